@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * daemon.h - serves a running fabric's control socket (docs/control.md).
+ */
+#ifndef APPS_DAEMON_H
+#define APPS_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "apps/fabric.h"
+
+#define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
+
+/* A process that went without detaching. */
+struct daemon_death {
+    uint32_t node;
+    pid_t pid;
+    char command[16]; /* its name, as the kernel has it */
+    char how[48];     /* "killed by signal 9", "ended without detaching", … */
+};
+
+/* What the control socket saw since the start. */
+struct daemon_record {
+    uint64_t attaches;                            /* that were granted */
+    uint64_t refused;                             /* because every node was taken */
+    uint64_t cut_off;                             /* processes that did not take their segments */
+    uint32_t peak;                                /* nodes attached at the same time, at most */
+    uint32_t died;                                /* processes that died */
+    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */
+};
+
+struct daemon_config {
+    const struct fabric_config *fabric; /* what the fabric was started with */
+    int listen_fd;                      /* listening control socket; the caller's to close */
+    int signal_fd;                      /* readable when the fabric is to end; the caller's */
+    int owner_fd;                       /* connection of the supervisor: taken over */
+    pid_t owner;                        /* the supervisor */
+};
+
+enum daemon_end {
+    DAEMON_SHUTDOWN,  /* asked to, by request or signal */
+    DAEMON_OWNER_GONE /* the supervisor has died */
+};
+
+/**
+ * daemon_serve - serve until somebody asks for the end, or the owner dies.
+ *
+ * The owner's connection is a client like the others that gets the events
+ * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
+ * Returns enum daemon_end, or a negative errno. Thread: the fabric's manager.
+ */
+int daemon_serve(struct fabric *fabric, const struct daemon_config *config);
+
+#endif

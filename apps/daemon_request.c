@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * daemon_request.c - what each request on the control socket does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/daemon_client.h"
+#include "apps/procs.h"
+#include "apps/report.h"
+
+#define PROTOCOL_VERSION 1
+
+static struct json_object *ok(void)
+{
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "ok", json_object_new_boolean(true));
+    return reply;
+}
+
+/* --- attach, detach, death ---------------------------------------------- */
+
+static void refuse_full(struct daemon *daemon, struct client *client)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    char line[256];
+
+    snprintf(line, sizeof line,
+             "all %u nodes of fabric '%s' (%s) are taken; start it with more, "
+             "for example --nodes %u",
+             config->graph->nodes, config->name, config->graph->spec, config->graph->nodes * 2);
+    daemon->record.refused++;
+    daemon_reply_error(daemon, client, -ENOSPC, line);
+    if (daemon->owner && daemon->record.refused == 1)
+        daemon_send(daemon, daemon->owner, wire_add_text(wire_event("refused"), "error", line));
+}
+
+static void seat_taken(struct daemon *daemon, struct client *client, uint32_t node)
+{
+    client->node = node;
+    procs_name(client->pid, client->command, sizeof client->command);
+    daemon->by_node[node] = client;
+    daemon->record.attaches++;
+    uint32_t attached = fabric_attached(daemon->fabric);
+    if (attached > daemon->record.peak)
+        daemon->record.peak = attached;
+    daemon_tick_when(daemon);
+}
+
+static void request_attach(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    struct fabric_seat seat;
+    char line[160];
+
+    if (wire_number(request, "version", 0) != PROTOCOL_VERSION) {
+        snprintf(line, sizeof line,
+                 "the fabric speaks version %d of the control protocol; use the "
+                 "libfabemu that came with this fabemu",
+                 PROTOCOL_VERSION);
+        daemon_reply_error(daemon, client, -EPROTO, line);
+        return;
+    }
+    if (client->node >= 0) {
+        daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
+        return;
+    }
+    int err = fabric_attach(daemon->fabric, wire_number(request, "want", -1), &seat);
+    if (err == -ENOSPC) {
+        refuse_full(daemon, client);
+        return;
+    }
+    if (err) {
+        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err),
+                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        daemon_reply_error(daemon, client, err, line);
+        return;
+    }
+    seat_taken(daemon, client, seat.node);
+    struct json_object *reply = ok();
+    wire_add_text(reply, "fabric", config->name);
+    wire_add_text(reply, "topo", config->graph->spec);
+    wire_add_text(reply, "profile", config->profile.name);
+    wire_add_text(reply, "clock", report_clock_name(config->clock));
+    wire_add_number(reply, "node", seat.node);
+    wire_add_number(reply, "nodes", config->graph->nodes);
+    json_object_object_add(reply, "link_bytes_per_s",
+                           json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
+    wire_add_number(reply, "hop_limit", daemon->hop_limit);
+    daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
+}
+
+static void seat_free(struct daemon *daemon, struct client *client)
+{
+    fabric_detach(daemon->fabric, (uint32_t)client->node);
+    daemon->by_node[client->node] = NULL;
+    client->node = -1;
+    daemon_tick_when(daemon);
+}
+
+static void request_detach(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    (void)request;
+    if (client->node < 0) {
+        daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
+        return;
+    }
+    seat_free(daemon, client);
+    client->closing = true;
+    daemon_send(daemon, client, ok());
+}
+
+/* The groups that each member shares with a dead node, collected as its event's "groups". */
+static struct json_object **peers_of(struct daemon *daemon, uint32_t dead, const uint32_t *groups,
+                                     uint32_t count)
+{
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+    struct json_object **shared = calloc(nodes, sizeof *shared);
+    uint32_t *members = calloc(nodes, sizeof *members);
+
+    for (uint32_t i = 0; shared && members && i < count; i++) {
+        uint32_t found = fabric_group_members(daemon->fabric, groups[i], members, nodes);
+        for (uint32_t j = 0; j < found && j < nodes; j++) {
+            if (members[j] == dead || members[j] >= nodes)
+                continue;
+            if (!shared[members[j]])
+                shared[members[j]] = json_object_new_array();
+            json_object_array_add(shared[members[j]], json_object_new_int64(groups[i]));
+        }
+    }
+    free(members);
+    return shared;
+}
+
+static void tell_peers(struct daemon *daemon, uint32_t dead)
+{
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+    uint32_t groups[FABRIC_GROUPS_MAX];
+    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_GROUPS_MAX);
+    struct json_object **shared;
+
+    if (count == 0)
+        return;
+    count = count < FABRIC_GROUPS_MAX ? count : FABRIC_GROUPS_MAX;
+    shared = peers_of(daemon, dead, groups, count);
+    for (uint32_t node = 0; shared && node < nodes; node++) {
+        struct client *peer = daemon->by_node[node];
+        struct json_object *event;
+        if (!shared[node])
+            continue;
+        event = wire_add_number(wire_event("node_died"), "node", dead);
+        json_object_object_add(event, "groups", shared[node]);
+        if (peer && !peer->gone)
+            daemon_send(daemon, peer, event);
+        else
+            json_object_put(event);
+    }
+    free(shared);
+}
+
+static void tell_owner(struct daemon *daemon, const struct daemon_death *death)
+{
+    struct json_object *event = wire_add_number(wire_event("node_died"), "node", death->node);
+
+    wire_add_number(event, "pid", (uint64_t)death->pid);
+    wire_add_text(event, "command", death->command);
+    wire_add_text(event, "how", death->how);
+    if (daemon->owner)
+        daemon_send(daemon, daemon->owner, event);
+    else
+        json_object_put(event);
+}
+
+void daemon_died(struct daemon *daemon, struct client *client, const char *how)
+{
+    struct daemon_death death = { .node = (uint32_t)client->node, .pid = client->pid };
+
+    snprintf(death.command, sizeof death.command, "%s", client->command);
+    snprintf(death.how, sizeof death.how, "%s", how);
+    if (daemon->record.died < DAEMON_DEATHS_MAX)
+        daemon->record.death[daemon->record.died] = death;
+    daemon->record.died++;
+    daemon->by_node[death.node] = NULL;
+    tell_peers(daemon, death.node);
+    seat_free(daemon, client);
+    tell_owner(daemon, &death);
+}
+
+/* --- groups ---------------------------------------------------------------- */
+
+/* The node ids of @request, or NULL with *@err and one line. */
+static uint32_t *read_nodes(const struct daemon *daemon, struct json_object *request,
+                            uint32_t *count, char *error, size_t error_bytes)
+{
+    struct json_object *list;
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+
+    if (!json_object_object_get_ex(request, "nodes", &list) ||
+        !json_object_is_type(list, json_type_array) || json_object_array_length(list) < 2 ||
+        json_object_array_length(list) > nodes) {
+        snprintf(error, error_bytes, "\"nodes\" must be an array of 2 to %u nodes", nodes);
+        return NULL;
+    }
+    *count = (uint32_t)json_object_array_length(list);
+    uint32_t *ret = calloc(*count, sizeof *ret);
+    for (uint32_t i = 0; ret && i < *count; i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        int64_t node = json_object_is_type(item, json_type_int) ? json_object_get_int64(item) : -1;
+        if (node < 0 || node >= nodes) {
+            snprintf(error, error_bytes, "a member must be a node from 0 to %u", nodes - 1);
+            free(ret);
+            return NULL;
+        }
+        ret[i] = (uint32_t)node;
+    }
+    return ret;
+}
+
+static void request_group_create(struct daemon *daemon, struct client *client,
+                                 struct json_object *request)
+{
+    char error[256] = "out of memory";
+    uint32_t count = 0;
+    uint32_t group = 0;
+
+    if (client->node < 0) {
+        daemon_reply_error(daemon, client, -ENOTCONN, "attach before you create a group");
+        return;
+    }
+    uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
+    int err = nodes ? 0 : -EINVAL;
+    if (!err)
+        err = fabric_group_create(daemon->fabric, nodes, count, &group, error, sizeof error);
+    free(nodes);
+    if (err)
+        daemon_reply_error(daemon, client, err, error);
+    else
+        daemon_send(daemon, client, wire_add_number(ok(), "group", group));
+}
+
+static void request_group_leave(struct daemon *daemon, struct client *client,
+                                struct json_object *request)
+{
+    int64_t group = wire_number(request, "group", -1);
+    int err = -ENOENT;
+
+    if (client->node >= 0 && group >= 0 && group <= UINT32_MAX)
+        err = fabric_group_leave(daemon->fabric, (uint32_t)group, (uint32_t)client->node);
+    if (err)
+        daemon_reply_error(daemon, client, err, "this node is no member of such a group");
+    else
+        daemon_send(daemon, client, ok());
+}
+
+/* --- status, report, shutdown --------------------------------------------- */
+
+static void request_status(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    struct json_object *reply = ok();
+    struct json_object *attached = json_object_new_array();
+
+    (void)request;
+    wire_add_text(reply, "name", config->name);
+    wire_add_number(reply, "pid", (uint64_t)getpid());
+    wire_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
+    for (uint32_t node = 0; node < config->graph->nodes; node++) {
+        const struct client *who = daemon->by_node[node];
+        if (!who)
+            continue;
+        struct json_object *one = wire_add_number(json_object_new_object(), "node", node);
+        wire_add_number(one, "pid", (uint64_t)who->pid);
+        json_object_array_add(attached, wire_add_text(one, "command", who->command));
+    }
+    json_object_object_add(reply, "attached", attached);
+    json_object_object_add(reply, "report", report_build(daemon->fabric, config, &daemon->record));
+    daemon_send(daemon, client, reply);
+}
+
+static void request_report(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    struct json_object *reply = ok();
+
+    (void)request;
+    json_object_object_add(reply, "report",
+                           report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
+    daemon_send(daemon, client, reply);
+}
+
+static void request_shutdown(struct daemon *daemon, struct client *client,
+                             struct json_object *request)
+{
+    (void)request;
+    daemon->shutdown = true;
+    daemon_send(daemon, client, ok());
+}
+
+/* --- the table ---------------------------------------------------------------- */
+
+static const struct {
+    const char *command;
+    void (*answer)(struct daemon *, struct client *, struct json_object *);
+} requests[] = {
+    { "attach", request_attach },
+    { "detach", request_detach },
+    { "group_create", request_group_create },
+    { "group_leave", request_group_leave },
+    { "status", request_status },
+    { "report", request_report },
+    { "shutdown", request_shutdown },
+};
+
+void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const char *command = wire_text(request, "cmd", "");
+    char line[160];
+
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        if (strcmp(requests[i].command, command) == 0) {
+            requests[i].answer(daemon, client, request);
+            return;
+        }
+    }
+    snprintf(line, sizeof line, "no request \"%.40s\"; see docs/control.md", command);
+    daemon_reply_error(daemon, client, -ENOSYS, line);
+}

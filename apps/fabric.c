@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.c - assembles a graph into switches, cables and workers.
+ *
+ * The manager's operations on the running fabric stand in fabric_nodes.c
+ * (processes come and go) and fabric_groups.c (collective trees).
+ */
+#include "apps/fabric.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/fabric_internal.h"
+#include "emu/rcu.h"
+
+#define FABRIC_AUTO_WORKERS_MAX 8u
+#define FABRIC_BUFS_MAX (1u << 26) /* 16 GB of address space */
+
+/* Half the cores step the fabric at most; the rest is for the processes that use it. */
+static uint32_t fabric_auto_workers(uint32_t switches)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t workers = cores < 4 ? 1 : (uint32_t)cores / 4;
+
+    if (workers > FABRIC_AUTO_WORKERS_MAX)
+        workers = FABRIC_AUTO_WORKERS_MAX;
+    return workers < switches ? workers : switches;
+}
+
+static uint32_t fabric_worker_count(const struct fabric_config *config)
+{
+    uint32_t switches = config->graph->switches;
+
+    if (config->threads == FABRIC_THREADS_AUTO)
+        return fabric_auto_workers(switches);
+    if (config->threads == FABRIC_THREADS_DEVICE || config->threads > switches)
+        return switches;
+    return config->threads;
+}
+
+/*
+ * Buffers: what all crosspoints and combine units can hold at once, and each
+ * worker's cache. Reserved, not touched: memory follows use.
+ */
+static uint32_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
+{
+    const struct topo_graph *graph = config->graph;
+    uint64_t rows = graph->ports + 1;
+    uint64_t bufs = graph->switches * (rows * rows * config->profile.xpoint_slots +
+                                       config->profile.combine_states);
+
+    bufs += (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN + graph->nodes;
+    return bufs < FABRIC_BUFS_MAX ? (uint32_t)bufs : FABRIC_BUFS_MAX;
+}
+
+static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        uint32_t devs = 0;
+        int err;
+
+        for (uint32_t s = 0; s < graph->switches; s++)
+            devs += worker_of[s] == w;
+        if (fabric->config.local_nodes)
+            devs += graph->nodes;
+        err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]], graph->ports,
+                                &graph->sw[s].route, &fabric->config.profile,
+                                fabric->config.seed * 0x9e3779b97f4a7c15u + s + 1);
+
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* A node inside the fabric: a local cable each way. */
+static int fabric_plug_local(struct fabric *fabric, uint32_t n)
+{
+    const struct topo_node *at = &fabric->config.graph->node[n];
+    const struct fabric_node_ops *ops = fabric->config.local_nodes;
+    const struct emu_profile *profile = &fabric->config.profile;
+    struct switch_dev *sw = fabric->sw[at->sw];
+    struct emu_dev *dev;
+    struct emu_tx *tx;
+    struct emu_rx *rx;
+    int err;
+
+    err = ops->create(ops->ctx, n, switch_emu_dev(sw)->worker, &dev, &tx, &rx);
+    if (err)
+        return err;
+    err = emu_link_join(tx, dev, 0, switch_rx(sw, at->port), switch_emu_dev(sw), at->port,
+                        profile->xpoint_slots, profile);
+    if (err)
+        return err;
+    return emu_link_join(switch_tx(sw, at->port), switch_emu_dev(sw), at->port, rx, dev, 0,
+                         profile->xpoint_slots, profile);
+}
+
+static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    const struct emu_profile *profile = &fabric->config.profile;
+    struct emu_dev *dev = switch_emu_dev(fabric->sw[s]);
+
+    for (uint32_t p = 0; p < graph->ports; p++) {
+        const struct topo_end *end = &graph->sw[s].end[p];
+        struct switch_dev *far;
+        int err;
+
+        if (end->kind == TOPO_END_NODE && !fabric->config.local_nodes)
+            emu_link_edge(switch_tx(fabric->sw[s], p), switch_rx(fabric->sw[s], p), dev,
+                          (uint8_t)p, profile->xpoint_slots, profile);
+        if (end->kind != TOPO_END_SWITCH)
+            continue;
+        far = fabric->sw[end->id];
+        err = emu_link_join(switch_tx(fabric->sw[s], p), dev, (uint8_t)p,
+                            switch_rx(far, end->port), switch_emu_dev(far), end->port,
+                            profile->xpoint_slots, profile);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int fabric_plug(struct fabric *fabric)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    int err = 0;
+
+    for (uint32_t s = 0; !err && s < graph->switches; s++)
+        err = fabric_plug_switch(fabric, s);
+    for (uint32_t n = 0; !err && fabric->config.local_nodes && n < graph->nodes; n++)
+        err = fabric_plug_local(fabric, n);
+    return err;
+}
+
+static int fabric_run_workers(struct fabric *fabric)
+{
+    for (uint32_t w = 0; w < fabric->workers && !fabric->config.start_stopped; w++) {
+        char name[16];
+        int err;
+
+        snprintf(name, sizeof(name), "fab-worker-%u", w % 10000);
+        err = emu_thread_start(&fabric->thread[w], fabric->worker[w], name);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int fabric_alloc(struct fabric *fabric)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+
+    fabric->worker = calloc(fabric->workers, sizeof(struct emu_worker *));
+    fabric->thread = calloc(fabric->workers, sizeof(struct emu_thread *));
+    fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
+    fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
+    fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
+    fabric->states = calloc(graph->switches, sizeof(*fabric->states));
+    fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
+    fabric->pool = emu_pool_create(fabric_bufs(&fabric->config, fabric->workers));
+    if (!fabric->worker || !fabric->thread || !fabric->sw || !fabric->edge ||
+        !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
+        return -ENOMEM;
+    emu_pool_cache_init(&fabric->cache, fabric->pool);
+    return 0;
+}
+
+static int fabric_build(struct fabric *fabric)
+{
+    uint32_t *worker_of = calloc(fabric->config.graph->switches, sizeof(*worker_of));
+    int err = worker_of ? fabric_alloc(fabric) : -ENOMEM;
+
+    if (!err) {
+        topo_partition(fabric->config.graph, fabric->workers, worker_of);
+        err = fabric_make_workers(fabric, worker_of);
+    }
+    if (!err)
+        err = fabric_make_switches(fabric, worker_of);
+    if (!err)
+        err = fabric_plug(fabric);
+    if (!err)
+        err = fabric_run_workers(fabric);
+    free(worker_of);
+    return err;
+}
+
+int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
+                 size_t error_bytes)
+{
+    struct fabric *fabric = calloc(1, sizeof(*fabric));
+    struct timespec now;
+    int err = -ENOMEM;
+
+    if (!fabric)
+        goto failed;
+    fabric->config = *config;
+    fabric->workers = fabric_worker_count(config);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    fabric->clock.mode = config->clock;
+    fabric->clock.origin_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    err = fabric_build(fabric);
+    if (err) {
+        fabric_stop(fabric);
+        goto failed;
+    }
+    *ret = fabric;
+    return 0;
+
+failed:
+    if (err == -EAGAIN)
+        snprintf(error, error_bytes,
+                 "cannot start %u threads: %s; use --threads N with a smaller N",
+                 fabric_worker_count(config), strerror(-err));
+    else
+        snprintf(error, error_bytes, "cannot build the fabric: %s; try a smaller --topo",
+                 strerror(-err));
+    return err;
+}
+
+void fabric_stop(struct fabric *fabric)
+{
+    if (!fabric)
+        return;
+    for (uint32_t w = 0; fabric->thread && w < fabric->workers; w++)
+        emu_thread_stop(fabric->thread[w]);
+    for (uint32_t g = 0; fabric->group && g < FABRIC_GROUPS_MAX; g++)
+        fabric_group_free(fabric, fabric->group[g]);
+    for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
+        emu_edge_destroy(fabric->edge[n], &fabric->cache);
+    for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)
+        switch_destroy(fabric->sw[s]);
+    for (uint32_t w = 0; fabric->worker && w < fabric->workers; w++)
+        emu_worker_destroy(fabric->worker[w]);
+    emu_pool_destroy(fabric->pool);
+    free(fabric->group);
+    free(fabric->states);
+    free(fabric->tree_load);
+    free(fabric->edge);
+    free(fabric->sw);
+    free(fabric->thread);
+    free(fabric->worker);
+    free(fabric);
+}
+
+struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i)
+{
+    return fabric->worker[i];
+}
+
+uint32_t fabric_threads(const struct fabric *fabric)
+{
+    return fabric->workers;
+}
+
+void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
+{
+    const struct topo_graph *graph = config->graph;
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
+
+    ret->per_switch = switch_bytes(graph->ports, &config->profile) + sizeof(struct switch_dev *) +
+                      sizeof(uint32_t) * 2;
+    ret->per_attached_node = sizeof(struct emu_edge) + sizeof(struct emu_edge_shared);
+    ret->total = graph->switches * ret->per_switch + graph->bytes +
+                 graph->nodes * sizeof(struct emu_edge *) + sizeof(struct fabric) +
+                 FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
+                 fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
+    ret->per_idle_node = ret->total / graph->nodes;
+}

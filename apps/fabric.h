@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.h - a running fabric: the one place that assembles a graph into
+ * devices, links and workers, and the manager's operations on it.
+ */
+#ifndef APPS_FABRIC_H
+#define APPS_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "emu/clock.h"
+#include "emu/profile.h"
+#include "topo/topo.h"
+
+struct emu_dev;
+struct emu_rx;
+struct emu_tx;
+struct emu_worker;
+struct fabric;
+
+/*
+ * Nodes that are devices inside the fabric instead of edges to processes: for
+ * benchmarks and synthetic traffic. The device and its link ends are the caller's.
+ */
+struct fabric_node_ops {
+    int (*create)(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
+                  struct emu_tx **tx, struct emu_rx **rx);
+    void *ctx;
+};
+
+#define FABRIC_THREADS_AUTO   0u         /* what this host runs best */
+#define FABRIC_THREADS_DEVICE UINT32_MAX /* a thread a device */
+#define FABRIC_GROUPS_MAX     1024       /* collective addresses */
+
+struct fabric_config {
+    char name[64];                  /* of the fabric: names its socket */
+    const struct topo_graph *graph; /* borrowed; outlives the fabric */
+    struct emu_profile profile;
+    enum emu_clock_mode clock;
+    uint32_t threads; /* a count, or FABRIC_THREADS_* */
+    uint64_t seed;
+    const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
+    bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
+};
+
+/**
+ * fabric_start - build the devices and start the workers.
+ * Errors: -ENOMEM, -EAGAIN (threads) with one line in @error. Thread: any; the thread that
+ * calls the functions below is the fabric's manager: one at a time.
+ */
+int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
+                 size_t error_bytes);
+
+/** fabric_stop - stop the workers, free everything. Edges still attached are detached. */
+void fabric_stop(struct fabric *fabric);
+
+/* What a process gets when it attaches: the descriptors are the caller's to pass on and close. */
+struct fabric_seat {
+    uint32_t node;
+    int memfd; /* the edge's memory */
+    int bell;  /* eventfd that wakes the worker: a description of its own for each edge */
+};
+
+/**
+ * fabric_attach - give a process a node.
+ * @want: the node asked for, or a negative number; if it is taken, any free one.
+ * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE.
+ */
+int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
+
+/** fabric_detach - take the node back; what is under way to it is dropped and counted. */
+void fabric_detach(struct fabric *fabric, uint32_t node);
+
+/**
+ * fabric_group_create - plan a tree and put its tables into the switches.
+ * Errors: -EINVAL (members), -ENOSPC (addresses or combine states) with one line in @error.
+ */
+int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        uint32_t *group, char *error, size_t error_bytes);
+
+/**
+ * fabric_group_leave - @node is no longer a member; the tree goes when all have left.
+ * Errors: -ENOENT, no such group, or the node is no member of it.
+ */
+int fabric_group_leave(struct fabric *fabric, uint32_t group, uint32_t node);
+
+/**
+ * fabric_node_groups - groups that @node is a member of. Returns their count, writes at most @max.
+ */
+uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,
+                            uint32_t max);
+
+/**
+ * fabric_group_members - the nodes that are members of @group (those that have not left).
+ */
+uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint32_t *nodes,
+                              uint32_t max);
+
+/** fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
+uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
+
+/* Totals since the start. */
+struct fabric_totals {
+    uint64_t sent;            /* segments that entered from adapters */
+    uint64_t delivered;       /* segments handed to adapters, copies of multicasts each */
+    uint64_t hops;            /* segments that left a switch */
+    uint64_t credit_stalls;   /* times an output had a segment and no credit */
+    uint64_t dropped;         /* segments dropped, for any reason */
+    uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
+    uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
+    uint64_t combined;        /* contributions taken by combine units */
+    uint64_t results;         /* results they sent */
+    uint64_t multicasts;      /* segments that a switch copied to several ports */
+    uint64_t in_switch[4];    /* collectives, as the processes count them: enum fabemu_coll */
+    uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
+    double real_time_factor;  /* clock real: emulated transit time / actual; else 1 */
+    uint64_t worst_lag_ns;    /* clock real: furthest that an event was late */
+};
+
+/** fabric_totals_read - sum the counters; disturbs no worker. Thread: manager. */
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
+
+/** fabric_worker - worker @i of a fabric that was started stopped. */
+struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i);
+
+uint32_t fabric_threads(const struct fabric *fabric);  /* workers running */
+uint32_t fabric_attached(const struct fabric *fabric); /* nodes attached now */
+
+/** fabric_bytes - memory that an idle fabric of this configuration takes. Pure: starts nothing. */
+struct fabric_bytes {
+    uint64_t per_switch;
+    uint64_t per_idle_node;     /* the fabric's whole memory, divided by its nodes */
+    uint64_t per_attached_node; /* an edge */
+    uint64_t total;
+};
+void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric_groups.c - the manager's trees: planned, put into the switches, taken out.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric.h"
+#include "apps/fabric_internal.h"
+#include "emu/rcu.h"
+
+/* The next free address in turn: one that was just given back is handed out last. */
+static int64_t group_address(const struct fabric *fabric)
+{
+    for (uint32_t i = 1; i <= FABRIC_GROUPS_MAX; i++) {
+        uint32_t id = (fabric->last_group + i) % FABRIC_GROUPS_MAX;
+
+        if (!fabric->group[id])
+            return id;
+    }
+    return -1;
+}
+
+void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
+{
+    if (!group)
+        return;
+    for (uint32_t i = 0; group->part && i < group->tree.count; i++)
+        switch_group_destroy(group->part[i], &fabric->cache);
+    free(group->part);
+    topo_tree_release(&group->tree);
+    free(group);
+}
+
+/*
+ * Put the group into (or, without @in, take it out of) the tables of its
+ * switches; all of it or, on failure, nothing. Old tables are freed once no
+ * worker reads them.
+ */
+static int group_publish(struct fabric *fabric, struct fabric_group *group, uint32_t id, bool in)
+{
+    uint32_t count = group->tree.count;
+    void **old = calloc(2 * count, sizeof(void *));
+    int err = old ? 0 : -ENOMEM;
+    uint32_t done = 0;
+
+    for (; !err && done < count; done++) {
+        err = switch_groups_set(fabric->sw[group->tree.switches[done].sw], id,
+                                in ? group->part[done] : NULL, &old[done]);
+        if (err)
+            break;
+    }
+    for (uint32_t i = 0; err && i < done; i++) /* shrinking a table needs memory too: keep trying */
+        while (switch_groups_set(fabric->sw[group->tree.switches[i].sw], id,
+                                 in ? NULL : group->part[i], &old[count + i]))
+            ;
+    emu_rcu_wait();
+    for (uint32_t i = 0; old && i < 2 * count; i++)
+        free(old[i]);
+    free(old);
+    return err;
+}
+
+/* Is there room for the states in every switch of the tree? Sets it aside. */
+static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, char *error,
+                         size_t error_bytes)
+{
+    for (uint32_t i = 0; i < tree->count; i++) {
+        uint32_t sw = tree->switches[i].sw;
+
+        if (fabric->states[sw] + EMU_WINDOW > fabric->config.profile.combine_states) {
+            snprintf(error, error_bytes,
+                     "no combine state is left in switch %u: it holds %u partial results "
+                     "(profile field combine_states)",
+                     sw, fabric->config.profile.combine_states);
+            return -ENOSPC;
+        }
+    }
+    for (uint32_t i = 0; i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] += EMU_WINDOW;
+    topo_tree_charge(tree, fabric->tree_load, 1);
+    return 0;
+}
+
+static void group_unreserve(struct fabric *fabric, const struct topo_tree *tree)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] -= EMU_WINDOW;
+    topo_tree_charge(tree, fabric->tree_load, -1);
+}
+
+static int group_parts(struct fabric *fabric, struct fabric_group *group)
+{
+    group->part = calloc(group->tree.count, sizeof(struct switch_group *));
+    if (!group->part)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < group->tree.count; i++) {
+        const struct topo_tree_switch *at = &group->tree.switches[i];
+        int err = switch_group_create(&group->part[i], at->ports, at->up,
+                                      fabric->config.profile.combine_order);
+
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        uint32_t *ret, char *error, size_t error_bytes)
+{
+    int64_t id = group_address(fabric);
+    struct fabric_group *group;
+    int err;
+
+    snprintf(error, error_bytes, "cannot make the group: out of memory");
+    if (id < 0) {
+        snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
+        return -ENOSPC;
+    }
+    group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
+    if (!group)
+        return -ENOMEM;
+    group->count = group->members = count;
+    memcpy(group->node, nodes, count * sizeof(nodes[0]));
+    err = topo_tree_build(&group->tree, fabric->config.graph, nodes, count, fabric->tree_load);
+    if (err == -EINVAL)
+        snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
+                 fabric->config.graph->nodes);
+    if (err)
+        goto free_group;
+    err = group_reserve(fabric, &group->tree, error, error_bytes);
+    if (err)
+        goto free_group;
+    err = group_parts(fabric, group);
+    if (!err)
+        err = group_publish(fabric, group, (uint32_t)id, true);
+    if (err)
+        goto unreserve;
+    fabric->group[id] = group;
+    fabric->last_group = (uint32_t)id;
+    *ret = (uint32_t)id;
+    return 0;
+
+unreserve:
+    group_unreserve(fabric, &group->tree);
+free_group:
+    fabric_group_free(fabric, group);
+    return err;
+}
+
+static int64_t group_find(const struct fabric_group *group, uint32_t node)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->node[i] == node)
+            return i;
+    return -1;
+}
+
+int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
+{
+    struct fabric_group *group = id < FABRIC_GROUPS_MAX ? fabric->group[id] : NULL;
+    int64_t at = group ? group_find(group, node) : -1;
+
+    if (at < 0)
+        return -ENOENT;
+    group->node[at] = TOPO_NONE;
+    if (--group->members)
+        return 0;
+    while (group_publish(fabric, group, id, false))
+        ; /* out of memory for a moment: the tables must not keep it */
+    group_unreserve(fabric, &group->tree);
+    fabric->group[id] = NULL;
+    fabric_group_free(fabric, group);
+    return 0;
+}
+
+uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,
+                            uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < FABRIC_GROUPS_MAX; g++) {
+        if (!fabric->group[g] || group_find(fabric->group[g], node) < 0)
+            continue;
+        if (count < max)
+            groups[count] = g;
+        count++;
+    }
+    return count;
+}
+
+uint32_t fabric_group_members(const struct fabric *fabric, uint32_t id, uint32_t *nodes,
+                              uint32_t max)
+{
+    const struct fabric_group *group = id < FABRIC_GROUPS_MAX ? fabric->group[id] : NULL;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        if (group->node[i] == TOPO_NONE)
+            continue;
+        if (count < max)
+            nodes[count] = group->node[i];
+        count++;
+    }
+    return count;
+}

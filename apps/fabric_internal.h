@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric_internal.h - a running fabric as its manager sees it. Everything here
+ * is the manager's; workers have only what was published to them.
+ */
+#ifndef APPS_FABRIC_INTERNAL_H
+#define APPS_FABRIC_INTERNAL_H
+
+#include "apps/fabric.h"
+#include "emu/edge_fabric.h"
+#include "emu/pool.h"
+#include "emu/worker.h"
+#include "switch/switch.h"
+
+struct fabric_group {
+    struct topo_tree tree;
+    struct switch_group **part; /* tree.count of them, beside tree.switches */
+    uint32_t members;           /* that have not left */
+    uint32_t count;             /* of node[] */
+    uint32_t node[];            /* TOPO_NONE once it has left */
+};
+
+struct fabric {
+    struct fabric_config config;
+    struct emu_clock clock;
+    uint32_t workers;
+    struct emu_worker **worker;
+    struct emu_thread **thread;
+    struct switch_dev **sw; /* by switch */
+    struct emu_edge **edge; /* by node; NULL: nobody attached */
+    struct emu_pool *pool;
+    struct emu_pool_cache cache; /* the manager's */
+    uint32_t attached;
+    uint32_t *tree_load;         /* by switch: trees through it */
+    uint32_t *states;            /* by switch: partial results set aside */
+    struct fabric_group **group; /* by collective address */
+    uint32_t last_group;         /* the address handed out last: freed ones rest a while */
+    struct fabric_totals past;   /* of edges that are gone */
+    uint64_t past_ideal_ns;
+    uint64_t past_actual_ns;
+};
+
+/* fabric_groups.c: free a group that no switch knows any more. */
+void fabric_group_free(struct fabric *fabric, struct fabric_group *group);
+
+#endif

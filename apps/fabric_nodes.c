@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric_nodes.c - processes attach and detach; the counters are summed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/fabric.h"
+#include "apps/fabric_internal.h"
+#include "emu/count.h"
+#include "emu/rcu.h"
+
+#define FABRIC_STALL_TICKS 5 /* ticks without taking a segment after which a process is cut off */
+
+static struct switch_dev *node_switch(const struct fabric *fabric, uint32_t node)
+{
+    return fabric->sw[fabric->config.graph->node[node].sw];
+}
+
+/* Tell a worker which edges it has now. Waits until it uses no older list. */
+static int node_publish_list(struct fabric *fabric, struct emu_worker *worker)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+    struct emu_edge_list *list;
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < nodes; n++)
+        count += fabric->edge[n] && fabric->edge[n]->dev->worker == worker;
+    list = malloc(sizeof(*list) + count * sizeof(list->edge[0]));
+    if (!list)
+        return -ENOMEM;
+    list->count = 0;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (fabric->edge[n] && fabric->edge[n]->dev->worker == worker)
+            list->edge[list->count++] = fabric->edge[n];
+    emu_worker_edges(worker, list);
+    return 0;
+}
+
+/* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
+static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
+{
+    uint8_t port = fabric->config.graph->node[node].port;
+    struct switch_dev *sw = node_switch(fabric, node);
+
+    atomic_store_explicit(&switch_rx(sw, port)->edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&switch_tx(sw, port)->edge, edge, memory_order_release); /* E4 */
+}
+
+/* Whatever waits for this port may go on, or be dropped. */
+static void node_nudge(struct fabric *fabric, uint32_t node)
+{
+    uint64_t port = (uint64_t)1 << fabric->config.graph->node[node].port;
+    struct emu_dev *dev = switch_emu_dev(node_switch(fabric, node));
+
+    emu_dev_signal_far(dev, EMU_EVENT_CREDIT, port);
+    emu_dev_signal_far(dev, EMU_EVENT_DATA, port);
+}
+
+static int64_t node_free(const struct fabric *fabric, int64_t want)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+
+    if (want >= 0 && want < nodes && !fabric->edge[want])
+        return want;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (!fabric->edge[n])
+            return n;
+    return -1;
+}
+
+int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
+{
+    int64_t node = node_free(fabric, want);
+    struct emu_worker *worker;
+    struct emu_edge *edge;
+    struct emu_edge init;
+    int memfd, bell, err;
+
+    if (node < 0)
+        return -ENOSPC;
+    memset(&init, 0, sizeof(init));
+    init.node = (uint32_t)node;
+    init.nodes = fabric->config.graph->nodes;
+    init.port = fabric->config.graph->node[node].port;
+    init.dev = switch_emu_dev(node_switch(fabric, init.node));
+    init.credits = &switch_rx(node_switch(fabric, init.node), init.port)->credits;
+    init.profile = &fabric->config.profile;
+    worker = init.dev->worker;
+    err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
+                          fabric->config.threads == FABRIC_THREADS_DEVICE,
+                          fabric->clock.origin_ns, &memfd);
+    if (err)
+        return err;
+    bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
+    if (bell < 0) {
+        err = -errno;
+        goto destroy_edge;
+    }
+    err = emu_waiter_add(worker->waiter, edge->bell);
+    if (err)
+        goto close_bell;
+    fabric->edge[node] = edge;
+    node_plug(fabric, init.node, edge);
+    err = node_publish_list(fabric, worker);
+    if (err)
+        goto unplug;
+    fabric->attached++;
+    *ret = (struct fabric_seat){.node = init.node, .memfd = memfd, .bell = bell};
+    return 0;
+
+unplug:
+    fabric->edge[node] = NULL;
+    node_plug(fabric, init.node, NULL);
+    emu_rcu_wait();
+    emu_waiter_remove(worker->waiter, edge->bell);
+close_bell:
+    close(bell);
+destroy_edge:
+    close(memfd);
+    emu_edge_destroy(edge, &fabric->cache);
+    return err;
+}
+
+/* Add what an edge and its process counted. */
+static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edge)
+{
+    const struct emu_edge_stats *stats = &edge->shared->stats;
+
+    to->sent += emu_count_read(&edge->sent);
+    to->delivered += emu_count_read(&edge->delivered);
+    to->dropped_bad += emu_count_read(&edge->bad);
+    to->dropped_dead += emu_count_read(&edge->dead);
+    for (unsigned c = 0; c < 4; c++) {
+        to->in_switch[c] += emu_count_read(&stats->in_switch[c]);
+        for (unsigned w = 0; w < 8; w++)
+            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
+    }
+}
+
+void fabric_detach(struct fabric *fabric, uint32_t node)
+{
+    struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
+    struct emu_worker *worker;
+    uint32_t groups[FABRIC_GROUPS_MAX];
+    uint32_t count;
+
+    if (!edge)
+        return;
+    count = fabric_node_groups(fabric, node, groups, FABRIC_GROUPS_MAX);
+    for (uint32_t g = 0; g < count; g++)
+        fabric_group_leave(fabric, groups[g], node);
+    worker = edge->dev->worker;
+    fabric->edge[node] = NULL;
+    fabric->attached--;
+    node_plug(fabric, node, NULL);
+    while (node_publish_list(fabric, worker)) /* no memory: the old list must not stay */
+        usleep(1000);
+    emu_waiter_remove(worker->waiter, edge->bell);
+    totals_add_edge(&fabric->past, edge);
+    fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
+    fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
+    node_nudge(fabric, node);
+    emu_edge_destroy(edge, &fabric->cache);
+}
+
+/* Is the process taking its segments? Returns true when it is newly cut off. */
+static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
+{
+    uint32_t head = atomic_load_explicit(&edge->shared->down_head, memory_order_relaxed);
+
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
+        return false;
+    if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) || head != edge->watch_head) {
+        edge->watch_head = head;
+        edge->watch_ticks = 0;
+        return false;
+    }
+    if (++edge->watch_ticks < FABRIC_STALL_TICKS)
+        return false;
+    atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
+    atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_release);
+    node_nudge(fabric, edge->node);
+    return true;
+}
+
+uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n] && tick_edge(fabric, fabric->edge[n]) && count < max)
+            nodes[count++] = n;
+    return count;
+}
+
+static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
+                              bool local_nodes, const struct topo_end *end)
+{
+    const struct switch_counts *counts = switch_counts(sw);
+
+    to->combined += emu_count_read(&counts->combined);
+    to->results += emu_count_read(&counts->results);
+    to->multicasts += emu_count_read(&counts->multicasts);
+    to->dropped_bad += emu_count_read(&counts->bad);
+    for (uint32_t p = 0; p < ports; p++) {
+        const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
+
+        to->hops += emu_count_read(&tx->segments);
+        to->credit_stalls += emu_count_read(&tx->stalls);
+        to->dropped_dead += emu_count_read(&tx->dropped);
+        if (local_nodes && end[p].kind == TOPO_END_NODE) {
+            to->delivered += emu_count_read(&tx->segments);
+            to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
+        }
+    }
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t ideal_ns = fabric->past_ideal_ns;
+    uint64_t actual_ns = fabric->past_actual_ns;
+    uint64_t worst_ps = 0;
+
+    *ret = fabric->past;
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        if (!fabric->edge[n])
+            continue;
+        totals_add_edge(ret, fabric->edge[n]);
+        ideal_ns += emu_count_read(&fabric->edge[n]->ideal_ns);
+        actual_ns += emu_count_read(&fabric->edge[n]->actual_ns);
+    }
+    for (uint32_t s = 0; s < graph->switches; s++)
+        totals_add_switch(ret, fabric->sw[s], graph->ports, fabric->config.local_nodes,
+                          graph->sw[s].end);
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
+
+        if (lag_ps > worst_ps)
+            worst_ps = lag_ps;
+    }
+    ret->dropped = ret->dropped_bad + ret->dropped_dead;
+    ret->worst_lag_ns = worst_ps / 1000u;
+    ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+uint32_t fabric_attached(const struct fabric *fabric)
+{
+    return fabric->attached;
+}

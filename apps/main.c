@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main.c - the `fabemu` command.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/bench.h"
+#include "apps/options.h"
+#include "apps/run.h"
+#include "apps/say.h"
+
+#ifndef FABEMU_VERSION
+#define FABEMU_VERSION "0.1"
+#endif
+
+static const struct {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *about;
+} commands[] = {
+    { "run", run_main, "start a fabric, run a command on it, stop, print the report" },
+    { "up", up_main, "start a fabric that stays" },
+    { "down", down_main, "stop it" },
+    { "status", status_main, "what runs, and who is attached" },
+    { "env", env_main, "print the environment that makes programs use a running fabric" },
+    { "topo", topo_main, "print or check a network" },
+    { "bench", bench_main, "the emulator's own speed" },
+};
+
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static int help(void)
+{
+    printf("usage: fabemu COMMAND [options]\n\n"
+           "An emulated network fabric: MPI and libfabric programs run over it as they are.\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-8s %s\n", commands[i].name, commands[i].about);
+    printf("\n  fabemu COMMAND --help    the options of a command\n"
+           "  fabemu --version         the version\n\n"
+           "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n");
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return options_usage_error("", "no command");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
+        return help();
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("fabemu " FABEMU_VERSION);
+        return EXIT_SUCCESS;
+    }
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].main(argc - 1, argv + 1);
+    return options_usage_error("", "no command '%.80s'", argv[1]);
+}

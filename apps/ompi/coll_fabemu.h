@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll_fabemu.h - the Open MPI collective component `fabemu`.
+ *
+ * It takes barrier, bcast, reduce and allreduce of communicators whose members
+ * all sit on one fabric, and has them done in its switches. What it cannot do
+ * there goes to the module below, counted, with the reason. Only apps/ompi
+ * includes Open MPI's internals; they carry no promise between releases, hence
+ * the check below.
+ */
+#ifndef COLL_FABEMU_H
+#define COLL_FABEMU_H
+
+#include "ompi_config.h"
+
+#include "mpi.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/datatype/ompi_datatype_internal.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/op/op.h"
+#include "ompi/runtime/mpiruntime.h"
+
+#include "nic/fabemu.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
+#error "apps/ompi is written against the internals of Open MPI 4.1.x: port and test it before lifting this check"
+#endif
+static_assert(sizeof(MPI_Fint) == sizeof(int), "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
+
+/* Why a collective goes below: enum fabemu_why, or one of these. */
+#define COLL_FABEMU_NOTHING (-1) /* nothing speaks against the switches */
+#define COLL_FABEMU_FRESH (-2)   /* a module that has not tried to join a group yet */
+
+/* The functions below ours, and their modules (each retained). */
+struct coll_fabemu_below {
+    mca_coll_base_module_allgather_fn_t allgather;
+    mca_coll_base_module_t *allgather_module;
+    mca_coll_base_module_allreduce_fn_t allreduce;
+    mca_coll_base_module_t *allreduce_module;
+    mca_coll_base_module_barrier_fn_t barrier;
+    mca_coll_base_module_t *barrier_module;
+    mca_coll_base_module_bcast_fn_t bcast;
+    mca_coll_base_module_t *bcast_module;
+    mca_coll_base_module_reduce_fn_t reduce;
+    mca_coll_base_module_t *reduce_module;
+};
+
+/*
+ * One communicator. MPI has the program serialise the collectives of a
+ * communicator, so the thread in a collective owns all of it.
+ */
+struct mca_coll_fabemu_module_t {
+    mca_coll_base_module_t super;
+
+    /* Read by every collective. */
+    int standing;               /* the reason that holds for all collectives: COLL_FABEMU_*, enum fabemu_why */
+    bool counts;                /* this process counts the communicator's collectives */
+    bool passing;               /* the module below is at work: what it calls of ours is handed on, uncounted */
+    struct fabemu *fab;         /* NULL: this process is not on a fabric; the component's reference */
+    struct fabemu_group *group; /* NULL until joined */
+    uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
+
+    struct coll_fabemu_below below;
+};
+/* Open MPI's object system names classes by typedef. */
+typedef struct mca_coll_fabemu_module_t mca_coll_fabemu_module_t;
+OBJ_CLASS_DECLARATION(mca_coll_fabemu_module_t);
+
+/* Open MPI finds the component by its symbol, so this one is global. */
+struct coll_fabemu_component {
+    mca_coll_base_component_t super;
+    int priority;       /* MCA parameter */
+    bool enable;        /* MCA parameter */
+    char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
+    struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
+};
+OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
+
+/** coll_fabemu_comm_query - a module for @comm, or NULL. Costs no communication. */
+mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
+
+/**
+ * coll_fabemu_join - make a group of @comm's members, all of them or none.
+ * Collective over @comm. Sets standing: COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
+ */
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+
+/**
+ * coll_fabemu_map - @op and @dtype in the words of fabemu.h.
+ * Returns COLL_FABEMU_NOTHING, or the reason why the switches cannot do it:
+ * FABEMU_WHY_OP or FABEMU_WHY_TYPE. Pure; the same on every rank.
+ */
+int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
+                    unsigned *fab_type);
+
+/* The collectives, as Open MPI's coll.h wants them. */
+int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
+                      ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
+                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
+                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collectives.c - barrier, bcast, reduce, allreduce: in the switches or below.
+ *
+ * Every rank decides by itself, so all must decide by what is the same on all:
+ * - the module's standing reason, which join.c agrees on;
+ * - reductions: MPI asks for the same count, operation and type on every rank.
+ *   Handles may differ, where they name one type (MPI_INT, MPI_INT32_T), but
+ *   then Open MPI's id or our mapping makes them one again. A duplicate of a
+ *   predefined type is not the same type as its original, and Open MPI itself
+ *   refuses it for predefined operations. MPI_IN_PLACE may differ (a reduce's
+ *   root has it alone), hence we support it everywhere and never decide by it;
+ * - bcast: only the number of bytes. Count and type may differ between ranks as
+ *   long as their signatures agree, so the layout must not matter: what does not
+ *   lie in one piece is packed, and goes through the switches all the same.
+ */
+#include "coll_fabemu.h"
+
+#include "opal/datatype/opal_convertor.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Waiting. fabemu_progress() is what completes us, so it goes first and most
+ * often. Open MPI's own progress matters to peers that need an answer from this
+ * process (one-sided windows, non-blocking collectives) before they can get to
+ * the collective: rarely, and it costs a poll of every transport, hence not
+ * every round. With mpi_yield_when_idle it yields itself when it found nothing;
+ * then the round has had its yield and fabemu_idle() would be a second.
+ */
+#define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
+
+static inline void wait_round(struct fabemu *fab, unsigned round, unsigned *idle)
+{
+    if (round % OPAL_PROGRESS_ROUNDS == 0) {
+        opal_progress();
+        if (opal_progress_yield_when_idle)
+            return;
+    }
+    if (fabemu_progress(fab))
+        *idle = 0;
+    else
+        fabemu_idle((*idle)++);
+}
+
+static const char *const coll_names[FABEMU_COLLS] = {
+    [FABEMU_COLL_BARRIER] = "MPI_Barrier",
+    [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
+    [FABEMU_COLL_REDUCE] = "MPI_Reduce",
+    [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
+};
+
+static int failed(const ompi_communicator_t *comm, enum fabemu_coll coll, int err)
+{
+    opal_output(0, "fabemu: %s on %s failed in the fabric: %s", coll_names[coll], comm->c_name,
+                err == -EPIPE ? "a member of the communicator died" : strerror(-err));
+    return MPI_ERR_OTHER;
+}
+
+/* Wait for what fabemu_barrier() and the like returned @err for; count it. */
+static int finish(mca_coll_fabemu_module_t *module, const ompi_communicator_t *comm,
+                  enum fabemu_coll coll, int err, struct fabemu_req *req)
+{
+    unsigned round = 1, idle = 0;
+
+    if (OPAL_UNLIKELY(err))
+        return failed(comm, coll, err);
+    while ((err = fabemu_req_status(req)) == FABEMU_PENDING)
+        wait_round(module->fab, round++, &idle);
+    if (OPAL_UNLIKELY(err))
+        return failed(comm, coll, err);
+    if (module->counts)
+        fabemu_count_in_switch(module->fab, coll);
+    return OMPI_SUCCESS;
+}
+
+/* The first collective, and all that go below. */
+static bool takes_slowly(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                         enum fabemu_coll coll, int why)
+{
+    if (module->passing)
+        return false; /* part of a collective that is counted already */
+    if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
+        why = FABEMU_WHY_FINALIZE;
+    else if (module->standing >= 0)
+        why = module->standing;
+    else if (why == COLL_FABEMU_NOTHING) {
+        if (module->standing == COLL_FABEMU_FRESH)
+            coll_fabemu_join(module, comm);
+        why = module->standing;
+    }
+    if (why == COLL_FABEMU_NOTHING)
+        return true;
+    if (module->counts)
+        fabemu_count_elsewhere(module->fab, coll, (enum fabemu_why)why);
+    return false;
+}
+
+/* Do the switches take it? @why: what speaks against it in the call itself. */
+static inline bool takes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                         enum fabemu_coll coll, int why)
+{
+    if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && module->standing == COLL_FABEMU_NOTHING &&
+                    !module->passing && ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_STARTED))
+        return true;
+    return takes_slowly(module, comm, coll, why);
+}
+
+/*
+ * Around a call that is handed down: what the function below calls of this
+ * communicator's passes through us. Returns what to give to pass_end().
+ */
+static bool pass_begin(mca_coll_fabemu_module_t *module)
+{
+    bool nested = module->passing;
+
+    module->passing = true;
+    return nested;
+}
+
+static int pass_end(mca_coll_fabemu_module_t *module, bool nested, int rc)
+{
+    module->passing = nested;
+    return rc;
+}
+
+static int pass_barrier(ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    bool nested = pass_begin(module);
+
+    return pass_end(module, nested, below->barrier(comm, below->barrier_module));
+}
+
+int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
+
+    if (!takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING))
+        return pass_barrier(comm, module);
+
+    struct fabemu_req req = { 0 };
+    int err = fabemu_barrier(module->group, &req);
+
+    return finish(module, comm, FABEMU_COLL_BARRIER, err, &req);
+}
+
+/* @bytes that lie in one piece. */
+static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, void *buf,
+                     size_t bytes, int root)
+{
+    struct fabemu_req req = { 0 };
+    int err = fabemu_broadcast(module->group, buf, bytes, module->nodes[root], &req);
+
+    return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
+}
+
+/* Between a user's layout and one piece: into @packed if @pack, else out of it. */
+static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
+                   size_t bytes)
+{
+    struct iovec iov = { .iov_base = packed, .iov_len = bytes };
+    uint32_t iovs = 1;
+    size_t done = bytes;
+    opal_convertor_t conv;
+    int rc;
+
+    OBJ_CONSTRUCT(&conv, opal_convertor_t);
+    if (pack)
+        rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super,
+                                                      (size_t)count, buf, 0, &conv);
+    else
+        rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super,
+                                                      (size_t)count, buf, 0, &conv);
+    if (rc == OPAL_SUCCESS) {
+        if (pack)
+            rc = opal_convertor_pack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
+        else
+            rc = opal_convertor_unpack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
+    }
+    OBJ_DESTRUCT(&conv);
+    return rc;
+}
+
+/* The copy is as long as the message: the others send or receive it as one. */
+static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, void *buf,
+                            int count, const ompi_datatype_t *dtype, size_t bytes, int root)
+{
+    bool is_root = ompi_comm_rank(comm) == root;
+    void *packed = malloc(bytes);
+    int rc = OMPI_SUCCESS;
+
+    if (!packed)
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    if (is_root)
+        rc = convert(true, buf, count, dtype, packed, bytes);
+    if (rc == OMPI_SUCCESS)
+        rc = broadcast(module, comm, packed, bytes, root);
+    if (rc == OMPI_SUCCESS && !is_root)
+        rc = convert(false, buf, count, dtype, packed, bytes);
+    free(packed);
+    return rc;
+}
+
+static int pass_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
+                      ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    bool nested = pass_begin(module);
+
+    return pass_end(module, nested, below->bcast(buf, count, dtype, root, comm, below->bcast_module));
+}
+
+int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
+                      ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
+    size_t bytes = dtype->super.size * (size_t)count;
+
+    if (!takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING))
+        return pass_bcast(buf, count, dtype, root, comm, module);
+    if (bytes == 0)
+        return OMPI_SUCCESS; /* nothing to move, nothing to count */
+    if (ompi_datatype_is_contiguous_memory_layout(dtype, count))
+        return broadcast(module, comm, (char *)buf + dtype->super.true_lb, bytes, root);
+    return broadcast_packed(module, comm, buf, count, dtype, bytes, root);
+}
+
+static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
+                       int root, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    bool nested = pass_begin(module);
+
+    return pass_end(module, nested, below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module));
+}
+
+int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
+                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
+    unsigned fab_op, fab_type;
+
+    if (!takes(module, comm, FABEMU_COLL_REDUCE, coll_fabemu_map(op, dtype, &fab_op, &fab_type)))
+        return pass_reduce(in, out, count, dtype, op, root, comm, module);
+
+    bool is_root = ompi_comm_rank(comm) == root;
+    struct fabemu_req req = { 0 };
+    int err = fabemu_reduce(module->group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
+                            (size_t)count, fab_op, fab_type, module->nodes[root], &req);
+
+    return finish(module, comm, FABEMU_COLL_REDUCE, err, &req);
+}
+
+static int pass_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
+                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    bool nested = pass_begin(module);
+
+    return pass_end(module, nested, below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module));
+}
+
+int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
+                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
+    unsigned fab_op, fab_type;
+
+    if (!takes(module, comm, FABEMU_COLL_ALLREDUCE, coll_fabemu_map(op, dtype, &fab_op, &fab_type)))
+        return pass_allreduce(in, out, count, dtype, op, comm, module);
+
+    struct fabemu_req req = { 0 };
+    int err = fabemu_allreduce(module->group, in == MPI_IN_PLACE ? out : in, out, (size_t)count,
+                               fab_op, fab_type, &req);
+
+    return finish(module, comm, FABEMU_COLL_ALLREDUCE, err, &req);
+}

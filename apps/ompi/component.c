@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * component.c - what Open MPI loads: parameters, attaching and detaching.
+ *
+ * Found through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT. A process
+ * that nobody gave a fabric never notices us. One that was given a fabric and
+ * failed to attach must still hand out modules: its peers ask it whether all
+ * sit on the fabric (join.c), and a process that did not answer would leave
+ * them waiting in another collective than its own.
+ */
+#include "coll_fabemu.h"
+
+#include "opal/util/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PRIORITY 90 /* Open MPI's own: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
+
+static int component_register(void);
+static int component_close(void);
+static int component_init_query(bool progress_threads, bool mpi_threads);
+
+struct coll_fabemu_component mca_coll_fabemu_component = {
+    .super = {
+        .collm_version = {
+            MCA_COLL_BASE_VERSION_2_0_0,
+            .mca_component_name = "fabemu",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                  OMPI_RELEASE_VERSION),
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
+        },
+        .collm_data = { MCA_BASE_METADATA_PARAM_NONE },
+        .collm_init_query = component_init_query,
+        .collm_comm_query = coll_fabemu_comm_query,
+    },
+};
+
+static void param(const char *name, const char *help, mca_base_var_type_t type, void *storage)
+{
+    (void)mca_base_component_var_register(&mca_coll_fabemu_component.super.collm_version, name,
+                                          help, type, NULL, 0, 0, OPAL_INFO_LVL_3,
+                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static int component_register(void)
+{
+    struct coll_fabemu_component *me = &mca_coll_fabemu_component;
+
+    me->priority = PRIORITY;
+    param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
+          &me->priority);
+    me->enable = true;
+    param("enable",
+          "Do collectives in the fabric's switches; when off, they are only counted and handed down",
+          MCA_BASE_VAR_TYPE_BOOL, &me->enable);
+    me->socket = NULL;
+    param("socket",
+          "Control socket of the fabric; unset: $FABEMU_SOCKET. (mpirun carries MCA parameters to "
+          "other hosts, but not the environment.)",
+          MCA_BASE_VAR_TYPE_STRING, &me->socket);
+    return OMPI_SUCCESS;
+}
+
+static int component_init_query(bool progress_threads, bool mpi_threads)
+{
+    struct coll_fabemu_component *me = &mca_coll_fabemu_component;
+    const char *path = me->socket && *me->socket ? me->socket : getenv("FABEMU_SOCKET");
+
+    (void)progress_threads;
+    (void)mpi_threads; /* fabemu.h is thread-safe */
+    if (!path || !*path)
+        return OMPI_ERR_NOT_FOUND;
+
+    int err = fabemu_attach(&me->fab, path);
+    if (err) {
+        const char *why = fabemu_error();
+
+        me->fab = NULL;
+        opal_output(0, "fabemu: not attached to the fabric at %s, so collectives with this process run outside the switches: %s",
+                    path, *why ? why : strerror(-err));
+    }
+    return OMPI_SUCCESS;
+}
+
+static int component_close(void)
+{
+    struct coll_fabemu_component *me = &mca_coll_fabemu_component;
+
+    if (me->fab)
+        fabemu_detach(me->fab);
+    me->fab = NULL;
+    return OMPI_SUCCESS;
+}

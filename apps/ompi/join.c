@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * join.c - turn a communicator into a group of the fabric, at its first
+ * collective: a communicator that never has one costs nothing.
+ *
+ * Three steps, each over the functions below us. All tell all where they are;
+ * rank 0 asks for the group and tells its number; all tell all whether they are
+ * in. After each, every member knows the same, so all end with the same answer.
+ * Rejected: asking at MPI_Comm_split time, when most communicators of real
+ * programs never see a collective; recognising groups by Open MPI's context
+ * ids, which are not unique across disjoint communicators.
+ */
+#include "coll_fabemu.h"
+
+#include "opal/util/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NOT_ATTACHED UINT64_MAX
+#define NO_GROUP UINT32_MAX
+
+/* Where this process is: the fabric's name, hashed (FNV-1a), above the node. */
+static uint64_t place_of(const struct fabemu *fab)
+{
+    uint32_t hash = 2166136261u;
+
+    if (!fab)
+        return NOT_ATTACHED;
+    const struct fabemu_info *info = fabemu_info(fab);
+
+    for (const char *c = info->fabric; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619u;
+    return (uint64_t)hash << 32 | info->node;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* One fabric, everybody on it, on a node of his own? Sorts @places. */
+static bool places_fit(uint64_t *places, int size)
+{
+    qsort(places, (size_t)size, sizeof(*places), compare_u64);
+    for (int i = 1; i < size; i++)
+        if (places[i] == places[i - 1] || places[i] >> 32 != places[0] >> 32)
+            return false;
+    return places[size - 1] != NOT_ATTACHED;
+}
+
+/*
+ * Fill @nodes. False, on every rank alike, if there can be no group. (An error
+ * from below is fatal to Open MPI, and need not be the same everywhere.)
+ */
+static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                           uint32_t *nodes, uint64_t *places)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    int size = ompi_comm_size(comm);
+    uint64_t mine = place_of(module->fab);
+
+    if (below->allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
+                         below->allgather_module) != OMPI_SUCCESS)
+        return false;
+    for (int i = 0; i < size; i++)
+        nodes[i] = (uint32_t)places[i];
+    return places_fit(places, size);
+}
+
+/* Rank 0 creates the group and tells its number; NO_GROUP if the fabric refused. */
+static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                               const uint32_t *nodes)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    uint32_t id = NO_GROUP;
+
+    if (ompi_comm_rank(comm) == 0) {
+        int err = fabemu_group_create(module->fab, nodes, (uint32_t)ompi_comm_size(comm), &id);
+
+        if (err) {
+            opal_output_verbose(1, ompi_coll_base_framework.framework_output,
+                                "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,
+                                ompi_comm_size(comm), fabemu_error(), strerror(-err));
+            id = NO_GROUP;
+        }
+    }
+    if (below->bcast(&id, 1, MPI_UINT32_T, 0, comm, below->bcast_module) != OMPI_SUCCESS)
+        id = NO_GROUP;
+    return id;
+}
+
+/* Become a member; keep it only if all did. */
+static bool join_all_or_none(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                             uint32_t id)
+{
+    const struct coll_fabemu_below *below = &module->below;
+    struct fabemu_group *group = NULL;
+    int mine = !fabemu_group_join(module->fab, id, (uint32_t)ompi_comm_size(comm), &group);
+    int all = 0;
+
+    if (below->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, below->allreduce_module) ==
+            OMPI_SUCCESS && all) {
+        module->group = group;
+        return true;
+    }
+    if (mine)
+        fabemu_group_leave(group);
+    return false;
+}
+
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
+{
+    size_t size = (size_t)ompi_comm_size(comm);
+    uint64_t *places = malloc(size * sizeof(*places));
+    uint32_t *nodes = malloc(size * sizeof(*nodes));
+
+    module->standing = FABEMU_WHY_GROUP;
+    if (!places || !nodes)
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* going on alone would hang the peers */
+
+    /* Some functions below call others of the communicator's: those pass through us. */
+    module->passing = true;
+    if (exchange_nodes(module, comm, nodes, places)) {
+        uint32_t id = agree_on_group(module, comm, nodes);
+
+        if (id != NO_GROUP && join_all_or_none(module, comm, id)) {
+            module->standing = COLL_FABEMU_NOTHING;
+            module->nodes = nodes;
+            nodes = NULL;
+        }
+    }
+    module->passing = false;
+    free(nodes);
+    free(places);
+}

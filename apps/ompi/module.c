@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * module.c - a module a communicator: made, placed above the functions that
+ * were there, and taken apart.
+ */
+#include "coll_fabemu.h"
+
+#include "ompi/group/group.h"
+#include "ompi/proc/proc.h"
+
+#include <stdlib.h>
+
+static void module_construct(mca_coll_fabemu_module_t *module)
+{
+    module->standing = COLL_FABEMU_FRESH;
+    module->counts = false;
+    module->passing = false;
+    module->fab = NULL;
+    module->group = NULL;
+    module->nodes = NULL;
+    module->below = (struct coll_fabemu_below){ 0 };
+}
+
+static void release(mca_coll_base_module_t **module)
+{
+    if (*module)
+        OBJ_RELEASE(*module);
+    *module = NULL;
+}
+
+static void module_destruct(mca_coll_fabemu_module_t *module)
+{
+    if (module->group)
+        fabemu_group_leave(module->group);
+    free(module->nodes);
+    release(&module->below.reduce_module);
+    release(&module->below.bcast_module);
+    release(&module->below.barrier_module);
+    release(&module->below.allreduce_module);
+    release(&module->below.allgather_module);
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_fabemu_module_t, mca_coll_base_module_t, module_construct,
+                   module_destruct);
+
+/*
+ * One process counts for the communicator: rank 0, and of an
+ * intercommunicator's two the one whose name is the smaller.
+ */
+static bool counts_for(ompi_communicator_t *comm)
+{
+    if (ompi_comm_rank(comm) != 0)
+        return false;
+    if (!OMPI_COMM_IS_INTER(comm))
+        return true;
+
+    const ompi_proc_t *here = ompi_group_peer_lookup(comm->c_local_group, 0);
+    const ompi_proc_t *there = ompi_group_peer_lookup(comm->c_remote_group, 0);
+
+    return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
+}
+
+/* The reason that holds for every collective of @comm, if there is one. */
+static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
+{
+    if (!component->enable)
+        return FABEMU_WHY_OFF;
+    if (OMPI_COMM_IS_INTER(comm))
+        return FABEMU_WHY_INTER;
+    if (ompi_comm_size(comm) == 1)
+        return FABEMU_WHY_SINGLE;
+    return COLL_FABEMU_FRESH;
+}
+
+/* Modules are enabled in order of rising priority: what is in c_coll now lies below us. */
+#define SAVE(module, comm, name)                                                              \
+    do {                                                                                      \
+        (module)->below.name = (comm)->c_coll->coll_##name;                                   \
+        (module)->below.name##_module = (comm)->c_coll->coll_##name##_module;                 \
+        if (!(module)->below.name || !(module)->below.name##_module) {                        \
+            (module)->below.name##_module = NULL;                                             \
+            return OMPI_ERR_NOT_FOUND; /* what is saved already, the destructor gives back */ \
+        }                                                                                     \
+        OBJ_RETAIN((module)->below.name##_module);                                            \
+    } while (0)
+
+static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
+{
+    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
+
+    SAVE(module, comm, allgather);
+    SAVE(module, comm, allreduce);
+    SAVE(module, comm, barrier);
+    SAVE(module, comm, bcast);
+    SAVE(module, comm, reduce);
+    module->counts = module->fab && counts_for(comm);
+    return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority)
+{
+    const struct coll_fabemu_component *component = &mca_coll_fabemu_component;
+    mca_coll_fabemu_module_t *module = OBJ_NEW(mca_coll_fabemu_module_t);
+
+    if (!module)
+        return NULL;
+    module->fab = component->fab;
+    module->standing = standing_of(component, comm);
+    module->super.coll_module_enable = module_enable;
+    module->super.coll_allreduce = coll_fabemu_allreduce;
+    module->super.coll_barrier = coll_fabemu_barrier;
+    module->super.coll_bcast = coll_fabemu_bcast;
+    module->super.coll_reduce = coll_fabemu_reduce;
+    *priority = component->priority;
+    return &module->super;
+}

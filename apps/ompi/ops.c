@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ops.c - MPI operations and types in the words of fabemu.h (the rows are in ops.def).
+ */
+#include "coll_fabemu.h"
+
+#define NO_OP 0xff
+#define NO_TYPE 0xff
+
+#define SIGNED_OF(bytes) \
+    ((bytes) == 1 ? FABEMU_I8 : (bytes) == 2 ? FABEMU_I16 : (bytes) == 4 ? FABEMU_I32 \
+     : (bytes) == 8 ? FABEMU_I64 : NO_TYPE)
+#define UNSIGNED_OF(bytes) \
+    ((bytes) == 1 ? FABEMU_U8 : (bytes) == 2 ? FABEMU_U16 : (bytes) == 4 ? FABEMU_U32 \
+     : (bytes) == 8 ? FABEMU_U64 : NO_TYPE)
+#define FLOAT_OF(bytes) ((bytes) == 4 ? FABEMU_F32 : (bytes) == 8 ? FABEMU_F64 : NO_TYPE)
+
+/* One more than the value, so that what has no row is 0. */
+static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
+#define OP(ompi, fab) [OMPI_OP_BASE_FORTRAN_##ompi] = (uint8_t)((fab) + 1),
+#include "ops.def"
+};
+
+static const uint8_t types[OMPI_DATATYPE_MAX_PREDEFINED + 1] = {
+#define TYPE(ompi, fab) [OMPI_DATATYPE_MPI_##ompi] = (uint8_t)((fab) + 1),
+#include "ops.def"
+};
+
+int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
+                    unsigned *fab_type)
+{
+    /* A user's operation has an index, too, but past the predefined ones. */
+    if (!(op->o_flags & OMPI_OP_FLAGS_INTRINSIC) ||
+        (unsigned)op->o_f_to_c_index > OMPI_OP_BASE_FORTRAN_OP_MAX)
+        return FABEMU_WHY_OP;
+    /* A duplicate of a predefined type keeps the id, yet has lost the flag. */
+    if (!ompi_datatype_is_predefined(dtype) || (unsigned)dtype->id > OMPI_DATATYPE_MAX_PREDEFINED)
+        return FABEMU_WHY_TYPE;
+
+    *fab_op = ops[op->o_f_to_c_index] - 1u; /* no row: UINT_MAX, which nothing reduces */
+    *fab_type = types[dtype->id] - 1u;
+    if (*fab_op > NO_OP)
+        return FABEMU_WHY_OP;
+    return fabemu_reducible(*fab_op, *fab_type) ? COLL_FABEMU_NOTHING : FABEMU_WHY_TYPE;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options.c - the options that commands share, and what they make of a fabric.
+ *
+ * One table gives getopt its long options, --help its lines, and each option
+ * its reader.
+ */
+#include "apps/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/paths.h"
+#include "apps/say.h"
+
+#define DEFAULT_NODES 16
+#define NODES_MAX     65536
+
+/* A reader takes one value; on a wrong one it writes what would be right and returns false. */
+typedef bool option_reader(struct options *options, const char *value, const char **right);
+
+struct option_row {
+    const char *name;
+    const char *value; /* NULL: takes none */
+    const char *help;
+    unsigned group; /* enum options_group; 0: every command */
+    option_reader *read;
+};
+
+static bool read_count(const char *value, uint64_t most, uint64_t *ret)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || errno || number > most)
+        return false;
+    *ret = number;
+    return true;
+}
+
+static bool read_topo(struct options *options, const char *value, const char **right)
+{
+    (void)right; /* topo_parse() says what is wrong */
+    options->topo = value;
+    return true;
+}
+
+static bool read_nodes(struct options *options, const char *value, const char **right)
+{
+    uint64_t nodes = 0;
+
+    *right = "a number from 2 to 65536";
+    if (!read_count(value, NODES_MAX, &nodes) || nodes < 2)
+        return false;
+    options->nodes = (uint32_t)nodes;
+    return true;
+}
+
+static bool read_profile(struct options *options, const char *value, const char **right)
+{
+    (void)right;
+    options->profile = value;
+    return true;
+}
+
+static bool read_clock(struct options *options, const char *value, const char **right)
+{
+    *right = "raw or real";
+    options->clock = strcmp(value, "real") == 0 ? EMU_CLOCK_REAL : EMU_CLOCK_RAW;
+    return strcmp(value, "real") == 0 || strcmp(value, "raw") == 0;
+}
+
+static bool read_threads(struct options *options, const char *value, const char **right)
+{
+    uint64_t threads = 0;
+
+    *right = "device, auto, or a number from 1 to 1024";
+    if (strcmp(value, "device") == 0) {
+        options->threads = FABRIC_THREADS_DEVICE;
+    } else if (strcmp(value, "auto") == 0) {
+        options->threads = FABRIC_THREADS_AUTO;
+    } else {
+        if (!read_count(value, 1024, &threads) || threads == 0)
+            return false;
+        options->threads = (uint32_t)threads;
+    }
+    return true;
+}
+
+static bool read_seed(struct options *options, const char *value, const char **right)
+{
+    *right = "a number";
+    return read_count(value, UINT64_MAX, &options->seed);
+}
+
+static bool read_name(struct options *options, const char *value, const char **right)
+{
+    (void)right; /* paths_check_name() says what is wrong */
+    options->name = value;
+    return true;
+}
+
+static bool read_report(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->report = value;
+    return *value != '\0';
+}
+
+static bool read_set(struct options *options, const char *value, const char **right)
+{
+    *right = "given at most 32 times";
+    if (options->set_count == OPTIONS_SETS_MAX)
+        return false;
+    options->sets[options->set_count++] = value;
+    return true;
+}
+
+static bool read_combine(struct options *options, const char *value, const char **right)
+{
+    *right = "arrival or port";
+    if (strcmp(value, "arrival") == 0)
+        return read_set(options, "combine_order=arrival", right);
+    return strcmp(value, "port") == 0 && read_set(options, "combine_order=port", right);
+}
+
+static bool read_credits(struct options *options, const char *value, const char **right)
+{
+    *right = "row or counter";
+    if (strcmp(value, "row") == 0)
+        return read_set(options, "credit=row", right);
+    return strcmp(value, "counter") == 0 && read_set(options, "credit=counter", right);
+}
+
+static bool read_json(struct options *options, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return options->json = true;
+}
+
+static bool read_foreground(struct options *options, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return options->foreground = true;
+}
+
+static bool read_check(struct options *options, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return options->check = true;
+}
+
+static const struct option_row rows[] = {
+    { "topo", "SPEC", "network, such as kary:4,2 (a 4-ary 2-tree); see fabemu topo --help",
+      OPTIONS_NETWORK, read_topo },
+    { "nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
+      OPTIONS_NETWORK, read_nodes },
+    { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3, or a JSON file",
+      OPTIONS_FABRIC, read_profile },
+    { "clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
+      read_clock },
+    { "threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
+      OPTIONS_FABRIC, read_threads },
+    { "seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed },
+    { "combine", "arrival|port", "order of reductions; port: the same bits on every run",
+      OPTIONS_FABRIC, read_combine },
+    { "credits", "row|counter", "what a credit means; see docs/profiles.md", OPTIONS_FABRIC,
+      read_credits },
+    { "set", "FIELD=VALUE", "override a number of the profile; may be repeated", OPTIONS_FABRIC,
+      read_set },
+    { "name", "NAME", "name of the fabric and of its socket", OPTIONS_NAME, read_name },
+    { "report", "FILE", "write the report there too, as JSON", OPTIONS_REPORT, read_report },
+    { "json", NULL, "print JSON", OPTIONS_JSON, read_json },
+    { "foreground", NULL, "stay in the foreground until the fabric is shut down",
+      OPTIONS_FOREGROUND, read_foreground },
+    { "check", NULL, "verify cables and every route", OPTIONS_CHECK, read_check },
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+#define HELP 1000
+
+int options_usage_error(const char *command, const char *format, ...)
+{
+    char what[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    say("%s; try: fabemu%s%s --help", what, *command ? " " : "", command);
+    return EXIT_USAGE;
+}
+
+static void print_help(const struct options_command *command)
+{
+    printf("usage: fabemu %s [options]%s%s\n\n%s\n\n", command->name, *command->operands ? " " : "",
+           command->operands, command->about);
+    for (size_t i = 0; i < ROWS; i++) {
+        char left[40];
+        if (rows[i].group && !(rows[i].group & command->groups))
+            continue;
+        snprintf(left, sizeof left, "--%s%s%s", rows[i].name, rows[i].value ? " " : "",
+                 rows[i].value ? rows[i].value : "");
+        printf("  %-26s %s\n", left, rows[i].help);
+    }
+    printf("  %-26s %s\n", "--help", "this text");
+}
+
+/* getopt's table of the options that @command takes; val is 1 + the row. */
+static void long_options(struct option *ret, const struct options_command *command)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < ROWS; i++)
+        if (!rows[i].group || rows[i].group & command->groups)
+            ret[count++] = (struct option){ rows[i].name,
+                                            rows[i].value ? required_argument : no_argument, NULL,
+                                            (int)i + 1 };
+    ret[count++] = (struct option){ "help", no_argument, NULL, HELP };
+    ret[count] = (struct option){ NULL, 0, NULL, 0 };
+}
+
+static int take_option(struct options *options, const char *command, const struct option_row *row)
+{
+    const char *right = "";
+
+    if (row->read(options, optarg, &right))
+        return -1;
+    return options_usage_error(command, "--%s %.80s: it must be %s", row->name,
+                               optarg ? optarg : "", right);
+}
+
+int options_parse(struct options *ret, const struct options_command *command, int argc, char **argv)
+{
+    struct option longs[ROWS + 2];
+    int got;
+
+    *ret = (struct options){
+        .profile = "oq2004", .clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1
+    };
+    long_options(longs, command);
+    optind = 0; /* glibc: start anew */
+    opterr = 0;
+    /* "+": what follows a command to run is the command's. */
+    const char *shorts = command->command_follows ? "+:h" : ":h";
+    while ((got = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        const char *word = argv[optind - 1];
+        if (got == HELP || got == 'h') {
+            print_help(command);
+            return EXIT_SUCCESS;
+        }
+        if (got == ':')
+            return options_usage_error(command->name, "%s needs a value", word);
+        if (got == '?')
+            return options_usage_error(command->name, "%s has no option '%.80s'%s", command->name,
+                                       word, optopt ? " of this form" : "");
+        int status = take_option(ret, command->name, &rows[got - 1]);
+        if (status >= 0)
+            return status;
+    }
+    ret->operands = optind;
+    ret->dashes = optind > 0 && strcmp(argv[optind - 1], "--") == 0;
+    if (ret->topo && ret->nodes)
+        return options_usage_error(command->name, "--topo and --nodes exclude each other");
+    return -1;
+}
+
+static int load_profile(struct emu_profile *ret, const struct options *options)
+{
+    char error[640];
+
+    if (emu_profile_load(ret, options->profile, error, sizeof error)) {
+        say("--profile: %s", error);
+        return EXIT_USAGE;
+    }
+    for (unsigned i = 0; i < options->set_count; i++) {
+        if (emu_profile_set(ret, options->sets[i], error, sizeof error)) {
+            say("--set: %s", error);
+            return EXIT_USAGE;
+        }
+    }
+    return 0;
+}
+
+int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
+                   const struct options *options, const char *name)
+{
+    char spec[64];
+    char error[256];
+
+    *ret = (struct fabric_config){ .clock = options->clock,
+                                   .threads = options->threads,
+                                   .seed = options->seed };
+    if (name && paths_check_name(name, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_USAGE;
+    }
+    snprintf(ret->name, sizeof ret->name, "%s", name ? name : "");
+    int status = load_profile(&ret->profile, options);
+    if (status)
+        return status;
+    if (!options->topo && topo_spec_for_nodes(options->nodes ? options->nodes : DEFAULT_NODES, spec,
+                                              sizeof spec, error, sizeof error)) {
+        say("--nodes: %s", error);
+        return EXIT_USAGE;
+    }
+    int err = topo_parse(graph, options->topo ? options->topo : spec, error, sizeof error);
+    if (err) {
+        say("--topo: %s", error);
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
+    }
+    ret->graph = *graph;
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options.h - the options that commands share, and what they make of a fabric.
+ */
+#ifndef APPS_OPTIONS_H
+#define APPS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apps/fabric.h"
+
+#define OPTIONS_SETS_MAX 32
+
+/* Which options a command takes. */
+enum options_group {
+    OPTIONS_NETWORK = 1,     /* --topo, --nodes */
+    OPTIONS_FABRIC = 2,      /* --profile, --clock, … */
+    OPTIONS_REPORT = 4,      /* --report */
+    OPTIONS_NAME = 8,        /* --name */
+    OPTIONS_JSON = 16,       /* --json */
+    OPTIONS_FOREGROUND = 32, /* --foreground */
+    OPTIONS_CHECK = 64       /* --check */
+};
+
+/* A command, for its --help. */
+struct options_command {
+    const char *name;     /* "run" */
+    const char *operands; /* "-- COMMAND…" */
+    const char *about;    /* a sentence or two */
+    unsigned groups;      /* enum options_group */
+    bool command_follows; /* the operands are a command line of their own */
+};
+
+struct options {
+    const char *topo; /* NULL: not given */
+    uint32_t nodes;   /* 0: not given */
+    const char *profile;
+    enum emu_clock_mode clock;
+    uint32_t threads; /* count, or FABRIC_THREADS_* */
+    uint64_t seed;
+    const char *name;                   /* NULL: not given */
+    const char *report;                 /* file; NULL: none */
+    const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
+    unsigned set_count;
+    bool json;
+    bool foreground;
+    bool check;
+    bool dashes;  /* the operands came after "--" */
+    int operands; /* index in argv of the first */
+};
+
+/**
+ * options_parse - read the options of @command; argv[0] is its name.
+ * Returns -1 to go on; otherwise the exit status: help was printed, or an error said.
+ */
+int options_parse(struct options *ret, const struct options_command *command, int argc,
+                  char **argv);
+
+/** options_usage_error - say the line and where help is; returns EXIT_USAGE. */
+int options_usage_error(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/**
+ * options_fabric - the configuration of the fabric that @options describe.
+ * @name: its name, or NULL for a fabric that will not run.
+ * @graph: the same as ret->graph; the caller's to free with topo_free().
+ * Errors are said. Returns 0 or an exit status.
+ */
+int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
+                   const struct options *options, const char *name);
+
+#endif

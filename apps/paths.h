@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * paths.h - where the control sockets of this user's fabrics lie.
+ *
+ * $XDG_RUNTIME_DIR/fabemu, or /tmp/fabemu-UID where that does not exist: ours,
+ * mode 0700, checked on every use; in it NAME.sock, mode 0600.
+ */
+#ifndef APPS_PATHS_H
+#define APPS_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#define PATHS_NAME_MAX 63 /* characters of a fabric's name */
+
+/* A socket that we made; inode and device tell it from a successor of the same name. */
+struct paths_socket {
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    dev_t dev;
+    ino_t ino;
+};
+
+/** paths_check_name - letters, digits, '.', '_', '-'; no dot or dash first. -EINVAL, one line. */
+int paths_check_name(const char *name, char *error, size_t error_bytes);
+
+/**
+ * paths_listen - make the socket of fabric @name and listen on it.
+ * A socket that nobody listens on any more is removed, and said. The peer
+ * credentials that clients see are the calling process's.
+ * Errors: -EADDRINUSE, a fabric of this name runs; others; one line in @error.
+ */
+int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
+                 size_t error_bytes);
+
+/** paths_unlink - remove the socket if it is still the one that we made. */
+void paths_unlink(const struct paths_socket *socket);
+
+/**
+ * paths_connect - connect to fabric @name. @owner: the process that listens; may be NULL.
+ * Errors: -ENOENT, -ECONNREFUSED, others; one line in @error.
+ */
+int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
+
+/** paths_list - call @each with the name of every socket in the directory, in order. */
+int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
+               size_t error_bytes);
+
+/** paths_of - path of fabric @name's socket. Errors as paths_listen. */
+int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
+
+#endif

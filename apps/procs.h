@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * procs.h - looking at processes and ending them.
+ */
+#ifndef APPS_PROCS_H
+#define APPS_PROCS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define PROCS_MAX 4096 /* processes that one look finds, at most */
+
+/** procs_name - the kernel's name of @pid, "?" if it is gone. */
+void procs_name(pid_t pid, char *name, size_t name_bytes);
+
+/**
+ * procs_how_it_ended - how @pid, which closed its connection, ended: as well as can be seen.
+ * Waits some ms at most.
+ */
+void procs_how_it_ended(pid_t pid, char *how, size_t how_bytes);
+
+/** procs_descendants - living descendants of @root, except @except. Returns their count. */
+size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
+
+/** procs_signal - send @signal to each. */
+void procs_signal(const pid_t *pids, size_t count, int signal);
+
+/**
+ * procs_end_marked - end the processes that carry @mark ("NAME=VALUE") in their environment.
+ * They have a second to end by themselves, then comes SIGTERM, after two SIGKILL. Waits for
+ * their end, at most 4 s.
+ */
+void procs_end_marked(const char *mark);
+
+#endif

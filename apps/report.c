@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.c - the run report: built by the fabric, printed by the command.
+ *
+ * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ */
+#include "apps/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "apps/wire.h"
+#include "nic/fabemu.h"
+
+static const char *const coll_names[FABEMU_COLLS] = {
+    [FABEMU_COLL_BARRIER] = "barrier",
+    [FABEMU_COLL_BROADCAST] = "broadcast",
+    [FABEMU_COLL_REDUCE] = "reduce",
+    [FABEMU_COLL_ALLREDUCE] = "allreduce",
+};
+
+static const char *const why_names[FABEMU_WHYS] = {
+    [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
+    [FABEMU_WHY_IN_PLACE] = "in_place", [FABEMU_WHY_GROUP] = "group",
+    [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
+    [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
+};
+
+const char *report_clock_name(enum emu_clock_mode clock)
+{
+    return clock == EMU_CLOCK_REAL ? "real" : "raw";
+}
+
+/* Trees look the same from every node, so one node's longest route is the longest. */
+uint32_t report_longest_route(const struct topo_graph *graph)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t dst = 1; dst < graph->nodes; dst++) {
+        uint32_t hops = topo_hops(graph, 0, dst);
+        longest = hops > longest ? hops : longest;
+    }
+    return longest;
+}
+
+static struct json_object *collectives(const struct fabric_totals *totals)
+{
+    struct json_object *all = json_object_new_object();
+
+    for (int coll = FABEMU_COLLS - 1; coll >= 0; coll--) {
+        struct json_object *one = json_object_new_object();
+        struct json_object *why = json_object_new_object();
+        uint64_t elsewhere = 0;
+        for (int i = 0; i < FABEMU_WHYS; i++) {
+            elsewhere += totals->elsewhere[coll][i];
+            if (totals->elsewhere[coll][i])
+                wire_add_number(why, why_names[i], totals->elsewhere[coll][i]);
+        }
+        wire_add_number(one, "in_switch", totals->in_switch[coll]);
+        wire_add_number(one, "elsewhere", elsewhere);
+        json_object_object_add(one, "why", why);
+        json_object_object_add(all, coll_names[coll], one);
+    }
+    return all;
+}
+
+static struct json_object *deaths(const struct daemon_record *record)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
+        const struct daemon_death *death = &record->death[i];
+        struct json_object *one = json_object_new_object();
+        wire_add_number(one, "node", death->node);
+        wire_add_number(one, "pid", (uint64_t)death->pid);
+        wire_add_text(one, "command", death->command);
+        wire_add_text(one, "how", death->how);
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+static struct json_object *counts(const char *const *names, const uint64_t *values, size_t count)
+{
+    struct json_object *object = json_object_new_object();
+
+    for (size_t i = 0; i < count; i++)
+        wire_add_number(object, names[i], values[i]);
+    return object;
+}
+#define COUNTS(names, ...)                                                                         \
+    counts(names, (const uint64_t[]){ __VA_ARGS__ }, sizeof(names) / sizeof((names)[0]))
+
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record)
+{
+    static const char *const segments[] = { "sent", "delivered", "hops" };
+    static const char *const combined[] = { "contributions", "results", "multicasts" };
+    static const char *const drops[] = { "malformed", "nobody_attached" };
+    static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died" };
+    struct json_object *report = json_object_new_object();
+    struct json_object *clock = json_object_new_object();
+    struct fabric_totals totals;
+
+    fabric_totals_read(fabric, &totals);
+    json_object_object_add(report, "command", NULL);
+    json_object_object_add(report, "exit_status", NULL);
+    wire_add_text(report, "topo", config->graph->spec);
+    wire_add_text(report, "profile", config->profile.name);
+    wire_add_text(clock, "mode", report_clock_name(config->clock));
+    json_object_object_add(
+        clock, "real_time_factor",
+        json_object_new_double(isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
+    wire_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
+    json_object_object_add(report, "clock", clock);
+    wire_add_number(report, "threads", fabric_threads(fabric));
+    wire_add_number(report, "seed", config->seed);
+    wire_add_number(report, "nodes", config->graph->nodes);
+    wire_add_number(report, "switches", config->graph->switches);
+    json_object_object_add(report, "segments",
+                           COUNTS(segments, totals.sent, totals.delivered, totals.hops));
+    json_object_object_add(report, "collectives", collectives(&totals));
+    json_object_object_add(report, "combined",
+                           COUNTS(combined, totals.combined, totals.results, totals.multicasts));
+    wire_add_number(report, "credit_stalls", totals.credit_stalls);
+    wire_add_number(report, "dropped", totals.dropped);
+    json_object_object_add(report, "drops", COUNTS(drops, totals.dropped_bad, totals.dropped_dead));
+    json_object_object_add(report, "digest", NULL);
+    json_object_object_add(report, "processes",
+                           COUNTS(processes, record->attaches, record->peak, record->refused,
+                                  record->cut_off, record->died));
+    json_object_object_add(report, "died", deaths(record));
+    return report;
+}
+
+/* --- for people --------------------------------------------------------- */
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+    return json_object_object_get(object, name); /* NULL of NULL is NULL */
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+    return (long long)json_object_get_int64(member(object, name));
+}
+
+static double real(struct json_object *object, const char *name)
+{
+    return json_object_get_double(member(object, name));
+}
+
+static const char *text(struct json_object *object, const char *name)
+{
+    const char *got = json_object_get_string(member(object, name));
+    return got ? got : "";
+}
+
+static const char *plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void print_collective(FILE *out, const char *name, struct json_object *one)
+{
+    fprintf(out, "    %-10s %12lld %12lld", name, number(one, "in_switch"),
+            number(one, "elsewhere"));
+    struct json_object *why = member(one, "why");
+    const char *before = "   (";
+    if (why) {
+        json_object_object_foreach(why, reason, count)
+        {
+            fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
+            before = ", ";
+        }
+        fputs(*before == ',' ? ")" : "", out);
+    }
+    fputc('\n', out);
+}
+
+static void print_fabric(FILE *out, struct json_object *report)
+{
+    struct json_object *clock = member(report, "clock");
+    struct json_object *processes = member(report, "processes");
+    long long threads = number(report, "threads");
+
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switches, profile %s, %lld thread%s\n",
+            text(report, "topo"), number(report, "nodes"), number(report, "switches"),
+            text(report, "profile"), threads, plural(threads));
+    fprintf(out, "  clock        %s", text(clock, "mode"));
+    if (strcmp(text(clock, "mode"), "real") == 0)
+        fprintf(out, ": real-time factor %.3f, worst lag %.1f us", real(clock, "real_time_factor"),
+                real(clock, "worst_lag_ns") / 1000.0);
+    fprintf(out, "\n  processes    %lld attached, %lld at the same time",
+            number(processes, "attached"), number(processes, "peak"));
+    if (number(processes, "refused"))
+        fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
+    if (number(processes, "cut_off"))
+        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+    fputc('\n', out);
+}
+
+static void print_deaths(FILE *out, struct json_object *report)
+{
+    struct json_object *died = member(report, "died");
+    size_t count = died ? json_object_array_length(died) : 0;
+
+    for (size_t i = 0; i < count && i < 4; i++) {
+        struct json_object *one = json_object_array_get_idx(died, i);
+        fprintf(out, "  %s node %lld (pid %lld, %s): %s\n", i ? "            " : "died        ",
+                number(one, "node"), number(one, "pid"), text(one, "command"), text(one, "how"));
+    }
+    if (count > 4)
+        fprintf(out, "               and %zu more\n", count - 4);
+}
+
+void report_print(FILE *out, struct json_object *report)
+{
+    struct json_object *segments = member(report, "segments");
+    struct json_object *combined = member(report, "combined");
+    struct json_object *drops = member(report, "drops");
+
+    fputs("fabemu: report\n", out);
+    if (member(report, "exit_status"))
+        fprintf(out, "  command      exit status %lld after %.2f s\n",
+                number(report, "exit_status"), real(report, "wall_s"));
+    print_fabric(out, report);
+    fprintf(out, "  segments     %lld sent, %lld delivered, %lld hops\n", number(segments, "sent"),
+            number(segments, "delivered"), number(segments, "hops"));
+    fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
+    fprintf(out, "  dropped      %lld", number(report, "dropped"));
+    if (number(report, "dropped"))
+        fprintf(out, " (malformed %lld, nobody attached %lld)", number(drops, "malformed"),
+                number(drops, "nobody_attached"));
+    fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
+            number(combined, "contributions"), number(combined, "results"),
+            number(combined, "multicasts"));
+    fprintf(out, "  collectives   in switches    elsewhere\n");
+    for (int coll = 0; coll < FABEMU_COLLS; coll++)
+        print_collective(out, coll_names[coll],
+                         member(member(report, "collectives"), coll_names[coll]));
+    print_deaths(out, report);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.h - the run report: built by the fabric, printed by the command.
+ */
+#ifndef APPS_REPORT_H
+#define APPS_REPORT_H
+
+#include <json-c/json.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "apps/daemon.h"
+#include "apps/fabric.h"
+
+/** report_build - the report so far; "command" and "exit_status" are null: the run fills them. */
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record);
+
+/** report_print - for people. */
+void report_print(FILE *out, struct json_object *report);
+
+/** report_longest_route - switches on the longest minimal route. */
+uint32_t report_longest_route(const struct topo_graph *graph);
+
+const char *report_clock_name(enum emu_clock_mode clock);
+
+#endif

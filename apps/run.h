@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run.h - the commands of `fabemu`. Each takes argv from its own name on and
+ * returns the exit status.
+ */
+#ifndef APPS_RUN_H
+#define APPS_RUN_H
+
+int run_main(int argc, char **argv);
+int up_main(int argc, char **argv);
+int down_main(int argc, char **argv);
+int status_main(int argc, char **argv);
+int env_main(int argc, char **argv);
+int topo_main(int argc, char **argv);
+
+#endif

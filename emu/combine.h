@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * combine.h - the arithmetic of reductions: what a combine unit does to two
+ * partial results. The adapter at a reduce's root uses the same.
+ */
+#ifndef EMU_COMBINE_H
+#define EMU_COMBINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The order is part of the wire format. */
+enum emu_op {
+    EMU_SUM,
+    EMU_MIN,
+    EMU_MAX,
+    EMU_PROD,
+    EMU_LAND, /* logical: the result is 0 or 1 */
+    EMU_LOR,
+    EMU_LXOR,
+    EMU_BAND, /* bitwise: integers only */
+    EMU_BOR,
+    EMU_BXOR,
+    EMU_MINLOC, /* pairs only: smaller value wins, on a tie the smaller index */
+    EMU_MAXLOC,
+    EMU_OPS
+};
+
+/* Elements as they lie in the memory of a C program of this host. */
+enum emu_type {
+    EMU_I8,
+    EMU_U8,
+    EMU_I16,
+    EMU_U16,
+    EMU_I32,
+    EMU_U32,
+    EMU_I64,
+    EMU_U64,
+    EMU_F32,
+    EMU_F64,
+    EMU_F32_I32,  /* struct { float; int }, MPI_FLOAT_INT */
+    EMU_F64_I32,  /* struct { double; int }, MPI_DOUBLE_INT, 16 bytes */
+    EMU_I64_I32,  /* struct { long; int }, MPI_LONG_INT, 16 bytes */
+    EMU_I32_I32,  /* struct { int; int }, MPI_2INT, MPI_2INTEGER */
+    EMU_I16_I32,  /* struct { short; int }, MPI_SHORT_INT, 8 bytes */
+    EMU_F128_I32, /* struct { long double; int }, MPI_LONG_DOUBLE_INT, 32 bytes */
+    EMU_F32_F32,  /* struct { float; float }, MPI_2REAL */
+    EMU_F64_F64,  /* struct { double; double }, MPI_2DOUBLE_PRECISION */
+    EMU_TYPES
+};
+
+/** emu_type_bytes - size of one element in bytes, 0 for an unknown type. Pure. */
+size_t emu_type_bytes(unsigned type);
+
+/** emu_combine_ok - may @op be applied to @type? False for unknown values of either. Pure. */
+bool emu_combine_ok(unsigned op, unsigned type);
+
+/**
+ * emu_combine - acc[i] = acc[i] op in[i] for @count elements.
+ * @acc, @in: @count elements each; any alignment; must not overlap.
+ *
+ * The caller has checked emu_combine_ok(). Integers wrap as two's complement.
+ * Floating-point operands keep their order (acc op in), so equal orders give
+ * equal bits. Padding inside pair types is not defined. Thread: any; pure.
+ * Source: output-queued routers §2, "Reduction".
+ */
+void emu_combine(unsigned op, unsigned type, void *acc, const void *in, size_t count);
+
+#endif

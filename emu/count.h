@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * count.h - counters with one writer that anyone may read.
+ *
+ * The writer adds without a locked instruction; a reader sees a recent value
+ * and disturbs nothing but the line's sharing. Order is relaxed on purpose:
+ * a counter says how much, never what has happened before it.
+ */
+#ifndef EMU_COUNT_H
+#define EMU_COUNT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/** emu_count - add @n. Thread: the counter's one writer. */
+static inline void emu_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, old + n, memory_order_relaxed);
+}
+
+/** emu_count_read - a recent value. Thread: any. */
+static inline uint64_t emu_count_read(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dev.h - a device is a step function; what wakes it is a bit.
+ *
+ * Whoever puts something on a link sets the bit of the receiving port (its
+ * DATA word) or of the sending port (its CREDIT word, when a credit comes
+ * back) and the bit of the device at its worker. Bits set from the same worker
+ * are plain; bits from elsewhere are atomic and live on the receiver's lines.
+ */
+#ifndef EMU_DEV_H
+#define EMU_DEV_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/clock.h"
+#include "emu/pool.h"
+#include "emu/seg.h"
+
+struct emu_dev;
+struct emu_worker;
+
+enum emu_event {
+    EMU_EVENT_DATA,   /* a segment arrived at a port */
+    EMU_EVENT_CREDIT, /* a port may send again */
+    EMU_EVENTS
+};
+
+/**
+ * A device's pass: does a bounded amount of work, never blocks, never allocates.
+ * Returns segments moved. It sets dev->next_ps, and marks itself again
+ * (emu_dev_again) when its bound ended the pass. Thread: its worker's.
+ */
+typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
+
+struct emu_dev {
+    /* Written once, before the worker starts. */
+    emu_step_fn step;
+    struct emu_worker *worker;
+    uint32_t index; /* at its worker */
+    bool timed;     /* the clock is not raw */
+
+    /* Its worker's. */
+    uint64_t ready[EMU_EVENTS]; /* by port: set by devices of the same worker */
+    uint64_t next_ps;           /* when it wants to be stepped without being told; EMU_NEVER */
+
+    /* Set by other workers; taken by its own. */
+    alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
+};
+
+/* A thread that steps its devices. The members that other threads may touch say so. */
+struct emu_worker {
+    /* Set by other workers and by the manager; taken by the worker. */
+    alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, lines of their own */
+    _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
+    _Atomic uint32_t stop;                   /* 1: leave the loop */
+
+    /* The worker's. */
+    alignas(EMU_LINE) uint64_t *near; /* a bit a device */
+    uint32_t words;
+    uint32_t devs;
+    struct emu_dev **dev;
+    struct emu_clock clock;
+    uint64_t now_ps;              /* of this pass */
+    uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
+    struct emu_pool_cache cache;
+    struct emu_waiter *waiter;    /* how it sleeps: wait.h */
+    _Atomic uint64_t moved;       /* segments, in all; counter */
+    _Atomic uint64_t passes;      /* counter */
+    _Atomic uint64_t sleeps;      /* counter */
+    _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */
+
+    /* Published by the manager (RCU): edges to look at. */
+    _Atomic(struct emu_edge_list *) edges;
+};
+
+/** emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts. */
+void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
+
+/** emu_dev_signal_far - set a bit from another thread than the device's worker. */
+void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
+
+/** emu_dev_signal - tell @dev of an event at the ports @ports. @from: the calling worker. */
+static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
+                                  enum emu_event event, uint64_t ports)
+{
+    if (dev->worker != from) {
+        emu_dev_signal_far(dev, event, ports);
+        return;
+    }
+    dev->ready[event] |= ports;
+    dev->worker->near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+}
+
+/** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
+static inline void emu_dev_again(struct emu_dev *dev)
+{
+    dev->worker->near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+}
+
+/**
+ * emu_dev_take - take the ports that had an event since the last call.
+ * W1 pairs with W2 (worker.c): bits are taken before the rings are read, so an
+ * entry shown after our read sets its bit again.
+ */
+static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
+{
+    uint64_t ports = dev->ready[event];
+
+    dev->ready[event] = 0;
+    if (atomic_load_explicit(&dev->ready_far[event], memory_order_relaxed))
+        ports |= atomic_exchange_explicit(&dev->ready_far[event], 0,
+                                          memory_order_seq_cst); /* W1 */
+    return ports;
+}
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * edge.c - the fabric's end of an edge: see edge_fabric.h for what it trusts.
+ *
+ * Labels: X1..X4 are this end's, Y1..Y4 the adapter's (edge_nic.c).
+ */
+#include "emu/edge_fabric.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "emu/combine.h"
+#include "emu/count.h"
+#include "emu/worker.h"
+
+#define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
+
+static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
+                             bool timed, bool device_threads, uint64_t origin_ns)
+{
+    shared->magic = EMU_EDGE_MAGIC;
+    shared->version = EMU_EDGE_VERSION;
+    shared->slots = EMU_EDGE_SLOTS;
+    shared->node = edge->node;
+    shared->nodes = edge->nodes;
+    shared->timed = timed;
+    shared->device_threads = device_threads;
+    shared->origin_ns = origin_ns;
+    shared->nic_send_ps = edge->profile->nic_send_ps;
+}
+
+/* A sealed memory file: the process can neither shrink it under us nor grow it. */
+static int edge_memory(struct emu_edge_shared **ret, int *memfd)
+{
+    int fd = memfd_create("fabemu-edge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *at;
+    int err;
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, sizeof(struct emu_edge_shared)) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+        err = -errno;
+        goto close_fd;
+    }
+    at = mmap(NULL, sizeof(struct emu_edge_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        err = -errno;
+        goto close_fd;
+    }
+    *ret = at;
+    *memfd = fd;
+    return 0;
+
+close_fd:
+    close(fd);
+    return err;
+}
+
+int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
+                    bool device_threads, uint64_t origin_ns, int *memfd)
+{
+    struct emu_edge *edge = malloc(sizeof(*edge));
+    int err;
+
+    if (!edge)
+        return -ENOMEM;
+    *edge = *init;
+    edge->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (edge->bell < 0) {
+        err = -errno;
+        goto free_edge;
+    }
+    err = edge_memory(&edge->shared, memfd);
+    if (err)
+        goto close_bell;
+    edge_shared_init(edge->shared, edge, timed, device_threads, origin_ns);
+    *ret = edge;
+    return 0;
+
+close_bell:
+    close(edge->bell);
+free_edge:
+    free(edge);
+    return err;
+}
+
+void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
+{
+    if (!edge)
+        return;
+    if (edge->holding)
+        emu_pool_drop(cache, edge->held.buf);
+    munmap(edge->shared, sizeof(*edge->shared));
+    close(edge->bell);
+    free(edge);
+}
+
+/* --- into the fabric ----------------------------------------------------- */
+
+void emu_edge_look(struct emu_edge *edge)
+{
+    struct emu_edge_shared *shared = edge->shared;
+    uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_acquire); /* X1: Y2 */
+
+    if (tail != edge->up_looked) {
+        edge->up_looked = tail;
+        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+    }
+    if (edge->blocked) {
+        uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
+
+        if (head != edge->down_looked ||
+            atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+            edge->down_looked = head;
+            emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT,
+                           (uint64_t)1 << edge->port);
+        }
+    }
+}
+
+/* Is there a segment to copy in? An index that cannot be is counted, once, and not followed. */
+static bool edge_has(struct emu_edge *edge)
+{
+    uint32_t tail;
+
+    if (edge->up_head != edge->up_tail)
+        return true;
+    tail = atomic_load_explicit(&edge->shared->up_tail, memory_order_acquire); /* X1: Y2 */
+    if (tail - edge->up_head > EMU_EDGE_SLOTS) {
+        emu_count(&edge->bad, 1);
+        return false;
+    }
+    edge->up_tail = tail;
+    return edge->up_head != tail;
+}
+
+static bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
+{
+    size_t size;
+
+    if (hdr->len > EMU_PAYLOAD_BYTES)
+        return false;
+    switch (hdr->kind) {
+    case EMU_UNICAST:
+        return hdr->dst < edge->nodes;
+    case EMU_MULTICAST:
+        return true; /* the switch checks membership */
+    case EMU_BARRIER:
+        return hdr->len == 0;
+    case EMU_REDUCE:
+    case EMU_ALLREDUCE:
+        size = emu_type_bytes(hdr->type);
+        return emu_combine_ok(hdr->op, hdr->type) && hdr->len && hdr->len % size == 0;
+    default:
+        return false;
+    }
+}
+
+/* When the held segment reaches the switch: the wire keeps its rate, whatever the process claims. */
+static void edge_stamp(struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
+{
+    const struct emu_profile *profile = edge->profile;
+    uint64_t depart_ps = due_ps;
+
+    if (depart_ps > now_ps + profile->nic_send_ps)
+        depart_ps = now_ps + profile->nic_send_ps;
+    if (depart_ps + EDGE_PAST_PS < now_ps)
+        depart_ps = now_ps;
+    edge->held.born_ns = (uint32_t)(depart_ps / 1000u);
+    if (depart_ps < edge->up_busy_ps)
+        depart_ps = edge->up_busy_ps;
+    edge->up_busy_ps =
+        depart_ps + (EMU_HDR_BYTES + edge->held.hdr.len) * profile->link_ps_per_byte;
+    edge->held.time_ps = depart_ps + profile->channel_ps;
+}
+
+/* Copy the next well-formed segment in. */
+static bool edge_hold(struct emu_edge *edge, uint64_t until_ps)
+{
+    struct emu_worker *worker = edge->dev->worker;
+
+    while (*edge->credits && edge_has(edge)) {
+        uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
+        const struct emu_seg *seg = &edge->shared->up[at].seg;
+        struct emu_entry *held = &edge->held;
+
+        memcpy(&held->hdr, &seg->hdr, sizeof(held->hdr)); /* checked below, on our copy */
+        if (!edge_hdr_ok(edge, &held->hdr)) {
+            emu_count(&edge->bad, 1);
+            edge->up_head++;
+            continue;
+        }
+        held->buf = EMU_NO_BUF;
+        if (held->hdr.len) {
+            held->buf = emu_pool_take(&worker->cache);
+            if (held->buf == EMU_NO_BUF) { /* look here again in the next pass */
+                emu_dev_signal(edge->dev, worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+                return false;
+            }
+            memcpy(emu_pool_bytes(worker->cache.pool, held->buf), seg->payload,
+                   EMU_PAYLOAD_BYTES);
+        }
+        held->hdr.src = edge->node;
+        held->time_ps = 0;
+        if (edge->dev->timed)
+            edge_stamp(edge, edge->shared->up_ps[at], until_ps);
+        edge->holding = true;
+        return true;
+    }
+    return false;
+}
+
+const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps)
+{
+    if (!edge->holding && !edge_hold(edge, until_ps))
+        return NULL;
+    return edge->held.time_ps <= until_ps ? &edge->held : NULL;
+}
+
+void emu_edge_skip(struct emu_edge *edge)
+{
+    edge->holding = false;
+    edge->up_head++;
+    --*edge->credits;
+    emu_count(&edge->sent, 1);
+}
+
+void emu_edge_done(struct emu_edge *edge)
+{
+    atomic_store_explicit(&edge->shared->up_head, edge->up_head,
+                          memory_order_release); /* X2: Y1 */
+}
+
+uint64_t emu_edge_next_ps(const struct emu_edge *edge)
+{
+    return edge->holding && edge->dev->timed ? edge->held.time_ps : EMU_NEVER;
+}
+
+/* --- out of the fabric --------------------------------------------------- */
+
+uint32_t emu_edge_room(struct emu_edge *edge)
+{
+    uint32_t used = edge->down_tail - edge->down_head;
+
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        edge->blocked = false;
+        atomic_store_explicit(&edge->stuck, 0, memory_order_relaxed);
+        return UINT32_MAX; /* there it is dropped */
+    }
+    if (used == EMU_EDGE_SLOTS) {
+        uint32_t head =
+            atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
+
+        if (edge->down_tail - head <= EMU_EDGE_SLOTS && head - edge->down_head <= used)
+            edge->down_head = head;
+        used = edge->down_tail - edge->down_head;
+    }
+    edge->blocked = used == EMU_EDGE_SLOTS;
+    atomic_store_explicit(&edge->stuck, edge->blocked, memory_order_relaxed);
+    return EMU_EDGE_SLOTS - used;
+}
+
+static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
+{
+    uint32_t due_ns = (uint32_t)(entry->time_ps / 1000u);
+    uint32_t now_ns = (uint32_t)(edge->dev->worker->now_ps / 1000u);
+    uint32_t ideal_ns = due_ns - entry->born_ns;
+    uint32_t late_ns = (int32_t)(now_ns - due_ns) > 0 ? now_ns - due_ns : 0;
+
+    emu_count(&edge->ideal_ns, ideal_ns);
+    emu_count(&edge->actual_ns, (uint64_t)ideal_ns + late_ns);
+}
+
+void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
+{
+    struct emu_worker *worker = edge->dev->worker;
+    uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
+    struct emu_seg *seg = &edge->shared->down[at].seg;
+
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        emu_count(&edge->dead, 1);
+        emu_pool_drop(&worker->cache, entry->buf);
+        return;
+    }
+    seg->hdr = entry->hdr;
+    if (entry->buf != EMU_NO_BUF) {
+        memcpy(seg->payload, emu_pool_bytes(worker->cache.pool, entry->buf), EMU_PAYLOAD_BYTES);
+        emu_pool_drop(&worker->cache, entry->buf);
+    }
+    if (edge->dev->timed) {
+        edge->shared->down_ps[at] = entry->time_ps;
+        edge_lag(edge, entry);
+    }
+    edge->down_tail++;
+    emu_count(&edge->delivered, 1);
+}
+
+/*
+ * X4 pairs with Y3: who sees the tail sees the segments. Sequentially
+ * consistent because a sleeper is at stake: either we see that the adapter
+ * sleeps, or it sees our tail before it does (emu_edge_nic_sleep).
+ */
+void emu_edge_show(struct emu_edge *edge)
+{
+    struct emu_edge_shared *shared = edge->shared;
+
+    atomic_exchange_explicit(&shared->down_tail, edge->down_tail, memory_order_seq_cst); /* X4 */
+    if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
+        syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * The same handshake the other way: we say what to ring for, then look once
+ * more; the adapter shows its tail or head, then reads what we said.
+ */
+bool emu_edge_bell(struct emu_edge *edge, bool wanted)
+{
+    struct emu_edge_shared *shared = edge->shared;
+    uint32_t what = 0;
+
+    if (wanted)
+        what = EMU_EDGE_RING_DATA | (edge->blocked ? EMU_EDGE_RING_ROOM : 0);
+    atomic_exchange_explicit(&shared->bell_wanted, what, memory_order_seq_cst);
+    return atomic_load_explicit(&shared->up_tail, memory_order_seq_cst) != edge->up_looked ||
+           (edge->blocked && atomic_load_explicit(&shared->down_head, memory_order_seq_cst) !=
+                                 edge->down_looked);
+}

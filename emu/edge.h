@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * edge.h - the cable between an application's process and the fabric.
+ *
+ * An edge is one shared memory region with a ring of whole segments each way:
+ * `up` from the adapter to the fabric, `down` from the fabric to the adapter.
+ * The process maps its own edge and nothing else. Both sides keep their own
+ * copies of what they wrote; the fabric believes nothing it reads: an index out
+ * of range, a bad header or a foreign source is counted and dropped.
+ *
+ * The adapter's credits on the wire are kept by the fabric's side (link.c):
+ * the up ring is the adapter's transmit queue, not the wire.
+ */
+#ifndef EMU_EDGE_H
+#define EMU_EDGE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/seg.h"
+
+#define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
+#define EMU_EDGE_VERSION 1u
+#define EMU_EDGE_SLOTS 512 /* of each ring; a power of two */
+
+#define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
+#define EMU_EDGE_RING_ROOM 2u /* bell: ring when the down ring gains room */
+
+struct emu_edge_slot {
+    struct emu_seg seg;
+};
+
+/* Counts that the process keeps about itself; the fabric copies them out at the end. */
+struct emu_edge_stats {
+    _Atomic uint64_t in_switch[4];    /* by enum fabemu_coll */
+    _Atomic uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
+};
+
+struct emu_edge_shared {
+    /* Written once by the fabric, before the process maps it. */
+    uint64_t magic;
+    uint32_t version;
+    uint32_t slots;
+    uint32_t node;
+    uint32_t nodes;
+    uint32_t timed;        /* 1: clock real, entries carry times that matter */
+    uint32_t device_threads; /* 1: --threads device: the adapter's own thread steps it */
+    uint64_t origin_ns;    /* CLOCK_MONOTONIC when the fabric's time was 0 */
+    uint64_t nic_send_ps;  /* profile: from the post to the wire */
+
+    /* Written by the adapter; the fabric reads. */
+    alignas(EMU_LINE) _Atomic uint32_t up_tail;   /* segments posted, free-running */
+    alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
+
+    /* Written by the fabric; the adapter reads. */
+    alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments the fabric copied out */
+    alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments the fabric wrote */
+
+    /* Set by the fabric's worker before it sleeps: what to ring the bell for. */
+    alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_EDGE_RING_* */
+
+    /* Set to 1 by the adapter before it sleeps on it (futex); the fabric sets 0 and wakes. */
+    alignas(EMU_LINE) _Atomic uint32_t asleep;
+
+    /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
+    alignas(EMU_LINE) _Atomic uint32_t cut_off;
+
+    alignas(EMU_LINE) struct emu_edge_stats stats;
+
+    /* Time at which an entry is due: up, earliest departure; down, arrival in memory. ps. */
+    alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
+    alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
+    alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
+    alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
+};
+
+/* The adapter's end. Owned by whoever holds the adapter's lock. */
+struct emu_edge_nic {
+    struct emu_edge_shared *shared;
+    int bell;            /* eventfd: write 1 to wake the fabric's worker */
+    uint32_t up_tail;    /* segments written; published by emu_edge_nic_publish() */
+    uint32_t up_shown;   /* segments published */
+    uint32_t up_head;    /* copy of shared->up_head: lags */
+    uint32_t down_head;  /* segments read; published by emu_edge_nic_consumed() */
+    uint32_t down_shown;
+    uint32_t down_tail;  /* copy of shared->down_tail: lags */
+};
+
+/**
+ * emu_edge_nic_open - map an edge that the fabric handed over.
+ * Errors: -EPROTO, it is not an edge of this version; -errno of mmap. @memfd may be closed after.
+ */
+int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell);
+void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
+
+/** emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full. Several may be claimed before publishing. */
+struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps);
+
+/** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */
+void emu_edge_nic_publish(struct emu_edge_nic *nic);
+
+/** emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL. Valid until consumed. */
+const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps);
+
+/** emu_edge_nic_pop - done with the peeked segment. */
+void emu_edge_nic_pop(struct emu_edge_nic *nic);
+
+/** emu_edge_nic_consumed - return the room of all popped slots to the fabric. Once a burst. */
+void emu_edge_nic_consumed(struct emu_edge_nic *nic);
+
+/**
+ * emu_edge_nic_sleep - sleep until the fabric has written something new, or @timeout_ns passed.
+ * @seen_down_tail: the tail up to which the caller has read: returns at once if there is more.
+ * Thread: does not need the adapter's lock.
+ */
+void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail, uint64_t timeout_ns);
+
+/** emu_edge_nic_wake - wake a thread of this process that sleeps in emu_edge_nic_sleep(). */
+void emu_edge_nic_wake(struct emu_edge_shared *shared);
+
+#endif

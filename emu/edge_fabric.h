@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * edge_fabric.h - the fabric's end of an edge.
+ *
+ * Copies in, checks every field, and never follows what the process wrote. The
+ * fabric's own indexes are private; the shared ones are only told to the process.
+ */
+#ifndef EMU_EDGE_FABRIC_H
+#define EMU_EDGE_FABRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/dev.h"
+#include "emu/edge.h"
+#include "emu/profile.h"
+#include "emu/ring.h"
+
+struct emu_edge {
+    /* Written once, before it is published. */
+    struct emu_edge_shared *shared;
+    struct emu_dev *dev; /* the switch it is plugged into, and where */
+    uint32_t port;
+    uint32_t node;
+    uint32_t nodes;
+    int bell; /* eventfd that the process writes; never read */
+    const struct emu_profile *profile;
+    uint32_t *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */
+
+    /* The worker's: into the fabric. */
+    uint32_t up_head;      /* segments copied out */
+    uint32_t up_tail;      /* checked copy of the process's tail */
+    uint32_t up_looked;    /* the tail as last looked at: news since then wakes the switch */
+    uint64_t up_busy_ps;   /* that wire is taken until then */
+    struct emu_entry held; /* the front segment, copied in and checked */
+    bool holding;
+
+    /* The worker's: out of the fabric. */
+    uint32_t down_tail; /* segments written */
+    uint32_t down_head; /* checked copy of the process's head */
+    uint32_t down_looked; /* the head as last looked at, while blocked */
+    bool blocked;         /* a segment waits for room */
+
+    /* Counters: the worker's; anyone reads. */
+    _Atomic uint64_t sent;
+    _Atomic uint64_t delivered;
+    _Atomic uint64_t bad;       /* malformed or foreign, dropped */
+    _Atomic uint64_t dead;      /* dropped because the process was cut off */
+    _Atomic uint64_t ideal_ns;  /* clock real: transit as emulated, summed */
+    _Atomic uint64_t actual_ns; /* and as it was */
+    _Atomic uint32_t stuck;     /* 1 while a segment waits for room */
+
+    /* Set by the manager. */
+    _Atomic uint32_t cut; /* 1: the process was given up; drop what is for it */
+
+    /* The manager's stall watch. */
+    uint32_t watch_head;  /* the process's head at the last tick */
+    uint32_t watch_ticks; /* ticks without progress while stuck */
+};
+
+/**
+ * emu_edge_create - memory and bell of an edge. The descriptors are in *memfd (the caller's)
+ * and edge->bell (the edge's).
+ */
+int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
+                    bool device_threads, uint64_t origin_ns, int *memfd);
+void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
+
+/** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
+void emu_edge_look(struct emu_edge *edge);
+
+/**
+ * emu_edge_front - the oldest segment that is due, its payload in a pool buffer; NULL if none,
+ * or no credit, or no buffer. Malformed ones are counted and skipped.
+ */
+const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps);
+void emu_edge_skip(struct emu_edge *edge);
+/** emu_edge_done - end of a burst: tell the process how far we are. */
+void emu_edge_done(struct emu_edge *edge);
+/** emu_edge_next_ps - when the held segment is due; EMU_NEVER if none is held. */
+uint64_t emu_edge_next_ps(const struct emu_edge *edge);
+
+/** emu_edge_room - free slots of the down ring. */
+uint32_t emu_edge_room(struct emu_edge *edge);
+/** emu_edge_send - copy a segment to the process and drop its buffer. The caller saw room. */
+void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
+/** emu_edge_show - end of a burst: show it, and wake the process if it sleeps. */
+void emu_edge_show(struct emu_edge *edge);
+
+/** emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there is something to do already. */
+bool emu_edge_bell(struct emu_edge *edge, bool wanted);
+
+#endif

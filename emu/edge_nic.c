@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * edge_nic.c - the application's end of an edge: two rings of whole segments.
+ *
+ * The fabric's end is edge.c. Orderings, Y on this side, X on the fabric's:
+ *   Y1 pairs with X2 (up_head): a slot that the fabric has copied out may be overwritten.
+ *   Y2 pairs with X1 (up_tail): who sees the tail sees the segments.
+ *   Y3 pairs with X4 (down_tail): who sees the tail sees the segments.
+ *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
+ *   Y5 (bell): we store an index, then read bell_wanted; the fabric stores
+ *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
+ *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
+ *      down_tail, then reads asleep. All four are seq_cst.
+ * Rejected: a bell for every segment. A bell is a system call; a burst has one.
+ */
+#include "emu/edge.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EDGE_MASK (EMU_EDGE_SLOTS - 1u)
+
+int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
+{
+    struct emu_edge_shared *sh;
+    struct stat st;
+
+    if (fstat(memfd, &st))
+        return -errno;
+    if ((uint64_t)st.st_size < sizeof *sh)
+        return -EPROTO;
+    sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (sh == MAP_FAILED)
+        return -errno;
+    if (sh->magic != EMU_EDGE_MAGIC || sh->version != EMU_EDGE_VERSION ||
+        sh->slots != EMU_EDGE_SLOTS || sh->node >= sh->nodes) {
+        munmap(sh, sizeof *sh);
+        return -EPROTO;
+    }
+    *nic = (struct emu_edge_nic){.shared = sh, .bell = bell};
+    nic->up_tail = nic->up_shown = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
+    nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
+    nic->down_head = nic->down_shown = atomic_load_explicit(&sh->down_head, memory_order_relaxed);
+    nic->down_tail = nic->down_head;
+    return 0;
+}
+
+void emu_edge_nic_close(struct emu_edge_nic *nic)
+{
+    munmap(nic->shared, sizeof *nic->shared);
+    if (nic->bell >= 0)
+        close(nic->bell);
+    nic->shared = NULL;
+    nic->bell = -1;
+}
+
+struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
+{
+    struct emu_edge_shared *sh = nic->shared;
+    uint32_t at = nic->up_tail & EDGE_MASK;
+
+    if (nic->up_tail - nic->up_head >= EMU_EDGE_SLOTS) {
+        uint32_t head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
+
+        if (nic->up_tail - head >= EMU_EDGE_SLOTS)
+            return NULL;
+        nic->up_head = head;
+    }
+    sh->up_ps[at] = due_ps;
+    nic->up_tail++;
+    return &sh->up[at].seg;
+}
+
+/* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
+static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
+{
+    struct emu_edge_shared *sh = nic->shared;
+    uint64_t one = 1;
+
+    if (!(atomic_load_explicit(&sh->bell_wanted, memory_order_seq_cst) & what))
+        return;
+    atomic_exchange_explicit(&sh->bell_wanted, 0, memory_order_seq_cst);
+    if (nic->bell >= 0 && write(nic->bell, &one, sizeof one) < 0)
+        return; /* EAGAIN: the counter is full, so the bell is ringing */
+}
+
+void emu_edge_nic_publish(struct emu_edge_nic *nic)
+{
+    if (nic->up_shown == nic->up_tail)
+        return;
+    nic->up_shown = nic->up_tail;
+    atomic_exchange_explicit(&nic->shared->up_tail, nic->up_tail, memory_order_seq_cst); /* Y2, Y5 */
+    edge_ring(nic, EMU_EDGE_RING_DATA);
+}
+
+const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
+{
+    struct emu_edge_shared *sh = nic->shared;
+    uint32_t at = nic->down_head & EDGE_MASK;
+
+    if (nic->down_tail == nic->down_head) {
+        uint32_t tail = atomic_load_explicit(&sh->down_tail, memory_order_acquire); /* Y3 */
+
+        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
+            return NULL;
+        nic->down_tail = tail;
+    }
+    if (sh->timed && sh->down_ps[at] > now_ps)
+        return NULL;
+    return &sh->down[at].seg;
+}
+
+void emu_edge_nic_pop(struct emu_edge_nic *nic)
+{
+    nic->down_head++;
+}
+
+void emu_edge_nic_consumed(struct emu_edge_nic *nic)
+{
+    if (nic->down_shown == nic->down_head)
+        return;
+    nic->down_shown = nic->down_head;
+    atomic_exchange_explicit(&nic->shared->down_head, nic->down_head,
+                             memory_order_seq_cst); /* Y4, Y5 */
+    edge_ring(nic, EMU_EDGE_RING_ROOM);
+}
+
+void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
+                        uint64_t timeout_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                          .tv_nsec = (long)(timeout_ns % 1000000000u)};
+
+    atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);               /* Y6 */
+    if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
+        atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
+        return; /* asleep stays set: whoever polls next clears it, a needless wake harms nobody */
+    syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
+}
+
+void emu_edge_nic_wake(struct emu_edge_shared *shared)
+{
+    atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);
+    syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

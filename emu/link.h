@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.h - one direction of a cable: segments forward, credits back.
+ *
+ * The sending end (emu_tx) spends a credit a segment and the receiving end
+ * (emu_rx) gives it back when its buffer policy says so. Two kinds stand behind
+ * one interface: *local*, a pair of rings between two devices of this process,
+ * and *edge*, the cable to an application's process (edge_fabric.h). An edge
+ * end without a process is unplugged: what is sent there is dropped and counted.
+ */
+#ifndef EMU_LINK_H
+#define EMU_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/count.h"
+#include "emu/dev.h"
+#include "emu/edge_fabric.h"
+#include "emu/profile.h"
+#include "emu/ring.h"
+
+enum emu_link_kind {
+    EMU_LINK_NONE, /* nothing plugged in, ever */
+    EMU_LINK_LOCAL,
+    EMU_LINK_EDGE
+};
+
+/* What both ends count; each field has one writer, the device at this end. */
+struct emu_port_counts {
+    alignas(EMU_LINE) _Atomic uint64_t segments; /* sent, or received */
+    _Atomic uint64_t stalls;                     /* tx: a segment waited and no credit was there */
+    _Atomic uint64_t dropped;                    /* tx: to an unplugged edge */
+};
+
+/* The sending end. All of it is the sending device's, but `edge`. */
+struct emu_tx {
+    uint8_t kind;
+    uint8_t peer_port;
+    uint16_t unshown;    /* segments written and not yet shown */
+    uint32_t credits;    /* segments that may be sent */
+    uint64_t busy_ps;    /* the wire is taken until then */
+    uint64_t credit_ps;  /* when the newest credit came */
+    struct emu_ring *data;
+    struct emu_ring *credit;
+    struct emu_dev *owner;
+    struct emu_dev *peer;
+    const struct emu_profile *profile;
+    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
+    struct emu_edge *plugged;        /* the edge as of the last emu_tx_room(): good for this pass */
+    struct emu_port_counts counts;
+};
+
+/* The receiving end. All of it is the receiving device's, but `edge`. */
+struct emu_rx {
+    uint8_t kind;
+    uint8_t peer_port;
+    uint32_t owed;    /* credits to give back */
+    uint32_t credits; /* edge: the adapter's, kept for it; not less when processes come and go */
+    struct emu_ring *data;
+    struct emu_ring *credit;
+    struct emu_dev *owner;
+    uint8_t port;
+    struct emu_dev *peer;
+    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
+    struct emu_edge *plugged;        /* the edge as of emu_rx_begin(): good for this pass */
+    struct emu_port_counts counts;
+};
+
+/** emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits credits. */
+int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
+                  struct emu_dev *to, uint8_t to_port, uint32_t credits,
+                  const struct emu_profile *profile);
+
+/** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
+void emu_link_unjoin(struct emu_tx *tx);
+
+/** emu_link_edge - make both ends of a switch port edge ends, unplugged as yet. */
+void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                   uint32_t credits, const struct emu_profile *profile);
+
+/* --- sending --------------------------------------------------------------- */
+
+/** emu_tx_take_credits - collect the credits that came back by @until_ps. */
+static inline void emu_tx_take_credits(struct emu_tx *tx, uint64_t until_ps)
+{
+    const struct emu_entry *entry;
+
+    if (tx->kind != EMU_LINK_LOCAL)
+        return;
+    while ((entry = emu_ring_front(tx->credit)) && entry->time_ps <= until_ps) {
+        if (!tx->credits)
+            tx->credit_ps = entry->time_ps;
+        tx->credits += entry->credits;
+        emu_ring_skip(tx->credit);
+    }
+    emu_ring_give_back(tx->credit);
+}
+
+/** emu_tx_next_credit_ps - when the next credit under way arrives; EMU_NEVER if none is. */
+static inline uint64_t emu_tx_next_credit_ps(struct emu_tx *tx)
+{
+    const struct emu_entry *entry;
+
+    if (tx->kind != EMU_LINK_LOCAL || !(entry = emu_ring_front(tx->credit)))
+        return EMU_NEVER;
+    return entry->time_ps;
+}
+
+/**
+ * emu_tx_room - segments that may be sent now.
+ * Looks an edge up once: it may be unplugged at any time, but is not freed in this pass.
+ */
+static inline uint32_t emu_tx_room(struct emu_tx *tx)
+{
+    if (tx->kind == EMU_LINK_LOCAL)
+        return tx->credits;
+    tx->plugged = atomic_load_explicit(&tx->edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
+    return tx->plugged ? emu_edge_room(tx->plugged) : UINT32_MAX;
+}
+
+/** emu_tx_send_edge - emu_tx_send() for edges. */
+void emu_tx_send_edge(struct emu_tx *tx, const struct emu_entry *entry);
+
+/**
+ * emu_tx_send - put one segment on the wire; its buffer reference passes on.
+ *
+ * Cost: one credit; the caller saw emu_tx_room(). Shown by emu_tx_flush().
+ * Thread: the sending device's worker; may overlap everything at the other end.
+ * Source: output-queued routers §2; deviation: credits may return in batches.
+ */
+static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
+{
+    tx->unshown++;
+    if (tx->kind != EMU_LINK_LOCAL) {
+        emu_tx_send_edge(tx, entry);
+        return;
+    }
+    *emu_ring_fill(tx->data) = *entry; /* there is a slot for each credit */
+    tx->credits--;
+}
+
+/**
+ * emu_tx_stamp - send time on a timed clock: the wire is taken for the segment's length.
+ * @depart_ps: when its head leaves. Sets the time at which it is at the far end.
+ */
+static inline void emu_tx_stamp(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)
+{
+    const struct emu_profile *profile = tx->profile;
+    uint64_t wire_ps = (EMU_HDR_BYTES + entry->hdr.len) * profile->link_ps_per_byte;
+
+    tx->busy_ps = depart_ps + wire_ps;
+    entry->time_ps = depart_ps + profile->channel_ps;
+    if (tx->kind == EMU_LINK_EDGE) /* the process sees it when it lies in memory whole */
+        entry->time_ps += wire_ps + profile->nic_recv_ps;
+}
+
+/** emu_tx_flush - show what was sent, and signal the receiver. Once a burst. */
+static inline void emu_tx_flush(struct emu_tx *tx)
+{
+    if (!tx->unshown)
+        return;
+    emu_count(&tx->counts.segments, tx->unshown);
+    tx->unshown = 0;
+    if (tx->kind == EMU_LINK_LOCAL) {
+        emu_ring_show(tx->data);
+        emu_dev_signal(tx->peer, tx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << tx->peer_port);
+    } else if (tx->plugged) {
+        emu_edge_show(tx->plugged);
+    }
+}
+
+/* --- receiving ------------------------------------------------------------- */
+
+/** emu_rx_begin - before a burst: look an edge up, once for this pass (see emu_tx_room()). */
+static inline void emu_rx_begin(struct emu_rx *rx)
+{
+    if (rx->kind == EMU_LINK_EDGE)
+        rx->plugged = atomic_load_explicit(&rx->edge, memory_order_acquire); /* E3: E4 */
+}
+
+/** emu_rx_front - the oldest segment that has arrived by @until_ps, or NULL. */
+static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t until_ps)
+{
+    const struct emu_entry *entry;
+
+    if (rx->kind == EMU_LINK_LOCAL) {
+        entry = emu_ring_front(rx->data);
+        return entry && entry->time_ps <= until_ps ? entry : NULL;
+    }
+    return rx->plugged ? emu_edge_front(rx->plugged, until_ps) : NULL;
+}
+
+/** emu_rx_skip - done with the front segment. */
+static inline void emu_rx_skip(struct emu_rx *rx)
+{
+    if (rx->kind == EMU_LINK_LOCAL)
+        emu_ring_skip(rx->data);
+    else
+        emu_edge_skip(rx->plugged);
+}
+
+/** emu_rx_done - end of a burst of @moved segments. */
+static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
+{
+    emu_count(&rx->counts.segments, moved);
+    if (rx->kind == EMU_LINK_LOCAL)
+        emu_ring_give_back(rx->data);
+    else
+        emu_edge_done(rx->plugged);
+}
+
+/** emu_rx_next_ps - when the front segment arrives, if it is known; EMU_NEVER if not. */
+static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
+{
+    const struct emu_entry *entry;
+
+    if (rx->kind == EMU_LINK_LOCAL) {
+        entry = emu_ring_front(rx->data);
+        return entry ? entry->time_ps : EMU_NEVER;
+    }
+    return rx->plugged ? emu_edge_next_ps(rx->plugged) : EMU_NEVER;
+}
+
+/** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at each departure when timed. */
+static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
+{
+    uint32_t owed = rx->owed;
+
+    rx->owed = 0;
+    if (rx->kind == EMU_LINK_LOCAL) {
+        struct emu_entry *entry = emu_ring_fill(rx->credit); /* never full: a slot a credit */
+
+        entry->time_ps = arrive_ps;
+        entry->credits = owed;
+        emu_ring_show(rx->credit);
+        emu_dev_signal(rx->peer, rx->owner->worker, EMU_EVENT_CREDIT,
+                       (uint64_t)1 << rx->peer_port);
+    } else {
+        rx->credits += owed;
+        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);
+    }
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.c - the depot of buffers that workers share.
+ *
+ * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; a tag
+ * in the upper half of its head keeps a chain that went and came back (ABA)
+ * from being mistaken. Address space is reserved at creation; the host gives
+ * memory when a buffer is first written.
+ */
+#include "emu/pool.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static void *pool_reserve(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+struct emu_pool *emu_pool_create(uint32_t bufs)
+{
+    struct emu_pool *pool = aligned_alloc(EMU_LINE, sizeof(*pool));
+
+    if (!pool)
+        return NULL;
+    bufs = (bufs + EMU_POOL_CHAIN - 1) / EMU_POOL_CHAIN * EMU_POOL_CHAIN;
+    pool->bufs = bufs;
+    atomic_init(&pool->depot, 0);
+    atomic_init(&pool->fresh, 0);
+    pool->buf = pool_reserve(bufs * sizeof(*pool->buf));
+    pool->refs = pool_reserve(bufs * sizeof(*pool->refs));
+    pool->next = pool_reserve(bufs * sizeof(*pool->next));
+    pool->chain = pool_reserve(bufs * sizeof(*pool->chain));
+    if (!pool->buf || !pool->refs || !pool->next || !pool->chain) {
+        emu_pool_destroy(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+void emu_pool_destroy(struct emu_pool *pool)
+{
+    if (!pool)
+        return;
+    if (pool->buf)
+        munmap(pool->buf, pool->bufs * sizeof(*pool->buf));
+    if (pool->refs)
+        munmap(pool->refs, pool->bufs * sizeof(*pool->refs));
+    if (pool->next)
+        munmap(pool->next, pool->bufs * sizeof(*pool->next));
+    if (pool->chain)
+        munmap(pool->chain, pool->bufs * sizeof(*pool->chain));
+    free(pool);
+}
+
+void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
+{
+    cache->pool = pool;
+    cache->first = EMU_NO_BUF;
+    cache->count = 0;
+}
+
+/*
+ * D1 pairs with D2: who takes a chain sees the links that its giver wrote.
+ * Lock-free; a failed exchange means that another worker got on.
+ */
+static uint32_t pool_depot_pop(struct emu_pool *pool)
+{
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 */
+    uint64_t new;
+    uint32_t head;
+
+    do {
+        if (!(uint32_t)old)
+            return EMU_NO_BUF;
+        head = (uint32_t)old - 1;
+        new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
+        new |= atomic_load_explicit(&pool->chain[head], memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
+                                                    memory_order_acquire, memory_order_acquire));
+    return head;
+}
+
+static void pool_depot_push(struct emu_pool *pool, uint32_t head)
+{
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_relaxed);
+    uint64_t new;
+
+    do {
+        atomic_store_explicit(&pool->chain[head], (uint32_t)old, memory_order_relaxed);
+        new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
+        new |= head + 1;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
+                                                    memory_order_release, /* D2 */
+                                                    memory_order_relaxed));
+}
+
+/* A chain of buffers that nobody has used yet. */
+static uint32_t pool_fresh_chain(struct emu_pool *pool)
+{
+    uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
+
+    do {
+        if (at == pool->bufs)
+            return EMU_NO_BUF;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->fresh, &at, at + EMU_POOL_CHAIN,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
+        pool->next[at + i] = i + 1 < EMU_POOL_CHAIN ? at + i + 1 : EMU_NO_BUF;
+    return at;
+}
+
+bool emu_pool_refill(struct emu_pool_cache *cache)
+{
+    uint32_t head = pool_depot_pop(cache->pool);
+
+    if (head == EMU_NO_BUF)
+        head = pool_fresh_chain(cache->pool);
+    if (head == EMU_NO_BUF)
+        return false;
+    cache->first = head;
+    cache->count = EMU_POOL_CHAIN;
+    return true;
+}
+
+void emu_pool_spill(struct emu_pool_cache *cache)
+{
+    struct emu_pool *pool = cache->pool;
+    uint32_t head = cache->first;
+    uint32_t last = head;
+
+    for (uint32_t i = 1; i < EMU_POOL_CHAIN; i++)
+        last = pool->next[last];
+    cache->first = pool->next[last];
+    cache->count -= EMU_POOL_CHAIN;
+    pool->next[last] = EMU_NO_BUF;
+    pool_depot_push(pool, head);
+}

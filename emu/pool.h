@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.h - payload buffers of segments, with reference counts.
+ *
+ * A payload stays in one buffer from the edge where it enters to the edges
+ * where it leaves; descriptors name it by index. A multicast holds one
+ * reference a copy. Each worker takes from and gives to its own cache and
+ * trades chains of EMU_POOL_CHAIN buffers with the shared depot.
+ */
+#ifndef EMU_POOL_H
+#define EMU_POOL_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/seg.h"
+
+#define EMU_POOL_CHAIN 64u
+
+struct emu_buf {
+    alignas(EMU_LINE) uint8_t byte[EMU_SEG_BYTES];
+};
+
+struct emu_pool {
+    /* Written once, at creation. */
+    struct emu_buf *buf;       /* bufs of them; memory is taken from the host at first use */
+    _Atomic uint16_t *refs;    /* per buffer: references beyond the first */
+    uint32_t *next;            /* per buffer: next in its chain; its holder's */
+    _Atomic uint32_t *chain;   /* per buffer that heads a chain in the depot: next chain */
+    uint32_t bufs;
+
+    alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), a tag above */
+    alignas(EMU_LINE) _Atomic uint32_t fresh; /* buffers never handed out start here */
+};
+
+/* One worker's buffers; no other thread touches it. */
+struct emu_pool_cache {
+    struct emu_pool *pool;
+    uint32_t first; /* chain of free buffers, EMU_NO_BUF if none */
+    uint32_t count; /* in that chain: at most 2 * EMU_POOL_CHAIN */
+};
+
+/** emu_pool_create - a pool of @bufs buffers, reserved, not touched. NULL without address space. */
+struct emu_pool *emu_pool_create(uint32_t bufs);
+void emu_pool_destroy(struct emu_pool *pool);
+void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
+
+/** emu_pool_refill - fetch a chain from the depot; false: the pool is exhausted. */
+bool emu_pool_refill(struct emu_pool_cache *cache);
+/** emu_pool_spill - give one chain back to the depot. */
+void emu_pool_spill(struct emu_pool_cache *cache);
+
+static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
+{
+    return pool->buf[buf].byte;
+}
+
+/** emu_pool_take - a buffer with one reference, or EMU_NO_BUF: try again later. Thread: the cache's. */
+static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
+{
+    uint32_t buf;
+
+    if (!cache->count && !emu_pool_refill(cache))
+        return EMU_NO_BUF;
+    buf = cache->first;
+    cache->first = cache->pool->next[buf];
+    cache->count--;
+    return buf;
+}
+
+/** emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder. */
+static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
+{
+    if (buf != EMU_NO_BUF && more)
+        atomic_fetch_add_explicit(&pool->refs[buf], (uint16_t)more, memory_order_relaxed);
+}
+
+/**
+ * emu_pool_drop - drop one reference; the last one frees the buffer.
+ * L1 pairs with itself: the one who frees has seen the other holders' last reads done.
+ * A zero can be read without a locked instruction: no one else holds the buffer then.
+ */
+static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
+{
+    struct emu_pool *pool = cache->pool;
+
+    if (buf == EMU_NO_BUF)
+        return;
+    if (atomic_load_explicit(&pool->refs[buf], memory_order_acquire) &&
+        atomic_fetch_sub_explicit(&pool->refs[buf], 1, memory_order_acq_rel)) /* L1 */
+        return;
+    atomic_store_explicit(&pool->refs[buf], 0, memory_order_relaxed);
+    pool->next[buf] = cache->first;
+    cache->first = buf;
+    if (++cache->count == 2 * EMU_POOL_CHAIN)
+        emu_pool_spill(cache);
+}
+
+#endif

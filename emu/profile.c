@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * profile.c - the numbers of a machine: built in, from a file, from --set.
+ *
+ * One table of fields serves the file and --set, so the two cannot drift apart.
+ */
+#include "emu/profile.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_PS 1000000000000u
+
+enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
+
+struct field {
+    const char *name;
+    size_t offset; /* in struct emu_profile */
+    enum field_kind kind;
+    uint64_t least, most;  /* numbers */
+    const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
+};
+
+#define U64(field, least, most)                                                                    \
+    {                                                                                              \
+#field, offsetof(struct emu_profile, field), FIELD_U64, least, most,                       \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+#define U32(field, least, most)                                                                    \
+    {                                                                                              \
+#field, offsetof(struct emu_profile, field), FIELD_U32, least, most,                       \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+#define NAMED(field, ...)                                                                          \
+    {                                                                                              \
+#field, offsetof(struct emu_profile, field), FIELD_NAMED, 0, 0,                            \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
+static const struct field fields[] = {
+    U64(link_ps_per_byte, 1, 1000000),
+    U64(channel_ps, 0, SECOND_PS),
+    U64(switch_ps, 0, SECOND_PS),
+    U64(nic_send_ps, 0, SECOND_PS),
+    U64(nic_recv_ps, 0, SECOND_PS),
+    U64(combine_word_ps, 0, SECOND_PS),
+    U32(xpoint_slots, 1, EMU_XPOINT_MAX),
+    U32(combine_states, 1, 1u << 20),
+    U32(light_slots, 1, 1u << 16),
+    NAMED(credit, "row", "counter"),
+    NAMED(choice, "next_free", "first_free", "random"),
+    NAMED(combine_order, "arrival", "port"),
+};
+
+#define FIELDS (sizeof fields / sizeof fields[0])
+
+/* Where each number comes from: docs/profiles.md. */
+static const struct emu_profile built_in[] = {
+    {
+        .name = "oq2004",
+        .link_ps_per_byte = 800,
+        .channel_ps = 20000,
+        .switch_ps = 90000,
+        .nic_send_ps = 1300000,
+        .nic_recv_ps = 1300000,
+        .combine_word_ps = 4000,
+        .xpoint_slots = 4,
+        .combine_states = 65536,
+        .light_slots = 1,
+        .credit = EMU_CREDIT_ROW,
+        .choice = EMU_CHOICE_NEXT_FREE,
+        .combine_order = EMU_COMBINE_ARRIVAL,
+    },
+    {
+        .name = "qsnet3",
+        .link_ps_per_byte = 400,
+        .channel_ps = 20000,
+        .switch_ps = 40000,
+        .nic_send_ps = 300000,
+        .nic_recv_ps = 300000,
+        .combine_word_ps = 4000,
+        .xpoint_slots = 16,
+        .combine_states = 65536,
+        .light_slots = 2,
+        .credit = EMU_CREDIT_ROW,
+        .choice = EMU_CHOICE_NEXT_FREE,
+        .combine_order = EMU_COMBINE_ARRIVAL,
+    },
+};
+
+#define BUILT_IN (sizeof built_in / sizeof built_in[0])
+
+__attribute__((format(printf, 3, 4))) static int wrong(char *error, size_t error_bytes,
+                                                       const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error, error_bytes, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
+static const struct field *field_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < FIELDS; i++)
+        if (strlen(fields[i].name) == length && strncmp(fields[i].name, name, length) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+static int no_field(const char *name, int length, char *error, size_t error_bytes)
+{
+    char names[512] = "";
+
+    for (size_t i = 0; i < FIELDS; i++) {
+        size_t end = strlen(names);
+        snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", fields[i].name);
+    }
+    return wrong(error, error_bytes, "a profile has no field '%.*s'; the fields are %s", length,
+                 name, names);
+}
+
+static int field_number(struct emu_profile *profile, const struct field *field, uint64_t number,
+                        char *error, size_t error_bytes)
+{
+    char *at = (char *)profile + field->offset;
+    uint32_t small = (uint32_t)number;
+
+    if (number < field->least || number > field->most)
+        return wrong(error, error_bytes, "%s=%llu is out of range; it can be %llu to %llu",
+                     field->name, (unsigned long long)number, (unsigned long long)field->least,
+                     (unsigned long long)field->most);
+    if (field->kind == FIELD_U64)
+        memcpy(at, &number, sizeof number);
+    else
+        memcpy(at, &small, sizeof small);
+    return 0;
+}
+
+/* An enum of ours is as wide as an unsigned int: static_assert below. */
+static int field_named(struct emu_profile *profile, const struct field *field, const char *value,
+                       char *error, size_t error_bytes)
+{
+    char names[128] = "";
+
+    for (unsigned i = 0; i < 4 && field->values[i]; i++) {
+        if (strcmp(field->values[i], value) == 0) {
+            memcpy((char *)profile + field->offset, &i, sizeof i);
+            return 0;
+        }
+        size_t end = strlen(names);
+        snprintf(names + end, sizeof names - end, "%s%s", i ? ", " : "", field->values[i]);
+    }
+    return wrong(error, error_bytes, "%s=%.40s is unknown; it can be %s", field->name, value,
+                 names);
+}
+_Static_assert(sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
+                   sizeof(enum emu_choice) == sizeof(unsigned) &&
+                   sizeof(enum emu_combine_order) == sizeof(unsigned),
+               "field_named() writes an unsigned");
+
+static int field_text(struct emu_profile *profile, const struct field *field, const char *value,
+                      char *error, size_t error_bytes)
+{
+    char *end;
+
+    if (field->kind == FIELD_NAMED)
+        return field_named(profile, field, value, error, error_bytes);
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || errno)
+        return wrong(error, error_bytes, "%s=%.40s is no whole number; it can be %llu to %llu",
+                     field->name, value, (unsigned long long)field->least,
+                     (unsigned long long)field->most);
+    return field_number(profile, field, number, error, error_bytes);
+}
+
+int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
+                    size_t error_bytes)
+{
+    const char *equals = strchr(assignment, '=');
+
+    if (!equals)
+        return wrong(error, error_bytes,
+                     "'%.80s' sets nothing; write FIELD=VALUE, such as "
+                     "xpoint_slots=2",
+                     assignment);
+    const struct field *field = field_find(assignment, (size_t)(equals - assignment));
+    if (!field)
+        return no_field(assignment, (int)(equals - assignment), error, error_bytes);
+    return field_text(profile, field, equals + 1, error, error_bytes);
+}
+
+static int load_built_in(struct emu_profile *ret, const char *name, char *error, size_t error_bytes)
+{
+    for (size_t i = 0; i < BUILT_IN; i++) {
+        if (strcmp(built_in[i].name, name) == 0) {
+            *ret = built_in[i];
+            return 0;
+        }
+    }
+    wrong(error, error_bytes, "no profile '%.80s'; use oq2004, qsnet3, or the path of a JSON file",
+          name);
+    return -ENOENT;
+}
+
+/* One member of the file's object, other than "base". */
+static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
+                       char *error, size_t error_bytes)
+{
+    if (strcmp(key, "name") == 0) {
+        if (!json_object_is_type(value, json_type_string) ||
+            json_object_get_string_len(value) >= (int)sizeof profile->name)
+            return wrong(error, error_bytes, "\"name\" must be a string of up to %zu characters",
+                         sizeof profile->name - 1);
+        snprintf(profile->name, sizeof profile->name, "%s", json_object_get_string(value));
+        return 0;
+    }
+    const struct field *field = field_find(key, strlen(key));
+    if (!field)
+        return no_field(key, (int)strnlen(key, 80), error, error_bytes);
+    if (field->kind == FIELD_NAMED && json_object_is_type(value, json_type_string))
+        return field_named(profile, field, json_object_get_string(value), error, error_bytes);
+    if (field->kind != FIELD_NAMED && json_object_is_type(value, json_type_int) &&
+        json_object_get_int64(value) >= 0)
+        return field_number(profile, field, json_object_get_uint64(value), error, error_bytes);
+    return wrong(error, error_bytes, "\"%s\" must be a %s", field->name,
+                 field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
+}
+
+/* A file that gives no name of its own is called by its file name. */
+static void name_after(struct emu_profile *profile, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+
+    if (length > 5 && strcmp(base + length - 5, ".json") == 0)
+        length -= 5;
+    snprintf(profile->name, sizeof profile->name, "%.*s", (int)length, base);
+}
+
+static int load_object(struct emu_profile *ret, const char *path, struct json_object *object,
+                       char *error, size_t error_bytes)
+{
+    struct emu_profile profile;
+    struct json_object *base;
+    const char *base_name = "oq2004";
+    char what[512];
+    int err;
+
+    if (!json_object_is_type(object, json_type_object))
+        return wrong(error, error_bytes, "profile %s is no JSON object; see docs/profiles.md",
+                     path);
+    if (json_object_object_get_ex(object, "base", &base)) {
+        if (!json_object_is_type(base, json_type_string))
+            return wrong(error, error_bytes,
+                         "profile %s: \"base\" must be the name of a built-in "
+                         "profile",
+                         path);
+        base_name = json_object_get_string(base);
+    }
+    err = load_built_in(&profile, base_name, error, error_bytes);
+    if (err)
+        return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
+    name_after(&profile, path);
+    json_object_object_foreach(object, key, value)
+    {
+        if (strcmp(key, "base") == 0)
+            continue;
+        err = file_member(&profile, key, value, what, sizeof what);
+        if (err)
+            return wrong(error, error_bytes, "profile %s: %s", path, what);
+    }
+    *ret = profile;
+    return 0;
+}
+
+/* The JSON text of a file, or NULL with the reason in @why. */
+static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    struct json_object *object = NULL;
+    enum json_tokener_error bad;
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        snprintf(why, why_bytes, "%s", strerror(errno));
+        return NULL;
+    }
+    if (getdelim(&text, &bytes, '\0', file) < 0) {
+        snprintf(why, why_bytes, "it is empty or cannot be read");
+    } else {
+        object = json_tokener_parse_verbose(text, &bad);
+        if (!object)
+            snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
+    }
+    free(text);
+    fclose(file);
+    return object;
+}
+
+int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes)
+{
+    size_t length = strlen(what);
+    char why[160];
+
+    if (!strchr(what, '/') && !(length > 5 && strcmp(what + length - 5, ".json") == 0))
+        return load_built_in(ret, what, error, error_bytes);
+    struct json_object *object = read_json(what, why, sizeof why);
+    if (!object) {
+        wrong(error, error_bytes, "profile %s: %s; see docs/profiles.md", what, why);
+        return -ENOENT;
+    }
+    int err = load_object(ret, what, object, error, error_bytes);
+    json_object_put(object);
+    return err;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * profile.h - the numbers of a machine: rates, delays, buffers, policies.
+ */
+#ifndef EMU_PROFILE_H
+#define EMU_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
+
+/* What a credit means (FACTS A, "Two readings of the credit counter"). */
+enum emu_credit_policy {
+    EMU_CREDIT_ROW,    /* owed while the row's fullest crosspoint and the wire take it */
+    EMU_CREDIT_COUNTER /* owed until the packet, or its last copy, has left */
+};
+
+/* How an output is chosen from several candidates. */
+enum emu_choice {
+    EMU_CHOICE_NEXT_FREE,  /* the next in turn of the lightly loaded ones */
+    EMU_CHOICE_FIRST_FREE, /* the lowest of them */
+    EMU_CHOICE_RANDOM
+};
+
+enum emu_combine_order {
+    EMU_COMBINE_ARRIVAL, /* as in the paper */
+    EMU_COMBINE_PORT     /* in port order: the same bits on every run */
+};
+
+struct emu_profile {
+    char name[32];
+    uint64_t link_ps_per_byte;  /* 800 at 10 Gb/s */
+    uint64_t channel_ps;        /* cable: 20 ns */
+    uint64_t switch_ps;         /* header in to header out: 90 ns */
+    uint64_t nic_send_ps;       /* post to wire: latency, not occupancy */
+    uint64_t nic_recv_ps;       /* wire to memory: latency, not occupancy */
+    uint64_t combine_word_ps;   /* combine unit, per 8-byte word: 4 ns at 250 MHz */
+    uint32_t xpoint_slots;      /* segments a crosspoint holds: 4 */
+    uint32_t combine_states;    /* partial results that one switch can hold */
+    uint32_t light_slots;       /* an output with fewer segments waiting is lightly loaded */
+    enum emu_credit_policy credit;
+    enum emu_choice choice;
+    enum emu_combine_order combine_order;
+};
+
+/**
+ * emu_profile_load - a profile by name ("oq2004", "qsnet3"), or from a JSON file.
+ * @what: a built-in name, or a path (anything with a '/' or that ends in ".json"). A file names
+ *        its base with "base" and overrides fields by their names above; see docs/profiles.md.
+ * Errors: -ENOENT, -EINVAL, with one line in @error.
+ */
+int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes);
+
+/** emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with one line. */
+int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
+                    size_t error_bytes);
+
+#endif

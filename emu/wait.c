@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - spinning, yielding, sleeping.
+ */
+#include "emu/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+enum emu_wait_next emu_wait_round(unsigned rounds)
+{
+    if (rounds < EMU_WAIT_SPINS) {
+        cpu_pause();
+        return EMU_WAIT_AGAIN;
+    }
+    if (rounds < EMU_WAIT_SPINS + EMU_WAIT_YIELDS) {
+        sched_yield();
+        return EMU_WAIT_AGAIN;
+    }
+    return EMU_WAIT_SLEEP;
+}
+
+struct emu_waiter {
+    int epoll;
+    int bell; /* eventfd of this process; drained by the sleeper */
+};
+
+int emu_waiter_add(struct emu_waiter *waiter, int bell)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = bell};
+
+    return epoll_ctl(waiter->epoll, EPOLL_CTL_ADD, bell, &event) ? -errno : 0;
+}
+
+void emu_waiter_remove(struct emu_waiter *waiter, int bell)
+{
+    epoll_ctl(waiter->epoll, EPOLL_CTL_DEL, bell, NULL);
+}
+
+int emu_waiter_create(struct emu_waiter **ret)
+{
+    struct emu_waiter *waiter = malloc(sizeof(*waiter));
+    int err;
+
+    if (!waiter)
+        return -ENOMEM;
+    waiter->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (waiter->epoll < 0) {
+        err = -errno;
+        goto free_waiter;
+    }
+    waiter->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (waiter->bell < 0) {
+        err = -errno;
+        goto close_epoll;
+    }
+    err = emu_waiter_add(waiter, waiter->bell);
+    if (err)
+        goto close_bell;
+    *ret = waiter;
+    return 0;
+
+close_bell:
+    close(waiter->bell);
+close_epoll:
+    close(waiter->epoll);
+free_waiter:
+    free(waiter);
+    return err;
+}
+
+void emu_waiter_destroy(struct emu_waiter *waiter)
+{
+    if (!waiter)
+        return;
+    close(waiter->bell);
+    close(waiter->epoll);
+    free(waiter);
+}
+
+void emu_waiter_ring(struct emu_waiter *waiter)
+{
+    /* A full counter (EAGAIN) has rung already. */
+    while (eventfd_write(waiter->bell, 1) && errno == EINTR)
+        ;
+}
+
+void emu_waiter_sleep(struct emu_waiter *waiter, uint64_t timeout_ns)
+{
+    struct epoll_event event[8];
+    struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                          .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    int n = epoll_pwait2(waiter->epoll, event, 8, timeout_ns == UINT64_MAX ? NULL : &ts, NULL);
+
+    for (int i = 0; i < n; i++) {
+        eventfd_t rings;
+
+        if (event[i].data.fd == waiter->bell)
+            (void)eventfd_read(waiter->bell, &rings);
+    }
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.h - all waiting: the one strategy, and what a worker sleeps on.
+ *
+ * Whoever has nothing to do spins a little, then yields a while, then sleeps
+ * and is woken only because it said that it sleeps. The bounds are small on
+ * purpose: when threads outnumber cores, a spinning thread holds up the one
+ * that it waits for.
+ *
+ * A worker sleeps in epoll, not on a futex: the bells of its edges are written
+ * by processes that may not share a page with each other, and a worker has as
+ * many edges as nodes. Bells are edge-triggered and never read, so nothing that
+ * a process does to its descriptor can block the worker.
+ */
+#ifndef EMU_WAIT_H
+#define EMU_WAIT_H
+
+#include <stdint.h>
+
+#define EMU_WAIT_SPINS 20u    /* rounds with a pause */
+#define EMU_WAIT_YIELDS 200u  /* then rounds with a yield; then sleep */
+
+enum emu_wait_next {
+    EMU_WAIT_AGAIN, /* look again */
+    EMU_WAIT_SLEEP  /* nothing for long: sleep if you can */
+};
+
+/** emu_wait_round - wait a little. @rounds: the caller's count of empty rounds in a row. */
+enum emu_wait_next emu_wait_round(unsigned rounds);
+
+struct emu_waiter; /* what one worker sleeps on */
+
+/** emu_waiter_create - Errors: -EMFILE, -ENOMEM. */
+int emu_waiter_create(struct emu_waiter **ret);
+void emu_waiter_destroy(struct emu_waiter *waiter);
+
+/** emu_waiter_add, emu_waiter_remove - let the eventfd @bell wake the sleeper. Thread: any. */
+int emu_waiter_add(struct emu_waiter *waiter, int bell);
+void emu_waiter_remove(struct emu_waiter *waiter, int bell);
+
+/** emu_waiter_ring - wake the sleeper. Thread: any. */
+void emu_waiter_ring(struct emu_waiter *waiter);
+
+/** emu_waiter_sleep - until someone rings, or @timeout_ns passed (UINT64_MAX: no limit). Thread: the worker. */
+void emu_waiter_sleep(struct emu_waiter *waiter, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker.c - the loop that steps devices, and how it goes to sleep.
+ */
+#include "emu/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/count.h"
+#include "emu/edge_fabric.h"
+#include "emu/rcu.h"
+
+#define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
+
+int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
+                      struct emu_pool *pool)
+{
+    struct emu_worker *worker = aligned_alloc(EMU_LINE, sizeof(*worker));
+    size_t words = (devs + 63) / 64;
+    size_t bytes = (words * sizeof(uint64_t) + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
+    int err = -ENOMEM;
+
+    if (!worker)
+        return -ENOMEM;
+    memset(worker, 0, sizeof(*worker));
+    worker->words = (uint32_t)words;
+    worker->clock = *clock;
+    worker->next_ps = EMU_NEVER;
+    emu_pool_cache_init(&worker->cache, pool);
+    worker->far = aligned_alloc(EMU_LINE, bytes ? bytes : EMU_LINE);
+    worker->near = calloc(words ? words : 1, sizeof(*worker->near));
+    worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
+    if (!worker->far || !worker->near || !worker->dev)
+        goto free_worker;
+    memset(worker->far, 0, bytes);
+    err = emu_waiter_create(&worker->waiter);
+    if (err)
+        goto free_worker;
+    *ret = worker;
+    return 0;
+
+free_worker:
+    free(worker->dev);
+    free(worker->near);
+    free(worker->far);
+    free(worker);
+    return err;
+}
+
+void emu_worker_destroy(struct emu_worker *worker)
+{
+    if (!worker)
+        return;
+    free(atomic_load_explicit(&worker->edges, memory_order_relaxed));
+    emu_waiter_destroy(worker->waiter);
+    free(worker->dev);
+    free(worker->near);
+    free(worker->far);
+    free(worker);
+}
+
+void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step)
+{
+    memset(dev, 0, sizeof(*dev));
+    dev->step = step;
+    dev->worker = worker;
+    dev->index = worker->devs;
+    dev->timed = worker->clock.mode != EMU_CLOCK_RAW;
+    dev->next_ps = EMU_NEVER;
+    worker->dev[worker->devs++] = dev;
+}
+
+/*
+ * W2 pairs with W1 (dev.h), W4 with W3: the ring's entry is shown before its
+ * bit, the port's bit before the device's. If another thread's port bit is
+ * still there, that thread sets the device's bit, and the worker that takes it
+ * takes ours with it. The load of `asleep` follows a locked instruction in the
+ * same order, so either we see the sleeper or it sees our bit.
+ */
+void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports)
+{
+    struct emu_worker *worker = dev->worker;
+
+    if (atomic_fetch_or_explicit(&dev->ready_far[event], ports, memory_order_seq_cst)) /* W2 */
+        return;
+    atomic_fetch_or_explicit(&worker->far[dev->index / 64], (uint64_t)1 << dev->index % 64,
+                             memory_order_seq_cst); /* W4 */
+    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
+        emu_waiter_ring(worker->waiter);
+}
+
+static uint32_t worker_step(struct emu_worker *worker, struct emu_dev *dev)
+{
+    uint32_t moved = dev->step(dev, worker->now_ps);
+
+    if (dev->next_ps < worker->next_ps)
+        worker->next_ps = dev->next_ps;
+    return moved;
+}
+
+/* The clock reached a time that some device waits for: mark those that are due. */
+static void worker_wake_due(struct emu_worker *worker)
+{
+    uint64_t next_ps = EMU_NEVER;
+
+    for (uint32_t i = 0; i < worker->devs; i++) {
+        struct emu_dev *dev = worker->dev[i];
+
+        if (dev->next_ps <= worker->now_ps)
+            emu_dev_again(dev);
+        else if (dev->next_ps < next_ps)
+            next_ps = dev->next_ps;
+    }
+    worker->next_ps = next_ps;
+}
+
+static void worker_look(struct emu_worker *worker)
+{
+    const struct emu_edge_list *list =
+        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
+
+    for (uint32_t i = 0; list && i < list->count; i++)
+        emu_edge_look(list->edge[i]);
+}
+
+uint32_t emu_worker_pass(struct emu_worker *worker)
+{
+    uint32_t moved = 0;
+
+    worker->now_ps = emu_clock_now(&worker->clock);
+    worker_look(worker);
+    if (worker->next_ps <= worker->now_ps)
+        worker_wake_due(worker);
+    for (uint32_t w = 0; w < worker->words; w++) {
+        uint64_t bits = worker->near[w];
+
+        worker->near[w] = 0;
+        if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
+            bits |= atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
+        for (; bits; bits &= bits - 1)
+            moved += worker_step(worker, worker->dev[w * 64 + (uint32_t)__builtin_ctzll(bits)]);
+    }
+    emu_count(&worker->moved, moved);
+    emu_count(&worker->passes, 1);
+    return moved;
+}
+
+bool emu_worker_quiet(const struct emu_worker *worker)
+{
+    for (uint32_t w = 0; w < worker->words; w++)
+        if (worker->near[w] || atomic_load_explicit(&worker->far[w], memory_order_seq_cst))
+            return false;
+    return true;
+}
+
+/* Ask all edges to ring, or not to. Returns true if one has something already. */
+static bool worker_bells(struct emu_worker *worker, bool wanted)
+{
+    const struct emu_edge_list *list = atomic_load_explicit(&worker->edges, memory_order_acquire);
+    bool busy = false;
+
+    for (uint32_t i = 0; list && i < list->count; i++)
+        busy |= emu_edge_bell(list->edge[i], wanted);
+    return busy;
+}
+
+/* Say that we sleep, look once more, and only then sleep. */
+static void worker_sleep(struct emu_worker *worker)
+{
+    uint64_t timeout_ns = UINT64_MAX;
+    bool busy;
+
+    if (worker->next_ps != EMU_NEVER)
+        timeout_ns = (worker->next_ps - worker->now_ps - WORKER_NEAR_PS / 2) / 1000u;
+    atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst);
+    busy = worker_bells(worker, true);
+    if (!busy && emu_worker_quiet(worker) &&
+        !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
+        emu_count(&worker->sleeps, 1);
+        emu_rcu_offline();
+        emu_waiter_sleep(worker->waiter, timeout_ns);
+        emu_rcu_online();
+    }
+    atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
+    worker_bells(worker, false);
+}
+
+static void worker_idle(struct emu_worker *worker, unsigned rounds)
+{
+    bool near_time = worker->next_ps != EMU_NEVER &&
+                     worker->next_ps < worker->now_ps + WORKER_NEAR_PS;
+
+    if (!emu_worker_quiet(worker))
+        return;
+    if (emu_wait_round(rounds) == EMU_WAIT_SLEEP) {
+        if (near_time)
+            emu_wait_round(EMU_WAIT_SPINS); /* a yield: the time is close */
+        else
+            worker_sleep(worker);
+    }
+}
+
+void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)
+{
+    struct emu_edge_list *old =
+        atomic_exchange_explicit(&worker->edges, list, memory_order_acq_rel); /* E2 */
+
+    emu_waiter_ring(worker->waiter);
+    emu_rcu_wait();
+    free(old);
+}
+
+struct emu_thread {
+    pthread_t id;
+    struct emu_worker *worker;
+};
+
+static void *thread_main(void *arg)
+{
+    struct emu_worker *worker = arg;
+    unsigned idle = 0;
+
+    emu_rcu_enter();
+    while (!atomic_load_explicit(&worker->stop, memory_order_relaxed)) {
+        if (emu_worker_pass(worker))
+            idle = 0;
+        else
+            worker_idle(worker, idle++);
+        emu_rcu_quiescent();
+    }
+    emu_rcu_leave();
+    return NULL;
+}
+
+int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name)
+{
+    struct emu_thread *thread = malloc(sizeof(*thread));
+    pthread_attr_t attr;
+    int err;
+
+    if (!thread)
+        return -ENOMEM;
+    thread->worker = worker;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 * 1024);
+    err = pthread_create(&thread->id, &attr, thread_main, worker);
+    pthread_attr_destroy(&attr);
+    if (err) {
+        free(thread);
+        return -err;
+    }
+    pthread_setname_np(thread->id, name);
+    *ret = thread;
+    return 0;
+}
+
+void emu_thread_stop(struct emu_thread *thread)
+{
+    if (!thread)
+        return;
+    atomic_store_explicit(&thread->worker->stop, 1, memory_order_seq_cst);
+    emu_waiter_ring(thread->worker->waiter);
+    pthread_join(thread->id, NULL);
+    free(thread);
+}

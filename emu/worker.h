@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker.h - threads that step devices.
+ */
+#ifndef EMU_WORKER_H
+#define EMU_WORKER_H
+
+#include "emu/dev.h"
+#include "emu/wait.h"
+
+struct emu_edge;
+
+/* The edges that a worker looks at; immutable once published. */
+struct emu_edge_list {
+    uint32_t count;
+    struct emu_edge *edge[];
+};
+
+/**
+ * emu_worker_create - a worker with room for @devs devices; its thread does not run yet.
+ * @pool may be NULL when no segment carries a payload.
+ */
+int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
+                      struct emu_pool *pool);
+void emu_worker_destroy(struct emu_worker *worker);
+
+/**
+ * emu_worker_pass - look at the edges and step every device that is ready, once.
+ * Returns segments moved. Thread: the worker's own, or a test that started none.
+ */
+uint32_t emu_worker_pass(struct emu_worker *worker);
+
+/** emu_worker_quiet - is no device ready? Thread: the worker's own. */
+bool emu_worker_quiet(const struct emu_worker *worker);
+
+/* A thread that runs a worker. */
+struct emu_thread;
+int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
+/** emu_thread_stop - ask the thread to end and wait for it. */
+void emu_thread_stop(struct emu_thread *thread);
+
+/**
+ * emu_worker_edges - publish a new list of edges, wake the worker, wait until it no longer
+ * uses the old one, and free that. @list passes to the worker. Thread: manager.
+ */
+void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * adapter.c - an adapter's life and its step; waiting.
+ */
+#include "nic/adapter.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "emu/wait.h"
+
+#define EAGER_DEFAULT 8192u
+#define HAIL_LIMIT_MS 10000u
+
+uint64_t nic_now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* --- the error line -------------------------------------------------------------- */
+
+static _Thread_local char error_line[256]; /* fabemu_error() is a thread's own */
+
+int nic_fail(int err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error_line, sizeof error_line, format, args);
+    va_end(args);
+    return err;
+}
+
+const char *fabemu_error(void)
+{
+    return error_line;
+}
+
+/* --- open, close ------------------------------------------------------------------- */
+
+static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
+{
+    const char *text = getenv(name);
+    unsigned long long value;
+    char *end;
+
+    if (!text || !*text)
+        return otherwise;
+    value = strtoull(text, &end, 0);
+    if (*end)
+        return otherwise;
+    return value > most ? most : (uint32_t)value;
+}
+
+static uint32_t life_draw(void)
+{
+    uint32_t life = 0;
+
+    if (getrandom(&life, sizeof life, 0) != sizeof life)
+        life = (uint32_t)nic_now_ns() ^ (uint32_t)getpid() << 12;
+    return life ? life : 1;
+}
+
+static void nic_init(struct fabemu *fab)
+{
+    const struct emu_edge_shared *sh = fab->edge.shared;
+
+    fab->life = life_draw();
+    fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
+    fab->hail_limit_ns =
+        env_number("FABEMU_PEER_TIMEOUT_MS", HAIL_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
+    /* Measured on 2 cores, 2 and 4 waiting processes: a barrier costs a fifth less without the spins. */
+    fab->first_round = sysconf(_SC_NPROCESSORS_ONLN) > (long)fab->info.nodes ? 0 : EMU_WAIT_SPINS;
+    fab->timed = sh->timed;
+    fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
+    fab->pid = getpid();
+    nic_list_init(&fab->ready);
+    nic_list_init(&fab->hailing);
+    nic_list_init(&fab->bulk);
+    nic_list_init(&fab->ctls);
+    nic_list_init(&fab->ctl_free);
+    nic_list_init(&fab->serving);
+    nic_list_init(&fab->busy);
+    for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
+        nic_list_init(&fab->msg_free[pool]);
+    atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_relaxed);
+}
+
+int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info *info)
+{
+    struct fabemu *fab = aligned_alloc(EMU_LINE, sizeof *fab);
+    int err = -ENOMEM;
+
+    if (!fab)
+        return err;
+    memset(fab, 0, sizeof *fab);
+    err = emu_edge_nic_open(&fab->edge, memfd, bell);
+    if (err)
+        goto free_fab;
+    err = -EPROTO;
+    if (info->node != fab->edge.shared->node || info->nodes != fab->edge.shared->nodes)
+        goto close_edge;
+    fab->info = *info;
+    err = -ENOMEM;
+    fab->peers = calloc(info->nodes, sizeof *fab->peers);
+    if (!fab->peers)
+        goto close_edge;
+    fab->queues = calloc(NIC_QUEUES, sizeof(struct fabemu_queue *));
+    if (!fab->queues)
+        goto free_peers;
+    err = -pthread_mutex_init(&fab->lock, NULL);
+    if (err)
+        goto free_queues;
+    nic_init(fab);
+    *ret = fab;
+    return 0;
+
+free_queues:
+    free(fab->queues);
+free_peers:
+    free(fab->peers);
+close_edge:
+    fab->edge.bell = -1; /* stays the caller's */
+    emu_edge_nic_close(&fab->edge);
+free_fab:
+    free(fab);
+    return err;
+}
+
+static void nic_free_pools(struct fabemu *fab)
+{
+    while (!nic_list_empty(&fab->serving)) {
+        struct nic_op *op = nic_entry(fab->serving.next, struct nic_op, link);
+
+        nic_list_del(&op->link);
+        free(op);
+    }
+    for (struct nic_list *head = &fab->ctls;; head = &fab->ctl_free) {
+        while (!nic_list_empty(head)) {
+            struct nic_ctl *ctl = nic_entry(head->next, struct nic_ctl, link);
+
+            nic_list_del(&ctl->link);
+            free(ctl);
+        }
+        if (head == &fab->ctl_free)
+            break;
+    }
+    while (fab->early_free) {
+        struct nic_early *early = fab->early_free;
+
+        fab->early_free = early->next;
+        free(early);
+    }
+    nic_message_release_pools(fab);
+}
+
+void nic_close(struct fabemu *fab)
+{
+    nic_queue_release(fab);
+    nic_group_release(fab);
+    for (uint32_t i = 0; i < fab->info.nodes; i++)
+        nic_peer_release(fab, &fab->peers[i]);
+    nic_op_fail_all(fab, FABEMU_ANY_NODE, NULL, -ECANCELED);
+    for (uint32_t i = 0; i < fab->region_count; i++)
+        free(fab->regions[i]);
+    nic_free_pools(fab);
+    free(fab->regions);
+    free(fab->slots);
+    free(fab->loop);
+    free(fab->queues);
+    free(fab->peers);
+    pthread_mutex_destroy(&fab->lock);
+    emu_edge_nic_close(&fab->edge);
+    free(fab->path);
+    free(fab);
+}
+
+const struct fabemu_info *fabemu_info(const struct fabemu *fab)
+{
+    return &fab->info;
+}
+
+/* --- the lock, the step ---------------------------------------------------------------- */
+
+static void nic_clock(struct fabemu *fab)
+{
+    if (fab->timed)
+        fab->now_ps = (nic_now_ns() - fab->edge.shared->origin_ns) * 1000;
+}
+
+void nic_lock(struct fabemu *fab)
+{
+    pthread_mutex_lock(&fab->lock);
+    nic_clock(fab);
+}
+
+/* Does something wait for room in the up ring? The fabric does not wake us for that. */
+static bool nic_is_stalled(const struct fabemu *fab)
+{
+    if (fab->edge.up_tail - fab->edge.up_head < EMU_EDGE_SLOTS - NIC_RING_RESERVE)
+        return false;
+    return !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
+           !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls);
+}
+
+void nic_unlock(struct fabemu *fab)
+{
+    bool stalled, wake = false;
+
+    emu_edge_nic_publish(&fab->edge);
+    stalled = nic_is_stalled(fab);
+    if (stalled != atomic_load_explicit(&fab->stalled, memory_order_relaxed))
+        atomic_store_explicit(&fab->stalled, stalled, memory_order_relaxed);
+    if (fab->completions) {
+        fab->completions = 0;
+        wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);
+    }
+    pthread_mutex_unlock(&fab->lock);
+    if (wake)
+        emu_edge_nic_wake(fab->edge.shared);
+}
+
+uint32_t nic_step(struct fabemu *fab)
+{
+    uint32_t taken = nic_receive(fab);
+
+    if (taken) {
+        emu_edge_nic_consumed(&fab->edge);
+        /* W1 pairs with W2: who sees this tail sees what its segments completed. */
+        atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
+    }
+    if (!nic_list_empty(&fab->hailing))
+        nic_peer_rehail(fab);
+    return taken + nic_transmit(fab);
+}
+
+uint32_t nic_poll(struct fabemu *fab)
+{
+    uint32_t moved;
+
+    if (atomic_load_explicit(&fab->gone, memory_order_relaxed) ||
+        pthread_mutex_trylock(&fab->lock))
+        return 0;
+    nic_clock(fab);
+    moved = nic_step(fab);
+    nic_unlock(fab);
+    return moved;
+}
+
+uint32_t nic_poll_app(struct fabemu *fab)
+{
+    struct emu_edge_shared *sh = fab->edge.shared;
+    uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
+
+    atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
+    if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
+        atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
+    return nic_poll(fab);
+}
+
+void nic_drain(struct fabemu *fab, uint64_t limit_ns)
+{
+    uint64_t end = nic_now_ns() + limit_ns;
+    bool left = true;
+
+    while (left && !atomic_load_explicit(&fab->gone, memory_order_relaxed) && nic_now_ns() < end) {
+        nic_lock(fab);
+        nic_step(fab);
+        emu_edge_nic_publish(&fab->edge);
+        left = !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
+               !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
+               atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) !=
+                   fab->edge.up_tail; /* Y1 */
+        nic_unlock(fab);
+        if (left)
+            sched_yield();
+    }
+}
+
+void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
+{
+    void (*done)(struct fabemu_req *) = req->done;
+
+    fab->completions++;
+    /* R1 pairs with the acquire in fabemu_req_status(). */
+    __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
+    if (done)
+        done(req);
+}
+
+unsigned fabemu_progress(struct fabemu *fab)
+{
+    return nic_poll_app(fab);
+}
+
+/* --- waiting --------------------------------------------------------------------------- */
+
+bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
+{
+    if (fabemu_req_status(req) != FABEMU_PENDING)
+        return true;
+    nic_poll_app(fab);
+    return fabemu_req_status(req) != FABEMU_PENDING;
+}
+
+void fabemu_idle(unsigned rounds)
+{
+    if (emu_wait_round(rounds) == EMU_WAIT_SLEEP)
+        sched_yield();
+}
+
+void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
+{
+    struct emu_edge_shared *sh = fab->edge.shared;
+
+    if (atomic_load_explicit(&fab->stalled, memory_order_relaxed) ||
+        atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen_tail)
+        sched_yield(); /* room comes, or a segment is due, sooner than a sleep would end */
+    else
+        emu_edge_nic_sleep(sh, seen_tail, NIC_SLEEP_NS);
+}
+
+/* Sleep unless @req completed meanwhile. */
+static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
+{
+    uint32_t seen;
+
+    atomic_fetch_add_explicit(&fab->sleepers, 1, memory_order_seq_cst);
+    seen = atomic_load_explicit(&fab->seen_tail, memory_order_acquire); /* W2 */
+    if (fabemu_req_status(req) == FABEMU_PENDING)
+        nic_sleep(fab, seen);
+    atomic_fetch_sub_explicit(&fab->sleepers, 1, memory_order_relaxed);
+}
+
+int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
+{
+    unsigned idle = fab->first_round;
+    int status;
+
+    while ((status = fabemu_req_status(req)) == FABEMU_PENDING) {
+        if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
+            return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+        if (nic_poll_app(fab))
+            idle = fab->first_round;
+        else if (fabemu_req_status(req) == FABEMU_PENDING &&
+                 emu_wait_round(idle++) == EMU_WAIT_SLEEP)
+            wait_sleep(fab, req);
+    }
+    return status;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * adapter.h - the adapter's own view of itself: struct fabemu and its parts.
+ *
+ * One lock an adapter. Whoever holds it may step: an application thread that
+ * waits, or the adapter's thread when none does. Every function declared here
+ * wants the lock held unless it says otherwise.
+ *
+ * Memory: no step waits for memory of a peer, and what a peer can make this
+ * process hold is bounded: NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW
+ * bytes of charged messages. Messages of one segment are not charged: asking
+ * first (NIC_RTS) would cost the receiver as much memory as the message.
+ */
+#ifndef NIC_ADAPTER_H
+#define NIC_ADAPTER_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "emu/edge.h"
+#include "emu/seg.h"
+#include "nic/fabemu.h"
+#include "nic/list.h"
+#include "nic/wire.h"
+
+#define NIC_ORDER_WINDOW 1024u        /* requests under way to one peer; a power of two */
+#define NIC_EAGER_WINDOW (256u << 10) /* bytes of eager messages of several segments, a peer */
+#define NIC_EAGER_LIMIT (64u << 10)   /* no eager message is longer, whatever the sender's threshold */
+#define NIC_IOVS 4
+#define NIC_RECEIVE_BURST 256u        /* segments a step takes */
+#define NIC_PEER_BURST 32u            /* segments a peer sends in its turn */
+#define NIC_BULK_BURST 32u            /* segments a transfer sends in its turn */
+#define NIC_RING_RESERVE 64u          /* up slots that bulk data leaves to the rest */
+#define NIC_GROUP_BURST 128u          /* segments a group sends in its turn */
+#define NIC_OPS_MAX (1u << 20)        /* transfers at a time: 20 bits of an id */
+#define NIC_SERVED_MAX (1u << 16)     /* of them, on behalf of peers */
+#define NIC_CTL_MAX (1u << 16)        /* answers that wait for room */
+#define NIC_PARKED_MAX 4096u          /* messages to queues that are not open yet */
+#define NIC_EARLY_GROUPS_MAX 64u      /* groups that others use before we joined */
+#define NIC_GROUP_BUCKETS 256u
+#define NIC_QUEUES 65536u
+#define NIC_LOOP_SLOTS 512u           /* segments to this node itself; a power of two */
+#define NIC_SLEEP_NS 10000000u        /* no sleep is longer: bounds the harm of a lost wake */
+
+/* Counts of input that was dropped; tests read them, a debugger shows them. */
+struct nic_counts {
+    uint64_t malformed;     /* a field is out of range, or no such thing was expected */
+    uint64_t stranger;      /* from or to a process that has been replaced */
+    uint64_t out_of_window; /* a request number nobody may have sent yet, or a repeated one */
+    uint64_t stale;         /* names a transfer that is over */
+    uint64_t refused;       /* memory or a bound ran out */
+    uint64_t late;          /* for a group that is left or unknown */
+};
+
+enum nic_op_state {
+    NIC_OP_IDLE,     /* over */
+    NIC_OP_QUEUED,   /* a request that is not on its way */
+    NIC_OP_EAGER,    /* an eager message that is partly on its way */
+    NIC_OP_WAITING,  /* waits for the peer: CTS, FIN or DATA */
+    NIC_OP_STREAM,   /* sends DATA */
+    NIC_OP_POSTED,   /* a receive that has not matched */
+    NIC_OP_FILLING   /* a receive whose eager message is under way */
+};
+
+enum nic_op_kind {
+    NIC_OP_SEND,
+    NIC_OP_RECV,
+    NIC_OP_PUT,       /* ours */
+    NIC_OP_GET,
+    NIC_OP_SERVE_PUT, /* a peer's, into memory of ours */
+    NIC_OP_SERVE_GET
+};
+
+/* One message or transfer. Lies in the request's opaque words, or is the adapter's (req NULL). */
+struct nic_op {
+    struct nic_list link;   /* peer's sendq, adapter's bulk, queue's posted or active */
+    struct fabemu_req *req; /* NULL when it serves a peer */
+    uint8_t kind;           /* enum nic_op_kind */
+    uint8_t state;          /* enum nic_op_state */
+    uint8_t iovs;
+    uint8_t iov_at;         /* sending: the piece that comes next */
+    uint32_t node;          /* peer; receives: wanted, later actual */
+    uint32_t id;            /* ours, 0: none */
+    uint32_t remote;        /* the peer's */
+    struct fabemu_iov iov[NIC_IOVS];
+    uint64_t iov_off;       /* sending: within that piece, bytes */
+    uint64_t bytes;         /* to move */
+    uint64_t moved;
+    union {
+        struct { /* messages */
+            uint64_t tag;
+            uint64_t data_or_ignore; /* sends: data; receives: ignore */
+            struct fabemu_queue *queue; /* receives */
+            uint16_t dst_queue, src_queue; /* sends */
+            int32_t status; /* receives: with which it will complete */
+        };
+        struct { /* memory */
+            uint64_t key, offset;
+            struct nic_region *region; /* serving */
+        };
+    };
+} __attribute__((may_alias));
+static_assert(sizeof(struct nic_op) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
+
+struct nic_slot {
+    struct nic_op *op;
+    uint32_t generation; /* 12 bits of the id */
+    uint32_t next_free;
+};
+
+/* An early segment. */
+struct nic_early {
+    struct nic_early *next; /* when free */
+    struct emu_seg seg;
+};
+
+/* Another node, as seen from here. Zero until touched. */
+struct nic_peer {
+    struct nic_list sendq;  /* requests that are not wholly on their way, in post order */
+    struct nic_list ready;  /* in fab->ready: open, and sendq is not empty */
+    struct nic_list hail;   /* in fab->hailing: wanted, not open */
+    uint32_t node;
+    uint32_t life;          /* names the process there, 0: not known */
+    uint32_t tx_check, rx_check;
+    bool open;              /* it knows us: requests may be sent */
+    bool dead;              /* died, and no successor has greeted us */
+    bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
+
+    uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
+    uint32_t tx_eager, tx_eaten;   /* charged bytes sent; taken there: eaten lags */
+    uint32_t rx_next, rx_told;     /* requests dispatched here; of them acknowledged */
+    uint32_t rx_eaten, rx_eaten_told;
+    struct nic_early **early;      /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
+    uint32_t earlies;
+
+    bool filling;                  /* an eager message of several segments is under way */
+    struct nic_op *fill_op;        /* into this receive, */
+    struct fabemu_message *fill_msg; /* or this message, or nowhere */
+    uint64_t fill_got, fill_bytes;
+
+    uint64_t hail_ns, hail_gap_ns, hail_end_ns; /* next hail, distance, give up */
+};
+
+/* An unexpected message. */
+struct fabemu_message {
+    struct nic_list link; /* queue's unexpected; unlisted once claimed or matched */
+    struct fabemu_queue *queue;
+    struct nic_op *op;    /* the receive that waits for the rest of it */
+    uint32_t src_node;
+    uint32_t life;        /* the process that sent it */
+    uint16_t src_queue;
+    bool rts;             /* the bytes are at the sender, named by id */
+    bool whole;           /* all of buf is here */
+    bool broken;          /* the sender died before */
+    uint8_t pool;         /* free list that buf's size belongs to */
+    uint32_t id;
+    uint64_t tag, data, bytes;
+    uint8_t buf[];
+};
+#define NIC_MSG_POOLS 4
+
+struct fabemu_queue {
+    struct fabemu *fab;
+    struct nic_list posted;     /* receives, oldest first */
+    struct nic_list unexpected; /* messages, oldest first */
+    struct nic_list active;     /* receives that matched and are under way */
+    uint16_t id;
+    bool open;                  /* false: messages came before fabemu_queue_open() */
+};
+
+struct nic_region {
+    uint64_t key;
+    uint8_t *base;
+    uint64_t bytes;
+    unsigned access;
+};
+
+/* An answer that waits for room in the up ring. */
+struct nic_ctl {
+    struct nic_list link;
+    uint32_t dst;
+    uint8_t len;
+    uint8_t payload[48];
+};
+
+struct nic_loop {
+    uint32_t head, tail; /* free-running */
+    struct emu_seg seg[NIC_LOOP_SLOTS];
+};
+
+struct nic_control;
+struct nic_thread;
+
+struct fabemu {
+    pthread_mutex_t lock;
+    struct emu_edge_nic edge;
+    struct fabemu_info info;
+    uint32_t life;        /* names this process to its peers */
+    uint32_t eager_bytes; /* longest eager message */
+    uint64_t send_ps;     /* from a post to the wire */
+    uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
+    uint64_t hail_scan_ns;  /* when the hails are looked at next */
+    unsigned first_round; /* of waiting: 0 spins first; where cores are few, yields at once */
+    bool timed;
+    uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
+    atomic_bool gone;     /* forked child, or no fabric any more */
+
+    struct nic_peer *peers;            /* info.nodes of them */
+    struct nic_list ready;             /* peers */
+    struct nic_list hailing;           /* peers */
+    struct nic_list bulk;              /* operations that stream */
+    struct nic_list ctls;              /* answers */
+    uint32_t ctl_count;
+    struct nic_loop *loop;             /* to ourselves; NULL until needed */
+
+    struct nic_slot *slots;            /* transfers by id; slot 0 is never used */
+    uint32_t slot_count, slot_free, served;
+    struct nic_list serving;           /* free operations for serving peers */
+
+    struct fabemu_queue **queues;      /* by id */
+    uint32_t parked;
+    struct nic_region **regions;       /* by low bits of the key */
+    uint32_t region_count;
+    struct nic_early *early_free;
+    struct nic_list ctl_free;
+    struct nic_list msg_free[NIC_MSG_POOLS];
+
+    struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
+    struct nic_list busy;              /* groups that have something to send */
+    uint32_t early_groups;
+
+    uint32_t completions;              /* in this turn of the lock */
+    struct nic_counts counts;
+
+    /* Read without the lock. */
+    alignas(EMU_LINE) _Atomic uint32_t polls;     /* by the application; relaxed: a hint */
+    alignas(EMU_LINE) _Atomic uint32_t seen_tail; /* down ring: read up to here */
+    _Atomic uint32_t sleepers;                    /* application threads in fabemu_wait()'s sleep */
+    atomic_bool stalled;                          /* something waits for room in the up ring: do not sleep */
+
+    struct nic_control *control;       /* NULL in tests */
+    struct nic_thread *thread;         /* NULL when switched off */
+
+    /* The registry's, under its lock. */
+    struct fabemu *next;
+    char *path;
+    uint32_t refs;
+    pid_t pid;
+};
+
+/* --- adapter.c ------------------------------------------------------------- */
+
+/**
+ * nic_open - an adapter on an edge; without control socket and thread.
+ * @memfd: may be closed after. @bell: passes to the adapter on success; -1: none.
+ * Errors: -EPROTO, -ENOMEM. Lock: none.
+ */
+int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info *info);
+void nic_close(struct fabemu *fab); /* Lock: none */
+
+void nic_lock(struct fabemu *fab);
+void nic_unlock(struct fabemu *fab); /* shows what was posted; wakes sleepers if something completed */
+
+/** nic_step - one bounded pass: receive, send, show. Returns segments moved. */
+uint32_t nic_step(struct fabemu *fab);
+/** nic_poll - nic_step() unless another thread is at it. Lock: none. */
+uint32_t nic_poll(struct fabemu *fab);
+/** nic_poll_app - the same for an application's thread: counts the poll. Lock: none. */
+uint32_t nic_poll_app(struct fabemu *fab);
+/** nic_drain - step until all that was posted is in the fabric, or @limit_ns passed. Lock: none. */
+void nic_drain(struct fabemu *fab, uint64_t limit_ns);
+
+/** nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is something to do soon. Lock: none. */
+void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
+
+/** nic_complete - the request is over; its memory is the caller's again. */
+void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
+
+uint64_t nic_now_ns(void);
+
+/** nic_fail - set fabemu_error()'s line; returns @err. Lock: any. */
+int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- transmit.c -------------------------------------------------------------- */
+
+/** nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. */
+struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node);
+/** nic_answer - send a small answer, now or when there is room. */
+void nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
+/** nic_head - begin of every answer and request; acknowledges. */
+struct nic_wire_head nic_head(struct nic_peer *peer, enum nic_what what, uint16_t queue);
+/** nic_request - queue a request and send what can be sent at once. */
+void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
+/** nic_request_now - send the first segment of a small message past the queue; false: it must wait. */
+bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
+/** nic_stream - let @op send DATA to the peer's transfer op->remote. */
+void nic_stream(struct fabemu *fab, struct nic_op *op);
+uint32_t nic_transmit(struct fabemu *fab);
+
+/* --- op.c ---------------------------------------------------------------------- */
+
+/** nic_op_id - give @op an id. Errors: -ENOBUFS. */
+int nic_op_id(struct fabemu *fab, struct nic_op *op);
+/** nic_op_find - the operation that a peer names; NULL (counted) unless it is alive and with @node. */
+struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
+/** nic_op_end - off every list and out of the table; completes the request, or frees a served one. */
+void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
+/** nic_op_serve - an operation on behalf of a peer, or NULL. */
+struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
+/** nic_op_fail_all - end every transfer with @node (or any), or every one served from @region. */
+void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region *region,
+                     int status);
+void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
+/** nic_op_write - copy into the pieces at @offset; what does not fit is cut off. */
+void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);
+/** nic_op_read - copy the next @bytes out of the pieces. */
+void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
+
+static inline struct nic_op *nic_op_of(struct fabemu_req *req)
+{
+    return (struct nic_op *)(void *)req->opaque;
+}
+
+/* --- peer.c ------------------------------------------------------------------- */
+
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
+/** nic_peer_hail - ask the process there to meet us. */
+void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_rehail - repeat hails that were not answered; give up the oldest. */
+void nic_peer_rehail(struct fabemu *fab);
+void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
+/** nic_peer_stranger - a segment of a process that does not know us, or that we do not know. */
+void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_opened - the process there knows us. */
+void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
+void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
+/** nic_peer_eaten - the application took a charged message of @bytes. */
+void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t life, uint64_t bytes);
+/** nic_peer_tell - acknowledge by itself when much is unacknowledged. */
+void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_died - the fabric says so. */
+void nic_peer_died(struct fabemu *fab, uint32_t node);
+void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
+
+/* --- receive.c ----------------------------------------------------------------- */
+
+uint32_t nic_receive(struct fabemu *fab);
+/** nic_dispatch - handle a request whose turn it is. */
+void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+
+/* --- queue.c, message.c ----------------------------------------------------------- */
+
+void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_message_take - let the receive @op have @msg, which ends now or when all of it is here. */
+void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_op *op);
+/** nic_message_break - the sender of what is being filled has died. */
+void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status);
+void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg);
+void nic_message_release_pools(struct fabemu *fab);
+/** nic_queue_at - the queue @id, made (not open) if need be; NULL: no memory. */
+struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
+/** nic_queue_match - the oldest posted receive that wants it, taken off the list; or NULL. */
+struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64_t tag);
+/** nic_queue_node_died - fail receives from @node, drop its messages that are not here. */
+void nic_queue_node_died(struct fabemu *fab, uint32_t node);
+void nic_queue_release(struct fabemu *fab);
+
+/* --- memory.c -------------------------------------------------------------------- */
+
+void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status);
+void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
+
+/* --- group.c --------------------------------------------------------------------- */
+
+void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
+uint32_t nic_group_transmit(struct fabemu *fab);
+/** nic_group_broken - a member of group @id died. */
+void nic_group_broken(struct fabemu *fab, uint32_t id);
+void nic_group_release(struct fabemu *fab);
+
+/* --- control.c, thread.c: no lock ---------------------------------------------------- */
+
+struct json_object;
+int nic_control_attach(struct nic_control **ret, const char *path, int want,
+                       struct fabemu_info *info, int *memfd, int *bell);
+/** nic_control_watch - from here on a thread reads the socket and tells @fab of events. */
+int nic_control_watch(struct nic_control *control, struct fabemu *fab);
+/** nic_control_ask - send a request (put here), wait for the reply. Errors: -errno of the fabric's refusal. */
+int nic_control_ask(struct nic_control *control, struct json_object *request,
+                    struct json_object **reply);
+void nic_control_detach(struct nic_control *control);
+void nic_control_forked(struct nic_control *control); /* in a forked child: let go of the socket */
+
+int nic_thread_start(struct nic_thread **ret, struct fabemu *fab);
+void nic_thread_stop(struct nic_thread *thread);
+/** nic_spawn - a thread that takes none of the application's signals. */
+int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll.c - the calls on groups: membership, collectives, counts for the report.
+ */
+#include "nic/group.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#include "emu/combine.h"
+
+static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&
+                  (int)FABEMU_LAND == (int)EMU_LAND && (int)FABEMU_PROD == (int)EMU_PROD,
+              "fabemu_op is emu_op");
+static_assert((int)FABEMU_F64_F64 == (int)EMU_F64_F64 && (int)FABEMU_F64 == (int)EMU_F64 &&
+                  (int)FABEMU_F128_I32 == (int)EMU_F128_I32 && (int)FABEMU_I64 == (int)EMU_I64,
+              "fabemu_type is emu_type");
+
+/* --- membership ------------------------------------------------------------------------ */
+
+int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, uint32_t *id)
+{
+    struct json_object *ask, *list, *reply, *group;
+    int err;
+
+    if (count < 2)
+        return nic_fail(-EINVAL, "a group has 2 members or more");
+    if (!fab->control || atomic_load_explicit(&fab->gone, memory_order_relaxed))
+        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    ask = json_object_new_object();
+    list = json_object_new_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_object_array_add(list, json_object_new_int64(nodes[i]));
+    json_object_object_add(ask, "cmd", json_object_new_string("group_create"));
+    json_object_object_add(ask, "nodes", list);
+    err = nic_control_ask(fab->control, ask, &reply);
+    if (err)
+        return err;
+    if (json_object_object_get_ex(reply, "group", &group))
+        *id = (uint32_t)json_object_get_int64(group);
+    else
+        err = nic_fail(-EPROTO, "the fabric named no group");
+    json_object_put(reply);
+    return err;
+}
+
+int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct fabemu_group **ret)
+{
+    struct fabemu_group *g;
+    int err = 0;
+
+    if (members < 1)
+        return nic_fail(-EINVAL, "a group has members");
+    nic_lock(fab);
+    g = nic_group_find(fab, id);
+    if (g && g->joined)
+        err = nic_fail(-EALREADY, "this process is a member of group %u already", id);
+    else if (g)
+        fab->early_groups--;
+    else
+        g = nic_group_make(fab, id);
+    if (!g)
+        err = -ENOMEM;
+    if (!err) {
+        g->members = members;
+        g->joined = true;
+        *ret = g;
+    }
+    nic_unlock(fab);
+    return err;
+}
+
+void fabemu_group_leave(struct fabemu_group *g)
+{
+    struct fabemu *fab = g->fab;
+    bool tell = g->members > 1 && fab->control &&
+                !atomic_load_explicit(&fab->gone, memory_order_relaxed);
+    uint32_t id = g->id;
+
+    nic_lock(fab);
+    nic_group_unmake(g);
+    nic_unlock(fab);
+    if (!tell)
+        return;
+
+    struct json_object *ask = json_object_new_object(), *reply;
+
+    json_object_object_add(ask, "cmd", json_object_new_string("group_leave"));
+    json_object_object_add(ask, "group", json_object_new_int64(id));
+    if (!nic_control_ask(fab->control, ask, &reply))
+        json_object_put(reply);
+}
+
+/* --- posting ----------------------------------------------------------------------------- */
+
+/* @c has what, from where and to where; the rest is found here. */
+static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
+{
+    struct fabemu *fab = g->fab;
+    struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
+
+    if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
+        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    *c = *init;
+    c->req = req;
+    c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    if (g->members == 1 && c->out && c->in && c->out != c->in)
+        memcpy(c->out, c->in, c->bytes);
+    if (g->broken || g->members == 1 || c->segs == 0) {
+        nic_complete(fab, req, g->broken);
+        nic_unlock(fab);
+        return 0;
+    }
+    nic_group_start(g, c);
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req)
+{
+    struct nic_coll c = {.kind = EMU_BARRIER, .sends = true, .awaits = true};
+
+    return coll_post(group, req, &c);
+}
+
+int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32_t root_node,
+                     struct fabemu_req *req)
+{
+    bool root = root_node == group->fab->info.node;
+    struct nic_coll c = {.kind = EMU_MULTICAST, .sends = root, .awaits = !root, .bytes = bytes,
+                         .step = EMU_PAYLOAD_BYTES};
+
+    if (root)
+        c.in = buf;
+    else
+        c.out = buf;
+    return coll_post(group, req, &c);
+}
+
+static int reduction_check(unsigned op, unsigned type, size_t count)
+{
+    size_t size = emu_type_bytes(type);
+
+    if (!emu_combine_ok(op, type))
+        return nic_fail(-EINVAL, "operation %u does not apply to type %u", op, type);
+    if (count > SIZE_MAX / size)
+        return nic_fail(-EINVAL, "so many elements do not fit memory");
+    return 0;
+}
+
+static uint32_t reduction_step(size_t size)
+{
+    return (uint32_t)(EMU_PAYLOAD_BYTES / size * size);
+}
+
+int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count, unsigned op,
+                  unsigned type, uint32_t root_node, struct fabemu_req *req)
+{
+    bool root = root_node == group->fab->info.node;
+    int err = reduction_check(op, type, count);
+    size_t size = emu_type_bytes(type);
+
+    if (!err && root && !out)
+        err = nic_fail(-EINVAL, "the root needs room for the result");
+    if (err)
+        return err;
+
+    struct nic_coll c = {.kind = EMU_REDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
+                         .sends = !root, .awaits = root, .bytes = count * size,
+                         .step = reduction_step(size), .in = in, .out = root ? out : NULL};
+
+    return coll_post(group, req, &c);
+}
+
+int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
+                     unsigned op, unsigned type, struct fabemu_req *req)
+{
+    int err = reduction_check(op, type, count);
+    size_t size = emu_type_bytes(type);
+
+    if (err)
+        return err;
+
+    struct nic_coll c = {.kind = EMU_ALLREDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
+                         .sends = true, .awaits = true, .bytes = count * size,
+                         .step = reduction_step(size), .in = in, .out = out};
+
+    return coll_post(group, req, &c);
+}
+
+bool fabemu_reducible(unsigned op, unsigned type)
+{
+    return emu_combine_ok(op, type);
+}
+
+/* --- counts for the report ------------------------------------------------------------------ */
+
+void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll)
+{
+    if ((unsigned)coll < FABEMU_COLLS)
+        atomic_fetch_add_explicit(&fab->edge.shared->stats.in_switch[coll], 1,
+                                  memory_order_relaxed);
+}
+
+void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
+{
+    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS)
+        atomic_fetch_add_explicit(&fab->edge.shared->stats.elsewhere[coll][why], 1,
+                                  memory_order_relaxed);
+}

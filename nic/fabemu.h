@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabemu.h - the host interface of a fabemu adapter.
+ *
+ * A process attaches to a running fabric and gets one node of it. Over that
+ * node's adapter it sends and receives messages (queues), writes and reads
+ * registered memory of other processes (put, get), and takes part in groups
+ * whose barriers, broadcasts and reductions are done in the switches.
+ *
+ * Every operation is non-blocking: the caller owns a struct fabemu_req, posts,
+ * and learns of completion by fabemu_test(), fabemu_wait() or a callback. A
+ * thread that waits steps the adapter itself; when no thread does, a thread of
+ * the library takes over within milliseconds, so a peer is never held up.
+ *
+ * Functions return 0 or a negative errno value. All are thread-safe unless they
+ * say otherwise. Sizes are bytes, unless a count of elements is asked for.
+ *
+ * Link with `pkg-config --cflags --libs fabemu`; see apps/example.c.
+ */
+#ifndef FABEMU_H
+#define FABEMU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FABEMU_API __attribute__((visibility("default")))
+
+#define FABEMU_ANY_NODE UINT32_MAX /* receive: from whichever node */
+#define FABEMU_INJECT_BYTES 192    /* fabemu_inject(): largest message */
+#define FABEMU_PENDING 1           /* fabemu_req.status of an operation under way */
+
+struct fabemu;       /* an attached adapter */
+struct fabemu_queue; /* an endpoint for messages */
+struct fabemu_group; /* a member's view of a group */
+
+/* Who and where a process is in its fabric. */
+struct fabemu_info {
+    char fabric[64];        /* name of the fabric */
+    char topo[64];          /* canonical SPEC */
+    char profile[32];
+    char clock[16];         /* raw, real */
+    uint32_t node;          /* this process's node */
+    uint32_t nodes;         /* nodes of the fabric */
+    double link_bytes_per_s; /* of the emulated link */
+    uint32_t hop_limit;     /* switches on the longest route */
+};
+
+/*
+ * One operation. The caller owns the memory and leaves it alone while pending;
+ * zero it before first use, set done and context, then post. Reusable at once
+ * after completion.
+ */
+struct fabemu_req {
+    /* Set by the caller. */
+    void (*done)(struct fabemu_req *req); /* NULL, or called once at completion, by whichever thread
+                                             steps the adapter, under the adapter's lock: it must be
+                                             short, and call nothing of this library */
+    void *context;                        /* the caller's */
+
+    /* Set by the library; valid once status is no longer FABEMU_PENDING. */
+    int status;         /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
+    uint32_t src_node;  /* receives: who sent it */
+    uint32_t src_queue; /* receives: and from which of its queues */
+    uint64_t tag;       /* receives: the message's tag */
+    uint64_t data;      /* receives: the sender's 64 bits of data */
+    uint64_t bytes;     /* receives and probes: length of the message as sent */
+
+    uint64_t opaque[24]; /* the library's */
+};
+
+/** fabemu_req_status - status with acquire order: what the operation wrote is visible when it is not FABEMU_PENDING. */
+static inline int fabemu_req_status(const struct fabemu_req *req)
+{
+    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
+}
+
+/* --- the adapter ------------------------------------------------------- */
+
+/**
+ * fabemu_attach - attach this process to a fabric; the node is the process's.
+ * @socket_path: the fabric's control socket; NULL takes $FABEMU_SOCKET.
+ *
+ * Attaching again returns the same adapter with one more reference, so that a
+ * libfabric provider and an MPI component in one process share a node.
+ * $FABEMU_NODE, or else the rank that an MPI launcher exported (PMIX_RANK,
+ * OMPI_COMM_WORLD_RANK), is the node asked for; if it is taken, any free one.
+ * Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody listens there;
+ * -EACCES, the fabric is another user's; -ENOSPC, every node is taken (how to
+ * get more is printed by fabemu_error()); -EPROTO, another version.
+ */
+FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
+
+/** fabemu_detach - drop a reference; the last one gives the node back. Queues and groups must be closed. */
+FABEMU_API void fabemu_detach(struct fabemu *fab);
+
+/** fabemu_error - one line about this thread's last failed call that has more to say than its errno; never NULL. */
+FABEMU_API const char *fabemu_error(void);
+
+FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
+
+/**
+ * fabemu_progress - step the adapter once: bounded, never blocks.
+ * Returns the number of segments moved; 0 says that it was idle (or that another
+ * thread is stepping it right now), and the caller may want to yield.
+ */
+FABEMU_API unsigned fabemu_progress(struct fabemu *fab);
+
+/** fabemu_test - step once; true when @req is complete. */
+FABEMU_API bool fabemu_test(struct fabemu *fab, struct fabemu_req *req);
+
+/** fabemu_wait - step until @req is complete (spins a little, yields, then sleeps until the fabric rings); returns its status. */
+FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
+
+/**
+ * fabemu_idle - give the processor away after an empty fabemu_progress().
+ * @rounds: the caller's count of empty rounds in a row. Spins, then yields;
+ * never sleeps, so it suits callers who also wait for something else.
+ */
+FABEMU_API void fabemu_idle(unsigned rounds);
+
+/* --- queues: messages ---------------------------------------------------- */
+
+/** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
+FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
+
+/** fabemu_queue_open_any - open the lowest free queue from 256 up. */
+FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
+
+FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
+
+/** fabemu_queue_close - close; pending receives complete with -ECANCELED, unexpected messages are dropped. */
+FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
+
+/* Where a message goes and how the receiver will match it. */
+struct fabemu_dest {
+    uint32_t node;
+    uint16_t queue;
+    uint64_t tag;
+    uint64_t data; /* handed to the receiver as it is */
+};
+
+struct fabemu_iov {
+    void *base;
+    size_t bytes;
+};
+
+/**
+ * fabemu_send - send a message; complete when the buffer may be used again.
+ * @iov, @iovs: the message, in pieces (at most 4; the array may go away on return).
+ *
+ * Messages between one pair of queues match in the order in which they were sent.
+ * Errors (here or as the request's status): -EINVAL; -EHOSTUNREACH, no such
+ * node or nobody attached there; -ENOTCONN, the fabric is gone.
+ */
+FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
+                           const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
+
+/** fabemu_inject - send up to FABEMU_INJECT_BYTES without a request: @buf is free on return. -EAGAIN: step and try again. */
+FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest,
+                             const void *buf, size_t bytes);
+
+/**
+ * fabemu_recv - receive a message into @iov.
+ * @node: only from this node, or FABEMU_ANY_NODE.
+ * @tag, @ignore: a message matches when (its tag ^ tag) & ~ignore is 0.
+ *
+ * Receives match in the order in which they were posted. A longer message fills
+ * the buffer and completes with -EMSGSIZE, req->bytes its full length.
+ */
+FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
+                           uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                           struct fabemu_req *req);
+
+/**
+ * fabemu_probe - is there an unexpected message that would match? Steps once.
+ * @claim: if not NULL, the message is taken out of matching and *claim names it.
+ * @req: filled like a receive's (src, tag, data, bytes).
+ * Errors: -ENOMSG, none now.
+ */
+struct fabemu_message;
+FABEMU_API int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
+                            uint64_t ignore, struct fabemu_message **claim,
+                            struct fabemu_req *req);
+
+/** fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it. */
+FABEMU_API int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
+                                   const struct fabemu_iov *iov, unsigned iovs,
+                                   struct fabemu_req *req);
+
+/** fabemu_cancel - cancel a receive that has not matched: completes with -ECANCELED. -ENOENT: too late, it will complete. */
+FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req);
+
+/* --- memory: put and get --------------------------------------------------- */
+
+#define FABEMU_REMOTE_READ 1u
+#define FABEMU_REMOTE_WRITE 2u
+
+/** fabemu_register - let peers reach [addr, addr + bytes); *key names it to them. */
+FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
+                               uint64_t *key);
+
+FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
+
+/**
+ * fabemu_put, fabemu_get - move memory to or from @offset of a peer's registered region.
+ * Complete when the data is at its destination (a put is acknowledged).
+ * Status: -EACCES, the peer has no such region or not with this access; -EHOSTUNREACH.
+ */
+FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                          const void *src, size_t bytes, struct fabemu_req *req);
+FABEMU_API int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                          void *dst, size_t bytes, struct fabemu_req *req);
+
+/* --- groups: collectives in the switches ------------------------------------ */
+
+/**
+ * fabemu_group_create - ask the fabric for a collective address and its tree.
+ * @nodes: the members, 2 or more, distinct. One member calls it and hands *id to
+ * the others by any means; then every member joins. The tables are in the
+ * switches when it returns. Blocks for the fabric manager's answer.
+ * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left.
+ */
+FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
+                                   uint32_t *id);
+
+/** fabemu_group_join - become a member. @members: count of members, as at creation. */
+FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
+                                 struct fabemu_group **ret);
+
+/** fabemu_group_leave - no operation may be pending. The tree goes when the last member has left or died. */
+FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
+
+/*
+ * Collectives: every member starts the same operations in the same order, any
+ * number may be in flight. @op and @type: enum fabemu_op and fabemu_type. For
+ * reductions @in may equal @out; otherwise they do not overlap. Floating-point
+ * results depend on the order of combining unless the fabric was started with
+ * --combine port. Status -EPIPE: a member died.
+ * Source: output-queued routers §2, §2.1.
+ */
+FABEMU_API int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req);
+FABEMU_API int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes,
+                                uint32_t root_node, struct fabemu_req *req);
+/** @out: written at the root only, may be NULL elsewhere. */
+FABEMU_API int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count,
+                             unsigned op, unsigned type, uint32_t root_node,
+                             struct fabemu_req *req);
+FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out,
+                                size_t count, unsigned op, unsigned type,
+                                struct fabemu_req *req);
+
+/* The same values as enum emu_op and enum emu_type (static_assert in nic/coll.c). */
+enum fabemu_op {
+    FABEMU_SUM, FABEMU_MIN, FABEMU_MAX, FABEMU_PROD,
+    FABEMU_LAND, FABEMU_LOR, FABEMU_LXOR, /* logical: integers */
+    FABEMU_BAND, FABEMU_BOR, FABEMU_BXOR, /* bitwise: integers */
+    FABEMU_MINLOC, FABEMU_MAXLOC          /* pairs */
+};
+enum fabemu_type {
+    FABEMU_I8, FABEMU_U8, FABEMU_I16, FABEMU_U16, FABEMU_I32, FABEMU_U32, FABEMU_I64, FABEMU_U64,
+    FABEMU_F32, FABEMU_F64,
+    FABEMU_F32_I32, FABEMU_F64_I32, FABEMU_I64_I32, FABEMU_I32_I32, FABEMU_I16_I32,
+    FABEMU_F128_I32, FABEMU_F32_F32, FABEMU_F64_F64
+};
+
+/** fabemu_reducible - can the switches apply @op to @type? */
+FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
+
+/* --- counts for the fabric's report ------------------------------------------ */
+
+enum fabemu_coll {
+    FABEMU_COLL_BARRIER, FABEMU_COLL_BROADCAST, FABEMU_COLL_REDUCE, FABEMU_COLL_ALLREDUCE,
+    FABEMU_COLLS
+};
+
+/* Why a collective did not run in the switches. */
+enum fabemu_why {
+    FABEMU_WHY_OP,       /* a user-defined or unsupported operation */
+    FABEMU_WHY_TYPE,     /* a derived or unsupported data type */
+    FABEMU_WHY_IN_PLACE, /* an in-place form that is not supported */
+    FABEMU_WHY_GROUP,    /* no group: a member is off the fabric, or no address or state was left */
+    FABEMU_WHY_SINGLE,   /* a communicator of one */
+    FABEMU_WHY_INTER,    /* an intercommunicator */
+    FABEMU_WHY_FINALIZE, /* MPI is shutting down */
+    FABEMU_WHY_OFF,      /* switched off by an option */
+    FABEMU_WHYS
+};
+
+/** fabemu_count_in_switch, fabemu_count_elsewhere - count one collective; by one member of each (rank 0). */
+FABEMU_API void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll);
+FABEMU_API void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll,
+                                       enum fabemu_why why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

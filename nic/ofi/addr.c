@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * addr.c - addresses of endpoints: from names, to text, to the user.
+ *
+ * A name is a node's number and, as service, a number S from 0 to 32766 that
+ * stands for the queues 2S (untagged) and 2S + 1 (tagged), so that a server can
+ * be found without an exchange of addresses. Endpoints that name no service
+ * take free queues from 256 up.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVICE_MAX 32766u /* its tagged queue stays below OFI_QUEUE_NONE */
+
+static int addr_number(const char *text, unsigned long max, unsigned long *ret)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return -FI_ENODATA;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (errno || *end || value > max)
+        return -FI_ENODATA;
+    *ret = value;
+    return 0;
+}
+
+int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret)
+{
+    unsigned long number = FABEMU_ANY_NODE;
+    unsigned long port = 0;
+    int err = node ? addr_number(node, FABEMU_ANY_NODE - 1, &number) : 0;
+
+    if (err) {
+        FI_INFO(&ofi_prov, FI_LOG_CORE, "node '%s': want the number of a node\n", node);
+        return err;
+    }
+    err = service ? addr_number(service, SERVICE_MAX, &port) : 0;
+    if (err) {
+        FI_INFO(&ofi_prov, FI_LOG_CORE, "service '%s': want 0 to %u\n", service, SERVICE_MAX);
+        return err;
+    }
+    *ret = (struct ofi_addr){.node = (uint32_t)number};
+    ret->queue[OFI_UNTAGGED] = service ? (uint16_t)(2 * port) : OFI_QUEUE_NONE;
+    ret->queue[OFI_TAGGED] = service ? (uint16_t)(2 * port + 1) : OFI_QUEUE_NONE;
+    return 0;
+}
+
+static uint64_t addr_hash_text(uint64_t hash, const char *text)
+{
+    do {
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3); /* FNV-1a */
+    } while (*text++);
+    return hash;
+}
+
+uint64_t ofi_addr_hash(const struct fabemu_info *info)
+{
+    uint64_t hash = addr_hash_text(UINT64_C(0xcbf29ce484222325), info->fabric);
+
+    hash = addr_hash_text(hash, info->topo);
+    return hash ? hash : 1;
+}
+
+int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
+{
+    size_t room = *bytes;
+
+    *bytes = sizeof(*addr);
+    if (to)
+        memcpy(to, addr, room < sizeof(*addr) ? room : sizeof(*addr));
+    return to && room >= sizeof(*addr) ? 0 : -FI_ETOOSMALL;
+}
+
+const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes)
+{
+    int want = snprintf(text, *bytes, OFI_NAME "://%" PRIu32 ":%u:%u", addr->node,
+                        addr->queue[OFI_UNTAGGED], addr->queue[OFI_TAGGED]);
+
+    *bytes = (size_t)want + 1;
+    return text;
+}

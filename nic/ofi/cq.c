@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.c - completion queues.
+ *
+ * An entry is the operation itself (ofi.h). A read that finds none steps the
+ * adapter once, looks again, and says -FI_EAGAIN. Callers spin on that, some
+ * (Open MPI's blocking send) without ever yielding, so after
+ * OFI_POLLS_BEFORE_IDLE such reads in a row each gives the processor away;
+ * yielding in every one would cost small messages up to three times their
+ * latency.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int64_t ofi_clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void ofi_pause(unsigned rounds)
+{
+    if (rounds < OFI_POLLS_BEFORE_SLEEP)
+        fabemu_idle(rounds);
+    else
+        nanosleep(&(struct timespec){.tv_nsec = OFI_SLEEP_NS}, NULL);
+}
+
+void ofi_cq_poll_missed(struct ofi_cq *cq)
+{
+    unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed);
+
+    if (empty < OFI_POLLS_BEFORE_SLEEP) /* saturates */
+        atomic_store_explicit(&cq->empty, empty + 1, memory_order_relaxed);
+    if (empty >= OFI_POLLS_BEFORE_IDLE)
+        fabemu_idle(empty - OFI_POLLS_BEFORE_IDLE);
+}
+
+static void cq_poll_found(struct ofi_cq *cq)
+{
+    atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
+}
+
+/* Everything that has arrived goes, oldest first, behind what was there. Under lock. */
+static void cq_take(struct ofi_cq *cq)
+{
+    struct ofi_op *op = ofi_stack_take(&cq->arrived);
+    struct ofi_op *newest = op;
+    struct ofi_op *oldest = NULL;
+
+    while (op) {
+        struct ofi_op *next = op->next;
+
+        op->next = oldest;
+        oldest = op;
+        op = next;
+    }
+    if (!oldest)
+        return;
+    if (cq->oldest)
+        cq->newest->next = oldest;
+    else
+        cq->oldest = oldest;
+    cq->newest = newest;
+}
+
+/* The oldest entry, still in the queue; NULL if there is none. Under lock. */
+static struct ofi_op *cq_peek(struct ofi_cq *cq)
+{
+    if (!cq->oldest)
+        cq_take(cq);
+    return cq->oldest;
+}
+
+static void cq_drop(struct ofi_cq *cq)
+{
+    struct ofi_op *op = cq->oldest;
+
+    cq->oldest = op->next;
+    ofi_op_put(op);
+}
+
+static uint64_t cq_entry_flags(const struct ofi_op *op)
+{
+    bool data = op->flags & FI_RECV && op->req.data & OFI_HAS_DATA;
+
+    return op->flags | (data ? FI_REMOTE_CQ_DATA : 0);
+}
+
+/* All formats are the beginning of the longest one. */
+static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
+{
+    struct fi_cq_tagged_entry entry = {
+        .op_context = op->req.context,
+        .flags = cq_entry_flags(op),
+        .buf = op->buf,
+    };
+
+    if (op->flags & FI_RECV) {
+        entry.len = op->req.bytes;
+        entry.data = (uint32_t)op->req.data;
+        entry.tag = op->req.tag;
+    }
+    memcpy(to, &entry, cq->entry_bytes);
+}
+
+static fi_addr_t cq_source(const struct ofi_op *op)
+{
+    if (!(op->flags & FI_RECV) || !(op->ep->caps & FI_SOURCE))
+        return FI_ADDR_NOTAVAIL;
+    return ofi_av_find(op->ep->av, op->kind, op->req.src_node, (uint16_t)op->req.src_queue);
+}
+
+/* As many good entries as there are before a bad one; -FI_EAVAIL for a bad one at the head. */
+static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *source)
+{
+    ssize_t got = 0;
+    struct ofi_op *op;
+
+    pthread_mutex_lock(&cq->lock);
+    while ((op = cq_peek(cq)) && !op->error && (size_t)got < count) {
+        cq_entry(cq, op, to + (size_t)got * cq->entry_bytes);
+        if (source)
+            source[got] = cq_source(op);
+        cq_drop(cq);
+        got++;
+    }
+    pthread_mutex_unlock(&cq->lock);
+    if (got)
+        return got;
+    if (!op)
+        return -FI_EAGAIN;
+    return op->error ? -FI_EAVAIL : 0;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
+    ssize_t got = cq_pop(cq, buf, count, source);
+
+    if (got == -FI_EAGAIN) {
+        unsigned moved = fabemu_progress(cq->domain->fab);
+
+        got = cq_pop(cq, buf, count, source);
+        if (got == -FI_EAGAIN && !moved)
+            ofi_cq_poll_missed(cq);
+    }
+    if (got > 0)
+        cq_poll_found(cq);
+    return got;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return cq_readfrom(fid, buf, count, NULL);
+}
+
+/* The structure was shorter before version 1.5. */
+static size_t cq_error_bytes(const struct ofi_cq *cq)
+{
+    return FI_VERSION_LT(cq->domain->fabric->fabric_fid.api_version, FI_VERSION(1, 5))
+               ? offsetof(struct fi_cq_err_entry, err_data_size)
+               : sizeof(struct fi_cq_err_entry);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
+    struct fi_cq_err_entry entry = {0};
+    ssize_t got = -FI_EAGAIN;
+
+    (void)flags;
+    pthread_mutex_lock(&cq->lock);
+    struct ofi_op *op = cq_peek(cq);
+
+    if (op && op->error) {
+        entry.op_context = op->req.context;
+        entry.flags = cq_entry_flags(op);
+        entry.buf = op->buf;
+        entry.err = op->error;
+        entry.prov_errno = op->error;
+        if (op->error == FI_ETRUNC) {
+            entry.len = op->room;
+            entry.olen = op->req.bytes - op->room;
+            entry.data = (uint32_t)op->req.data;
+            entry.tag = op->req.tag;
+        }
+        memcpy(buf, &entry, cq_error_bytes(cq));
+        cq_drop(cq);
+        got = 1;
+    }
+    pthread_mutex_unlock(&cq->lock);
+    return got;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source,
+                            const void *cond, int timeout_ms)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
+    int64_t until = ofi_clock_ms() + timeout_ms;
+
+    (void)cond; /* a threshold is a hint */
+    if (cq->wait_obj == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    for (unsigned rounds = 0;; rounds++) {
+        ssize_t got = cq_pop(cq, buf, count, source);
+
+        if (got != -FI_EAGAIN)
+            return got;
+        if (atomic_exchange_explicit(&cq->signalled, false, memory_order_relaxed))
+            return -FI_EAGAIN;
+        if (timeout_ms >= 0 && ofi_clock_ms() >= until)
+            return -FI_EAGAIN;
+        if (!fabemu_progress(cq->domain->fab))
+            ofi_pause(rounds);
+        else
+            rounds = 0;
+    }
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+                        int timeout_ms)
+{
+    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout_ms);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
+
+    atomic_store_explicit(&cq->signalled, true, memory_order_relaxed);
+    return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *data, char *buf,
+                               size_t bytes)
+{
+    const char *text = fi_strerror(prov_errno);
+
+    (void)fid, (void)data;
+    if (buf && bytes) {
+        strncpy(buf, text, bytes - 1);
+        buf[bytes - 1] = '\0';
+    }
+    return text;
+}
+
+void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
+{
+    struct ofi_op **at = &cq->oldest;
+
+    pthread_mutex_lock(&cq->lock);
+    cq_take(cq);
+    cq->newest = NULL;
+    while (*at)
+        if ((*at)->ep == ep) {
+            *at = (*at)->next; /* the endpoint frees it with its slab */
+        } else {
+            cq->newest = *at;
+            at = &(*at)->next;
+        }
+    pthread_mutex_unlock(&cq->lock);
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
+
+    if (command != FI_GETWAITOBJ)
+        return -FI_ENOSYS; /* there is no object to hand out */
+    *(enum fi_wait_obj *)arg = cq->wait_obj;
+    return 0;
+}
+
+static int cq_close(struct fid *fid)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
+
+    if (ofi_held(&cq->refs))
+        return -FI_EBUSY;
+    pthread_mutex_destroy(&cq->lock);
+    ofi_release(&cq->domain->refs);
+    free(cq);
+    return 0;
+}
+
+static struct fi_ops cq_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = cq_close,
+    .bind = ofi_no_bind,
+    .control = cq_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+static size_t cq_entry_bytes(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_UNSPEC:
+    case FI_CQ_FORMAT_CONTEXT:
+        return sizeof(struct fi_cq_entry);
+    case FI_CQ_FORMAT_MSG:
+        return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+        return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+        return sizeof(struct fi_cq_tagged_entry);
+    }
+    return 0;
+}
+
+int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **ret,
+                void *context)
+{
+    size_t entry_bytes = cq_entry_bytes(attr->format);
+    struct ofi_cq *cq;
+
+    if (!entry_bytes)
+        return -FI_EINVAL;
+    if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
+        attr->wait_obj != FI_WAIT_YIELD)
+        return -FI_ENOSYS;
+    cq = calloc(1, sizeof(*cq));
+    if (!cq)
+        return -FI_ENOMEM;
+    pthread_mutex_init(&cq->lock, NULL);
+    if (attr->format == FI_CQ_FORMAT_UNSPEC)
+        attr->format = FI_CQ_FORMAT_CONTEXT;
+    cq->entry_bytes = entry_bytes;
+    cq->wait_obj = attr->wait_obj;
+    cq->domain = ofi_domain_of(domain);
+    cq->cq_fid.fid.fclass = FI_CLASS_CQ;
+    cq->cq_fid.fid.context = context;
+    cq->cq_fid.fid.ops = &cq_fid_ops;
+    cq->cq_fid.ops = &cq_ops;
+    ofi_hold(&cq->domain->refs);
+    *ret = &cq->cq_fid;
+    return 0;
+}

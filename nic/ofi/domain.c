@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * domain.c - fi_domain(): here the process takes its node of the fabric.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int domain_close(struct fid *fid)
+{
+    struct ofi_domain *domain = container_of(fid, struct ofi_domain, domain_fid.fid);
+
+    if (ofi_held(&domain->refs))
+        return -FI_EBUSY;
+    fabemu_detach(domain->fab);
+    ofi_release(&domain->fabric->refs);
+    free(domain);
+    return 0;
+}
+
+static int domain_no_scalable_ep(struct fid_domain *domain, struct fi_info *info,
+                                 struct fid_ep **ep, void *context)
+{
+    (void)domain, (void)info, (void)ep, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int domain_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
+                               struct fid_poll **set)
+{
+    (void)domain, (void)attr, (void)set;
+    return -FI_ENOSYS;
+}
+
+static int domain_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
+                             struct fid_stx **stx, void *context)
+{
+    (void)domain, (void)attr, (void)stx, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int domain_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr,
+                             struct fid_ep **ep, void *context)
+{
+    (void)domain, (void)attr, (void)ep, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int domain_no_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                            struct fi_atomic_attr *attr, uint64_t flags)
+{
+    (void)domain, (void)type, (void)op, (void)attr, (void)flags;
+    return -FI_EOPNOTSUPP;
+}
+
+static int domain_no_collective(struct fid_domain *domain, enum fi_collective_op coll,
+                                struct fi_collective_attr *attr, uint64_t flags)
+{
+    (void)domain, (void)coll, (void)attr, (void)flags;
+    return -FI_EOPNOTSUPP;
+}
+
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = ofi_no_bind,
+    .control = ofi_no_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = ofi_av_open,
+    .cq_open = ofi_cq_open,
+    .endpoint = ofi_ep_open,
+    .scalable_ep = domain_no_scalable_ep,
+    .cntr_open = ofi_cntr_open,
+    .poll_open = domain_no_poll_open,
+    .stx_ctx = domain_no_stx_ctx,
+    .srx_ctx = domain_no_srx_ctx,
+    .query_atomic = domain_no_atomic,
+    .query_collective = domain_no_collective,
+};
+
+/* Once a fabric, in the user's own words: MPI libraries print only the number. */
+static void domain_tell(struct ofi_fabric *fabric)
+{
+    if (!atomic_exchange_explicit(&fabric->told, true, memory_order_relaxed))
+        fprintf(stderr, OFI_NAME ": %s\n", fabemu_error());
+}
+
+int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
+                    struct fid_domain **ret, void *context)
+{
+    struct ofi_fabric *fabric = container_of(fabric_fid, struct ofi_fabric, fabric_fid);
+    struct ofi_domain *domain;
+    int err;
+
+    if (info->domain_attr && info->domain_attr->name &&
+        strcmp(info->domain_attr->name, OFI_NAME) != 0)
+        return -FI_EINVAL;
+    domain = calloc(1, sizeof(*domain));
+    if (!domain)
+        return -FI_ENOMEM;
+    err = fabemu_attach(&domain->fab, NULL);
+    if (err) {
+        domain_tell(fabric);
+        goto free_domain;
+    }
+    domain->fabric = fabric;
+    domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
+    domain->domain_fid.fid.fclass = FI_CLASS_DOMAIN;
+    domain->domain_fid.fid.context = context;
+    domain->domain_fid.fid.ops = &domain_fid_ops;
+    domain->domain_fid.ops = &domain_ops;
+    domain->domain_fid.mr = &ofi_mr_ops;
+    ofi_hold(&fabric->refs);
+    *ret = &domain->domain_fid;
+    return 0;
+
+free_domain:
+    free(domain);
+    return -ofi_errno(err);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.c - endpoints: opening, binding, enabling, closing.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EP_CLOSE_MS 2000 /* at most, for what is under way when an endpoint is closed */
+
+static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
+{
+    if (!side->cq)
+        ofi_hold(&cq->refs);
+    side->cq = cq;
+    side->selective = flags & FI_SELECTIVE_COMPLETION;
+}
+
+static int ep_bind_cq(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
+{
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
+
+    if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
+        return -FI_EBADFLAGS;
+    if (cq->domain != ep->domain || (flags & FI_TRANSMIT && ep->tx.cq) ||
+        (flags & FI_RECV && ep->rx.cq))
+        return -FI_EINVAL;
+    if (flags & FI_TRANSMIT)
+        ep_bind_side(&ep->tx, cq, flags);
+    if (flags & FI_RECV)
+        ep_bind_side(&ep->rx, cq, flags);
+    return 0;
+}
+
+static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
+{
+    static const uint64_t of[OFI_COUNTS] = {
+        [OFI_COUNT_SEND] = FI_SEND,
+        [OFI_COUNT_RECV] = FI_RECV,
+        [OFI_COUNT_READ] = FI_READ,
+        [OFI_COUNT_WRITE] = FI_WRITE,
+    };
+    struct ofi_cntr *cntr = container_of(fid, struct ofi_cntr, cntr_fid.fid);
+
+    if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+        return -FI_EBADFLAGS; /* nothing counts what peers do to our memory */
+    for (unsigned i = 0; i < OFI_COUNTS; i++) {
+        if (!(flags & of[i]) || ep->cntr[i])
+            continue;
+        ofi_hold(&cntr->refs);
+        ep->cntr[i] = cntr;
+    }
+    return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    switch (other->fclass) {
+    case FI_CLASS_CQ:
+        return ep_bind_cq(ep, other, flags);
+    case FI_CLASS_CNTR:
+        return ep_bind_cntr(ep, other, flags);
+    case FI_CLASS_AV:
+        if (ep->av)
+            return -FI_EINVAL;
+        ep->av = ofi_av_of(other);
+        ofi_av_hold(ep->av);
+        return 0;
+    case FI_CLASS_EQ:
+        return 0; /* it stays empty */
+    default:
+        return -FI_EINVAL;
+    }
+}
+
+static int ep_queues_open(struct ofi_ep *ep)
+{
+    uint32_t node = fabemu_info(ep->domain->fab)->node;
+
+    if (ep->source.node != FABEMU_ANY_NODE && ep->source.node != node) {
+        FI_WARN(&ofi_prov, FI_LOG_EP_CTRL, "the source address is node %u, but this is node %u\n",
+                ep->source.node, node);
+        return -FI_EADDRNOTAVAIL;
+    }
+    for (unsigned kind = 0; kind < OFI_KINDS; kind++) {
+        uint16_t want = ep->source.queue[kind];
+        int err = want == OFI_QUEUE_NONE
+                      ? fabemu_queue_open_any(ep->domain->fab, &ep->queue[kind])
+                      : fabemu_queue_open(ep->domain->fab, want, &ep->queue[kind]);
+
+        if (err) {
+            if (kind)
+                fabemu_queue_close(ep->queue[0]);
+            return -ofi_errno(err);
+        }
+    }
+    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
+        ep->source.queue[kind] = fabemu_queue_id(ep->queue[kind]);
+    ep->source.node = node;
+    ep->source.fabric = ep->domain->fabric_hash;
+    return 0;
+}
+
+static int ep_enable(struct ofi_ep *ep)
+{
+    int err;
+
+    if (ep->enabled)
+        return 0;
+    if (!ep->av)
+        return -FI_ENOAV;
+    if (!ep->tx.cq && ep->caps & FI_SEND && !ep->cntr[OFI_COUNT_SEND])
+        return -FI_ENOCQ;
+    if (!ep->rx.cq && ep->caps & FI_RECV && !ep->cntr[OFI_COUNT_RECV])
+        return -FI_ENOCQ;
+    err = ep_queues_open(ep);
+    if (err)
+        return err;
+    ep->enabled = true;
+    return 0;
+}
+
+/* FI_TRANSMIT or FI_RECV in *flags says whose operation flags are meant. */
+static int ep_op_flags(struct ofi_ep *ep, uint64_t *flags, bool set)
+{
+    uint64_t side_flag = *flags & (FI_TRANSMIT | FI_RECV);
+    struct ofi_side *side = side_flag == FI_TRANSMIT ? &ep->tx : &ep->rx;
+
+    if (side_flag != FI_TRANSMIT && side_flag != FI_RECV)
+        return -FI_EINVAL;
+    if (set)
+        side->op_flags = *flags & ~side_flag;
+    else
+        *flags = side->op_flags;
+    return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    switch (command) {
+    case FI_ENABLE:
+        return ep_enable(ep);
+    case FI_GETOPSFLAG:
+        return ep_op_flags(ep, arg, false);
+    case FI_SETOPSFLAG:
+        return ep_op_flags(ep, arg, true);
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+/*
+ * Sends first, while their receivers can still fetch them. Closing the queues
+ * then cancels the receives, and takes the adapter's lock: no callback of what
+ * was complete before is still running when it returns.
+ */
+static void ep_drain(struct ofi_ep *ep)
+{
+    int64_t until = ofi_clock_ms() + EP_CLOSE_MS;
+
+    ofi_discard_claims(ep);
+    for (unsigned rounds = 0; ofi_op_sends_pending(ep) && ofi_clock_ms() < until; rounds++)
+        if (fabemu_progress(ep->domain->fab))
+            rounds = 0;
+        else
+            ofi_pause(rounds);
+    atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
+    for (unsigned kind = 0; ep->enabled && kind < OFI_KINDS; kind++)
+        fabemu_queue_close(ep->queue[kind]);
+    for (unsigned rounds = 0; ofi_op_pending(ep) && ofi_clock_ms() < until; rounds++)
+        if (fabemu_progress(ep->domain->fab))
+            rounds = 0;
+        else
+            ofi_pause(rounds);
+}
+
+static void ep_unbind(struct ofi_ep *ep)
+{
+    if (ep->tx.cq) {
+        ofi_cq_forget(ep->tx.cq, ep);
+        ofi_release(&ep->tx.cq->refs);
+    }
+    if (ep->rx.cq) {
+        ofi_cq_forget(ep->rx.cq, ep);
+        ofi_release(&ep->rx.cq->refs);
+    }
+    for (unsigned i = 0; i < OFI_COUNTS; i++)
+        if (ep->cntr[i])
+            ofi_release(&ep->cntr[i]->refs);
+    if (ep->av)
+        ofi_av_release(ep->av);
+}
+
+static int ep_close(struct fid *fid)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    ep_drain(ep);
+    bool pending = ofi_op_pending(ep);
+
+    ep_unbind(ep);
+    ofi_release(&ep->domain->refs);
+    if (pending) {
+        FI_WARN(&ofi_prov, FI_LOG_EP_CTRL, "closed with operations under way: memory is kept\n");
+        return 0; /* the adapter still writes to them */
+    }
+    ofi_op_pool_free(ep);
+    pthread_mutex_destroy(&ep->lock);
+    free(ep);
+    return 0;
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    return ofi_op_cancel(container_of(fid, struct ofi_ep, ep_fid.fid), context);
+}
+
+static int ep_no_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    (void)fid, (void)level, (void)name, (void)value, (void)bytes;
+    return -FI_ENOPROTOOPT;
+}
+
+static int ep_no_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+{
+    (void)fid, (void)level, (void)name, (void)value, (void)bytes;
+    return -FI_ENOPROTOOPT;
+}
+
+static int ep_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
+                        struct fid_ep **tx, void *context)
+{
+    (void)ep, (void)index, (void)attr, (void)tx, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
+                        struct fid_ep **rx, void *context)
+{
+    (void)ep, (void)index, (void)attr, (void)rx, (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t ep_no_size_left(struct fid_ep *ep)
+{
+    (void)ep;
+    return -FI_ENOSYS;
+}
+
+static int ep_setname(fid_t fid, void *addr, size_t bytes)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    if (bytes != sizeof(ep->source))
+        return -FI_EINVAL;
+    memcpy(&ep->source, addr, sizeof(ep->source));
+    return 0;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *bytes)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    if (!ep->enabled)
+        return -FI_EOPBADSTATE; /* it has no queues yet */
+    return ofi_addr_copy(&ep->source, addr, bytes);
+}
+
+static int ep_no_getpeer(struct fid_ep *ep, void *addr, size_t *bytes)
+{
+    (void)ep, (void)addr, (void)bytes;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t bytes)
+{
+    (void)ep, (void)addr, (void)param, (void)bytes;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_listen(struct fid_pep *pep)
+{
+    (void)pep;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_accept(struct fid_ep *ep, const void *param, size_t bytes)
+{
+    (void)ep, (void)param, (void)bytes;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
+{
+    (void)pep, (void)handle, (void)param, (void)bytes;
+    return -FI_ENOSYS;
+}
+
+static int ep_no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+    (void)ep, (void)flags;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = ep_close,
+    .bind = ep_bind,
+    .control = ep_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = ep_cancel,
+    .getopt = ep_no_getopt,
+    .setopt = ep_no_setopt,
+    .tx_ctx = ep_no_tx_ctx,
+    .rx_ctx = ep_no_rx_ctx,
+    .rx_size_left = ep_no_size_left,
+    .tx_size_left = ep_no_size_left,
+};
+
+static struct fi_ops_cm ep_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = ep_no_getpeer,
+    .connect = ep_no_connect,
+    .listen = ep_no_listen,
+    .accept = ep_no_accept,
+    .reject = ep_no_reject,
+    .shutdown = ep_no_shutdown,
+};
+
+static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
+{
+    pthread_mutex_init(&ep->lock, NULL);
+    ep->caps = info->caps;
+    ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+    ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+    ep->source = (struct ofi_addr){
+        .node = FABEMU_ANY_NODE,
+        .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE},
+    };
+    if (info->src_addr && info->src_addrlen == sizeof(ep->source))
+        memcpy(&ep->source, info->src_addr, sizeof(ep->source));
+    ep->ep_fid.fid.fclass = FI_CLASS_EP;
+    ep->ep_fid.fid.ops = &ep_fid_ops;
+    ep->ep_fid.ops = &ep_ops;
+    ep->ep_fid.cm = &ep_cm_ops;
+    ep->ep_fid.msg = &ofi_msg_ops;
+    ep->ep_fid.tagged = &ofi_tagged_ops;
+    ep->ep_fid.rma = &ofi_rma_ops;
+}
+
+int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret,
+                void *context)
+{
+    struct ofi_ep *ep;
+
+    if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
+        return -FI_EINVAL;
+    ep = calloc(1, sizeof(*ep));
+    if (!ep)
+        return -FI_ENOMEM;
+    ep_init(ep, info);
+    ep->domain = ofi_domain_of(domain);
+    ep->ep_fid.fid.context = context;
+    ofi_hold(&ep->domain->refs);
+    *ret = &ep->ep_fid;
+    return 0;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * info.c - fi_getinfo(): what the provider offers, and whether that will do.
+ *
+ * One kind of endpoint (FI_EP_RDM), one fi_info. What is said of it:
+ *  - A completed send means that its buffer is free (FI_INJECT_COMPLETE), no
+ *    more; so neither FI_TRANSMIT_COMPLETE nor FI_DELIVERY_COMPLETE is offered.
+ *    An RMA write is acknowledged: endpoints with RMA alone may ask for
+ *    FI_DELIVERY_COMPLETE.
+ *  - Progress is automatic: when no thread of the user steps the adapter for
+ *    10 ms, one of the library does.
+ *  - RMA needs FI_MR_PROV_KEY, so it is not offered to those who have not set it.
+ *  - FI_DIRECTED_RECV tells nodes apart, not the endpoints of one node.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define INFO_TX_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE)
+#define INFO_RX_FLAGS FI_COMPLETION
+#define INFO_QUEUE_DEPTH 4096 /* operations under way that an endpoint is good for */
+#define INFO_ENDPOINTS 32640  /* two queues each, of those from 256 up */
+
+static int info_refuse(const char *what)
+{
+    FI_INFO(&ofi_prov, FI_LOG_CORE, "hints ask for another %s\n", what);
+    return -FI_ENODATA;
+}
+
+/* May RMA be offered to a user of @version with these hints? */
+static bool info_rma_allowed(uint32_t version, const struct fi_info *hints)
+{
+    if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
+        return false;
+    return !hints || (hints->domain_attr && hints->domain_attr->mr_mode & FI_MR_PROV_KEY);
+}
+
+/* Everything that may be; or what was asked for, with what that implies. */
+static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
+{
+    uint64_t can = info_rma_allowed(version, hints) ? OFI_CAPS : OFI_CAPS & ~OFI_CAPS_RMA;
+    uint64_t caps = hints ? hints->caps : 0;
+
+    if (!(caps & (FI_MSG | FI_TAGGED | FI_RMA)))
+        return caps ? caps | OFI_CAPS_COMM : can;
+    if (caps & (FI_MSG | FI_TAGGED) && !(caps & OFI_CAPS_SIDE))
+        caps |= OFI_CAPS_SIDE;
+    if (caps & FI_RMA && !(caps & OFI_CAPS_RMA & ~FI_RMA))
+        caps |= OFI_CAPS_RMA;
+    return caps | OFI_CAPS_COMM;
+}
+
+static uint64_t info_tx_flags(uint64_t caps)
+{
+    return INFO_TX_FLAGS | (caps & (FI_MSG | FI_TAGGED) ? 0 : FI_DELIVERY_COMPLETE);
+}
+
+static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
+{
+    if (!tx)
+        return 0;
+    if (tx->caps & ~caps)
+        return info_refuse("transmit capability");
+    if (tx->op_flags & ~info_tx_flags(caps))
+        return info_refuse("transmit operation flag");
+    if (tx->msg_order & ~FI_ORDER_SAS)
+        return info_refuse("transmit message order");
+    if (tx->comp_order & ~FI_ORDER_NONE)
+        return info_refuse("transmit completion order");
+    if (tx->inject_size > FABEMU_INJECT_BYTES)
+        return info_refuse("inject size");
+    if (tx->size > INFO_QUEUE_DEPTH)
+        return info_refuse("transmit queue size");
+    if (tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1)
+        return info_refuse("transmit iov limit");
+    return 0;
+}
+
+static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
+{
+    if (!rx)
+        return 0;
+    if (rx->caps & ~caps)
+        return info_refuse("receive capability");
+    if (rx->op_flags & ~INFO_RX_FLAGS)
+        return info_refuse("receive operation flag");
+    if (rx->msg_order & ~FI_ORDER_SAS)
+        return info_refuse("receive message order");
+    if (rx->comp_order & ~FI_ORDER_NONE)
+        return info_refuse("receive completion order");
+    if (rx->size > INFO_QUEUE_DEPTH)
+        return info_refuse("receive queue size");
+    if (rx->iov_limit > OFI_IOV_MAX)
+        return info_refuse("receive iov limit");
+    return 0;
+}
+
+static int check_ep(const struct fi_ep_attr *ep)
+{
+    if (!ep)
+        return 0;
+    if (ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM)
+        return info_refuse("endpoint type");
+    if (ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT)
+        return info_refuse("protocol");
+    if (ep->max_msg_size > OFI_MESSAGE_MAX_BYTES)
+        return info_refuse("message size");
+    if (ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size)
+        return info_refuse("ordered size");
+    if (ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1)
+        return info_refuse("count of contexts");
+    if (ep->auth_key_size)
+        return info_refuse("authorization key");
+    return 0;
+}
+
+static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
+{
+    if (!domain)
+        return 0;
+    if (domain->name && strcmp(domain->name, OFI_NAME) != 0)
+        return info_refuse("domain name");
+    if (domain->cq_data_size > OFI_CQ_DATA_BYTES)
+        return info_refuse("size of completion data");
+    if (domain->caps & ~OFI_CAPS_COMM)
+        return info_refuse("domain capability");
+    if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 || domain->max_ep_stx_ctx ||
+        domain->max_ep_srx_ctx)
+        return info_refuse("count of contexts");
+    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & FI_RMA)
+        return info_refuse("size of memory keys");
+    if (domain->auth_key_size)
+        return info_refuse("authorization key");
+    if (domain->ep_cnt > INFO_ENDPOINTS)
+        return info_refuse("count of endpoints");
+    return 0;
+}
+
+static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t caps)
+{
+    int err;
+
+    if (!hints)
+        return 0;
+    err = check_ep(hints->ep_attr);
+    if (err)
+        return err;
+    if (caps & ~OFI_CAPS)
+        return info_refuse("capability");
+    if (caps & FI_RMA && !info_rma_allowed(version, hints))
+        return info_refuse("mr_mode (RMA wants FI_MR_PROV_KEY)");
+    if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
+        return info_refuse("address format");
+    if (hints->fabric_attr && hints->fabric_attr->name &&
+        strcmp(hints->fabric_attr->name, OFI_NAME) != 0)
+        return info_refuse("fabric name");
+    err = check_tx(hints->tx_attr, caps);
+    if (!err)
+        err = check_rx(hints->rx_attr, caps);
+    if (!err)
+        err = check_domain(hints->domain_attr, caps);
+    return err;
+}
+
+static int info_addr_set(void **to, size_t *bytes, const void *from)
+{
+    *to = malloc(sizeof(struct ofi_addr));
+    if (!*to)
+        return -FI_ENOMEM;
+    memcpy(*to, from, sizeof(struct ofi_addr));
+    *bytes = sizeof(struct ofi_addr);
+    return 0;
+}
+
+/* From the caller's names, or else from the hints. */
+static int info_addrs(struct fi_info *info, const char *node, const char *service,
+                      uint64_t flags, const struct fi_info *hints)
+{
+    struct ofi_addr addr;
+    int err = 0;
+
+    if (node || service) {
+        err = ofi_addr_parse(node, service, &addr);
+        if (err)
+            return err;
+    }
+    if (flags & FI_SOURCE && (node || service))
+        err = info_addr_set(&info->src_addr, &info->src_addrlen, &addr);
+    else if (hints && hints->src_addr && hints->src_addrlen == sizeof(addr))
+        err = info_addr_set(&info->src_addr, &info->src_addrlen, hints->src_addr);
+    if (err)
+        return err;
+    if (!(flags & FI_SOURCE) && node && service)
+        err = info_addr_set(&info->dest_addr, &info->dest_addrlen, &addr);
+    else if (!(flags & FI_SOURCE) && (node || service))
+        err = info_refuse("destination: it takes a node and a service");
+    else if (hints && hints->dest_addr && hints->dest_addrlen == sizeof(addr))
+        err = info_addr_set(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
+    return err;
+}
+
+static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
+{
+    *info->tx_attr = (struct fi_tx_attr){
+        .caps = info->caps & OFI_CAPS_TX,
+        .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
+        .msg_order = FI_ORDER_SAS,
+        .comp_order = FI_ORDER_NONE,
+        .inject_size = FABEMU_INJECT_BYTES,
+        .size = INFO_QUEUE_DEPTH,
+        .iov_limit = OFI_IOV_MAX,
+        .rma_iov_limit = info->caps & FI_RMA ? 1 : 0,
+    };
+    *info->rx_attr = (struct fi_rx_attr){
+        .caps = info->caps & OFI_CAPS_RX,
+        .op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0,
+        .msg_order = FI_ORDER_SAS,
+        .comp_order = FI_ORDER_NONE,
+        .total_buffered_recv = 0,
+        .size = INFO_QUEUE_DEPTH,
+        .iov_limit = OFI_IOV_MAX,
+    };
+    *info->ep_attr = (struct fi_ep_attr){
+        .type = FI_EP_RDM,
+        .protocol = OFI_ADDR_FORMAT,
+        .protocol_version = 1,
+        .max_msg_size = OFI_MESSAGE_MAX_BYTES,
+        .mem_tag_format = UINT64_MAX,
+        .tx_ctx_cnt = 1,
+        .rx_ctx_cnt = 1,
+    };
+}
+
+/* Where the user has a choice that makes no difference here, it is the user's. */
+static void info_fill_domain(struct fi_info *info, uint32_t version, const struct fi_info *hints)
+{
+    const struct fi_domain_attr none = {0};
+    const struct fi_domain_attr *want = hints && hints->domain_attr ? hints->domain_attr : &none;
+    bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+
+    *info->domain_attr = (struct fi_domain_attr){
+        .threading = want->threading ? want->threading : FI_THREAD_SAFE,
+        .control_progress = want->control_progress ? want->control_progress : FI_PROGRESS_AUTO,
+        .data_progress = want->data_progress ? want->data_progress : FI_PROGRESS_AUTO,
+        .resource_mgmt = want->resource_mgmt ? want->resource_mgmt : FI_RM_ENABLED,
+        .av_type = want->av_type ? want->av_type : FI_AV_TABLE,
+        .mr_mode = old                   ? (want->mr_mode ? want->mr_mode : FI_MR_SCALABLE)
+                   : info->caps & FI_RMA ? FI_MR_PROV_KEY
+                                         : 0,
+        .mr_key_size = sizeof(uint64_t),
+        .cq_data_size = OFI_CQ_DATA_BYTES,
+        .cq_cnt = INFO_ENDPOINTS,
+        .ep_cnt = INFO_ENDPOINTS,
+        .tx_ctx_cnt = INFO_ENDPOINTS,
+        .rx_ctx_cnt = INFO_ENDPOINTS,
+        .max_ep_tx_ctx = 1,
+        .max_ep_rx_ctx = 1,
+        .cntr_cnt = INFO_ENDPOINTS,
+        .mr_iov_limit = 1,
+        .mr_cnt = 65536,
+        .caps = OFI_CAPS_COMM,
+    };
+}
+
+static int info_create(uint32_t version, const struct fi_info *hints, uint64_t caps,
+                       struct fi_info **ret)
+{
+    struct fi_info *info = fi_allocinfo();
+
+    if (!info)
+        return -FI_ENOMEM;
+    info->caps = caps;
+    info->addr_format = OFI_ADDR_FORMAT;
+    info_fill_ctx(info, hints);
+    info_fill_domain(info, version, hints);
+    info->domain_attr->name = strdup(OFI_NAME);
+    info->fabric_attr->name = strdup(OFI_NAME);
+    info->fabric_attr->prov_version = ofi_prov.version;
+    if (!info->domain_attr->name || !info->fabric_attr->name) {
+        fi_freeinfo(info);
+        return -FI_ENOMEM;
+    }
+    *ret = info;
+    return 0;
+}
+
+int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                const struct fi_info *hints, struct fi_info **ret)
+{
+    uint64_t caps = info_caps(version, hints);
+    struct fi_info *info;
+    int err = check_hints(version, hints, caps);
+
+    if (err)
+        return err;
+    if (!(flags & FI_PROV_ATTR_ONLY)) {
+        err = ofi_socket_check();
+        if (err)
+            return err;
+    }
+    err = info_create(version, hints, caps, &info);
+    if (err)
+        return err;
+    err = info_addrs(info, node, service, flags, hints);
+    if (err) {
+        fi_freeinfo(info);
+        return err;
+    }
+    *ret = info;
+    return 0;
+}

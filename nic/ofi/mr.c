@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mr.c - memory regions. Peers reach a region by its key (the adapter's: FI_MR_PROV_KEY)
+ * and an offset from its start. Local buffers need no registration.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+
+struct ofi_mr {
+    struct fid_mr mr_fid;
+    struct ofi_domain *domain;
+    bool registered; /* with the adapter */
+};
+
+static int mr_close(struct fid *fid)
+{
+    struct ofi_mr *mr = container_of(fid, struct ofi_mr, mr_fid.fid);
+
+    if (mr->registered)
+        fabemu_unregister(mr->domain->fab, mr->mr_fid.key);
+    ofi_release(&mr->domain->refs);
+    free(mr);
+    return 0;
+}
+
+static struct fi_ops mr_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = mr_close,
+    .bind = ofi_no_bind,
+    .control = ofi_no_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **ret)
+{
+    unsigned access = (attr->access & FI_REMOTE_READ ? FABEMU_REMOTE_READ : 0) |
+                      (attr->access & FI_REMOTE_WRITE ? FABEMU_REMOTE_WRITE : 0);
+    struct ofi_mr *mr;
+    int err;
+
+    if (flags || fid->fclass != FI_CLASS_DOMAIN)
+        return -FI_EBADFLAGS;
+    if (attr->iov_count != 1 || attr->offset || attr->iface != FI_HMEM_SYSTEM)
+        return -FI_EINVAL;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return -FI_ENOMEM;
+    mr->domain = container_of(fid, struct ofi_domain, domain_fid.fid);
+    mr->mr_fid.key = attr->requested_key;
+    if (access) {
+        err = fabemu_register(mr->domain->fab, attr->mr_iov->iov_base, attr->mr_iov->iov_len,
+                              access, &mr->mr_fid.key);
+        if (err)
+            goto free_mr;
+        mr->registered = true;
+    }
+    mr->mr_fid.fid.fclass = FI_CLASS_MR;
+    mr->mr_fid.fid.context = attr->context;
+    mr->mr_fid.fid.ops = &mr_fid_ops;
+    ofi_hold(&mr->domain->refs);
+    *ret = &mr->mr_fid;
+    return 0;
+
+free_mr:
+    free(mr);
+    return -ofi_errno(err);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                   void *context)
+{
+    struct fi_mr_attr attr = {
+        .mr_iov = iov, .iov_count = count, .access = access, .offset = offset,
+        .requested_key = requested_key, .context = context};
+
+    return mr_regattr(fid, &attr, flags, mr);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t bytes, uint64_t access,
+                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                  void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+
+    return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr ofi_mr_ops = {
+    .size = sizeof(struct fi_ops_mr),
+    .reg = mr_reg,
+    .regv = mr_regv,
+    .regattr = mr_regattr,
+};

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op.c - the operations of an endpoint: their pool, their end, their cancelling.
+ *
+ * The pool grows by slabs as more are under way or unread than ever before, and
+ * never shrinks: in the steady state a message allocates nothing. Operations are
+ * handed out under the endpoint's lock; they come back by a push that any thread
+ * may do, a callback under the adapter's lock included.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+
+/* By whichever thread steps the adapter, under the adapter's lock. */
+static void op_done(struct fabemu_req *req)
+{
+    struct ofi_op *op = container_of(req, struct ofi_op, req);
+
+    op->error = req->status ? ofi_errno(req->status) : 0;
+    ofi_op_finish(op);
+}
+
+static struct ofi_op *op_slab_add(struct ofi_ep *ep)
+{
+    struct ofi_slab *slab;
+
+    if (ep->slab_count == OFI_SLABS_MAX)
+        return NULL;
+    slab = calloc(1, sizeof(*slab));
+    if (!slab)
+        return NULL;
+    slab->next = ep->slabs;
+    ep->slabs = slab;
+    ep->slab_count++;
+    for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
+        slab->op[i].ep = ep;
+        slab->op[i].req.done = op_done;
+        slab->op[i].next = i + 1 < OFI_SLAB_OPS ? &slab->op[i + 1] : NULL;
+    }
+    return slab->op;
+}
+
+static struct ofi_op *op_take(struct ofi_ep *ep)
+{
+    struct ofi_op *op;
+
+    pthread_mutex_lock(&ep->lock);
+    op = ep->free;
+    if (!op)
+        op = ofi_stack_take(&ep->spare);
+    if (!op)
+        op = op_slab_add(ep);
+    if (op)
+        ep->free = op->next;
+    pthread_mutex_unlock(&ep->lock);
+    return op;
+}
+
+static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
+{
+    switch (count) {
+    case OFI_COUNT_SEND:
+        return FI_SEND | (kind == OFI_TAGGED ? FI_TAGGED : FI_MSG);
+    case OFI_COUNT_RECV:
+        return FI_RECV | (kind == OFI_TAGGED ? FI_TAGGED : FI_MSG);
+    case OFI_COUNT_READ:
+        return FI_READ | FI_RMA;
+    default:
+        return FI_WRITE | FI_RMA;
+    }
+}
+
+static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_count count)
+{
+    struct ofi_ep *ep = op->ep;
+    const struct ofi_side *side = count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
+
+    op->req.context = xfer->context;
+    op->cq = side->cq;
+    op->cntr = ep->cntr[count];
+    op->buf = NULL;
+    op->room = 0;
+    op->flags = op_entry_flags(xfer->kind, count);
+    op->error = 0;
+    op->kind = xfer->kind;
+    op->wanted = !xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION);
+}
+
+struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count)
+{
+    struct ofi_op *op = op_take(ep);
+
+    if (op)
+        op_set(op, xfer, count);
+    return op;
+}
+
+void ofi_op_put(struct ofi_op *op)
+{
+    atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
+    ofi_stack_push(&op->ep->spare, op);
+}
+
+void ofi_op_finish(struct ofi_op *op)
+{
+    bool report = op->cq && (op->wanted || op->error);
+
+    atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
+    if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
+        ofi_op_put(op); /* the queue and the counter may be gone */
+        return;
+    }
+    if (op->cntr)
+        atomic_fetch_add_explicit(op->error ? &op->cntr->failed : &op->cntr->done, 1,
+                                  memory_order_release); /* C2 */
+    if (report)
+        ofi_stack_push(&op->cq->arrived, op);
+    else
+        ofi_op_put(op);
+}
+
+/* The entry's flags tell receives from the rest. */
+static bool op_pending(const struct ofi_ep *ep, uint64_t but)
+{
+    for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
+                !(slab->op[i].flags & but))
+                return true;
+    return false;
+}
+
+bool ofi_op_pending(struct ofi_ep *ep)
+{
+    return op_pending(ep, 0);
+}
+
+bool ofi_op_sends_pending(struct ofi_ep *ep)
+{
+    return op_pending(ep, FI_RECV);
+}
+
+/* A posted receive with this context. Under lock, so none is handed out anew meanwhile. */
+static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
+{
+    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
+            struct ofi_op *op = &slab->op[i];
+
+            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* X1 */
+                op->req.context == context &&
+                fabemu_req_status(&op->req) == FABEMU_PENDING)
+                return op;
+        }
+    return NULL;
+}
+
+/*
+ * A search through the pool: cancelling is rare, and no message pays for it. The
+ * lock keeps what is found from being handed out for another receive; whether it
+ * can still be cancelled is the adapter's to say.
+ */
+ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
+{
+    ssize_t err = -FI_ENOENT;
+
+    pthread_mutex_lock(&ep->lock);
+    struct ofi_op *op = op_find(ep, context);
+
+    if (op)
+        err = fabemu_cancel(ep->queue[op->kind], &op->req);
+    pthread_mutex_unlock(&ep->lock);
+    return err;
+}
+
+void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message)
+{
+    struct ofi_ep *ep = op->ep;
+
+    op->message = message;
+    pthread_mutex_lock(&ep->lock);
+    op->next = ep->claims;
+    ep->claims = op;
+    pthread_mutex_unlock(&ep->lock);
+}
+
+struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context)
+{
+    struct ofi_op *found = NULL;
+
+    pthread_mutex_lock(&ep->lock);
+    for (struct ofi_op **at = &ep->claims; *at; at = &(*at)->next)
+        if ((*at)->req.context == context) {
+            found = *at;
+            *at = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&ep->lock);
+    return found;
+}
+
+void ofi_op_pool_free(struct ofi_ep *ep)
+{
+    while (ep->slabs) {
+        struct ofi_slab *slab = ep->slabs;
+
+        ep->slabs = slab->next;
+        free(slab);
+    }
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov.c - what libfabric loads: the provider `fabemu`, libfabemu-fi.so.
+ *
+ * libfabric finds it by FI_PROVIDER_PATH and is kept to it by
+ * FI_PROVIDER=fabemu. The environment that it reads itself:
+ *
+ *   FABEMU_SOCKET  the control socket of the fabric. Not set, or nobody listens:
+ *                  fi_getinfo() answers -FI_ENODATA, and FI_LOG_LEVEL=info (or
+ *                  warn) says why.
+ *   FABEMU_NODE    the node to take; otherwise the MPI launcher's rank, or any.
+ *
+ * fi_getinfo() takes no node: the process attaches when it opens a domain, and
+ * all its domains share one adapter.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void prov_cleanup(void)
+{
+}
+
+/* Not const: libfabric keeps its own notes in context. */
+struct fi_provider ofi_prov = {
+    .version = FI_VERSION(1, 0),
+    .fi_version = FI_VERSION(1, 17),
+    .name = OFI_NAME,
+    .getinfo = ofi_getinfo,
+    .fabric = ofi_fabric_open,
+    .cleanup = prov_cleanup,
+};
+
+FI_EXT_INI
+{
+    return &ofi_prov;
+}
+
+int ofi_errno(int err)
+{
+    switch (-err) {
+    case EMSGSIZE:
+        return FI_ETRUNC;
+    case EPROTO:
+    case EPIPE:
+        return FI_EOTHER;
+    default:
+        return -err; /* libfabric's numbers below 256 are errno's */
+    }
+}
+
+static int socket_connect(const struct sockaddr_un *at)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err = 0;
+
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) && errno != EAGAIN)
+        err = -errno; /* EAGAIN: there, with a full backlog */
+    close(fd);
+    return err;
+}
+
+int ofi_socket_check(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *path = getenv("FABEMU_SOCKET");
+
+    if (!path || !*path) {
+        FI_INFO(&ofi_prov, FI_LOG_CORE, "FABEMU_SOCKET is not set: no fabric to attach to\n");
+        return -FI_ENODATA;
+    }
+    if (strlen(path) >= sizeof(at.sun_path)) {
+        FI_WARN(&ofi_prov, FI_LOG_CORE, "FABEMU_SOCKET is longer than %zu bytes: %s\n",
+                sizeof(at.sun_path) - 1, path);
+        return -FI_ENODATA;
+    }
+    memcpy(at.sun_path, path, strlen(path) + 1);
+    int err = socket_connect(&at);
+
+    if (err) {
+        FI_WARN(&ofi_prov, FI_LOG_CORE, "no fabric listens at FABEMU_SOCKET=%s: %s\n", path,
+                strerror(-err));
+        return -FI_ENODATA;
+    }
+    return 0;
+}

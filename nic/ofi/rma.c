@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma.c - libfabric's reads and writes of registered memory: get and put.
+ *
+ * One local piece, one remote. A write is complete when it is acknowledged, so
+ * it has the meaning of FI_DELIVERY_COMPLETE. Writes that carry completion data
+ * are not there: a put says nothing to the target's process.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <string.h>
+
+#define RMA_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
+                   FI_DELIVERY_COMPLETE | FI_MORE)
+
+/* The remote side of a transfer. */
+struct rma_place {
+    fi_addr_t addr;
+    uint64_t offset;
+    uint64_t key;
+};
+
+static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
+                         const struct rma_place *place)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    struct ofi_peer peer;
+    unsigned pieces;
+    size_t bytes;
+
+    if (!ep->enabled || !(ep->caps & FI_RMA))
+        return -FI_EOPBADSTATE;
+    if (xfer->flags & ~(uint64_t)RMA_FLAGS)
+        return -FI_EBADFLAGS;
+    if (ofi_iov(xfer, iov, &pieces, &bytes) || pieces != 1 ||
+        ofi_av_peer(ep->av, place->addr, &peer))
+        return -FI_EINVAL;
+    if (xfer->flags & FI_INJECT && bytes > FABEMU_INJECT_BYTES)
+        return -FI_EMSGSIZE;
+    struct ofi_op *op = ofi_op_get(ep, xfer, count);
+
+    if (!op)
+        return -FI_EAGAIN;
+    if (xfer->flags & FI_INJECT && bytes)
+        iov->base = memcpy(op->copy, iov->base, bytes);
+    int err = count == OFI_COUNT_WRITE
+                  ? fabemu_put(ep->domain->fab, peer.node, place->key, place->offset, iov->base,
+                               bytes, &op->req)
+                  : fabemu_get(ep->domain->fab, peer.node, place->key, place->offset, iov->base,
+                               bytes, &op->req);
+
+    if (err)
+        ofi_op_put(op);
+    return err ? -ofi_errno(err) : 0;
+}
+
+static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_msg_rma *msg,
+                       uint64_t flags)
+{
+    if (msg->rma_iov_count != 1)
+        return -FI_EINVAL;
+    return rma_start(ofi_ep_of(ep), count,
+                     &(struct ofi_xfer){.iov = msg->msg_iov, .iovs = msg->iov_count,
+                                        .flags = flags, .context = msg->context},
+                     &(struct rma_place){msg->addr, msg->rma_iov->addr, msg->rma_iov->key});
+}
+
+static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov,
+                     size_t iovs, const struct rma_place *place, void *context)
+{
+    return rma_start(ofi_ep_of(ep), count,
+                     &(struct ofi_xfer){.iov = iov, .iovs = iovs,
+                                        .flags = ofi_ep_of(ep)->tx.op_flags, .context = context},
+                     place);
+}
+
+static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    return flags & FI_INJECT ? -FI_EBADFLAGS : rma_msg(ep, OFI_COUNT_READ, msg, flags);
+}
+
+static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                         fi_addr_t source, uint64_t addr, uint64_t key, void *context)
+{
+    (void)desc;
+    return rma_v(ep, OFI_COUNT_READ, iov, count, &(struct rma_place){source, addr, key}, context);
+}
+
+static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
+                        uint64_t addr, uint64_t key, void *context)
+{
+    struct iovec iov = {.iov_base = buf, .iov_len = bytes};
+
+    return rma_readv(ep, &iov, &desc, 1, source, addr, key, context);
+}
+
+static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    return rma_msg(ep, OFI_COUNT_WRITE, msg, flags);
+}
+
+static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                          fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
+{
+    (void)desc;
+    return rma_v(ep, OFI_COUNT_WRITE, iov, count, &(struct rma_place){dest, addr, key}, context);
+}
+
+static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
+                         fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+
+    return rma_writev(ep, &iov, &desc, 1, dest, addr, key, context);
+}
+
+static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_addr_t dest,
+                          uint64_t addr, uint64_t key)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+
+    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE,
+                     &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT,
+                                        .silent = true},
+                     &(struct rma_place){dest, addr, key});
+}
+
+static ssize_t rma_no_writedata(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
+                                uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                                void *context)
+{
+    (void)ep, (void)buf, (void)bytes, (void)desc, (void)data;
+    (void)dest, (void)addr, (void)key, (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t rma_no_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data,
+                                 fi_addr_t dest, uint64_t addr, uint64_t key)
+{
+    (void)ep, (void)buf, (void)bytes, (void)data, (void)dest, (void)addr, (void)key;
+    return -FI_ENOSYS;
+}
+
+struct fi_ops_rma ofi_rma_ops = {
+    .size = sizeof(struct fi_ops_rma),
+    .read = rma_read,
+    .readv = rma_readv,
+    .readmsg = rma_readmsg,
+    .write = rma_write,
+    .writev = rma_writev,
+    .writemsg = rma_writemsg,
+    .inject = rma_inject,
+    .writedata = rma_no_writedata,
+    .injectdata = rma_no_injectdata,
+};

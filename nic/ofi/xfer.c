@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * xfer.c - sends and receives, whichever of libfabric's calls they came by.
+ *
+ * After an operation is posted it may complete, be read and be used again by
+ * other threads at any moment: it is not touched any more.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <string.h>
+
+/* FI_TRANSMIT_COMPLETE is taken in calls, for programs that set it unasked, and means no more than usual (info.c). */
+#define XFER_SEND_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
+                         FI_REMOTE_CQ_DATA | FI_MORE)
+#define XFER_RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+
+int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
+{
+    if (xfer->iovs > OFI_IOV_MAX)
+        return -FI_EINVAL;
+    *bytes = 0;
+    to[0] = (struct fabemu_iov){0};
+    for (size_t i = 0; i < xfer->iovs; i++) {
+        to[i] = (struct fabemu_iov){.base = xfer->iov[i].iov_base, .bytes = xfer->iov[i].iov_len};
+        *bytes += xfer->iov[i].iov_len;
+    }
+    *pieces = xfer->iovs ? (unsigned)xfer->iovs : 1;
+    return 0;
+}
+
+/* What a call returns. Out of room is the only error that is worth another try. */
+static ssize_t xfer_result(struct ofi_ep *ep, int err)
+{
+    if (err == -EAGAIN)
+        fabemu_progress(ep->domain->fab);
+    return err ? -ofi_errno(err) : 0;
+}
+
+static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_dest *ret)
+{
+    struct ofi_peer peer;
+
+    if (!ep->enabled)
+        return -FI_EOPBADSTATE;
+    if (xfer->flags & ~(uint64_t)XFER_SEND_FLAGS)
+        return -FI_EBADFLAGS;
+    if (ofi_av_peer(ep->av, xfer->addr, &peer))
+        return -FI_EINVAL;
+    *ret = (struct fabemu_dest){
+        .node = peer.node,
+        .queue = peer.queue[xfer->kind],
+        .tag = xfer->tag,
+        .data = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA | (uint32_t)xfer->data : 0,
+    };
+    return 0;
+}
+
+static const void *xfer_gather(char *buf, const struct fabemu_iov *iov, unsigned pieces)
+{
+    size_t at = 0;
+
+    if (pieces == 1)
+        return iov[0].base;
+    for (unsigned i = 0; i < pieces; at += iov[i++].bytes)
+        if (iov[i].bytes)
+            memcpy(buf + at, iov[i].base, iov[i].bytes);
+    return buf;
+}
+
+/* The buffer is free on return; an operation is only needed for what the user is to be told. */
+static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
+                           const struct fabemu_dest *dest, const struct fabemu_iov *iov,
+                           unsigned pieces, size_t bytes)
+{
+    bool told = (!xfer->silent && ep->tx.cq) || ep->cntr[OFI_COUNT_SEND];
+    struct ofi_op *op = NULL;
+    char buf[FABEMU_INJECT_BYTES];
+
+    if (bytes > FABEMU_INJECT_BYTES)
+        return -FI_EMSGSIZE;
+    if (told) {
+        op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
+        if (!op)
+            return -FI_EAGAIN;
+    }
+    int err = fabemu_inject(ep->queue[xfer->kind], dest, xfer_gather(buf, iov, pieces), bytes);
+
+    if (op && err)
+        ofi_op_put(op);
+    else if (op)
+        ofi_op_finish(op);
+    return xfer_result(ep, err);
+}
+
+ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    struct fabemu_dest dest;
+    unsigned pieces;
+    size_t bytes;
+    int err = xfer_dest(ep, xfer, &dest);
+
+    if (err)
+        return err;
+    err = ofi_iov(xfer, iov, &pieces, &bytes);
+    if (err)
+        return err;
+    if (xfer->flags & FI_INJECT)
+        return xfer_inject(ep, xfer, &dest, iov, pieces, bytes);
+    if (bytes > OFI_MESSAGE_MAX_BYTES)
+        return -FI_EMSGSIZE;
+    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
+
+    if (!op)
+        return -FI_EAGAIN;
+    err = fabemu_send(ep->queue[xfer->kind], &dest, iov, pieces, &op->req);
+    if (err)
+        ofi_op_put(op);
+    return xfer_result(ep, err);
+}
+
+/* The node to receive from. A source is only looked at with FI_DIRECTED_RECV. */
+static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t *node)
+{
+    struct ofi_peer peer;
+
+    *node = FABEMU_ANY_NODE;
+    if (!ep->enabled)
+        return -FI_EOPBADSTATE;
+    if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
+        return -FI_EBADFLAGS;
+    if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC)
+        return 0;
+    if (ofi_av_peer(ep->av, xfer->addr, &peer))
+        return -FI_EINVAL;
+    *node = peer.node;
+    return 0;
+}
+
+/* X2 pairs with X1 in op.c: who finds the operation cancellable sees its context. */
+static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
+{
+    op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
+    op->room = bytes;
+    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* X2 */
+}
+
+ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    unsigned pieces;
+    size_t bytes;
+    uint32_t node;
+    int err = xfer_source(ep, xfer, &node);
+
+    if (err)
+        return err;
+    err = ofi_iov(xfer, iov, &pieces, &bytes);
+    if (err)
+        return err;
+    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
+
+    if (!op)
+        return -FI_EAGAIN;
+    xfer_expect(op, xfer, bytes);
+    err = fabemu_recv(ep->queue[xfer->kind], node, xfer->tag, xfer->ignore, iov, pieces, &op->req);
+    if (err)
+        ofi_op_put(op);
+    return xfer_result(ep, err);
+}
+
+/* The answer to a peek is an entry, always: of a hit as if it had been received, of a miss FI_ENOMSG. */
+static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
+{
+    op->req.tag = found->tag;
+    op->req.data = found->data;
+    op->req.bytes = found->bytes;
+    op->req.src_node = found->src_node;
+    op->req.src_queue = found->src_queue;
+    op->error = err ? ofi_errno(err) : 0;
+    op->wanted = true;
+    op->cntr = NULL;
+    ofi_op_finish(op);
+}
+
+static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
+{
+    op->wanted = false;
+    op->cntr = NULL;
+    if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
+        ofi_op_put(op);
+}
+
+void ofi_discard_claims(struct ofi_ep *ep)
+{
+    while (ep->claims) {
+        struct ofi_op *op = ep->claims;
+
+        ep->claims = op->next;
+        xfer_discard(ep, op, op->message);
+    }
+}
+
+ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
+{
+    bool take = xfer->flags & (FI_CLAIM | FI_DISCARD);
+    struct fabemu_message *message = NULL;
+    struct fabemu_req found = {0};
+    uint32_t node;
+    int err = xfer_source(ep, xfer, &node);
+
+    if (err)
+        return err;
+    struct ofi_op *answer = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
+    struct ofi_op *taken = take && answer ? ofi_op_get(ep, xfer, OFI_COUNT_RECV) : NULL;
+
+    if (!answer || (take && !taken)) {
+        if (answer)
+            ofi_op_put(answer);
+        return -FI_EAGAIN;
+    }
+    err = fabemu_probe(ep->queue[xfer->kind], node, xfer->tag, xfer->ignore,
+                       take ? &message : NULL, &found);
+    if (taken && err)
+        ofi_op_put(taken);
+    else if (taken && xfer->flags & FI_DISCARD)
+        xfer_discard(ep, taken, message);
+    else if (taken)
+        ofi_op_claim(taken, message);
+    if (err && ep->rx.cq)
+        ofi_cq_poll_missed(ep->rx.cq); /* a program that polls by peeking never finds the queue empty */
+    xfer_peek_answer(answer, &found, err);
+    return 0;
+}
+
+ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    unsigned pieces;
+    size_t bytes;
+    int err = ofi_iov(xfer, iov, &pieces, &bytes);
+
+    if (err)
+        return err;
+    if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
+        return -FI_EBADFLAGS;
+    struct ofi_op *op = ofi_op_claimed(ep, xfer->context);
+
+    if (!op)
+        return -FI_ENOMSG;
+    op->wanted = !ep->rx.selective || xfer->flags & FI_COMPLETION;
+    op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
+    op->room = bytes;
+    if (xfer->flags & FI_DISCARD)
+        pieces = 0;
+    err = fabemu_recv_claimed(ep->queue[xfer->kind], op->message, iov, pieces, &op->req);
+    if (err)
+        ofi_op_claim(op, op->message);
+    return xfer_result(ep, err);
+}

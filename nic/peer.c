@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.c - what an adapter knows of another: is it the same process as before,
+ * which of its requests were dispatched, how far it has got with ours.
+ *
+ * Before the first request two processes exchange hellos (one round trip), for
+ * two reasons: a segment to a node where nobody is attached is lost without a
+ * word, and a node may be given to another process whose numbers begin anew.
+ */
+#include "nic/adapter.h"
+
+#include <stdlib.h>
+
+#define HAIL_FIRST_NS 1000000u
+#define HAIL_LAST_NS 50000000u
+
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = &fab->peers[node];
+
+    if (!peer->sendq.next) {
+        nic_list_init(&peer->sendq);
+        peer->node = node;
+    }
+    return peer;
+}
+
+static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .want = want, .life = fab->life,
+                                   .known = peer->life};
+
+    nic_answer(fab, peer, &hello, sizeof hello);
+}
+
+void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t now = nic_now_ns();
+
+    if (nic_listed(&peer->hail))
+        return;
+    peer->hail_gap_ns = HAIL_FIRST_NS;
+    peer->hail_ns = now + peer->hail_gap_ns;
+    peer->hail_end_ns = now + fab->hail_limit_ns;
+    nic_list_add(&fab->hailing, &peer->hail);
+    peer_say_hello(fab, peer, true);
+}
+
+static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
+{
+    while (!nic_list_empty(&peer->sendq))
+        nic_op_end(fab, nic_entry(peer->sendq.next, struct nic_op, link), status);
+    nic_list_del(&peer->ready);
+}
+
+void nic_peer_rehail(struct fabemu *fab)
+{
+    uint64_t now = nic_now_ns();
+    struct nic_list *at = fab->hailing.next, *next;
+
+    if (now < fab->hail_scan_ns)
+        return;
+    fab->hail_scan_ns = now + HAIL_FIRST_NS;
+    for (; at != &fab->hailing; at = next) {
+        struct nic_peer *peer = nic_entry(at, struct nic_peer, hail);
+
+        next = at->next;
+        if (now >= peer->hail_end_ns) {
+            nic_list_del(&peer->hail);
+            peer->unanswered = true;
+            peer_fail_queue(fab, peer, -EHOSTUNREACH);
+        } else if (now >= peer->hail_ns) {
+            if (peer->hail_gap_ns < HAIL_LAST_NS)
+                peer->hail_gap_ns *= 2;
+            peer->hail_ns = now + peer->hail_gap_ns;
+            peer_say_hello(fab, peer, true);
+        }
+    }
+}
+
+static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
+{
+    for (uint32_t i = 0; peer->earlies && i < NIC_ORDER_WINDOW; i++) {
+        struct nic_early *early = peer->early[i];
+
+        if (!early)
+            continue;
+        peer->early[i] = NULL;
+        peer->earlies--;
+        early->next = fab->early_free;
+        fab->early_free = early;
+    }
+}
+
+/* The process that we knew there is no more. */
+static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
+{
+    nic_message_break(fab, peer, -EHOSTUNREACH);
+    nic_op_fail_all(fab, peer->node, NULL, -EHOSTUNREACH);
+    early_drop_all(fab, peer);
+    peer->life = 0;
+    peer->open = false;
+    peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = 0;
+    peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = 0;
+}
+
+void nic_peer_died(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = nic_peer(fab, node);
+
+    nic_list_del(&peer->hail);
+    peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    peer_forget(fab, peer);
+    peer->dead = true;
+    nic_queue_node_died(fab, node);
+}
+
+void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer->open = true;
+    peer->unanswered = false;
+    nic_list_del(&peer->hail);
+    if (!nic_list_empty(&peer->sendq) && !nic_listed(&peer->ready))
+        nic_list_add(&fab->ready, &peer->ready);
+}
+
+void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello)
+{
+    if (hello->life != peer->life) {
+        if (peer->life) { /* replaced: what was meant for the other is over */
+            if (peer->open)
+                peer_fail_queue(fab, peer, -EHOSTUNREACH);
+            peer_forget(fab, peer);
+        }
+        peer->life = hello->life;
+        peer->tx_check = nic_check(fab->life, peer->life);
+        peer->rx_check = nic_check(peer->life, fab->life);
+        peer->dead = false;
+    }
+    if (hello->known == fab->life)
+        nic_peer_opened(fab, peer);
+    if (hello->want || (hello->known != fab->life && nic_listed(&peer->hail)))
+        peer_say_hello(fab, peer, !peer->open && nic_listed(&peer->hail));
+}
+
+void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
+{
+    fab->counts.stranger++;
+    peer_say_hello(fab, peer, false);
+}
+
+/* Acknowledgments may overtake each other: an older one says nothing new. */
+void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
+{
+    if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
+        peer->tx_acked = head->ack;
+    if (head->eaten - peer->tx_eaten <= peer->tx_eager - peer->tx_eaten)
+        peer->tx_eaten = head->eaten;
+}
+
+void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t life, uint64_t bytes)
+{
+    if (bytes <= NIC_INLINE_BYTES || peer->life != life)
+        return;
+    peer->rx_eaten += (uint32_t)bytes;
+    nic_peer_tell(fab, peer);
+}
+
+void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (peer->rx_next - peer->rx_told < NIC_ORDER_WINDOW / 4 &&
+        peer->rx_eaten - peer->rx_eaten_told < NIC_EAGER_WINDOW / 4)
+        return;
+
+    struct nic_wire_head head = nic_head(peer, NIC_ACK, 0);
+
+    nic_answer(fab, peer, &head, sizeof head);
+}
+
+void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (!peer->sendq.next)
+        return; /* never touched */
+    peer_fail_queue(fab, peer, -ECANCELED);
+    early_drop_all(fab, peer);
+    free(peer->early);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queue.c - endpoints for messages: posting, matching, probing, cancelling.
+ *
+ * Two lists a queue, both in order: receives without a message and messages
+ * without a receive. Never is there one of each that match.
+ */
+#include "nic/adapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANY_FIRST 256u
+
+static bool tag_matches(uint64_t tag, uint64_t want, uint64_t ignore)
+{
+    return ((tag ^ want) & ~ignore) == 0;
+}
+
+static bool node_matches(uint32_t node, uint32_t want)
+{
+    return want == FABEMU_ANY_NODE || want == node;
+}
+
+struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64_t tag)
+{
+    for (struct nic_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
+        struct nic_op *op = nic_entry(at, struct nic_op, link);
+
+        if (!node_matches(node, op->node) || !tag_matches(tag, op->tag, op->data_or_ignore))
+            continue;
+        nic_list_del(at);
+        return op;
+    }
+    return NULL;
+}
+
+static struct fabemu_message *message_find(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
+                                           uint64_t ignore)
+{
+    for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
+        struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
+
+        if (node_matches(msg->src_node, node) && tag_matches(msg->tag, tag, ignore))
+            return msg;
+    }
+    return NULL;
+}
+
+/* --- open and close ---------------------------------------------------------------- */
+
+struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
+{
+    struct fabemu_queue *queue = fab->queues[id];
+
+    if (queue)
+        return queue;
+    queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return NULL;
+    queue->fab = fab;
+    queue->id = id;
+    nic_list_init(&queue->posted);
+    nic_list_init(&queue->unexpected);
+    nic_list_init(&queue->active);
+    fab->queues[id] = queue;
+    return queue;
+}
+
+/* Messages that came early become ordinary unexpected ones. */
+static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
+{
+    for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
+        fab->parked--;
+    queue->open = true;
+}
+
+static int queue_open_locked(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    struct fabemu_queue *queue = nic_queue_at(fab, id);
+
+    if (!queue)
+        return -ENOMEM;
+    if (queue->open)
+        return -EADDRINUSE;
+    queue_adopt(fab, queue);
+    *ret = queue;
+    return 0;
+}
+
+int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    int err;
+
+    nic_lock(fab);
+    err = queue_open_locked(fab, id, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "queue %u of node %u: %s", (unsigned)id, fab->info.node,
+                          strerror(-err))
+               : 0;
+}
+
+int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    int err = -EADDRINUSE;
+
+    nic_lock(fab);
+    for (uint32_t id = ANY_FIRST; err == -EADDRINUSE && id < NIC_QUEUES; id++)
+        if (!fab->queues[id] || !fab->queues[id]->open)
+            err = queue_open_locked(fab, (uint16_t)id, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "no queue of node %u is free", fab->info.node) : 0;
+}
+
+uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
+{
+    return queue->id;
+}
+
+/* A receive that a message was on its way to: what comes of it goes nowhere. */
+static void receive_abandon(struct fabemu *fab, struct nic_op *op)
+{
+    struct nic_peer *peer = nic_peer(fab, op->node);
+
+    if (op->state == NIC_OP_FILLING && peer->fill_op == op) {
+        peer->fill_op = NULL;
+    } else if (op->state == NIC_OP_FILLING && peer->fill_msg && peer->fill_msg->op == op) {
+        nic_message_drop(fab, peer->fill_msg);
+    }
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+static void queue_free(struct fabemu_queue *queue)
+{
+    struct fabemu *fab = queue->fab;
+
+    while (!nic_list_empty(&queue->posted))
+        nic_op_end(fab, nic_entry(queue->posted.next, struct nic_op, link), -ECANCELED);
+    while (!nic_list_empty(&queue->active))
+        receive_abandon(fab, nic_entry(queue->active.next, struct nic_op, link));
+    while (!nic_list_empty(&queue->unexpected)) {
+        if (!queue->open)
+            fab->parked--;
+        nic_message_drop(fab, nic_entry(queue->unexpected.next, struct fabemu_message, link));
+    }
+    fab->queues[queue->id] = NULL;
+    free(queue);
+}
+
+void fabemu_queue_close(struct fabemu_queue *queue)
+{
+    struct fabemu *fab = queue->fab;
+
+    nic_lock(fab);
+    queue_free(queue);
+    nic_unlock(fab);
+}
+
+void nic_queue_release(struct fabemu *fab)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++)
+        if (fab->queues[id])
+            queue_free(fab->queues[id]);
+}
+
+static void queue_node_died(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node)
+{
+    struct nic_list *at, *next;
+
+    for (at = queue->posted.next; at != &queue->posted; at = next) {
+        struct nic_op *op = nic_entry(at, struct nic_op, link);
+
+        next = at->next;
+        if (op->node == node)
+            nic_op_end(fab, op, -EHOSTUNREACH);
+    }
+    for (at = queue->unexpected.next; at != &queue->unexpected; at = next) {
+        struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
+
+        next = at->next;
+        if (msg->src_node != node || !msg->rts)
+            continue;
+        if (!queue->open)
+            fab->parked--;
+        nic_message_drop(fab, msg);
+    }
+}
+
+void nic_queue_node_died(struct fabemu *fab, uint32_t node)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++)
+        if (fab->queues[id])
+            queue_node_died(fab, fab->queues[id], node);
+}
+
+/* --- send ------------------------------------------------------------------------- */
+
+/* May a message go to this node at all? */
+static int dest_check(struct fabemu *fab, uint32_t node)
+{
+    if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
+        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (node >= fab->info.nodes)
+        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
+                        fab->info.nodes);
+    return 0;
+}
+
+static int peer_usable(struct nic_peer *peer)
+{
+    if (peer->dead)
+        return nic_fail(-EHOSTUNREACH, "the process on node %u has died", peer->node);
+    return 0;
+}
+
+static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
+                         const struct fabemu_dest *dest, const struct fabemu_iov *iov,
+                         unsigned iovs)
+{
+    op->link = (struct nic_list){0};
+    op->kind = NIC_OP_SEND;
+    op->state = NIC_OP_QUEUED;
+    op->node = dest->node;
+    op->id = 0;
+    op->tag = dest->tag;
+    op->data_or_ignore = dest->data;
+    op->dst_queue = dest->queue;
+    op->src_queue = queue->id;
+    nic_op_iov(op, iov, iovs);
+}
+
+int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op = nic_op_of(req);
+    int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS)
+                              : dest_check(fab, dest->node);
+
+    if (err)
+        return err;
+    send_prepare(op, queue, dest, iov, iovs);
+    op->req = req;
+    nic_lock(fab);
+
+    struct nic_peer *peer = nic_peer(fab, dest->node);
+
+    err = peer_usable(peer);
+    if (!err) {
+        __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+        nic_request(fab, peer, op);
+    }
+    nic_unlock(fab);
+    return err;
+}
+
+int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
+                  size_t bytes)
+{
+    struct fabemu *fab = queue->fab;
+    struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
+    struct nic_op op;
+    int err = bytes > FABEMU_INJECT_BYTES
+                  ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
+                  : dest_check(fab, dest->node);
+
+    if (err)
+        return err;
+    send_prepare(&op, queue, dest, &iov, 1);
+    op.req = NULL;
+    nic_lock(fab);
+
+    struct nic_peer *peer = nic_peer(fab, dest->node);
+
+    err = peer_usable(peer);
+    if (!err && peer->unanswered) {
+        peer->unanswered = false; /* the next call tries again */
+        err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
+    } else if (!err && !nic_request_now(fab, peer, &op)) {
+        err = -EAGAIN;
+    }
+    nic_unlock(fab);
+    return err;
+}
+
+/* --- receive ------------------------------------------------------------------------ */
+
+static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
+                           struct fabemu_req *req)
+{
+    struct nic_op *op = nic_op_of(req);
+
+    if (iovs > NIC_IOVS)
+        return nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS);
+    if (atomic_load_explicit(&queue->fab->gone, memory_order_relaxed))
+        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    op->link = (struct nic_list){0};
+    op->req = req;
+    op->kind = NIC_OP_RECV;
+    op->state = NIC_OP_POSTED;
+    op->id = 0;
+    op->queue = queue;
+    nic_op_iov(op, iov, iovs);
+    return 0;
+}
+
+int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    static const struct fabemu_iov nothing = {0};
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op = nic_op_of(req);
+    struct fabemu_message *msg;
+    int err;
+
+    if (node != FABEMU_ANY_NODE && node >= fab->info.nodes)
+        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", node, fab->info.nodes);
+    if (!iovs) { /* an empty buffer, which a longer message does not fit */
+        iov = &nothing;
+        iovs = 1;
+    }
+    err = receive_prepare(queue, iov, iovs, req);
+    if (err)
+        return err;
+    op->node = node;
+    op->tag = tag;
+    op->data_or_ignore = ignore;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    msg = message_find(queue, node, tag, ignore);
+    if (msg)
+        nic_message_take(fab, msg, op);
+    else if (node != FABEMU_ANY_NODE && nic_peer(fab, node)->dead)
+        nic_op_end(fab, op, -EHOSTUNREACH);
+    else
+        nic_list_add(&queue->posted, &op->link);
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                 struct fabemu_message **claim, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct fabemu_message *msg;
+
+    nic_poll_app(fab);
+    nic_lock(fab);
+    msg = message_find(queue, node, tag, ignore);
+    if (msg) {
+        req->src_node = msg->src_node;
+        req->src_queue = msg->src_queue;
+        req->tag = msg->tag;
+        req->data = msg->data;
+        req->bytes = msg->bytes;
+        req->status = 0;
+        if (claim) {
+            nic_list_del(&msg->link);
+            *claim = msg;
+        }
+    }
+    nic_unlock(fab);
+    return msg ? 0 : -ENOMSG;
+}
+
+int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
+                        const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    int err = receive_prepare(queue, iov, iovs, req);
+
+    if (err)
+        return err;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    nic_message_take(fab, claim, nic_op_of(req));
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_op *op = nic_op_of(req);
+    int err = -ENOENT;
+
+    nic_lock(fab);
+    if (fabemu_req_status(req) == FABEMU_PENDING && op->kind == NIC_OP_RECV &&
+        op->state == NIC_OP_POSTED && op->queue == queue) {
+        nic_op_end(fab, op, -ECANCELED);
+        err = 0;
+    }
+    nic_unlock(fab);
+    return err;
+}

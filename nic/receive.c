@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.c - what the down ring brings: checked, put in order, dispatched.
+ *
+ * Everything goes to memory at once (the buffer posted for it, an unexpected
+ * message, a stash), so the network never waits for the application.
+ */
+#include "nic/adapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    peer->rx_next++;
+    switch (seg->payload[0]) {
+    case NIC_EAGER:
+        nic_message_eager(fab, peer, seg);
+        break;
+    case NIC_MORE:
+        nic_message_more(fab, peer, seg);
+        break;
+    case NIC_RTS:
+        nic_message_rts(fab, peer, seg);
+        break;
+    case NIC_PUT:
+        nic_memory_put(fab, peer, seg);
+        break;
+    case NIC_PUT_RTS:
+        nic_memory_put_rts(fab, peer, seg);
+        break;
+    case NIC_GET:
+        nic_memory_get(fab, peer, seg);
+        break;
+    }
+}
+
+/* --- requests: in order -------------------------------------------------------- */
+
+static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t at = seg->hdr.seq % NIC_ORDER_WINDOW;
+    struct nic_early *early = fab->early_free;
+
+    if (!peer->early)
+        peer->early = calloc(NIC_ORDER_WINDOW, sizeof(struct nic_early *));
+    if (!peer->early || peer->early[at]) {
+        fab->counts.out_of_window++;
+        return;
+    }
+    if (early)
+        fab->early_free = early->next;
+    else
+        early = malloc(sizeof *early);
+    if (!early) {
+        fab->counts.refused++;
+        return;
+    }
+    early->seg.hdr = seg->hdr;
+    memcpy(early->seg.payload, seg->payload, seg->hdr.len);
+    peer->early[at] = early;
+    peer->earlies++;
+}
+
+static void early_replay(struct fabemu *fab, struct nic_peer *peer)
+{
+    while (peer->earlies) {
+        uint32_t at = peer->rx_next % NIC_ORDER_WINDOW;
+        struct nic_early *early = peer->early[at];
+
+        if (!early)
+            break;
+        peer->early[at] = NULL;
+        peer->earlies--;
+        nic_dispatch(fab, peer, &early->seg);
+        early->next = fab->early_free;
+        fab->early_free = early;
+    }
+}
+
+static void receive_request(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t ahead = seg->hdr.seq - peer->rx_next;
+
+    if (ahead == 0) {
+        nic_dispatch(fab, peer, seg);
+        if (peer->earlies)
+            early_replay(fab, peer);
+        nic_peer_tell(fab, peer);
+    } else if (ahead < NIC_ORDER_WINDOW) {
+        early_keep(fab, peer, seg);
+    } else {
+        fab->counts.out_of_window++;
+    }
+}
+
+/* --- answers: in any order -------------------------------------------------------- */
+
+static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_cts cts;
+
+    if (seg->hdr.len != sizeof cts) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&cts, seg->payload, sizeof cts);
+
+    struct nic_op *op = nic_op_find(fab, cts.id, peer->node);
+
+    if (!op)
+        return;
+    if ((op->kind != NIC_OP_SEND && op->kind != NIC_OP_PUT) || op->state != NIC_OP_WAITING ||
+        op->moved || cts.bytes > op->bytes ||
+        (op->kind == NIC_OP_PUT && cts.bytes && cts.bytes != op->bytes)) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (cts.bytes == 0) {
+        nic_op_end(fab, op, op->kind == NIC_OP_SEND ? 0 : -EIO);
+        return;
+    }
+    op->bytes = cts.bytes;
+    op->remote = cts.to;
+    nic_stream(fab, op);
+}
+
+static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_fin fin;
+
+    if (seg->hdr.len != sizeof fin) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&fin, seg->payload, sizeof fin);
+
+    struct nic_op *op = nic_op_find(fab, fin.id, peer->node);
+
+    if (!op)
+        return;
+
+    bool put = op->kind == NIC_OP_PUT, get = op->kind == NIC_OP_GET;
+    bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved */
+
+    if ((!put && !get) || op->state == NIC_OP_QUEUED || early || fin.status > 0 ||
+        fin.status < -4095) {
+        fab->counts.malformed++;
+        return;
+    }
+    nic_op_end(fab, op, fin.status);
+}
+
+static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_data data;
+
+    if (seg->hdr.len <= sizeof data) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&data, seg->payload, sizeof data);
+    if (!peer->life || data.check != (uint16_t)peer->rx_check) {
+        fab->counts.stranger++;
+        return;
+    }
+
+    uint64_t n = seg->hdr.len - sizeof data;
+    struct nic_op *op = nic_op_find(fab, data.id, peer->node);
+
+    if (!op)
+        return;
+    if ((op->kind != NIC_OP_RECV && op->kind != NIC_OP_GET && op->kind != NIC_OP_SERVE_PUT) ||
+        op->state != NIC_OP_WAITING || data.offset > op->bytes || n > op->bytes - data.offset ||
+        n > op->bytes - op->moved) {
+        fab->counts.malformed++;
+        return;
+    }
+    nic_op_write(op, data.offset, seg->payload + sizeof data, n);
+    op->moved += n;
+    if (op->moved < op->bytes)
+        return;
+    if (op->kind == NIC_OP_SERVE_PUT)
+        nic_fin(fab, peer, op->remote, 0);
+    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
+}
+
+/* --- all ------------------------------------------------------------------------- */
+
+static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_hello hello;
+
+    memcpy(&hello, seg->payload, sizeof hello);
+    if (seg->hdr.len != sizeof hello || hello.life == 0 || hello.want > 1)
+        fab->counts.malformed++;
+    else
+        nic_peer_hello(fab, peer, &hello);
+}
+
+static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (seg->hdr.len < sizeof(struct nic_wire_hello) || seg->hdr.len > EMU_PAYLOAD_BYTES ||
+        seg->hdr.src >= fab->info.nodes || seg->hdr.dst != fab->info.node) {
+        fab->counts.malformed++;
+        return;
+    }
+
+    struct nic_peer *peer = nic_peer(fab, seg->hdr.src);
+
+    memcpy(&head, seg->payload, sizeof head);
+    if (head.what == NIC_DATA) {
+        receive_data(fab, peer, seg);
+        return;
+    }
+    if (head.what == NIC_HELLO) {
+        receive_hello(fab, peer, seg);
+        return;
+    }
+    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_ACK) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (!peer->life || head.check != peer->rx_check) {
+        nic_peer_stranger(fab, peer);
+        return;
+    }
+    if (!peer->open)
+        nic_peer_opened(fab, peer);
+    nic_peer_ack(peer, &head);
+    if (head.what <= NIC_REQUEST_LAST)
+        receive_request(fab, peer, seg);
+    else if (head.what == NIC_CTS)
+        receive_cts(fab, peer, seg);
+    else if (head.what == NIC_FIN)
+        receive_fin(fab, peer, seg);
+}
+
+static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
+{
+    if (seg->hdr.kind == EMU_UNICAST)
+        receive_unicast(fab, seg);
+    else if (seg->hdr.kind < EMU_KINDS)
+        nic_group_receive(fab, seg);
+    else
+        fab->counts.malformed++;
+}
+
+uint32_t nic_receive(struct fabemu *fab)
+{
+    const struct emu_seg *seg;
+    uint32_t taken = 0;
+
+    while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
+        receive_one(fab, seg);
+        emu_edge_nic_pop(&fab->edge);
+        taken++;
+    }
+    for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
+        struct nic_loop *loop = fab->loop;
+
+        if (loop->head == loop->tail)
+            break;
+        receive_one(fab, &loop->seg[loop->head % NIC_LOOP_SLOTS]);
+        loop->head++;
+    }
+    return taken;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire.h - what adapters say to each other inside a unicast segment's payload.
+ *
+ * Two classes. Requests carry a number in hdr.seq (per pair of nodes, from 0)
+ * and are dispatched in that order, because the fabric may overtake: they are
+ * what decides the order of matching. Answers and bulk data name a transfer
+ * by its id and may arrive in any order.
+ *
+ * The order of the bytes is the host's: adapters of one fabric share a host kind.
+ */
+#ifndef NIC_WIRE_H
+#define NIC_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "emu/seg.h"
+
+enum nic_what {
+    /* Requests, ordered. */
+    NIC_EAGER = 1, /* nic_wire_msg, then the message or its beginning */
+    NIC_MORE,      /* nic_wire_head, then more of the last eager message */
+    NIC_RTS,       /* nic_wire_msg: a message that waits at the sender */
+    NIC_PUT,       /* nic_wire_mem, then the data: a put of one segment */
+    NIC_PUT_RTS,   /* nic_wire_mem: a put that waits at the sender */
+    NIC_GET,       /* nic_wire_mem */
+    NIC_REQUEST_LAST = NIC_GET,
+
+    /* Answers, unordered. */
+    NIC_CTS,  /* nic_wire_cts: send so many bytes to this transfer of mine */
+    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status */
+    NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
+    NIC_DATA, /* nic_wire_data, then bytes of a transfer */
+    NIC_HELLO /* nic_wire_hello */
+};
+
+/* Begins every segment but NIC_DATA and NIC_HELLO. */
+struct nic_wire_head {
+    uint8_t what;   /* enum nic_what */
+    uint8_t spare;
+    uint16_t queue; /* messages: the receiver's queue */
+    uint32_t check; /* nic_check() of both processes: others' segments are strangers' */
+    uint32_t ack;   /* requests of yours that I dispatched, free-running */
+    uint32_t eaten; /* bytes of your charged eager messages that the application took, free-running */
+};
+
+struct nic_wire_msg {
+    struct nic_wire_head head;
+    uint16_t src_queue;
+    uint16_t spare;
+    uint32_t id; /* NIC_RTS: the sender's transfer */
+    uint64_t tag;
+    uint64_t data;
+    uint64_t bytes; /* of the whole message */
+};
+
+struct nic_wire_mem {
+    struct nic_wire_head head;
+    uint32_t id; /* the requester's transfer */
+    uint32_t spare;
+    uint64_t key;
+    uint64_t offset; /* in the region, bytes */
+    uint64_t bytes;
+};
+
+struct nic_wire_cts {
+    struct nic_wire_head head;
+    uint32_t id;    /* the transfer that may go on */
+    uint32_t to;    /* the transfer to name in NIC_DATA */
+    uint64_t bytes; /* as many are wanted, from the beginning */
+};
+
+struct nic_wire_fin {
+    struct nic_wire_head head;
+    uint32_t id;
+    int32_t status; /* 0 or a negative errno */
+};
+
+struct nic_wire_data {
+    uint8_t what;
+    uint8_t spare;
+    uint16_t check; /* low half of nic_check() */
+    uint32_t id;    /* the receiver's transfer */
+    uint64_t offset;
+};
+
+/*
+ * Two processes meet. A request goes out only after the receiver is known to
+ * know this process, so a node whose process was replaced never mistakes one
+ * stream for another.
+ */
+struct nic_wire_hello {
+    uint8_t what;
+    uint8_t want;   /* 1: answer with a hello of yours */
+    uint16_t spare;
+    uint32_t life;  /* names the sending process, never 0 */
+    uint32_t known; /* the receiving process as the sender knows it, 0: not at all */
+};
+
+#define NIC_INLINE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg)) /* with the first segment */
+#define NIC_MORE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
+#define NIC_DATA_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
+
+static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
+static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
+static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
+static_assert(sizeof(struct nic_wire_data) == 16, "wire format");
+
+/** nic_check - names the pair (sender, receiver) of processes; differs by direction. Pure. */
+static inline uint32_t nic_check(uint32_t from_life, uint32_t to_life)
+{
+    uint32_t x = from_life * 0x9e3779b1u ^ (to_life << 16 | to_life >> 16);
+
+    x ^= x >> 15;
+    return x * 0x85ebca6bu ^ from_life;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * choose.c - adaptive routing: one of several candidate outputs.
+ *
+ * The lightly loaded candidates first; of them the next in turn, the first, or
+ * a random one. If none is lightly loaded, the least loaded one.
+ * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).
+ */
+#include "switch/internal.h"
+
+static uint64_t choose_random(struct switch_dev *sw)
+{
+    sw->random ^= sw->random << 13;
+    sw->random ^= sw->random >> 7;
+    sw->random ^= sw->random << 17;
+    return sw->random;
+}
+
+static uint32_t choose_nth(uint64_t bits, uint32_t n)
+{
+    while (n--)
+        bits &= bits - 1;
+    return (uint32_t)__builtin_ctzll(bits);
+}
+
+static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
+{
+    uint32_t least = UINT32_MAX;
+    uint64_t best = 0;
+
+    for (; candidates; candidates &= candidates - 1) {
+        uint32_t out = (uint32_t)__builtin_ctzll(candidates);
+        uint32_t queued = sw->out[out].queued;
+
+        if (queued < least) {
+            least = queued;
+            best = 0;
+        }
+        if (queued == least)
+            best |= (uint64_t)1 << out;
+    }
+    return best;
+}
+
+uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates)
+{
+    uint64_t from = candidates & sw->light;
+
+    if (!from)
+        from = choose_least(sw, candidates);
+    switch (sw->profile->choice) {
+    case EMU_CHOICE_FIRST_FREE:
+        return (uint32_t)__builtin_ctzll(from);
+    case EMU_CHOICE_RANDOM:
+        return choose_nth(from,
+                          (uint32_t)(choose_random(sw) % (unsigned)__builtin_popcountll(from)));
+    case EMU_CHOICE_NEXT_FREE:
+    default:
+        sw->turn = switch_next_bit(from, sw->turn);
+        return sw->turn;
+    }
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * switch.h - the router: an output-queued switch with crosspoint buffers and
+ * a combine unit.
+ *
+ * Source: output-queued routers §2. What a segment meets, in order: admit.c
+ * (route, crosspoint), then send.c (arbitration, credit, wire); a contribution
+ * to a reduction turns off into combine.c on the way.
+ */
+#ifndef SWITCH_SWITCH_H
+#define SWITCH_SWITCH_H
+
+#include <stdint.h>
+
+#include "emu/dev.h"
+#include "emu/link.h"
+#include "emu/profile.h"
+#include "topo/topo.h"
+
+struct switch_dev;
+struct switch_group;
+
+/* What the switch counts; each has one writer, the switch's worker. */
+struct switch_counts {
+    _Atomic uint64_t combined;   /* contributions folded */
+    _Atomic uint64_t results;    /* results sent */
+    _Atomic uint64_t multicasts; /* segments copied to more than one port */
+    _Atomic uint64_t bad;        /* dropped: foreign to the group, or against the protocol */
+};
+
+/**
+ * switch_create - a switch, its ports empty.
+ * @ports: external ports, at most TOPO_PORTS_MAX. @route, @profile: borrowed.
+ * Errors: -ENOMEM, -EINVAL.
+ */
+int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
+                  const struct topo_route *route, const struct emu_profile *profile,
+                  uint64_t seed);
+
+/** switch_destroy - after its worker has ended; frees its local cables' sending ends. */
+void switch_destroy(struct switch_dev *sw);
+
+struct emu_dev *switch_emu_dev(struct switch_dev *sw);
+struct emu_tx *switch_tx(struct switch_dev *sw, uint32_t port);
+struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port);
+const struct switch_counts *switch_counts(const struct switch_dev *sw);
+
+/** switch_bytes - memory that a switch takes, rings of its sending ends included. Pure. */
+size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
+
+/* --- groups: the manager's side ------------------------------------------------ */
+
+/**
+ * switch_group_create - the switch's part of a collective tree.
+ * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
+ * Holds EMU_WINDOW states. Errors: -ENOMEM.
+ */
+int switch_group_create(struct switch_group **ret, uint64_t ports, int up,
+                        enum emu_combine_order order);
+
+/** switch_group_destroy - free it and the buffers it holds. No switch may know it any more. */
+void switch_group_destroy(struct switch_group *group, struct emu_pool_cache *cache);
+
+/**
+ * switch_groups_set - put a group into the switch's table (or take it out: NULL).
+ * Publishes a new table; the old one goes to *old, to be freed after emu_rcu_wait().
+ * Errors: -ENOMEM, nothing changed. Thread: manager.
+ */
+int switch_groups_set(struct switch_dev *sw, uint32_t id, struct switch_group *group, void **old);
+
+/** switch_group_bytes - memory that a group takes in a switch. Pure. */
+size_t switch_group_bytes(uint64_t ports, enum emu_combine_order order);
+
+#endif

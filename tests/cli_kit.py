@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cli_kit.py - a fabemu command to test: its own folder, ranks played by a script, clients."""
+import array
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+END_S = 5      # within which everything of a run must have ended
+PATIENCE_S = 20  # for what takes no time on an idle machine
+
+RANK = r'''
+import array, json, os, signal, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["FABEMU_SOCKET"])
+s.sendall(b'{"cmd":"attach","version":1,"want":-1}\n')
+data, ancillary, _, _ = s.recvmsg(65536, 64)
+reply = json.loads(data)
+if not reply["ok"]:
+    print("refused", reply["error"], flush=True)
+    sys.exit(3)
+with open(os.path.join(sys.argv[1], "rank.%d" % reply["node"]), "w") as f:
+    f.write("%d\n" % os.getpid())
+if len(sys.argv) > 2 and sys.argv[2] == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+if len(sys.argv) > 2 and sys.argv[2] == "leave":
+    s.sendall(b'{"cmd":"detach"}\n')
+    s.recv(4096)
+    sys.exit(0)
+while True:
+    signal.pause()
+'''
+
+
+def until(condition, seconds=PATIENCE_S):
+    """Poll until condition() is true; returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Client:
+    """One connection to a control socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(path)
+        self.data = b""
+        self.fds = []
+
+    def send(self, message):
+        self.raw(json.dumps(message).encode() + b"\n")
+
+    def raw(self, data):
+        self.socket.sendall(data)
+
+    def next(self):
+        while b"\n" not in self.data:
+            data, ancillary, _, _ = self.socket.recvmsg(65536, 256)
+            if not data:
+                raise EOFError
+            for _, _, fds in ancillary:
+                self.fds += array.array("i", fds)
+            self.data += data
+        line, self.data = self.data.split(b"\n", 1)
+        return json.loads(line)
+
+    def ask(self, cmd, **fields):
+        self.send({"cmd": cmd, **fields})
+        return self.next()
+
+    def attach(self, want=-1):
+        return self.ask("attach", version=1, want=want)
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+        self.socket.close()
+
+
+class FabemuCase(unittest.TestCase):
+    command = os.path.abspath("build/fabemu")
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="fabemu-cli-test.")
+        self.env = {k: v for k, v in os.environ.items()
+                    if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
+        self.env["XDG_RUNTIME_DIR"] = self.dir
+        self.rank = os.path.join(self.dir, "rank.py")
+        with open(self.rank, "w") as f:
+            f.write(RANK)
+        self.started = []
+        self.clients = []
+
+    def tearDown(self):
+        for client in self.clients:
+            client.close()
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for name in self.sockets():
+            self.fabemu("down", name[:-5])
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    # --- helpers ---------------------------------------------------------------
+
+    def sockets(self):
+        try:
+            return os.listdir(os.path.join(self.dir, "fabemu"))
+        except FileNotFoundError:
+            return []
+
+    def socket_path(self, name):
+        return os.path.join(self.dir, "fabemu", name + ".sock")
+
+    def fabemu(self, *args, **kwargs):
+        return subprocess.run([self.command, *args], env=kwargs.pop("env", self.env), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **kwargs)
+
+    def start(self, *args, **kwargs):
+        process = subprocess.Popen([self.command, *args], env=self.env, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, **kwargs)
+        self.started.append(process)
+        return process
+
+    def start_ranks(self, count, *options, mode="", wait="wait", **kwargs):
+        """A run of a shell with count ranks; returns it and {node: pid}."""
+        line = f"{sys.executable} {self.rank} {self.dir} {mode} & " * count + wait
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", *options, "--", "sh", "-c",
+                         line, **kwargs)
+        self.assertTrue(until(lambda: len(self.rank_pids()) == count), "ranks did not attach")
+        return run, self.rank_pids()
+
+    def rank_pids(self):
+        pids = {}
+        for name in os.listdir(self.dir):
+            if name.startswith("rank.") and name != "rank.py":
+                with open(os.path.join(self.dir, name)) as f:
+                    text = f.read()
+                if text.endswith("\n"):
+                    pids[int(name[5:])] = int(text)
+        return pids
+
+    def up(self, name="u", *options):
+        done = self.fabemu("up", "--topo", "kary:2,2", *options, name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.socket_path(name)
+
+    def status(self, name):
+        done = self.fabemu("status", "--json", name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)[0]
+
+    def client(self, path):
+        client = Client(path)
+        self.clients.append(client)
+        return client
+
+    def one_line(self, done, code, *words):
+        """One line on stderr that holds the words, and this exit code."""
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("fabemu: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def ends(self, process, pids, since):
+        """Everything ends in time and leaves neither process nor socket; returns stderr."""
+        _, err = process.communicate(timeout=30)
+        gone = until(lambda: not any(alive(pid) for pid in pids) and not self.sockets(), END_S)
+        took = time.monotonic() - since
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+        self.assertEqual(self.sockets(), [])
+        self.assertTrue(gone)
+        self.assertLess(took, END_S)
+        return err
+
+
+def main():
+    """unittest.main() with --fabemu PATH taken out of the arguments."""
+    args = sys.argv[1:]
+    if "--fabemu" in args:
+        at = args.index("--fabemu")
+        FabemuCase.command = os.path.abspath(args[at + 1])
+        del args[at:at + 2]
+    if not os.access(FabemuCase.command, os.X_OK):
+        sys.exit(f"{FabemuCase.command} is not there; build it, or name it with --fabemu")
+    unittest.main(module="__main__", argv=[sys.argv[0], "-v", *args])

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cli_test.py - the fabemu command line: good runs, and the errors that a newcomer makes.
+
+    tests/cli_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import signal
+import sys
+
+from cli_kit import FabemuCase, alive, main, until
+
+
+class CliTest(FabemuCase):
+    # --- the command line ----------------------------------------------------------
+
+    def test_help__names_every_command_and_exits_0(self):
+        done = self.fabemu("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in ("run", "up", "down", "status", "env", "topo"):
+            self.assertIn(name, done.stdout)
+            own = self.fabemu(name, "--help")
+            self.assertEqual((own.returncode, own.stderr), (0, ""))
+            self.assertIn("usage: fabemu " + name, own.stdout)
+        self.assertIn("fabemu ", self.fabemu("--version").stdout)
+
+    def test_usage_errors__are_one_line_and_exit_2(self):
+        for args, words in (
+                ((), ["no command", "--help"]),
+                (("fly",), ["no command 'fly'"]),
+                (("run", "--wings"), ["--wings", "fabemu run --help"]),
+                (("run", "--topo"), ["--topo", "needs a value"]),
+                (("run",), ["no command to run", "--"]),
+                (("run", "--"), ["no command to run"]),
+                (("run", "true"), ["'--'", "true"]),
+                (("run", "--topo", "kary:2,2", "--nodes", "4", "--", "true"), ["exclude"]),
+                (("run", "--nodes", "one", "--", "true"), ["--nodes one", "2 to"]),
+                (("run", "--clock", "virtual", "--", "true"), ["raw or real"]),
+                (("run", "--threads", "0", "--", "true"), ["device"]),
+                (("run", "--combine", "x", "--", "true"), ["arrival or port"]),
+                (("run", "--credits", "x", "--", "true"), ["row or counter"]),
+                (("run", "--profile", "x", "--", "true"), ["oq2004", "qsnet3"]),
+                (("run", "--set", "speed=1", "--", "true"), ["speed", "switch_ps"]),
+                (("run", "--set", "xpoint_slots=99", "--", "true"), ["1 to 16"]),
+                (("topo",), ["kary:4,2"]),
+        ):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu(*args), 2, *words)
+
+    def test_bad_spec__is_one_line_that_says_what_is_right(self):
+        for spec in ("kary", "kary:0,2", "torus:4", "kary:2,x", "kary:900,900", ""):
+            with self.subTest(spec=spec):
+                self.one_line(self.fabemu("run", "--topo", spec, "--", "true"), 2, "kary:")
+
+    def test_bad_name__is_one_line(self):
+        for name in ("", "a/b", ".x", "-x", "n" * 64, "a b"):
+            with self.subTest(name=name):
+                done = self.fabemu("run", "--name=" + name, "--", "true")
+                self.one_line(done, 2, "name")
+
+    def test_missing_command__exits_127(self):
+        self.one_line(self.fabemu("run", "--", "no-such-command"), 127, "not found", "PATH")
+        self.one_line(self.fabemu("run", "--", "/no/such/command"), 127, "not found")
+
+    def test_missing_mpirun__says_how_to_install_it(self):
+        done = self.fabemu("run", "--", "mpirun", "-np", "2", "x",
+                           env={**self.env, "PATH": self.dir})
+        self.one_line(done, 127, "mpirun", "apt-get install openmpi-bin")
+
+    def test_not_executable__exits_126(self):
+        self.one_line(self.fabemu("run", "--", self.rank), 126, "not executable")
+        self.one_line(self.fabemu("run", "--", "/etc"), 126, "not executable")
+
+    def test_report_that_cannot_be_written__is_said_at_the_start(self):
+        done = self.fabemu("run", "--report", "/no/such/dir/r.json", "--", "true")
+        self.one_line(done, 1, "/no/such/dir/r.json")
+
+    def test_topo__prints_numbers(self):
+        done = self.fabemu("topo", "kary:4,4", "--json", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertEqual((got["nodes"], got["switches"], got["levels"], got["longest_route"]),
+                         (256, 256, 4, 7))
+        self.assertEqual(got["cables"], {"node": 256, "switch": 768})
+        self.assertEqual(got["zero_load_most_ps"], 3594800)  # FACTS A: 3.595 us
+        self.assertIn("KiB an idle node", self.fabemu("topo", "--nodes", "4").stdout)
+
+    def test_profile_file__overrides_its_base(self):
+        path = os.path.join(self.dir, "mine.json")
+        with open(path, "w") as f:
+            f.write('{"base": "qsnet3", "switch_ps": 50000, "credit": "counter"}')
+        got = json.loads(self.fabemu("topo", "kary:2,2", "--json", "--profile", path).stdout)
+        self.assertEqual(got["profile"], "mine")
+        self.assertEqual(got["zero_load_least_ps"], 600000 + 50000 + 40000 + 256 * 400)
+        for text, word in (('{"base": "x"}', "oq2004"), ('{"speed": 1}', "speed"),
+                           ('{"credit": "z"}', "row"), ('{"switch_ps": 1.5}', "whole number"),
+                           ("[]", "object"), ("{", "JSON"), ("", "empty")):
+            with open(path, "w") as f:
+                f.write(text)
+            self.one_line(self.fabemu("topo", "kary:2,2", "--profile", path), 2, word)
+
+    # --- a run that goes well -------------------------------------------------------
+
+    def test_run__passes_output_and_exit_status_through(self):
+        done = self.fabemu("run", "--", "sh", "-c", "printf 'a\\0b'; echo err >&2; exit 7")
+        self.assertEqual((done.returncode, done.stdout), (7, "a\0b"))
+        self.assertIn("err\n", done.stderr)
+        self.assertIn("fabemu: report", done.stderr)
+        self.assertEqual(self.fabemu("run", "--", "sh", "-c", "kill -SEGV $$").returncode, 139)
+        self.assertEqual(self.sockets(), [])
+
+    def test_run__writes_the_promised_report(self):
+        path = os.path.join(self.dir, "r.json")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--clock", "real", "--threads", "2",
+                           "--report", path, "--", "sh", "-c",
+                           f"{sys.executable} {self.rank} {self.dir} leave")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path) as f:
+            got = json.load(f)
+        self.assertEqual(got["command"][:2], ["sh", "-c"])
+        self.assertEqual((got["exit_status"], got["topo"], got["profile"], got["digest"]),
+                         (0, "kary:2,2", "oq2004", None))
+        self.assertEqual(set(got["clock"]), {"mode", "real_time_factor", "worst_lag_ns"})
+        self.assertEqual(got["clock"]["mode"], "real")
+        self.assertEqual(set(got["segments"]), {"sent", "delivered", "hops"})
+        self.assertEqual(set(got["collectives"]), {"allreduce", "barrier", "broadcast", "reduce"})
+        for one in got["collectives"].values():
+            self.assertEqual(set(one), {"in_switch", "elsewhere", "why"})
+        for field in ("threads", "credit_stalls", "dropped"):
+            self.assertIsInstance(got[field], int)
+        self.assertEqual((got["nodes"], got["switches"], got["died"]), (4, 4, []))
+        self.assertEqual(got["processes"]["attached"], 1)
+
+    def test_run__sets_the_environment_and_leaves_what_the_user_set(self):
+        env = {**self.env, "OMPI_MCA_pml": "mine", "FI_PROVIDER_PATH": "/mine"}
+        done = self.fabemu("run", "--name", "e", "--", "env", "-0", env=env)
+        got = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+        self.assertEqual(got["FABEMU_SOCKET"], self.socket_path("e"))
+        self.assertEqual(got["OMPI_MCA_pml"], "mine")
+        self.assertEqual(got["OMPI_MCA_mtl"], "ofi")
+        self.assertEqual(got["FI_PROVIDER"], "fabemu")
+        self.assertTrue(got["FI_PROVIDER_PATH"].endswith("/mine"))
+
+    def test_two_runs_at_once__do_not_meet(self):
+        runs = [self.start("run", "--", "sh", "-c", "echo $FABEMU_SOCKET") for _ in range(2)]
+        paths = [run.communicate(timeout=30)[0] for run in runs]
+        self.assertNotEqual(paths[0], paths[1])
+        self.assertEqual([run.returncode for run in runs], [0, 0])
+
+    # --- errors of a newcomer, fabric running ------------------------------------------
+
+    def test_too_many_ranks__are_told_how_to_get_more(self):
+        line = f"{sys.executable} {self.rank} {self.dir} & " * 4
+        line += f"until [ -e {self.dir}/rank.0 ] && [ -e {self.dir}/rank.1 ] && "
+        line += f"[ -e {self.dir}/rank.2 ] && [ -e {self.dir}/rank.3 ]; do sleep 0.1; done; "
+        line += f"{sys.executable} {self.rank} {self.dir}"
+        done = self.fabemu("run", "--topo", "kary:2,2", "--name", "full", "--", "sh", "-c", line)
+        hint = "all 4 nodes of fabric 'full' (kary:2,2) are taken; start it with more"
+        self.assertIn("refused " + hint, done.stdout)
+        self.assertIn("--nodes 8", done.stderr.splitlines()[-1])
+        self.assertIn(hint, done.stderr.splitlines()[-1])
+        self.assertEqual(done.returncode, 3)
+
+    def test_second_fabric_of_the_same_name__says_who_has_it(self):
+        self.up("same")
+        for args in (("up", "same"), ("run", "--name", "same", "--", "true")):
+            done = self.fabemu(*args)
+            self.one_line(done, 1, "'same' is running already",
+                          f"pid {self.status('same')['supervisor']}", "fabemu down same")
+        self.assertEqual(self.status("same")["name"], "same")
+
+    def test_twins_started_together__one_wins(self):
+        twins = [self.start("up", "--foreground", "twin") for _ in range(4)]
+        self.assertTrue(until(lambda: sum(t.poll() is not None for t in twins) == 3))
+        self.assertEqual(self.fabemu("down", "twin").returncode, 0)
+        codes = sorted(twin.wait(timeout=10) for twin in twins)
+        self.assertEqual(codes, [0, 1, 1, 1])
+
+    def test_stale_socket__is_removed_and_said(self):
+        self.up("stale")
+        status = self.status("stale")
+        os.kill(status["supervisor"], signal.SIGSTOP)
+        os.kill(status["pid"], signal.SIGKILL)
+        os.kill(status["supervisor"], signal.SIGKILL)
+        self.assertTrue(until(lambda: not alive(status["supervisor"])))
+        self.assertEqual(self.sockets(), ["stale.sock"])
+        self.one_line(self.fabemu("down", "stale"), 1, "stale socket", "up")
+        done = self.fabemu("run", "--name", "stale", "--", "echo", "hi")
+        self.assertEqual((done.returncode, done.stdout), (0, "hi\n"))
+        self.assertIn("removed the stale socket of fabric 'stale'", done.stderr)
+        self.assertEqual(self.sockets(), [])
+
+    def test_no_such_fabric__is_one_line(self):
+        for command in ("down", "status", "env"):
+            self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'", "fabemu up")
+        self.assertIn("no fabric is running", self.fabemu("status").stdout)
+
+    def test_directory_open_to_others__is_refused(self):
+        os.mkdir(os.path.join(self.dir, "fabemu"))
+        os.chmod(os.path.join(self.dir, "fabemu"), 0o755)
+        self.one_line(self.fabemu("up", "x"), 1, "open to other users", "chmod 700")
+        os.rmdir(os.path.join(self.dir, "fabemu"))
+        os.symlink(self.dir, os.path.join(self.dir, "fabemu"))
+        self.one_line(self.fabemu("up", "x"), 1, "not a directory")
+        os.unlink(os.path.join(self.dir, "fabemu"))
+
+
+if __name__ == "__main__":
+    main()

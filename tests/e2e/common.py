@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""common - what the end-to-end tests share: running things so that nothing of them stays behind,
+reading fabemu's report, counting checks."""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parent.parent
+COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
+MARK = "FABEMU_TEST_MARK"  # in the environment of everything that a test starts
+SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # what the caller's environment must not decide
+LINGER_S = 5  # for how long a process may outlive its run
+# Why a collective may rightly not run in the switches.
+RIGHTLY_ELSEWHERE = {"operation", "type", "in_place", "single", "intercommunicator", "finalize"}
+
+
+class Checks:
+    """Counts checks, prints those that fail, ends with one line that scripts/test reads."""
+
+    def __init__(self, name):
+        self.name = name
+        self.passed = self.failed = 0
+
+    def that(self, ok, what):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"{self.name}: {what}", file=sys.stderr)
+        return bool(ok)
+
+    def end(self, note=""):
+        print(f"{self.name}: {self.passed} checks passed, {self.failed} failed{note}", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+class Result:
+    """How a run ended. status is None when it was ended for taking too long."""
+
+    def __init__(self, status, output, left):
+        self.status = status
+        self.output = output
+        self.left = left  # processes that outlived it
+
+    def wrong(self):
+        """One line on what was wrong with the run itself, or None."""
+        if self.status is None:
+            return "did not end in time"
+        if self.status:
+            return f"ended with status {self.status}"
+        if self.left:
+            return f"left processes behind: {', '.join(self.left)}"
+        return None
+
+    def tail(self, lines=30):
+        return "\n".join("    " + line for line in self.output.splitlines()[-lines:])
+
+
+def arguments(description, **more):
+    """Parse --fabemu PATH and the options in @more: {name: (type, default, help)}."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--fabemu", default=str(TOP / "build" / "fabemu"),
+                        help="the command to test")
+    for name, (kind, default, text) in more.items():
+        option = "--" + name.replace("_", "-")
+        if kind is bool:
+            parser.add_argument(option, action="store_true", help=text)
+        else:
+            parser.add_argument(option, type=kind, default=default,
+                                help=f"{text} (default: {default})")
+    args = parser.parse_args()
+    args.fabemu = str(pathlib.Path(args.fabemu).resolve())
+    if not os.access(args.fabemu, os.X_OK):
+        parser.error(f"no command at {args.fabemu}: build first, or name it with --fabemu")
+    # An end asked for from outside unwinds, so that what was started is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return args
+
+
+def scratch():
+    """A folder of its own for a test."""
+    return tempfile.TemporaryDirectory(prefix="fabemu-e2e-")
+
+
+def marked(mark):
+    """{pid: what it runs} of every living process that carries @mark in its environment."""
+    found = {}
+    want = f"{MARK}={mark}".encode()
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if want in (entry / "environ").read_bytes().split(b"\0"):
+                name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+                if rest.split()[0] not in "ZX":
+                    found[int(entry.name)] = f"{name}({rest.split()[0]})"
+    return found
+
+
+def stop(process, mark):
+    """End a run that took too long: first as the keyboard would, then for certain."""
+    print(f"    still running: {', '.join(marked(mark).values())}", file=sys.stderr)
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(LINGER_S)
+    for pid in marked(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(command, cwd, timeout_s, env=None):
+    """Run @command without input, for @timeout_s at most; its output and errors are one text."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
+    environment = {**inherited, **(env or {}), MARK: mark}
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if process.poll() is None:
+                stop(process, mark)
+        left = linger(mark)
+        output.seek(0)
+        return Result(status, output.read().decode(errors="replace"), left)
+
+
+def linger(mark):
+    """Processes that are still there after a while of grace; they are ended."""
+    until = time.monotonic() + LINGER_S
+    while marked(mark) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = marked(mark)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return list(left.values())
+
+
+def plain_mpirun(ranks, command, cwd, timeout_s):
+    """Run @command over Open MPI's own transports."""
+    env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "OMPI_MCA_mpi_yield_when_idle": "1"}
+    return run(["mpirun", "--oversubscribe", "-np", str(ranks), *command], cwd, timeout_s, env)
+
+
+def fabemu_mpirun(fabemu, options, ranks, command, cwd, timeout_s):
+    """Run @command over a fabric; returns (Result, report or None)."""
+    report = pathlib.Path(cwd) / "report.json"
+    report.unlink(missing_ok=True)
+    result = run([fabemu, "run", *options, "--report", str(report), "--",
+                  "mpirun", "-np", str(ranks), *command], cwd, timeout_s)
+    try:
+        return result, json.loads(report.read_text())
+    except (OSError, ValueError):
+        return result, None
+
+
+def build_check(checks, cwd):
+    """Compile tests/mpi/check*.c as any user would; returns the program, or None."""
+    program = pathlib.Path(cwd) / "check"
+    sources = sorted(str(path) for path in (TOP / "tests" / "mpi").glob("check*.c"))
+    result = run(["mpicc", "-O2", "-Wall", f"-I{TOP}", "-o", str(program), *sources, "-lm"], cwd,
+                 120)
+    ok = checks.that(not result.wrong() and program.exists(),
+                     f"mpicc {result.wrong()}\n{result.tail()}")
+    return str(program) if ok else None
+
+
+def checked(result):
+    """(passed, failed) as the check program counts them, or None."""
+    found = re.findall(r"^check: (\d+) checks passed, (\d+) failed", result.output, re.M)
+    return (int(found[0][0]), int(found[0][1])) if len(found) == 1 else None
+
+
+def topo_for(ranks):
+    """The smallest tree of the shapes tested that seats @ranks."""
+    return next(spec for nodes, spec in ((4, "kary:2,2"), (8, "kary:2,3"), (16, "kary:4,2"))
+                if ranks <= nodes)
+
+
+def check_report(checks, report, what, in_switch=COLLECTIVES):
+    """A report is whole, @in_switch ran in the switches, none elsewhere without a good reason."""
+    if not checks.that(report is not None, f"{what}: no report was written, or it is no JSON"):
+        return
+    checks.that(report["exit_status"] == 0,
+                f"{what}: report says exit status {report['exit_status']}")
+    segments = report["segments"]
+    checks.that(segments["sent"] > 0 and segments["delivered"] > 0 and segments["hops"] > 0,
+                f"{what}: no segments passed: {segments}")
+    combined = report["combined"]
+    checks.that(all(combined[kind] > 0 for kind in ("contributions", "results", "multicasts")),
+                f"{what}: the switches combined nothing: {combined}")
+    checks.that(report["drops"]["malformed"] == 0 and not report["died"],
+                f"{what}: malformed segments or deaths: {report['drops']}, {report['died']}")
+    for name in COLLECTIVES:
+        count = report["collectives"][name]
+        why = {reason: n for reason, n in count["why"].items() if n}
+        checks.that(sum(why.values()) == count["elsewhere"],
+                    f"{what}: {name}: the reasons {why} do not add up to {count['elsewhere']}")
+        checks.that(set(why) <= RIGHTLY_ELSEWHERE, f"{what}: {name} ran elsewhere: {why}")
+        if name in in_switch:
+            checks.that(count["in_switch"] > 0, f"{what}: no {name} ran in the switches: {count}")

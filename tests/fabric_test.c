@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric_test.c - a whole fabric, its workers running, and this test at the
+ * adapters' ends of its edges. Every case runs over several thread counts,
+ * clocks and credit policies.
+ */
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "apps/fabric.h"
+#include "emu/combine.h"
+#include "emu/edge.h"
+#include "tests/test.h"
+
+#define WORLD_MAX 16
+#define GIVE_UP 4000000 /* empty polls before a case is failed: a hang, not a slow host */
+
+/* How the fabric of a case is run. */
+struct setting {
+    const char *topo;
+    uint32_t threads;
+    enum emu_clock_mode clock;
+    enum emu_credit_policy credit;
+    enum emu_combine_order order;
+};
+
+static const struct setting settings[] = {
+    {"kary:4,1", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL},
+    {"kary:2,3", 2, EMU_CLOCK_RAW, EMU_CREDIT_ROW, EMU_COMBINE_PORT},
+    {"kary:2,3", FABRIC_THREADS_DEVICE, EMU_CLOCK_RAW, EMU_CREDIT_COUNTER, EMU_COMBINE_ARRIVAL},
+    {"kary:4,2", 2, EMU_CLOCK_REAL, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL},
+    {"kary:2,3", 1, EMU_CLOCK_REAL, EMU_CREDIT_COUNTER, EMU_COMBINE_PORT},
+};
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+struct world {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    uint32_t nodes;
+    uint64_t origin_ns;
+    bool timed;
+    struct emu_edge_nic nic[WORLD_MAX];
+};
+
+static void world_attach(struct world *w, uint32_t node)
+{
+    struct fabric_seat seat;
+
+    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, node, &seat), 0);
+    CU_ASSERT_EQUAL_FATAL(seat.node, node);
+    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&w->nic[node], seat.memfd, seat.bell), 0);
+    close(seat.memfd);
+    w->origin_ns = w->nic[node].shared->origin_ns;
+}
+
+static void world_open(struct world *w, const struct setting *set)
+{
+    struct fabric_config config = {.clock = set->clock, .threads = set->threads};
+    char error[256];
+
+    memset(w, 0, sizeof(*w));
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, set->topo, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "oq2004", error, sizeof(error)), 0);
+    config.graph = w->graph;
+    config.seed = test_seed();
+    config.profile.credit = set->credit;
+    config.profile.combine_order = set->order;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof(error)), 0);
+    w->nodes = w->graph->nodes;
+    w->timed = set->clock != EMU_CLOCK_RAW;
+    for (uint32_t n = 0; n < w->nodes; n++)
+        world_attach(w, n);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++)
+        if (w->nic[n].shared)
+            emu_edge_nic_close(&w->nic[n]);
+    fabric_stop(w->fabric);
+    topo_free(w->graph);
+}
+
+static uint64_t world_now(const struct world *w)
+{
+    return w->timed ? emu_host_ps(w->origin_ns) : 0;
+}
+
+/* Post one segment; false when the ring is full. */
+static bool post(struct world *w, uint32_t node, const struct emu_hdr *hdr, const void *payload)
+{
+    struct emu_seg *seg = emu_edge_nic_claim(&w->nic[node], world_now(w));
+
+    if (!seg)
+        return false;
+    seg->hdr = *hdr;
+    if (payload && hdr->len <= EMU_PAYLOAD_BYTES)
+        memcpy(seg->payload, payload, hdr->len);
+    emu_edge_nic_publish(&w->nic[node]);
+    return true;
+}
+
+/* Take one segment of a node, if there is one. */
+static bool take(struct world *w, uint32_t node, struct emu_seg *ret)
+{
+    const struct emu_seg *seg = emu_edge_nic_peek(&w->nic[node], world_now(w));
+
+    if (!seg)
+        return false;
+    *ret = *seg;
+    emu_edge_nic_pop(&w->nic[node]);
+    emu_edge_nic_consumed(&w->nic[node]);
+    return true;
+}
+
+/* Wait for one segment of a node. */
+static bool await(struct world *w, uint32_t node, struct emu_seg *ret)
+{
+    for (uint32_t i = 0; i < GIVE_UP; i++) {
+        if (take(w, node, ret))
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+static struct fabric_totals totals(struct world *w)
+{
+    struct fabric_totals t;
+
+    fabric_totals_read(w->fabric, &t);
+    return t;
+}
+
+static uint32_t all_nodes(const struct world *w, uint32_t *nodes)
+{
+    for (uint32_t n = 0; n < w->nodes; n++)
+        nodes[n] = n;
+    return w->nodes;
+}
+
+static uint32_t group_of_all(struct world *w)
+{
+    uint32_t nodes[WORLD_MAX], group;
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, all_nodes(w, nodes), &group,
+                                              error, sizeof(error)),
+                          0);
+    return group;
+}
+
+/* Run one case in every setting. */
+static void in_all_settings(void (*one)(struct world *w))
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        struct world w;
+
+        world_open(&w, &settings[i]);
+        one(&w);
+        world_close(&w);
+    }
+}
+
+/* --- unicast ---------------------------------------------------------------- */
+
+#define PAIR_SEGS 60
+
+/* What node @src sends to @dst as its @i-th: checkable at the far end. */
+static void pair_payload(uint8_t *payload, uint32_t src, uint32_t dst, uint32_t i, uint8_t len)
+{
+    for (uint32_t b = 0; b < len; b++)
+        payload[b] = (uint8_t)(src * 31 + dst * 7 + i * 13 + b);
+}
+
+static bool pair_check(const struct emu_seg *seg, uint32_t at)
+{
+    uint8_t want[EMU_PAYLOAD_BYTES];
+
+    pair_payload(want, seg->hdr.src, at, seg->hdr.seq, seg->hdr.len);
+    return seg->hdr.dst == at && !memcmp(want, seg->payload, seg->hdr.len);
+}
+
+static uint32_t drain(struct world *w, uint32_t *wrong)
+{
+    struct emu_seg seg;
+    uint32_t got = 0;
+
+    for (uint32_t n = 0; n < w->nodes; n++)
+        while (take(w, n, &seg)) {
+            *wrong += !pair_check(&seg, n);
+            got++;
+        }
+    return got;
+}
+
+/* All pairs at once, random order and lengths: everything arrives once, whole, at the right node. */
+static void unicast_all_pairs(struct world *w)
+{
+    uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
+    uint32_t total = left;
+    uint64_t random = test_seed();
+    uint8_t sent[WORLD_MAX][WORLD_MAX] = {{0}};
+
+    while (got < total && idle < GIVE_UP) {
+        uint32_t src = (uint32_t)(test_random(&random) % w->nodes);
+        uint32_t dst = (uint32_t)(test_random(&random) % w->nodes);
+        uint32_t more = drain(w, &wrong);
+
+        got += more;
+        idle = more ? 0 : idle + 1;
+        if (sent[src][dst] < PAIR_SEGS) {
+            struct emu_hdr hdr = {.dst = dst, .src = 0xdead, .seq = sent[src][dst]};
+            uint8_t payload[EMU_PAYLOAD_BYTES];
+
+            hdr.len = (uint8_t)(test_random(&random) % (EMU_PAYLOAD_BYTES + 1));
+            pair_payload(payload, src, dst, hdr.seq, hdr.len);
+            if (post(w, src, &hdr, payload))
+                sent[src][dst]++;
+        } else if (!more) {
+            sched_yield();
+        }
+    }
+    CU_ASSERT_EQUAL(got, total);
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(totals(w).delivered, total);
+    CU_ASSERT_EQUAL(totals(w).sent, total);
+    CU_ASSERT_EQUAL(totals(w).dropped, 0);
+}
+
+static void unicast__every_pair_delivers_once(void)
+{
+    in_all_settings(unicast_all_pairs);
+}
+
+/* --- collectives -------------------------------------------------------------- */
+
+/* A multicast reaches every member but its source, from any source. */
+static void multicast_each_source(struct world *w)
+{
+    uint32_t group = group_of_all(w), missing = 0, wrong = 0;
+    struct emu_seg seg;
+
+    for (uint32_t src = 0; src < w->nodes; src++) {
+        struct emu_hdr hdr = {.dst = group, .seq = src, .kind = EMU_MULTICAST, .len = 5};
+
+        CU_ASSERT_TRUE(post(w, src, &hdr, "hello"));
+        for (uint32_t n = 0; n < w->nodes; n++) {
+            if (n == src)
+                continue;
+            missing += !await(w, n, &seg);
+            wrong += seg.hdr.seq != src || seg.hdr.src != src || memcmp(seg.payload, "hello", 5);
+        }
+    }
+    CU_ASSERT_EQUAL(missing, 0);
+    CU_ASSERT_EQUAL(wrong, 0);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        CU_ASSERT_FALSE(take(w, n, &seg));
+    CU_ASSERT_EQUAL(totals(w).delivered, w->nodes * (w->nodes - 1));
+}
+
+static void multicast__reaches_all_members_but_the_source(void)
+{
+    in_all_settings(multicast_each_source);
+}
+
+/* Half a window of all-reduces at once, members in random order: all get all sums. */
+static void allreduce_window(struct world *w)
+{
+    uint32_t group = group_of_all(w), wrong = 0, missing = 0;
+    uint32_t posted[WORLD_MAX] = {0};
+    uint64_t random = test_seed();
+
+    for (uint32_t left = w->nodes * EMU_HALF; left;) {
+        uint32_t n = (uint32_t)(test_random(&random) % w->nodes);
+        struct emu_hdr hdr = {.dst = group, .seq = posted[n], .kind = EMU_ALLREDUCE, .len = 240,
+                              .op = EMU_SUM, .type = EMU_I64};
+        int64_t value[30];
+
+        if (posted[n] == EMU_HALF)
+            continue;
+        for (int i = 0; i < 30; i++)
+            value[i] = (int64_t)posted[n] * 1000 + i + n;
+        if (post(w, n, &hdr, value)) {
+            posted[n]++;
+            left--;
+        } else {
+            sched_yield();
+        }
+    }
+    for (uint32_t n = 0; n < w->nodes; n++)
+        for (uint32_t s = 0; s < EMU_HALF; s++) {
+            struct emu_seg seg;
+            int64_t value[30];
+
+            if (!await(w, n, &seg)) {
+                missing++;
+                break;
+            }
+            memcpy(value, seg.payload, sizeof(value));
+            for (int i = 0; i < 30; i++)
+                wrong += value[i] != (int64_t)w->nodes * ((int64_t)seg.hdr.seq * 1000 + i) +
+                                         (int64_t)w->nodes * (w->nodes - 1) / 2;
+        }
+    CU_ASSERT_EQUAL(missing, 0);
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * EMU_HALF);
+    CU_ASSERT_EQUAL(totals(w).dropped, 0);
+}
+
+static void allreduce__gives_every_member_every_sum(void)
+{
+    in_all_settings(allreduce_window);
+}
+
+/* A reduce comes out at the one member that did not contribute, and nowhere else. */
+static void reduce_each_root(struct world *w)
+{
+    uint32_t group = group_of_all(w), wrong = 0, missing = 0;
+    struct emu_seg seg;
+
+    for (uint32_t root = 0; root < w->nodes; root++) {
+        int32_t value, want = 0;
+
+        for (uint32_t n = 0; n < w->nodes; n++) {
+            struct emu_hdr hdr = {.dst = group, .seq = root, .kind = EMU_REDUCE, .len = 4,
+                                  .op = EMU_MAX, .type = EMU_I32};
+
+            value = (int32_t)((n * 7 + root) % w->nodes);
+            if (n == root)
+                continue;
+            want = value > want ? value : want;
+            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
+        }
+        missing += !await(w, root, &seg);
+        memcpy(&value, seg.payload, 4);
+        wrong += value != want || seg.hdr.seq != root;
+    }
+    CU_ASSERT_EQUAL(missing, 0);
+    CU_ASSERT_EQUAL(wrong, 0);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        CU_ASSERT_FALSE(take(w, n, &seg));
+}
+
+static void reduce__comes_out_at_the_root_alone(void)
+{
+    in_all_settings(reduce_each_root);
+}
+
+/* No member gets a barrier's result before the last has entered. */
+static void barrier_last_one(struct world *w)
+{
+    uint32_t group = group_of_all(w), early = 0, missing = 0;
+    struct emu_seg seg;
+
+    for (uint32_t last = 0; last < w->nodes; last++) {
+        struct emu_hdr hdr = {.dst = group, .seq = last, .kind = EMU_BARRIER};
+
+        for (uint32_t n = 0; n < w->nodes; n++)
+            if (n != last)
+                CU_ASSERT_TRUE(post(w, n, &hdr, NULL));
+        for (uint32_t i = 0; i < 200; i++) {
+            for (uint32_t n = 0; n < w->nodes; n++)
+                early += take(w, n, &seg);
+            sched_yield();
+        }
+        CU_ASSERT_TRUE(post(w, last, &hdr, NULL));
+        for (uint32_t n = 0; n < w->nodes; n++)
+            missing += !await(w, n, &seg) || seg.hdr.seq != last;
+    }
+    CU_ASSERT_EQUAL(early, 0);
+    CU_ASSERT_EQUAL(missing, 0);
+}
+
+static void barrier__waits_for_the_last(void)
+{
+    in_all_settings(barrier_last_one);
+}
+
+/* In port order, sums that depend on their order are the same bits whoever comes first. */
+static void allreduce__in_port_order_gives_the_same_bits(void)
+{
+    static const struct setting set = {"kary:4,2", 2, EMU_CLOCK_RAW, EMU_CREDIT_ROW,
+                                       EMU_COMBINE_PORT};
+    uint64_t random = test_seed();
+    float first = 0;
+
+    for (uint32_t round = 0; round < 30; round++) {
+        struct world w;
+        uint32_t group, order[WORLD_MAX];
+        struct emu_seg seg;
+        float sum;
+
+        world_open(&w, &set);
+        group = group_of_all(&w);
+        all_nodes(&w, order);
+        for (uint32_t n = w.nodes; n; n--) {
+            struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 4, .op = EMU_SUM,
+                                  .type = EMU_F32};
+            uint32_t pick = (uint32_t)(test_random(&random) % n);
+            float value = 1.0f / (float)(order[pick] + 3) * (order[pick] % 2 ? 1e6f : 1.0f);
+
+            CU_ASSERT_TRUE(post(&w, order[pick], &hdr, &value));
+            order[pick] = order[n - 1];
+        }
+        CU_ASSERT_TRUE(await(&w, 0, &seg));
+        memcpy(&sum, seg.payload, 4);
+        if (!round)
+            first = sum;
+        CU_ASSERT_EQUAL(memcmp(&sum, &first, sizeof(sum)), 0);
+        world_close(&w);
+    }
+}
+
+/* --- bad company ---------------------------------------------------------------- */
+
+/* A repeated contribution and one that disagrees are dropped; the result is right. */
+static void combine_ignores_repeats(struct world *w)
+{
+    uint32_t group = group_of_all(w);
+    struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
+                          .type = EMU_U64};
+    struct emu_hdr other = hdr;
+    uint64_t value;
+    struct emu_seg seg;
+
+    other.op = EMU_PROD;
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        value = n + 1;
+        if (n + 1 < w->nodes) {
+            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(post(w, n, &other, &value));
+        }
+    }
+    for (uint32_t i = 0; i < GIVE_UP && totals(w).dropped_bad < 2 * (w->nodes - 1); i++)
+        sched_yield();
+    CU_ASSERT_TRUE(post(w, w->nodes - 1, &hdr, &value));
+    CU_ASSERT_TRUE(await(w, 0, &seg));
+    memcpy(&value, seg.payload, 8);
+    CU_ASSERT_EQUAL(value, (uint64_t)w->nodes * (w->nodes + 1) / 2);
+    CU_ASSERT_EQUAL(totals(w).dropped_bad, 2 * (w->nodes - 1));
+}
+
+static void combine__ignores_repeated_and_foreign_contributions(void)
+{
+    static const struct setting one = {"kary:4,1", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW,
+                                       EMU_COMBINE_ARRIVAL};
+    struct world w;
+
+    world_open(&w, &one);
+    combine_ignores_repeats(&w);
+    world_close(&w);
+}
+
+/* A process that is no member cannot speak to a group. */
+static void multicast__from_outside_the_group_is_dropped(void)
+{
+    struct world w;
+    uint32_t nodes[2] = {0, 1}, group;
+    struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
+    struct emu_seg seg;
+    char error[256];
+
+    world_open(&w, &settings[0]);
+    CU_ASSERT_EQUAL_FATAL(
+        fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof(error)), 0);
+    hdr.dst = group;
+    CU_ASSERT_TRUE(post(&w, 3, &hdr, "x"));
+    hdr.dst = group + 1;
+    CU_ASSERT_TRUE(post(&w, 0, &hdr, "x"));
+    for (uint32_t i = 0; i < GIVE_UP && totals(&w).dropped_bad < 2; i++)
+        sched_yield();
+    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 2);
+    CU_ASSERT_FALSE(take(&w, 0, &seg));
+    CU_ASSERT_FALSE(take(&w, 1, &seg));
+    world_close(&w);
+}
+
+static void scribble(struct world *w, uint32_t node, uint64_t *random)
+{
+    struct emu_edge_shared *shared = w->nic[node].shared;
+
+    for (uint32_t i = 0; i < 64; i++) {
+        uint64_t *at = (uint64_t *)&shared->up[test_random(random) % EMU_EDGE_SLOTS];
+
+        for (uint32_t b = 0; b < sizeof(struct emu_seg) / 8; b++)
+            __atomic_store_n(&at[b], test_random(random), __ATOMIC_RELAXED);
+    }
+    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+        __atomic_store_n(&shared->up_ps[i], test_random(random), __ATOMIC_RELAXED);
+}
+
+/* One process fills its edge with noise and wild indexes; the others do not notice. */
+static void garbage_harms_its_author(struct world *w)
+{
+    uint64_t random = test_seed();
+    uint32_t bad = w->nodes - 1, wrong = 0, missing = 0;
+    struct emu_edge_shared *shared = w->nic[bad].shared;
+
+    for (uint32_t round = 0; round < 200; round++) {
+        struct emu_hdr hdr = {.dst = 1, .seq = round, .len = 32};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+        struct emu_seg seg;
+
+        scribble(w, bad, &random);
+        atomic_fetch_add(&shared->up_tail, (uint32_t)(test_random(&random) % 40));
+        if (round % 50 == 49)
+            atomic_store(&shared->up_tail, (uint32_t)test_random(&random));
+        atomic_store(&shared->down_head, (uint32_t)test_random(&random));
+        pair_payload(payload, 0, 1, round, hdr.len);
+        CU_ASSERT_TRUE(post(w, 0, &hdr, payload));
+        do { /* what the noise happened to address to node 1 is not from node 0 */
+            if (!await(w, 1, &seg)) {
+                missing++;
+                break;
+            }
+        } while (seg.hdr.src != 0);
+        wrong += seg.hdr.seq != round || !pair_check(&seg, 1);
+    }
+    CU_ASSERT_EQUAL(missing, 0);
+    CU_ASSERT_EQUAL(wrong, 0);
+    eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang before */
+    for (uint32_t i = 0; i < GIVE_UP && !totals(w).dropped_bad; i++)
+        sched_yield();
+    CU_ASSERT_TRUE(totals(w).dropped_bad > 0);
+}
+
+static void edge__garbage_is_counted_and_harms_nobody_else(void)
+{
+    in_all_settings(garbage_harms_its_author);
+}
+
+/* Processes come and go under load; credits and buffers do not get lost. */
+static void detach_under_load(struct world *w)
+{
+    uint64_t random = test_seed();
+    uint32_t victim = w->nodes - 1, wrong = 0;
+    struct emu_seg seg;
+
+    for (uint32_t round = 0; round < 10; round++) {
+        for (uint32_t i = 0; i < 300; i++) {
+            struct emu_hdr hdr = {.dst = victim, .len = 100};
+            uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
+
+            post(w, (uint32_t)(test_random(&random) % victim), &hdr, payload);
+            post(w, victim, &hdr, payload);
+        }
+        emu_edge_nic_close(&w->nic[victim]);
+        w->nic[victim].shared = NULL;
+        fabric_detach(w->fabric, victim);
+        world_attach(w, victim);
+    }
+    for (uint32_t i = 0; i < 500; i++) {
+        struct emu_hdr hdr = {.dst = victim, .seq = i, .len = 64};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+
+        pair_payload(payload, 0, victim, i, 64);
+        for (uint32_t t = 0; t < GIVE_UP && !post(w, 0, &hdr, payload); t++)
+            sched_yield(); /* its ring is still full of the load */
+        do { /* the load's own segments are 100 bytes long */
+            wrong += !await(w, victim, &seg);
+        } while (!wrong && seg.hdr.len == 100);
+        wrong += seg.hdr.seq != i || !pair_check(&seg, victim);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void detach__under_load_loses_no_credit(void)
+{
+    in_all_settings(detach_under_load);
+}
+
+/* A process that takes nothing is cut off; what waits for it no longer blocks others. */
+static void tick__cuts_off_who_does_not_take(void)
+{
+    struct world w;
+    uint32_t cut[WORLD_MAX], count = 0, posted = 0, wrong = 0;
+    struct emu_seg seg;
+
+    world_open(&w, &settings[0]);
+    for (uint32_t i = 0; i < GIVE_UP && posted < 2 * EMU_EDGE_SLOTS; i++) {
+        struct emu_hdr hdr = {.dst = 2, .len = 1};
+
+        posted += post(&w, 0, &hdr, "x");
+        if (i % 1000 == 999 && posted > EMU_EDGE_SLOTS + 64)
+            break; /* the network is full up to the sender */
+        sched_yield();
+    }
+    for (uint32_t i = 0; i < GIVE_UP && !count; i++) { /* the worker may not have got there yet */
+        count = fabric_tick(w.fabric, cut, WORLD_MAX);
+        sched_yield();
+    }
+    CU_ASSERT_EQUAL_FATAL(count, 1);
+    CU_ASSERT_EQUAL(cut[0], 2);
+    CU_ASSERT_EQUAL(atomic_load(&w.nic[2].shared->cut_off), 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        struct emu_hdr hdr = {.dst = 1, .seq = i, .len = 8};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+
+        pair_payload(payload, 0, 1, i, 8);
+        for (uint32_t t = 0; t < GIVE_UP && !post(&w, 0, &hdr, payload); t++)
+            sched_yield();
+        wrong += !await(&w, 1, &seg) || !pair_check(&seg, 1);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(fabric_tick(w.fabric, cut, WORLD_MAX), 0);
+    world_close(&w);
+}
+
+/* Groups: bad members are refused, states run out with an error, and come back. */
+static void group_create__refuses_and_recovers(void)
+{
+    struct world w;
+    uint32_t twice[2] = {1, 1}, far[2] = {0, 99}, pair[2] = {0, 1};
+    uint32_t group[SETTINGS * 1024], made = 0;
+    char error[256];
+
+    world_open(&w, &settings[0]);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, twice, 2, group, error, 256), -EINVAL);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, far, 2, group, error, 256), -EINVAL);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, pair, 1, group, error, 256), -EINVAL);
+    while (made < 2000 && !fabric_group_create(w.fabric, pair, 2, &group[made], error, 256))
+        made++;
+    CU_ASSERT_TRUE(made > 0 && made < 2000);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, pair, 2, group, error, 256), -ENOSPC);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "left") ? error : strstr(error, "taken"));
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 7), -ENOENT);
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 0), 0);
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 0), -ENOENT);
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, group[0], 1), 0);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, pair, 2, &group[0], error, 256), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"unicast__every_pair_delivers_once", unicast__every_pair_delivers_once},
+        {"multicast__reaches_all_members_but_the_source",
+         multicast__reaches_all_members_but_the_source},
+        {"allreduce__gives_every_member_every_sum", allreduce__gives_every_member_every_sum},
+        {"reduce__comes_out_at_the_root_alone", reduce__comes_out_at_the_root_alone},
+        {"barrier__waits_for_the_last", barrier__waits_for_the_last},
+        {"allreduce__in_port_order_gives_the_same_bits",
+         allreduce__in_port_order_gives_the_same_bits},
+        {"combine__ignores_repeated_and_foreign_contributions",
+         combine__ignores_repeated_and_foreign_contributions},
+        {"multicast__from_outside_the_group_is_dropped",
+         multicast__from_outside_the_group_is_dropped},
+        {"edge__garbage_is_counted_and_harms_nobody_else",
+         edge__garbage_is_counted_and_harms_nobody_else},
+        {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
+        {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
+        {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
+        {NULL, NULL},
+    };
+
+    return test_run("fabric", cases);
+}

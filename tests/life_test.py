@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""life_test.py - how runs and fabrics end, and the control socket against clients that misbehave.
+
+A rank, the fabric or the supervisor killed, an interrupt: everything ends in
+time and leaves nothing. Ranks are played by a script that speaks
+docs/control.md, so that neither Open MPI nor the provider is needed.
+
+    tests/life_test.py --fabemu build/fabemu [unittest options]
+"""
+import contextlib
+import json
+import os
+import pty
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+from cli_kit import END_S, FabemuCase, Client, alive, main, until
+
+
+class LifeTest(FabemuCase):
+    # --- a fabric that stays --------------------------------------------------------------
+
+    def test_up__is_private_and_leaves_nothing_after_down(self):
+        path = self.up()
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode), 0o700)
+        status = self.status("u")
+        self.assertIn("u: kary:2,2", self.fabemu("status").stdout)
+        env = self.fabemu("env", "u").stdout
+        self.assertIn(f"export FABEMU_SOCKET='{path}'", env)
+        client = self.client(path)
+        self.assertEqual(client.attach()["node"], 0)
+        self.assertEqual(self.status("u")["attached"][0]["pid"], os.getpid())
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        self.assertEqual(client.next(), {"event": "shutdown"})
+        self.assertEqual(self.sockets(), [])
+        self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
+
+    def test_up__leaves_no_socket_when_its_fabric_is_killed(self):
+        self.up()
+        status = self.status("u")
+        os.kill(status["pid"], signal.SIGKILL)
+        self.assertTrue(until(lambda: not self.sockets(), END_S))
+        self.assertTrue(until(lambda: not alive(status["supervisor"]), END_S))
+
+    def test_up__leaves_no_socket_when_its_supervisor_is_killed(self):
+        self.up()
+        status = self.status("u")
+        os.kill(status["supervisor"], signal.SIGKILL)
+        self.assertTrue(until(lambda: not self.sockets(), END_S))
+        self.assertTrue(until(lambda: not alive(status["pid"]), END_S))
+
+    def test_up_foreground__ends_on_an_interrupt(self):
+        up = self.start("up", "--foreground", "f")
+        self.assertTrue(until(self.sockets))
+        self.assertIn("fabric f", up.stdout.readline())
+        up.send_signal(signal.SIGINT)
+        self.assertIn("fabemu: report", self.ends(up, [up.pid], time.monotonic()))
+        self.assertEqual(up.returncode, 0)
+
+    # --- ends of a run ----------------------------------------------------------------------
+
+    def test_killed_rank__ends_the_run(self):
+        path = os.path.join(self.dir, "r.json")
+        run, ranks = self.start_ranks(3, "--report", path)
+        since = time.monotonic()
+        os.kill(ranks[1], signal.SIGKILL)
+        err = self.ends(run, ranks.values(), since)
+        self.assertRegex(err, rf"fabemu: node 1 \(pid {ranks[1]}, python[\d.]*\) died: "
+                              r"(killed by signal 9|ended without detaching \(killed\?\))"
+                              "; ending the run")
+        self.assertNotEqual(run.returncode, 0)
+        with open(path) as f:
+            self.assertEqual(json.load(f)["died"][0]["pid"], ranks[1])
+
+    def test_killed_rank__ends_even_those_that_ignore_SIGTERM(self):
+        run, ranks = self.start_ranks(2, mode="deaf")
+        since = time.monotonic()
+        os.kill(ranks[0], signal.SIGKILL)
+        self.ends(run, ranks.values(), since)
+        self.assertNotEqual(run.returncode, 0)
+
+    def test_killed_fabric__ends_the_run(self):
+        run, ranks = self.start_ranks(2)
+        fabric = self.status("r")["pid"]
+        since = time.monotonic()
+        os.kill(fabric, signal.SIGKILL)
+        err = self.ends(run, [fabric, *ranks.values()], since)
+        self.assertIn(f"fabemu: the fabric (pid {fabric}) was killed by signal 9", err)
+        self.assertEqual(run.returncode, 1)
+
+    def test_killed_supervisor__ends_the_run(self):
+        for mode in ("", "deaf"):
+            with self.subTest(mode=mode):
+                run, ranks = self.start_ranks(2, mode=mode)
+                fabric = self.status("r")["pid"]
+                since = time.monotonic()
+                run.kill()
+                err = self.ends(run, [fabric, *ranks.values()], since)
+                self.assertIn("the supervisor of fabric 'r' died", err)
+                for node in ranks:
+                    os.unlink(os.path.join(self.dir, f"rank.{node}"))
+
+    def test_killed_command__ends_the_ranks_it_left(self):
+        run, ranks = self.start_ranks(2, wait="exec sleep 1000")
+        children = f"/proc/{run.pid}/task/{run.pid}/children"
+        with open(children) as f:
+            pids = [int(pid) for pid in f.read().split()]
+        command = [pid for pid in pids if pid != self.status("r")["pid"]][0]
+        since = time.monotonic()
+        os.kill(command, signal.SIGKILL)
+        err = self.ends(run, ranks.values(), since)
+        self.assertIn("left 2 processes behind", err)
+        self.assertEqual(run.returncode, 137)
+
+    def test_interrupt__ends_the_run_with_130(self):
+        for sig, code, word in ((signal.SIGINT, 130, "interrupted"),
+                                (signal.SIGTERM, 143, "Term"), (signal.SIGHUP, 129, "Hangup")):
+            with self.subTest(signal=sig):
+                run, ranks = self.start_ranks(2)
+                since = time.monotonic()
+                run.send_signal(sig)
+                err = self.ends(run, ranks.values(), since)
+                self.assertIn(word, err)
+                self.assertIn("ending the run", err)
+                self.assertEqual(run.returncode, code)
+                for node in ranks:
+                    os.unlink(os.path.join(self.dir, f"rank.{node}"))
+
+    def test_interrupt_from_a_terminal__ends_the_run_with_130(self):
+        line = f"{sys.executable} {self.rank} {self.dir} & " * 2 + "wait"
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(self.command, [self.command, "run", "--topo", "kary:2,2", "--name", "r",
+                                     "--", "sh", "-c", line], self.env)
+        self.assertTrue(until(lambda: len(self.rank_pids()) == 2))
+        ranks = self.rank_pids()
+        since = time.monotonic()
+        os.write(terminal, b"\x03")
+        output = b""
+        with contextlib.suppress(OSError):
+            while data := os.read(terminal, 4096):
+                output += data
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 130)
+        self.assertIn(b"interrupted; ending the run", output)
+        self.assertTrue(until(lambda: not any(alive(rank) for rank in ranks.values()), END_S))
+        self.assertLess(time.monotonic() - since, END_S)
+        self.assertEqual(self.sockets(), [])
+
+    def test_shutdown_of_a_run__ends_it(self):
+        run, ranks = self.start_ranks(2)
+        since = time.monotonic()
+        self.fabemu("down", "r")
+        err = self.ends(run, ranks.values(), since)
+        self.assertIn("the fabric was shut down; ending the run", err)
+        self.assertEqual(run.returncode, 1)
+
+    def test_daemonised_leftover__is_ended(self):
+        pid_file = os.path.join(self.dir, "left")
+        since = time.monotonic()
+        done = self.fabemu("run", "--", "sh", "-c",
+                           f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 1000' & "
+                           f"until [ -s {pid_file} ]; do sleep 0.05; done")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("left 1 process behind; ending it", done.stderr)
+        self.assertLess(time.monotonic() - since, END_S)
+        with open(pid_file) as f:
+            self.assertFalse(alive(int(f.read())))
+
+    def test_reader_that_goes_away__changes_nothing(self):
+        run = self.start("run", "--name", "p", "--", "sh", "-c", "exec 2>/dev/null; exit 5")
+        run.stderr.close()
+        self.assertEqual(run.wait(timeout=10), 5)
+        self.assertEqual(self.sockets(), [])
+
+    def test_children_from_before__are_left_alone(self):
+        done = subprocess.run(
+            ["sh", "-c", f"sleep 1000 >/dev/null 2>&1 & echo $!; exec {self.command} run -- true"],
+            env=self.env, text=True, capture_output=True, timeout=30)
+        pid = int(done.stdout)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(alive(pid))
+        os.kill(pid, signal.SIGTERM)
+
+    def test_temporary_files__go_with_the_run(self):
+        line = 'touch "$OMPI_MCA_orte_tmpdir_base/x"; ls "$OMPI_MCA_orte_tmpdir_base"'
+        done = self.fabemu("run", "--", "sh", "-c", line)
+        self.assertEqual(done.stdout, "x\n")
+        self.assertEqual(self.sockets(), [])
+
+    # --- the control socket -------------------------------------------------------------------
+
+    def test_control__answers_nonsense_and_lives_on(self):
+        path = self.up()
+        client = self.client(path)
+        for line in (b"hello\n", b"\n", b"[]\n", b"{\n", b'{"cmd":5}\n', b'{"cmd":"fly"}\n',
+                     b"{}x\n", b"\x00\xff\n", b"[" * 5000 + b"\n", b'{"cmd":"attach"}\n',
+                     b'{"cmd":"group_create","nodes":[0,1]}\n',
+                     b'{"cmd":"group_leave","group":0}\n', b'{"cmd":"detach"}\n'):
+            with self.subTest(line=line[:40]):
+                client.raw(line)
+                reply = client.next()
+                self.assertFalse(reply["ok"])
+                self.assertGreater(reply["errno"], 0)
+                self.assertTrue(reply["error"])
+        self.assertEqual(client.attach(want=2)["node"], 2)
+        for nodes in ([0], [0, 99], [0, "1"], [-1, 0], "all", None):
+            self.assertFalse(client.ask("group_create", nodes=nodes)["ok"])
+        self.assertFalse(client.attach()["ok"])
+        self.assertTrue(client.ask("status")["ok"])
+
+    def test_control__refuses_an_endless_line(self):
+        client = self.client(self.up())
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            client.raw(b"x" * 200000)
+        reply = client.next()
+        self.assertFalse(reply["ok"])
+        self.assertIn("65536", reply["error"])
+        self.assertEqual(self.status("u")["name"], "u")
+
+    def test_control__is_not_held_up_by_a_client_that_does_not_read(self):
+        path = self.up()
+        deaf = self.client(path)
+        deaf.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            for _ in range(20000):
+                deaf.raw(b'{"cmd":"status"}\n')
+        half = self.client(path)
+        half.raw(b'{"cmd":"sta')
+        since = time.monotonic()
+        self.assertTrue(self.client(path).ask("status")["ok"])
+        self.assertLess(time.monotonic() - since, 2)
+        half.raw(b'tus"}\n')
+        self.assertTrue(half.next()["ok"])
+
+    def test_attach__hands_over_an_edge_and_a_bell(self):
+        client = self.client(self.up())
+        reply = client.attach(want=3)
+        self.assertEqual((reply["node"], reply["nodes"], reply["topo"], reply["profile"],
+                          reply["clock"], reply["hop_limit"]),
+                         (3, 4, "kary:2,2", "oq2004", "raw", 3))
+        self.assertEqual(reply["link_bytes_per_s"], 1.25e9)
+        self.assertEqual(len(client.fds), 2)
+        self.assertTrue(client.ask("detach")["ok"])
+        with self.assertRaises(EOFError):
+            client.next()
+        self.assertEqual(self.status("u")["attached"], [])
+
+    def test_death__is_told_to_the_members_of_its_groups(self):
+        path = self.up()
+        clients = [self.client(path) for _ in range(4)]
+        for node, client in enumerate(clients):
+            self.assertEqual(client.attach(want=node)["node"], node)
+        reply = clients[0].ask("group_create", nodes=[0, 1, 2])
+        self.assertTrue(reply["ok"], reply)
+        clients[2].close()
+        for node in (0, 1):
+            self.assertEqual(clients[node].next(),
+                             {"event": "node_died", "node": 2, "groups": [reply["group"]]})
+        self.assertTrue(clients[3].ask("status")["ok"])  # no event before the reply
+        self.assertTrue(clients[0].ask("group_leave", group=reply["group"])["ok"])
+        self.assertFalse(clients[0].ask("group_leave", group=reply["group"])["ok"])
+        self.assertEqual(self.client(path).attach()["node"], 2)
+
+    def test_many_attach_and_go__no_descriptor_is_lost(self):
+        path = self.up()
+        fds = f"/proc/{self.status('u')['pid']}/fd"
+        self.client(path).attach()
+        before = len(os.listdir(fds))
+        for _ in range(50):
+            client = Client(path)
+            self.assertTrue(client.attach()["ok"])
+            client.close()
+        self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
+        self.assertTrue(until(lambda: len(os.listdir(fds)) <= before))
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
+    def test_another_user__cannot_attach(self):
+        path = self.up()
+        script = ("import socket; s = socket.socket(socket.AF_UNIX); "
+                  f"s.connect({path!r}); "
+                  "print(s.recv(4096).decode())")
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable,
+                 "-c", script]
+        done = subprocess.run(other, text=True, capture_output=True, timeout=30)
+        self.assertIn("PermissionError", done.stderr)  # the directory is closed
+        for opened in (self.dir, os.path.dirname(path), path):
+            os.chmod(opened, 0o777)
+        done = subprocess.run(other, text=True, capture_output=True, timeout=30)
+        reply = json.loads(done.stdout)
+        self.assertEqual((reply["ok"], reply["errno"]), (False, 13))
+        self.assertIn("another user", reply["error"])
+        os.chmod(os.path.dirname(path), 0o700)
+        self.assertEqual(self.status("u")["attached"], [])
+
+    def test_idle_fabric__sleeps(self):
+        self.up("idle", )
+        pid = self.status("idle")["pid"]
+
+        def cpu_ticks():
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+        before = cpu_ticks()
+        time.sleep(1)  # what is measured is a second of doing nothing
+        self.assertLessEqual(cpu_ticks() - before, 0.05 * os.sysconf("SC_CLK_TCK"))
+
+
+if __name__ == "__main__":
+    main()

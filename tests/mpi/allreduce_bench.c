@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * allreduce_bench.c - latency of barrier, all-reduce and broadcast.
+ *
+ *   mpirun -np 4 allreduce_bench [--op NAME] [--bytes N] [--iterations N] [--warmup N] [--json]
+ *
+ * Every rank times every call; a call's latency is the mean over the ranks, and
+ * the figure is the median over the calls. Each broadcast has the next rank for
+ * its root, which must have the last one's word: else a root runs ahead, and we
+ * measure how fast it can post. Rejected: a barrier before each broadcast; with
+ * more ranks than cores the word is there before its reader gets a core.
+ */
+#include <getopt.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench {
+    const char *op; /* NULL: all */
+    int bytes;      /* of all-reduce (sum of doubles) and broadcast */
+    int iterations;
+    int warmup;
+    bool json;
+    int rank;
+    int size;
+    double *in, *out; /* bytes each */
+};
+
+static void do_barrier(const struct bench *b, int call)
+{
+    (void)b;
+    (void)call;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void do_allreduce(const struct bench *b, int call)
+{
+    (void)call;
+    MPI_Allreduce(b->in, b->out, b->bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void do_bcast(const struct bench *b, int call)
+{
+    MPI_Bcast(b->out, b->bytes, MPI_BYTE, call % b->size, MPI_COMM_WORLD);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const struct bench *b, int call);
+    bool has_bytes;
+} ops[] = {
+    { "barrier", do_barrier, false },
+    { "allreduce", do_allreduce, true },
+    { "bcast", do_bcast, true },
+};
+#define OPS (sizeof(ops) / sizeof(ops[0]))
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print(const struct bench *b, size_t op, const double *us, double mean_us)
+{
+    const int n = b->iterations;
+    const int bytes = ops[op].has_bytes ? b->bytes : 0;
+
+    printf(b->json ? "{\"bench\":\"%s\",\"ranks\":%d,\"bytes\":%d,\"iterations\":%d,\"median_us\":%.3f,"
+                     "\"mean_us\":%.3f,\"min_us\":%.3f,\"p90_us\":%.3f}\n"
+                   : "%-10s %3d ranks %8d bytes %7d calls: median %.2f us, mean %.2f, least %.2f, 90%% within %.2f\n",
+           ops[op].name, b->size, bytes, n, us[n / 2], mean_us, us[0], us[n * 9 / 10]);
+    fflush(stdout);
+}
+
+static void measure(const struct bench *b, size_t op)
+{
+    double *mine = calloc((size_t)b->iterations, sizeof(double));
+    double *sums = calloc((size_t)b->iterations, sizeof(double));
+    double total = 0;
+
+    if (!mine || !sums)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = -b->warmup; i < b->iterations; i++) {
+        const double start = MPI_Wtime();
+
+        ops[op].run(b, i + b->warmup);
+        if (i >= 0)
+            mine[i] = (MPI_Wtime() - start) * 1e6;
+    }
+    MPI_Reduce(mine, sums, b->iterations, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < b->iterations; i++)
+        total += sums[i] /= b->size;
+    qsort(sums, (size_t)b->iterations, sizeof(double), compare);
+    if (b->rank == 0)
+        print(b, op, sums, total / b->iterations);
+    free(sums);
+    free(mine);
+}
+
+static bool known(const char *op)
+{
+    for (size_t i = 0; i < OPS; i++)
+        if (!strcmp(op, ops[i].name))
+            return true;
+    return false;
+}
+
+static void usage(int status)
+{
+    printf("usage: allreduce_bench [--op barrier|allreduce|bcast] [--bytes N] [--iterations N] [--warmup N] [--json]\n");
+    exit(status);
+}
+
+static void options(struct bench *b, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        { "op", required_argument, NULL, 'o' },     { "bytes", required_argument, NULL, 'b' },
+        { "iterations", required_argument, NULL, 'i' }, { "warmup", required_argument, NULL, 'w' },
+        { "json", no_argument, NULL, 'j' },         { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+        switch (c) {
+        case 'o': b->op = optarg; break;
+        case 'b': b->bytes = atoi(optarg); break;
+        case 'i': b->iterations = atoi(optarg); break;
+        case 'w': b->warmup = atoi(optarg); break;
+        case 'j': b->json = true; break;
+        case 'h': usage(0); break;
+        default: usage(2);
+        }
+    if (optind != argc || (b->op && !known(b->op)) || b->iterations < 1 || b->warmup < 0 || b->bytes < (int)sizeof(double))
+        usage(2);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = { .bytes = 8, .iterations = 2000, .warmup = 200 };
+
+    options(&b, argc, argv);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b.size);
+    b.in = calloc(1, (size_t)b.bytes);
+    b.out = calloc(1, (size_t)b.bytes);
+    if (!b.in || !b.out)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (size_t op = 0; op < OPS; op++) {
+        if (b.op && strcmp(b.op, ops[op].name) != 0)
+            continue;
+        measure(&b, op);
+    }
+    free(b.out);
+    free(b.in);
+    MPI_Finalize();
+    return 0;
+}

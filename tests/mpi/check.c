@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.c - does MPI compute what it should? Barrier, broadcast, reduce,
+ * all-reduce, on the world and on communicators made from it, in order and
+ * several at once.
+ *
+ *   mpirun -np 4 check [--quick | --full] [--strict] [--threads] [--only TEST]
+ *                      [--seed N] [--iterations N] [--timeout SECONDS]
+ *
+ * --strict: MPI_MIN and MPI_MAX with the top bit set, too, for the two types that
+ * Open MPI 4.1.4 compares with the wrong sign, MPI_UNSIGNED_LONG and MPI_OFFSET.
+ * Every failure prints a line; `--seed` with the printed number replays it.
+ */
+#include "check.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FAILURES_SHOWN 10 /* a rank; the rest are only counted */
+#define TIMEOUT_S 900     /* a run that takes longer hangs */
+
+static const struct {
+    const char *name;
+    void (*run)(struct check *check, const struct check_comm *comms, size_t count);
+} tests[] = {
+    { "reductions", check_reductions },
+    { "broadcasts", check_broadcasts },
+    { "barriers", check_barriers },
+    { "in-flight", check_in_flight },
+    { "run-ahead", check_run_ahead },
+    { "threads", check_threads },
+    { "odds", check_odds },
+};
+#define TESTS (sizeof(tests) / sizeof(tests[0]))
+
+bool check_that(struct check *check, bool ok, const char *format, ...)
+{
+    if (ok) {
+        atomic_fetch_add_explicit(&check->passed, 1, memory_order_relaxed);
+        return true;
+    }
+    if (atomic_fetch_add_explicit(&check->failed, 1, memory_order_relaxed) < FAILURES_SHOWN) {
+        char line[256];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(line, sizeof(line), format, args);
+        va_end(args);
+        fprintf(stderr, "check: rank %d: %s (seed %" PRIu64 ")\n", check->rank, line, check->seed);
+    }
+    return false;
+}
+
+uint64_t check_key(struct check *check)
+{
+    return check_mix(check->seed, check->tests++, 0);
+}
+
+void check_epoch(struct check *check)
+{
+    check->tests = ((check->tests >> 32) + 1) << 32;
+}
+
+struct check_comm check_comm_of(const char *name, MPI_Comm comm)
+{
+    struct check_comm c = { .name = name, .comm = comm };
+
+    MPI_Comm_rank(comm, &c.rank);
+    MPI_Comm_size(comm, &c.size);
+    return c;
+}
+
+void check_sleep_us(uint64_t us)
+{
+    struct timespec t = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000 };
+
+    nanosleep(&t, NULL);
+}
+
+void *check_alloc(size_t bytes)
+{
+    void *p = malloc(bytes);
+
+    if (!p)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    return p;
+}
+
+static void on_alarm(int sig)
+{
+    static const char line[] = "check: --timeout is over: the test after the last one named here hangs\n";
+
+    (void)sig;
+    (void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+    _exit(3);
+}
+
+static void usage(int status)
+{
+    printf("usage: check [--quick | --full] [--strict] [--threads] [--only TEST] [--seed N]\n"
+           "             [--iterations N] [--timeout SECONDS]\n"
+           "tests:");
+    for (size_t i = 0; i < TESTS; i++)
+        printf(" %s", tests[i].name);
+    printf("\n");
+    exit(status);
+}
+
+static bool known(const char *name)
+{
+    for (size_t i = 0; i < TESTS; i++)
+        if (!strcmp(tests[i].name, name))
+            return true;
+    return false;
+}
+
+static void options(struct check *check, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        { "quick", no_argument, NULL, 'q' },          { "full", no_argument, NULL, 'f' },
+        { "threads", no_argument, NULL, 't' },        { "strict", no_argument, NULL, 'S' },
+        { "only", required_argument, NULL, 'o' },       { "seed", required_argument, NULL, 's' },
+        { "iterations", required_argument, NULL, 'i' }, { "timeout", required_argument, NULL, 'w' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+        switch (c) {
+        case 'q': check->quick = true; break;
+        case 'f': check->full = true; break;
+        case 't': check->threads = true; break;
+        case 'S': check->strict = true; break;
+        case 'o': check->only = optarg; break;
+        case 's': check->seed = strtoull(optarg, NULL, 0); break;
+        case 'i': check->iterations = (unsigned)strtoul(optarg, NULL, 0); break;
+        case 'w': check->timeout_s = atoi(optarg); break;
+        case 'h': usage(0); break;
+        default: usage(2);
+        }
+    if (optind != argc || (check->only && !known(check->only)))
+        usage(2);
+    if (check->iterations)
+        check->only = "in-flight";
+}
+
+/* Rank 0's seed for all; by messages, since collectives are what we doubt. */
+static void agree_on_seed(struct check *check)
+{
+    if (check->rank != 0) {
+        MPI_Recv(&check->seed, 1, MPI_UINT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return;
+    }
+    if (!check->seed)
+        check->seed = (uint64_t)time(NULL);
+    for (int r = 1; r < check->size; r++)
+        MPI_Send(&check->seed, 1, MPI_UINT64_T, r, 0, MPI_COMM_WORLD);
+    printf("check: seed %" PRIu64 ", %d ranks\n", check->seed, check->size);
+    fflush(stdout);
+}
+
+/* Everybody's counts, by messages. Returns the failures on rank 0, one's own elsewhere. */
+static uint64_t conclude(struct check *check)
+{
+    uint64_t counts[2] = { check->passed, check->failed }, others[2];
+
+    if (check->rank != 0) {
+        MPI_Send(counts, 2, MPI_UINT64_T, 0, 1, MPI_COMM_WORLD);
+        return counts[1];
+    }
+    for (int r = 1; r < check->size; r++) {
+        MPI_Recv(others, 2, MPI_UINT64_T, r, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        counts[0] += others[0];
+        counts[1] += others[1];
+    }
+    printf("check: %" PRIu64 " checks passed, %" PRIu64 " failed\n", counts[0], counts[1]);
+    fflush(stdout);
+    return counts[1];
+}
+
+static void run_tests(struct check *check)
+{
+    MPI_Comm halves, copy;
+
+    MPI_Comm_split(MPI_COMM_WORLD, check->rank & 1, -check->rank, &halves); /* ranks reversed */
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+
+    const struct check_comm comms[] = {
+        check_comm_of("the world", MPI_COMM_WORLD),
+        check_comm_of("odd or even, reversed", halves),
+        check_comm_of("a duplicate", copy),
+    };
+
+    for (size_t i = 0; i < TESTS; i++) {
+        if (check->only && strcmp(check->only, tests[i].name) != 0)
+            continue;
+        const double start = MPI_Wtime();
+
+        check_epoch(check);
+        tests[i].run(check, comms, sizeof(comms) / sizeof(comms[0]));
+        if (check->rank == 0)
+            fprintf(stderr, "check: %s, %.1f s\n", tests[i].name, MPI_Wtime() - start);
+    }
+    MPI_Comm_free(&copy);
+    MPI_Comm_free(&halves);
+}
+
+int main(int argc, char **argv)
+{
+    struct check check = { .timeout_s = TIMEOUT_S };
+    int provided;
+
+    options(&check, argc, argv);
+    MPI_Init_thread(&argc, &argv, check.threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &check.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &check.size);
+    if (check.threads && provided < MPI_THREAD_MULTIPLE) {
+        fprintf(stderr, "check: this MPI has no MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    signal(SIGALRM, on_alarm);
+    alarm((unsigned)check.timeout_s);
+    agree_on_seed(&check);
+    run_tests(&check);
+
+    const uint64_t failed = conclude(&check);
+
+    MPI_Finalize();
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.h - what the parts of the MPI check share.
+ *
+ * The check knows nothing of fabemu: built by plain mpicc, it compares what MPI
+ * computes with a plain computation. Every rank can draw every other rank's
+ * input from the seed, so nothing but MPI's result travels.
+ */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum check_op { OP_MAX, OP_MIN, OP_SUM, OP_PROD, OP_LAND, OP_LOR, OP_LXOR, OP_BAND, OP_BOR, OP_BXOR,
+                OP_MINLOC, OP_MAXLOC, OPS };
+
+/* One draw of input: all values follow from it. */
+struct draw {
+    uint64_t key; /* the seed and the number of the test */
+    int rank;     /* whose input */
+    int size;     /* of the communicator: sums and products must stay exact */
+    enum check_op op;
+    bool strict;  /* see struct check */
+};
+
+struct check_type {
+    const char *name;
+    MPI_Datatype mpi;
+    size_t bytes;                                                      /* of an element in memory */
+    unsigned ops;                                                      /* bit per enum check_op */
+    void (*fill)(void *buf, size_t count, const struct draw *draw);    /* input */
+    void (*fold)(void *acc, const void *in, size_t count, enum check_op op); /* plain computation */
+    size_t (*differs)(const void *a, const void *b, size_t count);     /* first difference, or count */
+};
+extern const struct check_type check_types[];
+extern const size_t check_types_count;
+
+/** check_op_name, check_op_mpi - an operation's name and handle. */
+const char *check_op_name(enum check_op op);
+MPI_Op check_op_mpi(enum check_op op);
+
+/** check_mix - a random-looking number from three. Pure. */
+uint64_t check_mix(uint64_t a, uint64_t b, uint64_t c);
+
+struct check_comm {
+    const char *name;
+    MPI_Comm comm;
+    int rank;
+    int size;
+};
+
+struct check {
+    /* Set once. */
+    uint64_t seed;
+    bool quick;     /* a few seconds */
+    bool full;      /* every combination */
+    bool strict;    /* also what Open MPI 4.1.4 itself gets wrong */
+    bool threads;   /* MPI_THREAD_MULTIPLE, two threads */
+    unsigned iterations; /* of the mixed test; 0: the whole check */
+    int timeout_s;  /* of the run */
+    const char *only; /* NULL, or the name of one test */
+    int rank;       /* in the world */
+    int size;
+
+    uint64_t tests; /* numbers the draws: the same on every rank */
+    _Atomic uint64_t passed;
+    _Atomic uint64_t failed;
+};
+
+/** check_that - count one check; print the first failures. Returns @ok. Thread: any. */
+bool check_that(struct check *check, bool ok, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** check_key - the key of the next test's draws: every rank must ask in the same order. */
+uint64_t check_key(struct check *check);
+
+/**
+ * check_epoch - number the tests afresh, the same on every rank: to call by all
+ * after they have been in different communicators, with different numbers of tests.
+ */
+void check_epoch(struct check *check);
+
+/** check_comm_of - @comm with rank and size. */
+struct check_comm check_comm_of(const char *name, MPI_Comm comm);
+
+/** check_sleep_us - be late, to stir the order of things. */
+void check_sleep_us(uint64_t us);
+
+/** check_alloc - memory, or MPI_Abort. */
+void *check_alloc(size_t bytes);
+
+/* The tests, each on a world and on communicators made from it. */
+void check_reductions(struct check *check, const struct check_comm *comms, size_t count);
+void check_broadcasts(struct check *check, const struct check_comm *comms, size_t count);
+void check_barriers(struct check *check, const struct check_comm *comms, size_t count);
+void check_in_flight(struct check *check, const struct check_comm *comms, size_t count);
+void check_run_ahead(struct check *check, const struct check_comm *comms, size_t count);
+void check_threads(struct check *check, const struct check_comm *comms, size_t count);
+void check_odds(struct check *check, const struct check_comm *comms, size_t count);
+
+#endif

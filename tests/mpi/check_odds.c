@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check_odds.c - what a fabric does not do in its switches, or seldom: the
+ * answers must be right all the same.
+ */
+#include "check.h"
+
+#include <stdlib.h>
+
+/* x -> factor * x + plus, modulo 2^32; composing two is not commutative. */
+struct affine {
+    uint32_t factor, plus;
+};
+
+static struct affine affine_draw(uint64_t key, int rank)
+{
+    const uint64_t h = check_mix(key, (uint64_t)rank, 0);
+
+    return (struct affine){ (uint32_t)h | 1, (uint32_t)(h >> 32) };
+}
+
+static struct affine affine_after(struct affine second, struct affine first)
+{
+    return (struct affine){ second.factor * first.factor, second.factor * first.plus + second.plus };
+}
+
+/* MPI_User_function: @in comes from the lower ranks. */
+static void compose(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    struct affine *a = in, *b = inout;
+
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        b[i] = affine_after(b[i], a[i]);
+}
+
+static void add_mod(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    int *a = in, *b = inout;
+
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        b[i] = (a[i] + b[i]) % 1009;
+}
+
+/* A user's operation on a user's type, in rank order. */
+static void odd_user_type(struct check *check, const struct check_comm *comm, int root)
+{
+    const uint64_t key = check_key(check);
+    struct affine mine = affine_draw(key, comm->rank), all = { 0, 0 }, at_root = { 0, 0 };
+    struct affine want = affine_draw(key, 0);
+    MPI_Datatype type;
+    MPI_Op op;
+
+    for (int r = 1; r < comm->size; r++)
+        want = affine_after(affine_draw(key, r), want);
+    MPI_Type_contiguous(2, MPI_UINT32_T, &type);
+    MPI_Type_commit(&type);
+    MPI_Op_create(compose, 0, &op);
+    MPI_Allreduce(&mine, &all, 1, type, op, comm->comm);
+    MPI_Reduce(&mine, &at_root, 1, type, op, root, comm->comm);
+    check_that(check, all.factor == want.factor && all.plus == want.plus,
+               "allreduce(user operation, user type) on %s of %d is wrong", comm->name, comm->size);
+    check_that(check, comm->rank != root || (at_root.factor == want.factor && at_root.plus == want.plus),
+               "reduce(user operation, user type) to %d on %s of %d is wrong", root, comm->name, comm->size);
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+}
+
+/* A user's operation on a predefined type, in place. */
+static void odd_user_op(struct check *check, const struct check_comm *comm)
+{
+    const uint64_t key = check_key(check);
+    int value = (int)(check_mix(key, (uint64_t)comm->rank, 0) % 1009), want = 0;
+    MPI_Op op;
+
+    for (int r = 0; r < comm->size; r++)
+        want = (want + (int)(check_mix(key, (uint64_t)r, 0) % 1009)) % 1009;
+    MPI_Op_create(add_mod, 1, &op);
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, op, comm->comm);
+    check_that(check, value == want, "allreduce(user operation, MPI_INT) on %s of %d is wrong",
+               comm->name, comm->size);
+    MPI_Op_free(&op);
+}
+
+static void odd_empty(struct check *check, const struct check_comm *comm)
+{
+    int guard = 42;
+
+    MPI_Bcast(&guard, 0, MPI_INT, 0, comm->comm);
+    MPI_Bcast(NULL, 0, MPI_DOUBLE, comm->size - 1, comm->comm);
+    MPI_Allreduce(MPI_IN_PLACE, &guard, 0, MPI_INT, MPI_SUM, comm->comm);
+    check_that(check, guard == 42, "a collective of no elements wrote some on %s", comm->name);
+}
+
+/* A communicator of one. */
+static void odd_alone(struct check *check)
+{
+    int in = 7, out = 0;
+
+    MPI_Barrier(MPI_COMM_SELF);
+    MPI_Bcast(&in, 1, MPI_INT, 0, MPI_COMM_SELF);
+    MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+    MPI_Reduce(&in, &out, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_SELF);
+    check_that(check, in == 7 && out == 7, "collectives on MPI_COMM_SELF are wrong");
+}
+
+/* Collectives that fabrics leave alone, between others that they take. */
+static void odd_others(struct check *check, const struct check_comm *comm)
+{
+    int *from = check_alloc((size_t)comm->size * sizeof(int)), *to = check_alloc((size_t)comm->size * sizeof(int));
+    int scan = 0, block = 0, gathered = 0;
+    bool right = true;
+
+    for (int r = 0; r < comm->size; r++)
+        from[r] = comm->rank * 1000 + r;
+    MPI_Barrier(comm->comm);
+    MPI_Alltoall(from, 1, MPI_INT, to, 1, MPI_INT, comm->comm);
+    for (int r = 0; r < comm->size; r++)
+        right = right && to[r] == r * 1000 + comm->rank;
+    MPI_Scan(&comm->rank, &scan, 1, MPI_INT, MPI_SUM, comm->comm);
+    right = right && scan == comm->rank * (comm->rank + 1) / 2;
+    MPI_Reduce_scatter_block(from, &block, 1, MPI_INT, MPI_MAX, comm->comm);
+    right = right && block == (comm->size - 1) * 1000 + comm->rank;
+    MPI_Gather(&comm->rank, 1, MPI_INT, to, 1, MPI_INT, 0, comm->comm);
+    for (int r = 0; comm->rank == 0 && r < comm->size; r++)
+        gathered += to[r] == r;
+    right = right && (comm->rank != 0 || gathered == comm->size);
+    check_that(check, right, "alltoall, scan, reduce_scatter_block or gather on %s of %d is wrong",
+               comm->name, comm->size);
+    free(to);
+    free(from);
+}
+
+/* Even ranks on one side, odd ones on the other. */
+static void odd_inter(struct check *check)
+{
+    const int side = check->rank & 1;
+    const int there = side ? (check->size + 1) / 2 : check->size / 2;
+    int sum = -1, word = side ? -1 : 4711;
+    MPI_Comm half, inter;
+
+    if (check->size < 2)
+        return;
+    MPI_Comm_split(MPI_COMM_WORLD, side, check->rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !side, 17, &inter);
+    MPI_Barrier(inter);
+    MPI_Allreduce(&check->rank, &sum, 1, MPI_INT, MPI_SUM, inter); /* the other side's ranks */
+    check_that(check, sum == there * (there - 1) + (side ? 0 : there),
+               "allreduce on an intercommunicator is wrong: %d", sum);
+    MPI_Bcast(&word, 1, MPI_INT, side ? 0 : check->rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter);
+    check_that(check, word == 4711, "bcast on an intercommunicator is wrong");
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
+/* Communicators come and go; what one leaves behind must not meet the next. */
+static void odd_churn(struct check *check)
+{
+    const int times = check->quick ? 10 : 60;
+
+    for (int i = 0; i < times; i++) {
+        int sum = 0;
+        MPI_Comm comm;
+        struct check_comm c;
+
+        MPI_Comm_split(MPI_COMM_WORLD, (check->rank >> (i & 3)) & 1, -check->rank, &comm);
+        c = check_comm_of("a passing one", comm);
+        MPI_Allreduce(&c.rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+        check_that(check, sum == c.size * (c.size - 1) / 2, "allreduce on communicator number %d is wrong", i);
+        if (i & 1)
+            MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+    }
+}
+
+void check_odds(struct check *check, const struct check_comm *comms, size_t count)
+{
+    for (size_t c = 0; c < count; c++) {
+        check_epoch(check);
+        for (int root = 0; root < comms[c].size; root++)
+            odd_user_type(check, &comms[c], root);
+        odd_user_op(check, &comms[c]);
+        odd_empty(check, &comms[c]);
+        odd_others(check, &comms[c]);
+    }
+    odd_alone(check);
+    odd_inter(check);
+    odd_churn(check);
+}

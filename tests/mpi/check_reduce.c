@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check_reduce.c - all-reduce, and reduce to every root, for every operation
+ * and type.
+ *
+ * One set of inputs serves several calls. Each call takes it from another
+ * element on, so that the result of one is wrong for the next, and a late or
+ * stale result does not pass.
+ */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHIFTS 13      /* call k starts at element k modulo this */
+#define GUARD_BYTES 64 /* behind the result: nobody writes there */
+#define POISON 0xa5
+
+static const size_t counts[] = { 1, 2, 7, 31, 1000, 100000 };
+#define COUNTS (sizeof(counts) / sizeof(counts[0]))
+#define LONG_COUNT 100000
+
+/* Inputs and results of one (type, operation, count) on one communicator. */
+struct reduction {
+    struct check *check;
+    const struct check_comm *comm;
+    const struct check_type *type;
+    enum check_op op;
+    size_t count;
+    unsigned calls;     /* so far */
+    uint8_t *in;        /* count + SHIFTS elements: this rank's input */
+    uint8_t *in_before; /* a copy */
+    uint8_t *want;      /* as many: what every rank's give */
+    uint8_t *out;       /* count elements and GUARD_BYTES */
+};
+
+static bool poisoned(const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != POISON)
+            return false;
+    return true;
+}
+
+/* The plain computation. */
+static void reduction_draw(struct reduction *r)
+{
+    const size_t elements = r->count + SHIFTS;
+    const size_t bytes = elements * r->type->bytes;
+    struct draw draw = { .key = check_key(r->check), .size = r->comm->size, .op = r->op,
+                         .strict = r->check->strict };
+
+    memset(r->in, 0, bytes); /* padding, too: we compare copies */
+    r->type->fill(r->want, elements, &draw);
+    for (draw.rank = 1; draw.rank < r->comm->size; draw.rank++) {
+        r->type->fill(r->in, elements, &draw);
+        r->type->fold(r->want, r->in, elements, r->op);
+    }
+    draw.rank = r->comm->rank;
+    r->type->fill(r->in, elements, &draw);
+    memcpy(r->in_before, r->in, bytes);
+}
+
+static size_t reduction_offset(const struct reduction *r)
+{
+    return (r->calls % SHIFTS) * r->type->bytes;
+}
+
+/* After a call: is the result right, and nothing else touched? */
+static void reduction_verify(struct reduction *r, bool has_result, bool was_in_place,
+                             const char *what, int root)
+{
+    const size_t bytes = r->count * r->type->bytes;
+
+    if (has_result) {
+        size_t at = r->type->differs(r->out, r->want + reduction_offset(r), r->count);
+
+        check_that(r->check, at == r->count, "%s(%s, %s, %zu) root %d on %s of %d: element %zu is wrong",
+                   what, check_op_name(r->op), r->type->name, r->count, root, r->comm->name,
+                   r->comm->size, at);
+    } else if (!was_in_place) {
+        check_that(r->check, poisoned(r->out, bytes), "%s(%s, %s, %zu) root %d on %s: wrote off the root",
+                   what, check_op_name(r->op), r->type->name, r->count, root, r->comm->name);
+    }
+    if (!poisoned(r->out + bytes, GUARD_BYTES) ||
+        memcmp(r->in, r->in_before, bytes + reduction_offset(r)) != 0)
+        check_that(r->check, false, "%s(%s, %s, %zu) root %d on %s: wrote outside the result", what,
+                   check_op_name(r->op), r->type->name, r->count, root, r->comm->name);
+    r->calls++;
+}
+
+static const void *reduction_input(struct reduction *r, bool in_place)
+{
+    const uint8_t *in = r->in + reduction_offset(r);
+
+    memset(r->out, POISON, r->count * r->type->bytes + GUARD_BYTES);
+    if (in_place)
+        memcpy(r->out, in, r->count * r->type->bytes);
+    return in_place ? MPI_IN_PLACE : in;
+}
+
+static void allreduce_once(struct reduction *r, bool in_place)
+{
+    const void *in = reduction_input(r, in_place);
+
+    MPI_Allreduce(in, r->out, (int)r->count, r->type->mpi, check_op_mpi(r->op), r->comm->comm);
+    reduction_verify(r, true, in_place, in_place ? "in-place allreduce" : "allreduce", -1);
+}
+
+static void reduce_once(struct reduction *r, int root, bool in_place)
+{
+    const bool is_root = r->comm->rank == root;
+    const void *in = reduction_input(r, in_place && is_root);
+
+    MPI_Reduce(in, r->out, (int)r->count, r->type->mpi, check_op_mpi(r->op), root, r->comm->comm);
+    reduction_verify(r, is_root, in_place && is_root, in_place ? "in-place reduce" : "reduce", root);
+}
+
+/* Quick: the first and the last root only. */
+static void reduction_calls(struct reduction *r)
+{
+    const bool quick = r->check->quick;
+    const int step = quick && r->comm->size > 2 ? r->comm->size - 1 : 1;
+
+    allreduce_once(r, false);
+    allreduce_once(r, true);
+    for (int root = 0; root < r->comm->size; root += step) {
+        reduce_once(r, root, root & 1);
+        if (r->check->full)
+            reduce_once(r, root, !(root & 1));
+    }
+}
+
+static void reduction_run(struct check *check, const struct check_comm *comm,
+                          const struct check_type *type, enum check_op op, size_t count)
+{
+    const size_t bytes = (count + SHIFTS) * type->bytes;
+    struct reduction r = {
+        .check = check, .comm = comm, .type = type, .op = op, .count = count,
+        .in = check_alloc(bytes), .in_before = check_alloc(bytes), .want = check_alloc(bytes),
+        .out = check_alloc(count * type->bytes + GUARD_BYTES),
+    };
+
+    reduction_draw(&r);
+    reduction_calls(&r);
+    free(r.out);
+    free(r.want);
+    free(r.in_before);
+    free(r.in);
+}
+
+/* One of each width and kind: what is checked on every communicator and at every length. */
+static bool is_core(const struct check_type *type, enum check_op op)
+{
+    static const struct {
+        MPI_Datatype type;
+        enum check_op op;
+    } core[] = {
+        { MPI_INT, OP_SUM },        { MPI_INT, OP_MAX },    { MPI_DOUBLE, OP_SUM },
+        { MPI_DOUBLE, OP_PROD },    { MPI_FLOAT, OP_MIN },  { MPI_DOUBLE_INT, OP_MAXLOC },
+        { MPI_2INT, OP_MINLOC },    { MPI_BYTE, OP_BXOR },  { MPI_SHORT, OP_LAND },
+        { MPI_INT64_T, OP_BAND },   { MPI_LONG_DOUBLE_INT, OP_MINLOC },
+    };
+
+    for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
+        if (core[i].type == type->mpi && core[i].op == op)
+            return true;
+    return false;
+}
+
+/*
+ * Which combinations run. Full: all. Otherwise the core at all lengths on all
+ * communicators, and the rest on the first, up to 1000 elements (quick: 7 only).
+ */
+static bool wanted(const struct check *check, bool first_comm, bool core, size_t count)
+{
+    if (check->full)
+        return true;
+    if (check->quick)
+        return core ? first_comm || count == 7 : first_comm && count == 7;
+    return core || (first_comm && count < LONG_COUNT);
+}
+
+void check_reductions(struct check *check, const struct check_comm *comms, size_t count)
+{
+    for (size_t c = 0; c < count; c++) {
+        check_epoch(check);
+        for (size_t t = 0; t < check_types_count; t++)
+            for (unsigned op = 0; op < OPS; op++) {
+                if (!(check_types[t].ops >> op & 1))
+                    continue;
+                for (size_t n = 0; n < COUNTS; n++)
+                    if (wanted(check, c == 0, is_core(&check_types[t], op), counts[n]))
+                        reduction_run(check, &comms[c], &check_types[t], op, counts[n]);
+            }
+    }
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_test.c - messages: matching, order, sizes.
+ *
+ * One thread steps the adapters and a fake fabric in turn.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nic_world.h"
+
+#define BIG (1u << 20)
+
+/* --- matching -------------------------------------------------------------------- */
+
+static void inject__brings_tag_data_and_source(void)
+{
+    struct world w;
+    struct fabemu_req req;
+    char buf[16] = {0};
+
+    world_open(&w, 3, false);
+    post_recv(&w, 1, FABEMU_ANY_NODE, 7, 0, buf, sizeof buf, &req);
+    inject(&w, 2, 1, 7, "hello", 6);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(req.status, 0);
+    CU_ASSERT_EQUAL(req.src_node, 2);
+    CU_ASSERT_EQUAL(req.src_queue, 1);
+    CU_ASSERT_EQUAL(req.tag, 7);
+    CU_ASSERT_EQUAL(req.data, ~UINT64_C(7));
+    CU_ASSERT_EQUAL(req.bytes, 6);
+    CU_ASSERT_STRING_EQUAL(buf, "hello");
+    CU_ASSERT_TRUE(clean(w.fab[1]));
+    world_close(&w);
+}
+
+static void recv__obeys_node_tag_and_ignore_bits(void)
+{
+    struct world w;
+    struct fabemu_req req[4];
+    uint32_t got[4] = {0};
+
+    world_open(&w, 3, false);
+    post_recv(&w, 0, 2, 0x10, 0, &got[0], 4, &req[0]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 0x20, 0xf, &got[1], 4, &req[1]);
+    post_recv(&w, 0, 1, 0, ~UINT64_C(0), &got[2], 4, &req[2]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 0, ~UINT64_C(0), &got[3], 4, &req[3]);
+    for (uint32_t v = 1; v <= 2; v++) /* 0x10 of node 1: only the third wants it, then the fourth */
+        inject(&w, 1, 0, 0x10, &v, 4);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(got[2], 1);
+    CU_ASSERT_EQUAL(got[3], 2);
+    inject(&w, 2, 0, 0x2a, &(uint32_t){3}, 4);
+    inject(&w, 2, 0, 0x10, &(uint32_t){4}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 4));
+    CU_ASSERT_EQUAL(got[1], 3);
+    CU_ASSERT_EQUAL(req[1].tag, 0x2a);
+    CU_ASSERT_EQUAL(got[0], 4);
+    world_close(&w);
+}
+
+/* Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were sent. */
+static void send__keeps_order_however_segments_travel(void)
+{
+    enum { COUNT = 600 };
+    static const size_t sizes[] = {8, 192, 193, 1000, 8192, 8193, 20000};
+    struct world w;
+    struct fabemu_req *send = calloc(COUNT, sizeof *send), *recv = calloc(COUNT, sizeof *recv);
+    uint8_t *out = malloc(20000 * COUNT), *in = malloc(20000 * COUNT);
+    uint32_t posted = 0;
+
+    world_open(&w, 2, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        size_t bytes = sizes[test_random(&w.random) % 7];
+        uint8_t *buf = out + 20000 * i;
+
+        fill(buf, bytes, i);
+        memcpy(buf, &i, 4);
+        post_send(&w, 0, 1, 5, buf, bytes, &send[i]);
+        if (test_random(&w.random) % 4 == 0)
+            fake_pump(w.fake);
+        for (uint32_t more = test_random(&w.random) % 3; more && posted < COUNT; more--, posted++)
+            post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+    }
+    fake_quiet(w.fake);
+    for (; posted < COUNT; posted++)
+        post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(fake_finish(w.fake, recv, COUNT));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(recv[i].status, 0);
+        if (memcmp(in + 20000 * i, out + 20000 * i, recv[i].bytes))
+            CU_FAIL("wrong message");
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(send);
+    free(recv);
+    free(out);
+    free(in);
+}
+
+static void recv__truncates_and_tells_the_length(void)
+{
+    static const size_t sizes[] = {100, 5000, 100000};
+    static const size_t rooms[] = {0, 40, 210};
+    static uint8_t out[100000], in[300];
+    struct world w;
+
+    world_open(&w, 2, true);
+    fill(out, sizeof out, 1);
+    for (unsigned i = 0; i < 18; i++) {
+        size_t bytes = sizes[i % 3], room = rooms[i / 3 % 3];
+        struct fabemu_req req[2];
+
+        if (room > bytes)
+            continue;
+        memset(in, 0xee, sizeof in);
+        if (i < 9)
+            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+        post_send(&w, 0, 1, i, out, bytes, &req[1]);
+        if (i >= 9) {
+            fake_quiet(w.fake);
+            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+        }
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        CU_ASSERT_EQUAL(req[0].status, -EMSGSIZE);
+        CU_ASSERT_EQUAL(req[1].status, 0);
+        CU_ASSERT_EQUAL(req[0].bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, room, 1));
+        CU_ASSERT_EQUAL(in[room], 0xee);
+    }
+    world_close(&w);
+}
+
+static void probe__finds_claims_and_discards(void)
+{
+    static uint8_t out[50000], in[50000];
+    struct world w;
+    struct fabemu_req req = {0}, send[3], recv[3] = {0};
+    struct fabemu_message *claim[2];
+
+    world_open(&w, 2, true);
+    fill(out, sizeof out, 9);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), -ENOMSG);
+    post_send(&w, 0, 1, 3, out, 50000, &send[0]);
+    post_send(&w, 0, 1, 3, out, 100, &send[1]);
+    post_send(&w, 0, 1, 3, out, 3000, &send[2]);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), 0);
+    CU_ASSERT_EQUAL(req.bytes, 50000);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, &claim[0], &req), 0);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], FABEMU_ANY_NODE, 3, 0, &claim[1], &req), 0);
+    CU_ASSERT_EQUAL(req.bytes, 100);
+    post_recv(&w, 1, 0, 3, 0, in, sizeof in, &recv[2]); /* not the claimed ones */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
+    CU_ASSERT_EQUAL(recv[2].bytes, 3000);
+    struct fabemu_iov iov = {.base = in, .bytes = sizeof in};
+    CU_ASSERT_EQUAL(fabemu_recv_claimed(w.queue[1], claim[0], &iov, 1, &recv[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_recv_claimed(w.queue[1], claim[1], NULL, 0, &recv[1]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, recv, 2));
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, 3));
+    CU_ASSERT_EQUAL(recv[1].status, 0);
+    CU_ASSERT_EQUAL(recv[0].status, 0);
+    CU_ASSERT_TRUE(filled(in, 50000, 9));
+    world_close(&w);
+}
+
+static void cancel__only_what_has_not_matched(void)
+{
+    struct world w;
+    struct fabemu_req req[2];
+    uint32_t got = 0;
+
+    world_open(&w, 2, false);
+    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[0]);
+    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[1]);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), 0);
+    CU_ASSERT_EQUAL(req[0].status, -ECANCELED);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), -ENOENT);
+    inject(&w, 0, 1, 1, &(uint32_t){5}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+    CU_ASSERT_EQUAL(got, 5);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[1]), -ENOENT);
+    world_close(&w);
+}
+
+/* Every size around a border, in one to four pieces, posted before or after; also to oneself. */
+static void send__carries_all_sizes_and_pieces(void)
+{
+    static const uint32_t sizes[] = {0, 1, 191, 192, 193, 415, 416, 417, 639, 640, 641, 4096, 8191,
+                                     8192, 8193, 65536, 65537, 200001, BIG};
+    uint8_t *out = malloc(BIG), *in = malloc(BIG + 1);
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        uint32_t bytes = sizes[i / 4], left[2] = {bytes, BIG}, dst = i % 2;
+        struct fabemu_iov iov[2][4];
+        struct fabemu_req req[2] = {{0}};
+        struct fabemu_dest dest = to(dst, i, 0);
+
+        fill(out, bytes, i);
+        memset(in, 0xee, BIG + 1);
+        for (unsigned k = 0; k < 4; k++) {
+            for (unsigned side = 0; side < 2; side++) {
+                uint32_t part = k == 3 ? left[side]
+                                       : (uint32_t)(test_random(&w.random) % (left[side] + 1));
+
+                if (test_random(&w.random) % 3)
+                    part = part < 300 ? part : part % 300;
+                if (k == 3)
+                    part = left[side];
+                iov[side][k].base = (side ? in + BIG : out + bytes) - left[side];
+                iov[side][k].bytes = part;
+                left[side] -= part;
+            }
+        }
+        if (i & 2)
+            fabemu_recv(w.queue[dst], 0, i, 0, iov[1], 4, &req[1]);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, iov[0], 4, &req[0]), 0);
+        if (!(i & 2)) {
+            fake_quiet(w.fake);
+            fabemu_recv(w.queue[dst], 0, i, 0, iov[1], 4, &req[1]);
+        }
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        CU_ASSERT_EQUAL(req[1].bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, bytes, i));
+        CU_ASSERT_EQUAL(in[bytes], 0xee);
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(out);
+    free(in);
+}
+
+/* A sender runs far ahead of the application: windows close, eager falls back, nothing is lost. */
+static void send__survives_a_receiver_who_looks_elsewhere(void)
+{
+    enum { COUNT = 5000 };
+    struct world w;
+    struct fabemu_req last, recv, *send = calloc(COUNT, sizeof *send);
+    uint8_t *out = malloc(4000), *in = malloc(4000);
+    uint64_t v;
+
+    world_open(&w, 2, true);
+    fill(out, 4000, 3);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        inject(&w, 0, 1, 1, &i, 8);
+        post_send(&w, 0, 1, 2, out, 1000 + i % 3000, &send[i]);
+        fake_pump(w.fake);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten <=
+                       NIC_EAGER_WINDOW);
+    }
+    post_recv(&w, 1, 0, 9, 0, &v, 8, &last);
+    inject(&w, 0, 1, 9, &(uint64_t){77}, 8);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &last, 1));
+    CU_ASSERT_EQUAL(v, 77);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        post_recv(&w, 1, 0, 2, 0, in, 4000, &recv);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
+        CU_ASSERT_TRUE(recv.bytes == 1000 + i % 3000 && filled(in, recv.bytes, 3));
+        post_recv(&w, 1, 0, 1, 0, &v, 8, &recv);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && v == i);
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(send);
+    free(out);
+    free(in);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(inject__brings_tag_data_and_source),
+        CASE(recv__obeys_node_tag_and_ignore_bits),
+        CASE(send__keeps_order_however_segments_travel),
+        CASE(recv__truncates_and_tells_the_length),
+        CASE(probe__finds_claims_and_discards),
+        CASE(cancel__only_what_has_not_matched),
+        CASE(send__carries_all_sizes_and_pieces),
+        CASE(send__survives_a_receiver_who_looks_elsewhere),
+        {0},
+    };
+
+    return test_run("nic", cases);
+}

@@ -1,0 +1,1068 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi_test.c - the libfabric provider, by libfabric's public interface alone.
+ *
+ * Run it where a fabric of at least two nodes is named (FABEMU_SOCKET) and the
+ * provider is found (FI_PROVIDER_PATH): `fabemu run -- build/ofi_test`. Most
+ * cases talk to themselves over two endpoints of one process; the last ones to
+ * a second process, an echo, which main() forks before anything is attached.
+ */
+#include "tests/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#define VERSION FI_VERSION(1, 5) /* as Open MPI */
+#define ADDR_BYTES 16
+#define LARGEST (1u << 20)
+#define PATIENCE_S 20
+#define ECHO_STOP UINT64_C(0xffffffffffffffff)
+#define EXACT 0 /* no ignored bits of a tag */
+
+static const size_t sizes[] = {0,    1,    8,     191,   192,   193,    255,    256,    1024,
+                               4095, 8192, 65535, 65536, 65537, 262144, 999999, LARGEST};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* An endpoint with a completion queue of its own. */
+struct end {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_cntr *sent, *received; /* NULL unless asked for */
+    char name[ADDR_BYTES];
+    fi_addr_t addr;                   /* in the rig's vector */
+};
+
+/* One domain, two endpoints. */
+struct rig {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct end a, b;
+};
+
+struct rig_config {
+    uint64_t caps;
+    enum fi_cq_format format;
+    enum fi_wait_obj wait_obj;
+    uint64_t bind_flags; /* FI_SELECTIVE_COMPLETION */
+    bool counters;
+};
+
+#define CAPS_MPI (FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV)
+#define CAPS_ALL (CAPS_MPI | FI_MSG | FI_SOURCE)
+
+static struct fi_info *hints_new(uint64_t caps)
+{
+    struct fi_info *hints = fi_allocinfo();
+
+    hints->caps = caps;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("fabemu");
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->cq_data_size = 4;
+    hints->domain_attr->mr_mode = caps & FI_RMA ? FI_MR_PROV_KEY : 0;
+    return hints;
+}
+
+static int info_get(const struct fi_info *hints, struct fi_info **info)
+{
+    *info = NULL;
+    return fi_getinfo(VERSION, NULL, NULL, 0, hints, info);
+}
+
+static bool end_open(struct rig *rig, struct end *end, const struct rig_config *config)
+{
+    struct fi_cq_attr cq = {.format = config->format, .wait_obj = config->wait_obj};
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
+    size_t bytes = sizeof(end->name);
+    bool good = !fi_cq_open(rig->domain, &cq, &end->cq, NULL) &&
+                !fi_endpoint(rig->domain, rig->info, &end->ep, NULL) &&
+                !fi_ep_bind(end->ep, &rig->av->fid, 0) &&
+                !fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | config->bind_flags) &&
+                !fi_ep_bind(end->ep, &end->cq->fid, FI_RECV | config->bind_flags);
+
+    if (good && config->counters)
+        good = !fi_cntr_open(rig->domain, &cntr, &end->sent, NULL) &&
+               !fi_cntr_open(rig->domain, &cntr, &end->received, NULL) &&
+               !fi_ep_bind(end->ep, &end->sent->fid, FI_SEND) &&
+               !fi_ep_bind(end->ep, &end->received->fid, FI_RECV);
+    return good && !fi_enable(end->ep) && !fi_getname(&end->ep->fid, end->name, &bytes) &&
+           bytes == ADDR_BYTES && fi_av_insert(rig->av, end->name, 1, &end->addr, 0, NULL) == 1;
+}
+
+static bool rig_try_open(struct rig *rig, const struct rig_config *config)
+{
+    struct fi_info *hints = hints_new(config->caps);
+    struct fi_av_attr av = {.type = FI_AV_MAP};
+
+    *rig = (struct rig){0};
+    bool good = !info_get(hints, &rig->info) &&
+                !fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL) &&
+                !fi_domain(rig->fabric, rig->info, &rig->domain, NULL) &&
+                !fi_av_open(rig->domain, &av, &rig->av, NULL) &&
+                end_open(rig, &rig->a, config) && end_open(rig, &rig->b, config);
+
+    fi_freeinfo(hints);
+    return good;
+}
+
+static struct rig rig_open_with(const struct rig_config *config)
+{
+    struct rig rig;
+
+    CU_ASSERT_FATAL(rig_try_open(&rig, config));
+    return rig;
+}
+
+static const struct rig_config plain = {.caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED};
+
+static struct rig rig_open(void)
+{
+    return rig_open_with(&plain);
+}
+
+static bool end_close(struct end *end)
+{
+    return !fi_close(&end->ep->fid) && !fi_close(&end->cq->fid) &&
+           (!end->sent || (!fi_close(&end->sent->fid) && !fi_close(&end->received->fid)));
+}
+
+static bool rig_try_close(struct rig *rig)
+{
+    bool good = fi_close(&rig->domain->fid) == -FI_EBUSY && end_close(&rig->a) &&
+                end_close(&rig->b) && !fi_close(&rig->av->fid) && !fi_close(&rig->domain->fid) &&
+                !fi_close(&rig->fabric->fid);
+
+    fi_freeinfo(rig->info);
+    return good;
+}
+
+static void rig_close(struct rig *rig)
+{
+    CU_ASSERT(rig_try_close(rig));
+}
+
+/* Reads until there is an entry or an error; -FI_ETIMEDOUT after PATIENCE_S. */
+static ssize_t entry_wait(struct fid_cq *cq, void *entry, fi_addr_t *source)
+{
+    time_t until = time(NULL) + PATIENCE_S;
+    ssize_t got;
+
+    while ((got = fi_cq_readfrom(cq, entry, 1, source)) == -FI_EAGAIN)
+        if (time(NULL) > until)
+            return -FI_ETIMEDOUT;
+    return got;
+}
+
+static struct fi_cq_tagged_entry entry_of(struct end *end)
+{
+    struct fi_cq_tagged_entry entry = {0};
+
+    CU_ASSERT_EQUAL(entry_wait(end->cq, &entry, NULL), 1);
+    return entry;
+}
+
+static struct fi_cq_err_entry error_of(struct end *end)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+
+    CU_ASSERT_EQUAL(entry_wait(end->cq, &entry, NULL), -FI_EAVAIL);
+    CU_ASSERT_EQUAL(fi_cq_readerr(end->cq, &error, 0), 1);
+    return error;
+}
+
+/* Nothing comes, not even in a while of stepping. */
+static bool quiet(struct end *end)
+{
+    struct fi_cq_tagged_entry entry;
+    bool none = true;
+
+    for (int i = 0; i < 200 && none; i++)
+        none = fi_cq_read(end->cq, &entry, 1) == -FI_EAGAIN;
+    return none;
+}
+
+static void fill(unsigned char *buf, size_t bytes, uint64_t seed)
+{
+    uint64_t state = seed;
+
+    for (size_t i = 0; i < bytes; i++)
+        buf[i] = (unsigned char)test_random(&state);
+}
+
+static bool filled(const unsigned char *buf, size_t bytes, uint64_t seed)
+{
+    uint64_t state = seed;
+
+    for (size_t i = 0; i < bytes; i++)
+        if (buf[i] != (unsigned char)test_random(&state))
+            return false;
+    return true;
+}
+
+/* Inject is refused while the fabric is busy or the peer has not been met. */
+static int inject_all(struct end *from, const void *buf, size_t bytes, uint64_t data,
+                      fi_addr_t to, uint64_t tag)
+{
+    struct fi_cq_tagged_entry none;
+    ssize_t err;
+
+    while ((err = fi_tinjectdata(from->ep, buf, bytes, data, to, tag)) == -FI_EAGAIN)
+        fi_cq_read(from->cq, &none, 0);
+    return (int)err;
+}
+
+/* --- what is offered ------------------------------------------------------------ */
+
+static void getinfo__answers_open_mpi(void)
+{
+    struct fi_info *hints = hints_new(CAPS_MPI);
+    struct fi_info *info;
+
+    hints->tx_attr->op_flags = FI_COMPLETION;
+    hints->rx_attr->op_flags = FI_COMPLETION;
+    CU_ASSERT_EQUAL_FATAL(info_get(hints, &info), 0);
+    CU_ASSERT_EQUAL(info->ep_attr->type, FI_EP_RDM);
+    CU_ASSERT_EQUAL(info->caps & CAPS_MPI, CAPS_MPI);
+    CU_ASSERT_EQUAL(info->caps & FI_RMA, 0);
+    CU_ASSERT_EQUAL(info->mode, 0);
+    CU_ASSERT_EQUAL(info->tx_attr->op_flags, FI_COMPLETION);
+    CU_ASSERT_EQUAL(info->ep_attr->mem_tag_format, UINT64_MAX);
+    CU_ASSERT_EQUAL(info->ep_attr->max_msg_size, (size_t)1 << 40);
+    CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 4);
+    CU_ASSERT_EQUAL(info->domain_attr->mr_mode, 0);
+    CU_ASSERT_EQUAL(info->domain_attr->max_ep_tx_ctx, 1);
+    CU_ASSERT_EQUAL(info->tx_attr->inject_size, 192);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
+static bool refused(struct fi_info *hints)
+{
+    struct fi_info *info;
+    int err = info_get(hints, &info);
+
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+    return err == -FI_ENODATA;
+}
+
+static void getinfo__refuses_what_is_not_there(void)
+{
+    struct fi_info *hints = hints_new(CAPS_MPI);
+
+    hints->ep_attr->type = FI_EP_MSG;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(CAPS_MPI);
+    hints->ep_attr->type = FI_EP_DGRAM;
+    CU_ASSERT(refused(hints));
+    CU_ASSERT(refused(hints_new(FI_TAGGED | FI_ATOMIC)));
+    CU_ASSERT(refused(hints_new(FI_TAGGED | FI_MULTI_RECV)));
+    hints = hints_new(CAPS_MPI);
+    hints->domain_attr->cq_data_size = 8;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(CAPS_MPI);
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(CAPS_MPI);
+    hints->addr_format = FI_SOCKADDR_IN;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_RMA);
+    hints->domain_attr->mr_mode = 0;
+    CU_ASSERT(refused(hints));
+}
+
+static void getinfo__says_no_data_without_a_fabric(void)
+{
+    char *path = strdup(getenv("FABEMU_SOCKET"));
+
+    unsetenv("FABEMU_SOCKET");
+    CU_ASSERT(refused(hints_new(CAPS_MPI)));
+    setenv("FABEMU_SOCKET", "/nonexistent/socket", 1);
+    CU_ASSERT(refused(hints_new(CAPS_MPI)));
+    setenv("FABEMU_SOCKET", path, 1);
+    free(path);
+}
+
+static void getinfo__turns_names_into_addresses(void)
+{
+    struct fi_info *hints = hints_new(CAPS_MPI);
+    struct fi_info *info = NULL;
+    uint32_t node;
+
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(VERSION, "1", "7", 0, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, ADDR_BYTES);
+    memcpy(&node, info->dest_addr, sizeof(node));
+    CU_ASSERT_EQUAL(node, 1);
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
+    CU_ASSERT_EQUAL(info->src_addrlen, ADDR_BYTES);
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL(fi_getinfo(VERSION, "localhost", "7", 0, hints, &info), -FI_ENODATA);
+    fi_freeinfo(hints);
+}
+
+/* --- addresses -------------------------------------------------------------------- */
+
+static void av__inserts_looks_up_and_removes(void)
+{
+    struct rig rig = rig_open();
+    char name[ADDR_BYTES], text[64];
+    size_t bytes = sizeof(name), text_bytes = sizeof(text);
+    fi_addr_t again;
+
+    CU_ASSERT_EQUAL(rig.a.addr, 0);
+    CU_ASSERT_EQUAL(rig.b.addr, 1);
+    CU_ASSERT_EQUAL(fi_av_lookup(rig.av, rig.b.addr, name, &bytes), 0);
+    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof(name)), 0);
+    fi_av_straddr(rig.av, name, text, &text_bytes);
+    CU_ASSERT_EQUAL(strncmp(text, "fabemu://", 9), 0);
+    CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, rig.b.addr, 1, NULL), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, 77, 1, NULL), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_av_insert(rig.av, rig.b.name, 1, &again, 0, NULL), 1);
+    CU_ASSERT_EQUAL(again, 1);
+    memset(name + 8, 0x55, 8); /* another fabric's */
+    CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &again, 0, NULL), 0);
+    CU_ASSERT_EQUAL(again, FI_ADDR_NOTAVAIL);
+    rig_close(&rig);
+}
+
+static void av__holds_thousands(void)
+{
+    enum { COUNT = 5000 };
+    struct rig rig = rig_open();
+    struct end *b = &rig.b;
+    fi_addr_t addr, source;
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < COUNT; i++) {
+        char name[ADDR_BYTES];
+        uint16_t queue = (uint16_t)(1000 + i);
+
+        memcpy(name, b->name, sizeof(name));
+        memcpy(name + 4, &queue, sizeof(queue));
+        memcpy(name + 6, &queue, sizeof(queue));
+        CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &addr, 0, NULL), 1);
+        CU_ASSERT_EQUAL(addr, (fi_addr_t)i + 2);
+    }
+    CU_ASSERT_EQUAL(fi_trecv(b->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, b->addr, 1), 0);
+    CU_ASSERT_EQUAL(entry_wait(b->cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(source, rig.a.addr);
+    rig_close(&rig);
+}
+
+/* --- messages ----------------------------------------------------------------------- */
+
+static void exchange(struct end *from, struct end *to, size_t bytes, bool early)
+{
+    unsigned char *out = malloc(LARGEST), *in = calloc(1, LARGEST);
+    int send_context, recv_context;
+    uint64_t tag = UINT64_C(0xfedcba9876543210) + bytes;
+    struct fi_cq_tagged_entry entry;
+
+    fill(out, bytes, bytes);
+    if (early)
+        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
+                                 &recv_context), 0);
+    CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL, 0xcafef00d, to->addr, tag,
+                                 &send_context), 0);
+    if (!early)
+        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
+                                 &recv_context), 0);
+    for (int i = 0; i < (from == to ? 2 : 1); i++) {
+        entry = entry_of(to);
+        if (entry.op_context == &send_context) {
+            CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
+            continue;
+        }
+        CU_ASSERT_PTR_EQUAL(entry.op_context, &recv_context);
+        CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
+        CU_ASSERT_EQUAL(entry.len, bytes);
+        CU_ASSERT_PTR_EQUAL(entry.buf, in);
+        CU_ASSERT_EQUAL(entry.data, 0xcafef00d);
+        CU_ASSERT_EQUAL(entry.tag, tag);
+    }
+    if (from != to) {
+        entry = entry_of(from);
+        CU_ASSERT_PTR_EQUAL(entry.op_context, &send_context);
+        CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
+    }
+    CU_ASSERT(filled(in, bytes, bytes));
+    free(out);
+    free(in);
+}
+
+static void tsenddata__delivers_every_size(void)
+{
+    struct rig rig = rig_open();
+
+    for (size_t i = 0; i < SIZES; i++) {
+        exchange(&rig.a, &rig.b, sizes[i], true);
+        exchange(&rig.b, &rig.a, sizes[i], false);
+    }
+    rig_close(&rig);
+}
+
+static void tsenddata__reaches_its_own_endpoint(void)
+{
+    struct rig rig = rig_open();
+
+    for (size_t i = 0; i < SIZES; i++)
+        exchange(&rig.a, &rig.a, sizes[i], i % 2);
+    rig_close(&rig);
+}
+
+static void tinject__sends_without_an_entry(void)
+{
+    struct rig rig = rig_open();
+    unsigned char out[193], in[193];
+
+    fill(out, sizeof(out), 7);
+    for (size_t bytes = 0; bytes <= 192; bytes += 64) {
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof(in), NULL, rig.a.addr, bytes, EXACT, in), 0);
+        CU_ASSERT_EQUAL(inject_all(&rig.a, out, bytes, bytes, rig.b.addr, bytes), 0);
+        struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+
+        CU_ASSERT_EQUAL(entry.len, bytes);
+        CU_ASSERT_EQUAL(entry.data, bytes);
+        CU_ASSERT_EQUAL(entry.flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
+        CU_ASSERT(filled(in, bytes, 7));
+    }
+    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT_EQUAL(fi_tinject(rig.a.ep, out, 193, rig.b.addr, 1), -FI_EMSGSIZE);
+    rig_close(&rig);
+}
+
+static void send__does_not_match_tagged(void)
+{
+    struct rig rig = rig_open();
+    int tagged, untagged, in_tagged = 0, in_untagged = 0, one = 1, two = 2;
+
+    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in_untagged, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX,
+                             &tagged), 0);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &one, 4, NULL, rig.b.addr, 0, &one), 0);
+    struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+
+    CU_ASSERT_PTR_EQUAL(entry.op_context, &tagged);
+    CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED);
+    CU_ASSERT_EQUAL(fi_senddata(rig.a.ep, &two, 4, NULL, 0, rig.b.addr, &two), 0);
+    entry = entry_of(&rig.b);
+    CU_ASSERT_PTR_EQUAL(entry.op_context, &untagged);
+    CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA);
+    CU_ASSERT_EQUAL(in_tagged, 1);
+    CU_ASSERT_EQUAL(in_untagged, 2);
+    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
+    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_MSG);
+    rig_close(&rig);
+}
+
+static void trecv__matches_in_order_with_ignored_bits(void)
+{
+    struct rig rig = rig_open();
+    int in[3] = {0}, out[3] = {10, 20, 30};
+
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(inject_all(&rig.a, &out[i], 4, 0, rig.b.addr, 0x100 + (uint64_t)i), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0x101, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, 0x100, 0xff, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[2], 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        entry_of(&rig.b);
+    CU_ASSERT_EQUAL(in[0], 10);
+    CU_ASSERT_EQUAL(in[1], 20);
+    CU_ASSERT_EQUAL(in[2], 30);
+    rig_close(&rig);
+}
+
+static void sendv__gathers_and_scatters(void)
+{
+    struct rig rig = rig_open();
+    unsigned char out[1000], in[1000];
+    struct iovec from[5], to[5];
+
+    fill(out, sizeof(out), 3);
+    for (size_t i = 0; i < 5; i++) {
+        from[i] = (struct iovec){out + 250 * i, 250};
+        to[i] = (struct iovec){in + (i ? 200 + 200 * i : 0), i ? 200 : 400};
+    }
+    CU_ASSERT_EQUAL(fi_trecvv(rig.b.ep, to, NULL, 4, rig.a.addr, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 4, rig.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.b).flags, FI_RECV | FI_TAGGED);
+    CU_ASSERT(filled(in, 1000, 3));
+    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 5, rig.b.addr, 1, NULL), -FI_EINVAL);
+    rig_close(&rig);
+}
+
+static void trecv__reports_truncation(void)
+{
+    struct rig rig = rig_open();
+    static const size_t longs[] = {100, 5000, LARGEST};
+    unsigned char *out = malloc(LARGEST), in[65];
+
+    fill(out, LARGEST, 9);
+    for (int i = 0; i < 6; i++) {
+        size_t bytes = longs[i / 2];
+
+        in[64] = 0xee;
+        if (i % 2)
+            fi_trecv(rig.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
+        CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, out, bytes, NULL, 77, rig.b.addr, 5, NULL), 0);
+        if (!(i % 2))
+            fi_trecv(rig.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
+        struct fi_cq_err_entry error = error_of(&rig.b);
+
+        CU_ASSERT_EQUAL(error.err, FI_ETRUNC);
+        CU_ASSERT_PTR_EQUAL(error.op_context, &in);
+        CU_ASSERT_EQUAL(error.len, 64);
+        CU_ASSERT_EQUAL(error.olen, bytes - 64);
+        CU_ASSERT_EQUAL(error.tag, 5);
+        CU_ASSERT_EQUAL(error.data, 77);
+        CU_ASSERT(filled(in, 64, 9));
+        CU_ASSERT_EQUAL(in[64], 0xee);
+        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
+    }
+    free(out);
+    rig_close(&rig);
+}
+
+/* --- peek, claim, discard, cancel ------------------------------------------------------- */
+
+static ssize_t probe(struct rig *rig, uint64_t tag, uint64_t flags, void *buf, size_t bytes,
+                     void *context)
+{
+    struct iovec iov = {buf, bytes};
+    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig->a.addr,
+                                .tag = tag, .context = context};
+
+    return fi_trecvmsg(rig->b.ep, &msg, flags | FI_COMPLETION);
+}
+
+/* Peeks until there is something. */
+static struct fi_cq_tagged_entry probe_hit(struct rig *rig, uint64_t tag, uint64_t flags,
+                                           void *context)
+{
+    struct fi_cq_tagged_entry entry = {0};
+    struct fi_cq_err_entry error = {0};
+    time_t until = time(NULL) + PATIENCE_S;
+
+    do {
+        CU_ASSERT_EQUAL(probe(rig, tag, FI_PEEK | flags, NULL, 0, context), 0);
+        ssize_t got = entry_wait(rig->b.cq, &entry, NULL);
+
+        if (got == 1)
+            return entry;
+        CU_ASSERT_EQUAL_FATAL(fi_cq_readerr(rig->b.cq, &error, 0), 1);
+        CU_ASSERT_EQUAL(error.err, FI_ENOMSG);
+        CU_ASSERT_PTR_EQUAL(error.op_context, context);
+    } while (time(NULL) < until);
+    CU_FAIL("no message to peek at");
+    return entry;
+}
+
+static void peek__finds_and_leaves(void)
+{
+    struct rig rig = rig_open();
+    struct fi_context context;
+    char in[8] = "";
+
+    CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(inject_all(&rig.a, "hello", 6, 42, rig.b.addr, 1), 0);
+    for (int i = 0; i < 2; i++) {
+        struct fi_cq_tagged_entry entry = probe_hit(&rig, 1, 0, &context);
+
+        CU_ASSERT_PTR_EQUAL(entry.op_context, &context);
+        CU_ASSERT_EQUAL(entry.len, 6);
+        CU_ASSERT_EQUAL(entry.tag, 1);
+        CU_ASSERT_EQUAL(entry.data, 42);
+        CU_ASSERT_PTR_NULL(entry.buf);
+    }
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 8, NULL, rig.a.addr, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.b).len, 6);
+    CU_ASSERT_STRING_EQUAL(in, "hello");
+    rig_close(&rig);
+}
+
+static void claim__takes_out_of_matching(void)
+{
+    struct rig rig = rig_open();
+    struct fi_context claim, other;
+    unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST), small = 0;
+
+    for (size_t i = 0; i < SIZES; i++) {
+        fill(out, sizes[i], i);
+        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 1, NULL), 0);
+        CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_CLAIM, &claim).len, sizes[i]);
+        CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &other), 0);
+        CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
+        CU_ASSERT_EQUAL(inject_all(&rig.a, "x", 1, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &small, 1, NULL, FI_ADDR_UNSPEC, 1, EXACT, &other), 0);
+        CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &other);
+        CU_ASSERT_EQUAL(small, 'x');
+        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &other), -FI_ENOMSG);
+        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &claim), 0);
+        struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+
+        CU_ASSERT_PTR_EQUAL(entry.op_context, &claim);
+        CU_ASSERT_EQUAL(entry.len, sizes[i]);
+        CU_ASSERT(filled(in, sizes[i], i));
+        entry_of(&rig.a);
+    }
+    free(out);
+    free(in);
+    rig_close(&rig);
+}
+
+static void discard__drops_the_message(void)
+{
+    struct rig rig = rig_open();
+    struct fi_context context;
+    unsigned char *out = calloc(1, LARGEST);
+
+    for (size_t bytes = 10; bytes <= LARGEST; bytes = bytes == 10 ? LARGEST : bytes + 1) {
+        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
+        CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_DISCARD, &context).len, bytes);
+        entry_of(&rig.a);
+        CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
+        probe_hit(&rig, 1, FI_CLAIM, &context);
+        CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM | FI_DISCARD, NULL, 0, &context), 0);
+        CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &context);
+        entry_of(&rig.a);
+    }
+    CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
+    /* Left claimed: closing has to cope. */
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, 10, NULL, rig.b.addr, 1, NULL), 0);
+    probe_hit(&rig, 1, FI_CLAIM, &context);
+    rig_close(&rig);
+    free(out);
+}
+
+static void cancel__ends_an_unmatched_receive(void)
+{
+    struct rig rig = rig_open();
+    int in = 0, out = 5, first, second, untagged;
+
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &second), 0);
+    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
+    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), 0);
+    struct fi_cq_err_entry error = error_of(&rig.b);
+
+    CU_ASSERT_EQUAL(error.err, FI_ECANCELED);
+    CU_ASSERT_PTR_EQUAL(error.op_context, &first);
+    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), -FI_ENOENT);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &out, 4, NULL, rig.b.addr, 1, NULL), 0);
+    CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &second);
+    CU_ASSERT_EQUAL(in, 5);
+    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &second), -FI_ENOENT);
+    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &untagged), 0);
+    CU_ASSERT_PTR_EQUAL(error_of(&rig.b).op_context, &untagged);
+    /* Left posted: closing has to cope. */
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
+    rig_close(&rig);
+}
+
+/* --- completions --------------------------------------------------------------------- */
+
+static void selective__reports_what_was_asked_for(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .bind_flags = FI_SELECTIVE_COMPLETION});
+    int out = 3, in = 0, context;
+    struct iovec from = {&out, 4}, to = {&in, 4};
+    struct fi_msg_tagged send = {.msg_iov = &from, .iov_count = 1, .addr = rig.b.addr, .tag = 1,
+                                 .context = &context};
+    struct fi_msg_tagged recv = {.msg_iov = &to, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+                                 .tag = 1, .context = &context};
+
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
+    CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, 0), 0);
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, FI_COMPLETION), 0);
+    CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, FI_COMPLETION), 0);
+    CU_ASSERT_PTR_EQUAL(entry_of(&rig.a).op_context, &context);
+    CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &context);
+    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT(quiet(&rig.b));
+    ssize_t err;
+
+    while ((err = fi_tsendmsg(rig.a.ep, &send, FI_INJECT | FI_COMPLETION)) == -FI_EAGAIN)
+        CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT_EQUAL(err, 0);
+    CU_ASSERT_PTR_EQUAL(entry_of(&rig.a).op_context, &context);
+    to.iov_len = 1; /* errors are always told */
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ETRUNC);
+    rig_close(&rig);
+}
+
+static void data__is_flagged_only_when_sent(void)
+{
+    struct rig rig = rig_open();
+
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, rig.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
+    CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, NULL, 0, NULL, 0, rig.b.addr, 2, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
+    rig_close(&rig);
+}
+
+static void cq__keeps_to_its_format(void)
+{
+    static const size_t bytes[] = {
+        [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+        [FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+        [FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+        [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+    };
+
+    for (unsigned format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
+        struct rig rig = rig_open_with(&(struct rig_config){.caps = CAPS_ALL, .format = format});
+        unsigned char buf[2 * sizeof(struct fi_cq_tagged_entry)];
+        fi_addr_t source = 99;
+        void *context;
+        int mine;
+
+        memset(buf, 0xa5, sizeof(buf));
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &mine), 0);
+        CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(entry_wait(rig.b.cq, buf, &source), 1);
+        memcpy(&context, buf, sizeof(context));
+        CU_ASSERT_PTR_EQUAL(context, &mine);
+        CU_ASSERT_EQUAL(buf[bytes[format]], 0xa5);
+        CU_ASSERT_EQUAL(source, rig.a.addr);
+        rig_close(&rig);
+    }
+}
+
+static void sread__waits_and_gives_up(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
+    struct fi_cq_tagged_entry entry;
+
+    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
+    CU_ASSERT_EQUAL(fi_cq_signal(rig.b.cq), 0);
+    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), -FI_EAGAIN);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &entry), 0);
+    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), 1);
+    CU_ASSERT_PTR_EQUAL(entry.op_context, &entry);
+    rig_close(&rig);
+}
+
+static void cntr__counts(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
+    char in[4];
+
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abc", 4, NULL, rig.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL(fi_cntr_wait(rig.a.sent, 1, -1), 0);
+    CU_ASSERT_EQUAL(inject_all(&rig.a, "abc", 4, 0, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(fi_cntr_wait(rig.b.received, 2, -1), 0);
+    CU_ASSERT_EQUAL(fi_cntr_read(rig.a.sent), 2);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abcde", 6, NULL, rig.b.addr, 1, NULL), 0);
+    for (time_t until = time(NULL) + PATIENCE_S;
+         !fi_cntr_readerr(rig.b.received) && time(NULL) < until;)
+        CU_ASSERT_EQUAL(fi_cntr_read(rig.b.received), 2);
+    CU_ASSERT_EQUAL(fi_cntr_readerr(rig.b.received), 1);
+    CU_ASSERT_EQUAL(fi_cntr_wait(rig.b.received, 9, 10), -FI_ETIMEDOUT);
+    rig_close(&rig);
+}
+
+static void cq__takes_more_than_anyone_reads(void)
+{
+    enum { COUNT = 3000 };
+    struct rig rig = rig_open();
+    uintptr_t next = 0;
+
+    for (uintptr_t i = 0; i < COUNT; i++)
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, (void *)i), 0);
+    for (int i = 0; i < COUNT; i++)
+        CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+    while (next < COUNT) {
+        struct fi_cq_tagged_entry entry[64];
+        ssize_t got = fi_cq_read(rig.b.cq, entry, 64);
+
+        for (ssize_t i = 0; i < got; i++)
+            CU_ASSERT_EQUAL_FATAL((uintptr_t)entry[i].op_context, next++);
+        CU_ASSERT_FATAL(got > 0 || got == -FI_EAGAIN);
+    }
+    rig_close(&rig);
+}
+
+/* --- several threads ---------------------------------------------------------------------- */
+
+#define THREAD_MESSAGES 2000
+
+struct talker {
+    struct rig *rig;
+    uint64_t tag;
+    int bad;
+};
+
+static void *talk(void *argument)
+{
+    struct talker *talker = argument;
+    struct rig *rig = talker->rig;
+
+    for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
+        ssize_t err;
+
+        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof(i), (uint32_t)talker->tag, rig->b.addr,
+                                     talker->tag)) == -FI_EAGAIN)
+            sched_yield();
+        talker->bad += err != 0;
+        err = fi_tsend(rig->a.ep, &talker->tag, sizeof(talker->tag), NULL, rig->b.addr,
+                       talker->tag + 100, talker);
+        talker->bad += err != 0;
+        struct fi_cq_tagged_entry entry;
+
+        while (fi_cq_read(rig->a.cq, &entry, 1) != 1) /* its own or another's */
+            ;
+        talker->bad += !(entry.flags & FI_SEND);
+    }
+    return NULL;
+}
+
+static void threads__share_endpoint_and_queue(void)
+{
+    enum { THREADS = 3 };
+    struct rig rig = rig_open();
+    struct talker talkers[THREADS];
+    pthread_t threads[THREADS];
+
+    for (uint64_t i = 0; i < THREADS; i++) {
+        talkers[i] = (struct talker){.rig = &rig, .tag = i + 1};
+        pthread_create(&threads[i], NULL, talk, &talkers[i]);
+    }
+    for (uint64_t n = 0; n < THREAD_MESSAGES; n++)
+        for (uint64_t i = 0; i < THREADS; i++) {
+            uint64_t number = 0, tag = 0;
+
+            fi_trecv(rig.b.ep, &number, 8, NULL, FI_ADDR_UNSPEC, i + 1, EXACT, &number);
+            fi_trecv(rig.b.ep, &tag, 8, NULL, FI_ADDR_UNSPEC, i + 101, EXACT, &tag);
+            entry_of(&rig.b);
+            entry_of(&rig.b);
+            CU_ASSERT_EQUAL(number, n);
+            CU_ASSERT_EQUAL(tag, i + 1);
+        }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        CU_ASSERT_EQUAL(talkers[i].bad, 0);
+    }
+    rig_close(&rig);
+}
+
+/* --- memory ------------------------------------------------------------------------------ */
+
+static void rma__writes_and_reads(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    unsigned char *window = calloc(1, LARGEST + 100), *out = malloc(LARGEST);
+    struct fid_mr *mr;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, LARGEST + 100,
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+    for (size_t i = 0; i < SIZES; i++) {
+        fill(out, sizes[i], i);
+        CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
+                                 &mr), 0);
+        struct fi_cq_tagged_entry entry = entry_of(&rig.a);
+
+        CU_ASSERT_EQUAL(entry.flags, FI_RMA | FI_WRITE);
+        CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
+        CU_ASSERT(filled(window + 100, sizes[i], i));
+        memset(out, 0, sizes[i]);
+        CU_ASSERT_EQUAL(fi_read(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
+                                &mr), 0);
+        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_READ);
+        CU_ASSERT(filled(out, sizes[i], i));
+    }
+    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "inject", 7, rig.b.addr, 0, fi_mr_key(mr)), 0);
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, LARGEST + 99, fi_mr_key(mr),
+                             NULL), 0); /* over the end */
+    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EACCES);
+    CU_ASSERT_STRING_EQUAL(window, "inject");
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    free(window);
+    free(out);
+    rig_close(&rig);
+}
+
+/* --- another process ------------------------------------------------------------------------ */
+
+struct echo {
+    pid_t pid;
+    int to, from; /* pipes, for addresses */
+};
+
+static struct echo echo; /* written by main() before the cases run */
+
+static bool swap_names(const char *mine, char *theirs, int to, int from)
+{
+    return write(to, mine, ADDR_BYTES) == ADDR_BYTES &&
+           read(from, theirs, ADDR_BYTES) == ADDR_BYTES;
+}
+
+/* Sends back what it gets, until a tag says stop. One message at a time. */
+static bool echo_serve(struct rig *rig, fi_addr_t peer, unsigned char *buf)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (;;) {
+        if (fi_trecv(rig->a.ep, buf, LARGEST, NULL, peer, 0, UINT64_MAX, NULL) ||
+            entry_wait(rig->a.cq, &entry, NULL) != 1)
+            return false;
+        if (entry.tag == ECHO_STOP)
+            return true;
+        if (fi_tsenddata(rig->a.ep, buf, entry.len, NULL, entry.data, peer, entry.tag, NULL) ||
+            entry_wait(rig->a.cq, &entry, NULL) != 1)
+            return false;
+    }
+}
+
+/* The other process. No CU_ASSERT here: it runs no test. */
+static int echo_main(int to, int from)
+{
+    char theirs[ADDR_BYTES];
+    unsigned char *buf = malloc(LARGEST);
+    struct rig rig;
+    fi_addr_t peer;
+
+    if (read(from, theirs, 1) != 1) /* nobody wants an echo */
+        return 0;
+    if (!rig_try_open(&rig, &plain) || !swap_names(rig.a.name, theirs, to, from) ||
+        fi_av_insert(rig.av, theirs, 1, &peer, 0, NULL) != 1 || !echo_serve(&rig, peer, buf) ||
+        !rig_try_close(&rig))
+        return 1;
+    free(buf);
+    return 0;
+}
+
+static void echo_start(void)
+{
+    int there[2], back[2];
+
+    if (pipe(there) || pipe(back))
+        exit(2);
+    echo = (struct echo){.pid = fork(), .to = there[1], .from = back[0]};
+    if (echo.pid == 0) {
+        close(there[1]);
+        close(back[0]);
+        _exit(echo_main(back[1], there[0]));
+    }
+    close(there[0]);
+    close(back[1]);
+}
+
+static void echo_once(struct rig *rig, fi_addr_t peer, size_t bytes, unsigned char *out,
+                      unsigned char *in)
+{
+    struct fi_cq_tagged_entry entry = {0};
+
+    fill(out, bytes, bytes + 1);
+    CU_ASSERT_EQUAL(fi_trecv(rig->a.ep, in, LARGEST, NULL, peer, bytes, EXACT, in), 0);
+    CU_ASSERT_EQUAL(fi_tsenddata(rig->a.ep, out, bytes, NULL, bytes, peer, bytes, out), 0);
+    for (int i = 0; i < 2; i++) {
+        struct fi_cq_tagged_entry got = entry_of(&rig->a);
+
+        if (got.flags & FI_RECV)
+            entry = got;
+    }
+    CU_ASSERT_EQUAL(entry.len, bytes);
+    CU_ASSERT_EQUAL(entry.data, bytes);
+    CU_ASSERT(filled(in, bytes, bytes + 1));
+}
+
+static void peer__echoes_every_size(void)
+{
+    struct rig rig = rig_open();
+    unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST);
+    char theirs[ADDR_BYTES];
+    fi_addr_t peer;
+    int status = 1;
+
+    CU_ASSERT_EQUAL(write(echo.to, "", 1), 1);
+    CU_ASSERT_FATAL(swap_names(rig.a.name, theirs, echo.to, echo.from));
+    CU_ASSERT_NOT_EQUAL(memcmp(theirs, rig.a.name, 4), 0); /* another node */
+    CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, theirs, 1, &peer, 0, NULL), 1);
+    for (int round = 0; round < 10; round++)
+        for (size_t i = 0; i < SIZES; i++)
+            echo_once(&rig, peer, sizes[i], out, in);
+    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, peer, ECHO_STOP), 0);
+    CU_ASSERT_EQUAL(waitpid(echo.pid, &status, 0), echo.pid);
+    CU_ASSERT_EQUAL(status, 0);
+    free(out);
+    free(in);
+    rig_close(&rig);
+}
+
+static const struct test_case cases[] = {
+    {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
+    {"getinfo__refuses_what_is_not_there", getinfo__refuses_what_is_not_there},
+    {"getinfo__says_no_data_without_a_fabric", getinfo__says_no_data_without_a_fabric},
+    {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
+    {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
+    {"av__holds_thousands", av__holds_thousands},
+    {"tsenddata__delivers_every_size", tsenddata__delivers_every_size},
+    {"tsenddata__reaches_its_own_endpoint", tsenddata__reaches_its_own_endpoint},
+    {"tinject__sends_without_an_entry", tinject__sends_without_an_entry},
+    {"send__does_not_match_tagged", send__does_not_match_tagged},
+    {"trecv__matches_in_order_with_ignored_bits", trecv__matches_in_order_with_ignored_bits},
+    {"sendv__gathers_and_scatters", sendv__gathers_and_scatters},
+    {"trecv__reports_truncation", trecv__reports_truncation},
+    {"peek__finds_and_leaves", peek__finds_and_leaves},
+    {"claim__takes_out_of_matching", claim__takes_out_of_matching},
+    {"discard__drops_the_message", discard__drops_the_message},
+    {"cancel__ends_an_unmatched_receive", cancel__ends_an_unmatched_receive},
+    {"selective__reports_what_was_asked_for", selective__reports_what_was_asked_for},
+    {"data__is_flagged_only_when_sent", data__is_flagged_only_when_sent},
+    {"cq__keeps_to_its_format", cq__keeps_to_its_format},
+    {"sread__waits_and_gives_up", sread__waits_and_gives_up},
+    {"cntr__counts", cntr__counts},
+    {"cq__takes_more_than_anyone_reads", cq__takes_more_than_anyone_reads},
+    {"threads__share_endpoint_and_queue", threads__share_endpoint_and_queue},
+    {"rma__writes_and_reads", rma__writes_and_reads},
+    {"peer__echoes_every_size", peer__echoes_every_size},
+    {NULL, NULL},
+};
+
+int main(void)
+{
+    if (!getenv("FABEMU_SOCKET")) {
+        fprintf(stderr, "ofi_test: no fabric; try: fabemu run -- %s\n", "build/ofi_test");
+        return 2;
+    }
+    echo_start();
+    return test_run("ofi", cases);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring_test.c - rings and pools: bounds, order, two threads at once.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "emu/pool.h"
+#include "emu/ring.h"
+#include "tests/test.h"
+
+static struct emu_entry entry_of(uint64_t n)
+{
+    return (struct emu_entry){.time_ps = n, .hdr = {.seq = (uint32_t)n}, .buf = (uint32_t)~n};
+}
+
+/* A ring whose indexes are about to wrap. */
+static struct emu_ring *ring_at(uint32_t slots, uint32_t index)
+{
+    struct emu_ring *ring = emu_ring_create(slots);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ring);
+    ring->filled = ring->head_seen = ring->taken = ring->tail_seen = index;
+    atomic_store(&ring->head, index);
+    atomic_store(&ring->tail, index);
+    return ring;
+}
+
+/* A full ring refuses, changes nothing, and accepts again after one pop. */
+static void ring_push__refuses_when_full(void)
+{
+    struct emu_ring *ring = ring_at(4, UINT32_MAX - 1); /* indexes wrap mid-test */
+    struct emu_entry entry = entry_of(0);
+
+    for (uint64_t i = 0; i < 4; i++) {
+        entry = entry_of(i);
+        CU_ASSERT_TRUE(emu_ring_push(ring, &entry));
+    }
+    entry = entry_of(99);
+    CU_ASSERT_FALSE(emu_ring_push(ring, &entry));
+    CU_ASSERT_TRUE(emu_ring_pop(ring, &entry));
+    CU_ASSERT_EQUAL(entry.time_ps, 0);
+    entry = entry_of(4);
+    CU_ASSERT_TRUE(emu_ring_push(ring, &entry));
+    for (uint64_t i = 1; i < 5; i++) {
+        CU_ASSERT_TRUE(emu_ring_pop(ring, &entry));
+        CU_ASSERT_EQUAL(entry.time_ps, i);
+        CU_ASSERT_EQUAL(entry.buf, (uint32_t)~i);
+    }
+    CU_ASSERT_FALSE(emu_ring_pop(ring, &entry));
+    emu_ring_destroy(ring);
+}
+
+/* Entries written are not seen before they are shown. */
+static void ring_show__makes_a_burst_visible_at_once(void)
+{
+    struct emu_ring *ring = ring_at(8, 0);
+
+    for (uint64_t i = 0; i < 3; i++)
+        *emu_ring_fill(ring) = entry_of(i);
+    CU_ASSERT_PTR_NULL(emu_ring_front(ring));
+    emu_ring_show(ring);
+    for (uint64_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(emu_ring_front(ring)->time_ps, i);
+        emu_ring_skip(ring);
+    }
+    CU_ASSERT_PTR_NULL(emu_ring_front(ring));
+    emu_ring_destroy(ring);
+}
+
+#define TWO_ITEMS 200000u
+
+static void *ring_producer(void *arg)
+{
+    struct emu_ring *ring = arg;
+    uint64_t random = test_seed();
+
+    for (uint64_t i = 0; i < TWO_ITEMS;) {
+        uint64_t burst = test_random(&random) % 8 + 1;
+
+        while (burst-- && i < TWO_ITEMS) {
+            struct emu_entry *slot = emu_ring_fill(ring);
+
+            if (!slot)
+                break;
+            *slot = entry_of(i++);
+        }
+        emu_ring_show(ring);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Everything arrives, in order and whole, whatever the bursts. */
+static void ring__keeps_order_between_two_threads(void)
+{
+    struct emu_ring *ring = ring_at(16, UINT32_MAX - 1000);
+    uint64_t random = test_seed() + 1;
+    uint64_t wrong = 0;
+    pthread_t producer;
+
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&producer, NULL, ring_producer, ring), 0);
+    for (uint64_t i = 0; i < TWO_ITEMS;) {
+        uint64_t burst = test_random(&random) % 8 + 1;
+        const struct emu_entry *front;
+
+        while (burst-- && (front = emu_ring_front(ring))) {
+            wrong += front->time_ps != i || front->buf != (uint32_t)~i;
+            emu_ring_skip(ring);
+            i++;
+        }
+        emu_ring_give_back(ring);
+        sched_yield();
+    }
+    pthread_join(producer, NULL);
+    CU_ASSERT_EQUAL(wrong, 0);
+    emu_ring_destroy(ring);
+}
+
+/* An exhausted pool says so, and every buffer is handed out once. */
+static void pool_take__hands_out_each_buffer_once(void)
+{
+    struct emu_pool *pool = emu_pool_create(3 * EMU_POOL_CHAIN);
+    struct emu_pool_cache cache;
+    uint8_t seen[3 * EMU_POOL_CHAIN] = {0};
+    uint32_t buf;
+    unsigned count = 0, twice = 0;
+
+    emu_pool_cache_init(&cache, pool);
+    while ((buf = emu_pool_take(&cache)) != EMU_NO_BUF) {
+        twice += seen[buf]++;
+        count++;
+    }
+    CU_ASSERT_EQUAL(count, 3 * EMU_POOL_CHAIN);
+    CU_ASSERT_EQUAL(twice, 0);
+    for (uint32_t i = 0; i < count; i++)
+        emu_pool_drop(&cache, i);
+    for (uint32_t i = 0; i < count; i++)
+        CU_ASSERT_NOT_EQUAL(emu_pool_take(&cache), EMU_NO_BUF);
+    CU_ASSERT_EQUAL(emu_pool_take(&cache), EMU_NO_BUF);
+    emu_pool_destroy(pool);
+}
+
+/* A shared buffer is free only after its last holder dropped it. */
+static void pool_drop__frees_at_the_last_reference(void)
+{
+    struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
+    struct emu_pool_cache cache;
+    uint32_t buf;
+
+    emu_pool_cache_init(&cache, pool);
+    buf = emu_pool_take(&cache);
+    emu_pool_share(pool, buf, 2);
+    emu_pool_drop(&cache, buf);
+    emu_pool_drop(&cache, buf);
+    CU_ASSERT_EQUAL(cache.count, EMU_POOL_CHAIN - 1);
+    emu_pool_drop(&cache, buf);
+    CU_ASSERT_EQUAL(cache.count, EMU_POOL_CHAIN);
+    CU_ASSERT_EQUAL(emu_pool_take(&cache), buf);
+    emu_pool_destroy(pool);
+}
+
+#define POOL_ROUNDS 20000
+#define POOL_HELD 150
+
+struct pool_worker {
+    struct emu_pool *pool;
+    uint64_t random;
+    unsigned clashes;
+};
+
+/* Takes, marks, checks and drops: two holders of one buffer would see each other's marks. */
+static void *pool_churn(void *arg)
+{
+    struct pool_worker *me = arg;
+    struct emu_pool_cache cache;
+    uint32_t held[POOL_HELD];
+    unsigned count = 0;
+
+    emu_pool_cache_init(&cache, me->pool);
+    for (unsigned i = 0; i < POOL_ROUNDS; i++) {
+        if (count < POOL_HELD && (test_random(&me->random) & 1 || !count)) {
+            uint32_t buf = emu_pool_take(&cache);
+
+            if (buf == EMU_NO_BUF)
+                continue;
+            *(uint64_t *)emu_pool_bytes(me->pool, buf) = (uintptr_t)me;
+            held[count++] = buf;
+        } else if (count) {
+            uint32_t at = (uint32_t)(test_random(&me->random) % count);
+
+            me->clashes += *(uint64_t *)emu_pool_bytes(me->pool, held[at]) != (uintptr_t)me;
+            emu_pool_drop(&cache, held[at]);
+            held[at] = held[--count];
+        }
+    }
+    while (count)
+        emu_pool_drop(&cache, held[--count]);
+    return NULL;
+}
+
+static void pool__never_gives_one_buffer_to_two_workers(void)
+{
+    struct emu_pool *pool = emu_pool_create(8 * EMU_POOL_CHAIN);
+    struct pool_worker worker[4];
+    pthread_t thread[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        worker[i] = (struct pool_worker){.pool = pool, .random = test_seed() + i};
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, pool_churn, &worker[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        pthread_join(thread[i], NULL);
+        CU_ASSERT_EQUAL(worker[i].clashes, 0);
+    }
+    emu_pool_destroy(pool);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"ring_push__refuses_when_full", ring_push__refuses_when_full},
+        {"ring_show__makes_a_burst_visible_at_once", ring_show__makes_a_burst_visible_at_once},
+        {"ring__keeps_order_between_two_threads", ring__keeps_order_between_two_threads},
+        {"pool_take__hands_out_each_buffer_once", pool_take__hands_out_each_buffer_once},
+        {"pool_drop__frees_at_the_last_reference", pool_drop__frees_at_the_last_reference},
+        {"pool__never_gives_one_buffer_to_two_workers",
+         pool__never_gives_one_buffer_to_two_workers},
+        {NULL, NULL},
+    };
+
+    return test_run("ring", cases);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kary.c - k-ary n-trees.
+ *
+ * Switch level * k^(n-1) + w; w has n - 1 digits in base k. Switches at levels
+ * l and l + 1 are cabled if all their digits but digit l agree; the digit l of
+ * each is the port at the other (k added at the child, where it is an up port).
+ * So a way up may choose digit l freely and the way down mends it.
+ */
+#include "topo/graph.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+struct kary {
+    uint32_t k;
+    uint32_t n;
+    uint32_t nodes;
+    uint32_t row; /* switches a level */
+};
+
+static int kary_size(struct kary *tree, uint32_t k, uint32_t n, const char **why)
+{
+    if (k < 2 || n < 1) {
+        *why = "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)";
+        return -EINVAL;
+    }
+    if (k > (n == 1 ? TOPO_PORTS_MAX : TOPO_PORTS_MAX / 2)) {
+        *why = "K is too large: a switch has 2K ports (K if N is 1), at most " TEXT(TOPO_PORTS_MAX);
+        return -EINVAL;
+    }
+    *tree = (struct kary){ .k = k, .n = n, .nodes = 1 };
+    for (uint32_t i = 0; i < n; i++) {
+        tree->row = tree->nodes;
+        tree->nodes *= k;
+        if (tree->nodes > TOPO_NODES_MAX) {
+            *why = "too large: K to the power of N is at most " TEXT(TOPO_NODES_MAX) " nodes";
+            return -E2BIG;
+        }
+    }
+    return 0;
+}
+
+/* @unit: k^level, what a digit at this level is worth. */
+static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint32_t level,
+                        uint32_t unit, uint32_t w, uint64_t *sets)
+{
+    uint32_t id = level * tree->row + w;
+    uint32_t digit = w / unit % tree->k;
+    struct topo_switch *sw = &graph->sw[id];
+
+    sw->level = level;
+    sw->route.first = w / unit * unit * tree->k;
+    sw->route.span = unit * tree->k;
+    sw->route.stride = unit;
+    sw->route.sets = sets;
+    if (level == 0)
+        for (uint32_t port = 0; port < tree->k; port++)
+            topo_plug_node(graph, w * tree->k + port, id, port);
+    if (level + 1 == tree->n)
+        return;
+
+    sw->route.elsewhere = ((UINT64_C(1) << tree->k) - 1) << tree->k;
+    for (uint32_t d = 0; d < tree->k; d++) {
+        uint32_t parent = id + tree->row + d * unit - digit * unit;
+        topo_plug_cable(graph, id, tree->k + d, parent, digit);
+    }
+}
+
+int topo_kary(struct topo_graph **ret, uint32_t k, uint32_t n, const char **why)
+{
+    struct kary tree;
+    int err = kary_size(&tree, k, n, why);
+
+    if (err)
+        return err;
+    const struct topo_size size = {
+        .nodes = tree.nodes,
+        .switches = n * tree.row,
+        .ports = n == 1 ? k : 2 * k,
+        .levels = n,
+        .sets = k,
+    };
+    uint64_t *sets;
+    struct topo_graph *graph = topo_graph_new(&size, &sets);
+
+    if (!graph) {
+        *why = "not enough memory";
+        return -ENOMEM;
+    }
+    snprintf(graph->spec, sizeof(graph->spec), "kary:%u,%u", k, n);
+    for (uint32_t port = 0; port < k; port++)
+        sets[port] = UINT64_C(1) << port; /* block i lies below port i, at every switch */
+    for (uint32_t level = 0, unit = 1; level < n; level++, unit *= k)
+        for (uint32_t w = 0; w < tree.row; w++)
+            kary_switch(graph, &tree, level, unit, w, sets);
+    *ret = graph;
+    return 0;
+}

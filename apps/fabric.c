@@ -56,6 +56,13 @@ static uint32_t fabric_bufs(const struct fabric_config *config, uint32_t workers
     return bufs < FABRIC_BUFS_MAX ? (uint32_t)bufs : FABRIC_BUFS_MAX;
 }
 
+/* The profile as the clock runs it. */
+static struct emu_profile fabric_profile(const struct fabric_config *config)
+{
+    return config->clock == EMU_CLOCK_RAW ? emu_profile_for_raw(&config->profile)
+                                          : config->profile;
+}
+
 static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -213,6 +220,7 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     if (!fabric)
         goto failed;
     fabric->config = *config;
+    fabric->config.profile = fabric_profile(config);
     fabric->workers = fabric_worker_count(config);
     clock_gettime(CLOCK_MONOTONIC, &now);
     fabric->clock.mode = config->clock;
@@ -274,9 +282,10 @@ uint32_t fabric_threads(const struct fabric *fabric)
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
+    struct emu_profile profile = fabric_profile(config);
     uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
 
-    ret->per_switch = switch_bytes(graph->ports, &config->profile) + sizeof(struct switch_dev *) +
+    ret->per_switch = switch_bytes(graph->ports, &profile) + sizeof(struct switch_dev *) +
                       sizeof(uint32_t) * 2;
     ret->per_attached_node = sizeof(struct emu_edge) + sizeof(struct emu_edge_shared);
     ret->total = graph->switches * ret->per_switch + graph->bytes +

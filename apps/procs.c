@@ -145,8 +145,9 @@ size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max)
 void procs_signal(const pid_t *pids, size_t count, int signal)
 {
     for (size_t i = 0; i < count; i++) {
+        struct proc proc;
         kill(pids[i], signal);
-        if (signal == SIGTERM)
+        if (read_stat(pids[i], &proc) && proc.state == 'T')
             kill(pids[i], SIGCONT); /* a stopped process would not hear it */
     }
 }
@@ -211,7 +212,7 @@ void procs_end_marked(const char *mark)
     static const struct {
         int from_ms;
         int signal;
-    } steps[] = { { 1000, SIGTERM }, { 2000, SIGKILL }, { 4000, 0 } };
+    } steps[] = { { 2000, SIGTERM }, { 3000, SIGKILL }, { 4500, 0 } };
     pid_t *pids = calloc(PROCS_MAX, sizeof *pids);
     int64_t start_ms = now_ms();
 

@@ -37,8 +37,8 @@
 #include "apps/say.h"
 #include "apps/scratch.h"
 
-#define TERM_MS     1000 /* after the reason to end */
-#define KILL_MS     3000 /* after the reason to end */
+#define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
+#define KILL_MS     3500 /* after the reason to end */
 #define LEFTOVER_MS 300  /* for what the command left behind to end by itself */
 #define AGAIN_MS    100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS  6000 /* a process that SIGKILL does not end hangs in the kernel */

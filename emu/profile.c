@@ -56,6 +56,7 @@ static const struct field fields[] = {
     U64(nic_recv_ps, 0, SECOND_PS),
     U64(combine_word_ps, 0, SECOND_PS),
     U32(xpoint_slots, 1, EMU_XPOINT_MAX),
+    U32(raw_xpoint_slots, 1, EMU_XPOINT_MAX),
     U32(combine_states, 1, 1u << 20),
     U32(light_slots, 1, 1u << 16),
     NAMED(credit, "row", "counter"),
@@ -76,6 +77,7 @@ static const struct emu_profile built_in[] = {
         .nic_recv_ps = 1300000,
         .combine_word_ps = 4000,
         .xpoint_slots = 4,
+        .raw_xpoint_slots = 16,
         .combine_states = 65536,
         .light_slots = 1,
         .credit = EMU_CREDIT_ROW,
@@ -91,6 +93,7 @@ static const struct emu_profile built_in[] = {
         .nic_recv_ps = 300000,
         .combine_word_ps = 4000,
         .xpoint_slots = 16,
+        .raw_xpoint_slots = 16,
         .combine_states = 65536,
         .light_slots = 2,
         .credit = EMU_CREDIT_ROW,
@@ -328,4 +331,12 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     int err = load_object(ret, what, object, error, error_bytes);
     json_object_put(object);
     return err;
+}
+
+struct emu_profile emu_profile_for_raw(const struct emu_profile *profile)
+{
+    struct emu_profile raw = *profile;
+
+    raw.xpoint_slots = profile->raw_xpoint_slots;
+    return raw;
 }

@@ -37,6 +37,8 @@ struct emu_profile {
     uint64_t nic_recv_ps;       /* wire to memory: latency, not occupancy */
     uint64_t combine_word_ps;   /* combine unit, per 8-byte word: 4 ns at 250 MHz */
     uint32_t xpoint_slots;      /* segments a crosspoint holds: 4 */
+    uint32_t raw_xpoint_slots;  /* the same under clock raw, where a round trip is a pass of the
+                                   host's threads and not 200 ns: 16 */
     uint32_t combine_states;    /* partial results that one switch can hold */
     uint32_t light_slots;       /* an output with fewer segments waiting is lightly loaded */
     enum emu_credit_policy credit;
@@ -51,6 +53,9 @@ struct emu_profile {
  * Errors: -ENOENT, -EINVAL, with one line in @error.
  */
 int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes);
+
+/** emu_profile_for_raw - the profile as clock raw runs it. Pure. */
+struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);
 
 /** emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with one line. */
 int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,

@@ -185,7 +185,7 @@ static bool pair_check(const struct emu_seg *seg, uint32_t at)
 
 static uint32_t drain(struct world *w, uint32_t *wrong)
 {
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
     uint32_t got = 0;
 
     for (uint32_t n = 0; n < w->nodes; n++)
@@ -241,7 +241,7 @@ static void unicast__every_pair_delivers_once(void)
 static void multicast_each_source(struct world *w)
 {
     uint32_t group = group_of_all(w), missing = 0, wrong = 0;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     for (uint32_t src = 0; src < w->nodes; src++) {
         struct emu_hdr hdr = {.dst = group, .seq = src, .kind = EMU_MULTICAST, .len = 5};
@@ -277,7 +277,7 @@ static void allreduce_window(struct world *w)
         uint32_t n = (uint32_t)(test_random(&random) % w->nodes);
         struct emu_hdr hdr = {.dst = group, .seq = posted[n], .kind = EMU_ALLREDUCE, .len = 240,
                               .op = EMU_SUM, .type = EMU_I64};
-        int64_t value[30];
+        int64_t value[30] = {0};
 
         if (posted[n] == EMU_HALF)
             continue;
@@ -292,8 +292,8 @@ static void allreduce_window(struct world *w)
     }
     for (uint32_t n = 0; n < w->nodes; n++)
         for (uint32_t s = 0; s < EMU_HALF; s++) {
-            struct emu_seg seg;
-            int64_t value[30];
+            struct emu_seg seg = {0};
+            int64_t value[30] = {0};
 
             if (!await(w, n, &seg)) {
                 missing++;
@@ -319,7 +319,7 @@ static void allreduce__gives_every_member_every_sum(void)
 static void reduce_each_root(struct world *w)
 {
     uint32_t group = group_of_all(w), wrong = 0, missing = 0;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     for (uint32_t root = 0; root < w->nodes; root++) {
         int32_t value, want = 0;
@@ -353,7 +353,7 @@ static void reduce__comes_out_at_the_root_alone(void)
 static void barrier_last_one(struct world *w)
 {
     uint32_t group = group_of_all(w), early = 0, missing = 0;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     for (uint32_t last = 0; last < w->nodes; last++) {
         struct emu_hdr hdr = {.dst = group, .seq = last, .kind = EMU_BARRIER};
@@ -390,7 +390,7 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     for (uint32_t round = 0; round < 30; round++) {
         struct world w;
         uint32_t group, order[WORLD_MAX];
-        struct emu_seg seg;
+        struct emu_seg seg = {0};
         float sum;
 
         world_open(&w, &set);
@@ -424,7 +424,7 @@ static void combine_ignores_repeats(struct world *w)
                           .type = EMU_U64};
     struct emu_hdr other = hdr;
     uint64_t value;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     other.op = EMU_PROD;
     for (uint32_t n = 0; n < w->nodes; n++) {
@@ -461,7 +461,7 @@ static void multicast__from_outside_the_group_is_dropped(void)
     struct world w;
     uint32_t nodes[2] = {0, 1}, group;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
     char error[256];
 
     world_open(&w, &settings[0]);
@@ -484,7 +484,7 @@ static void scribble(struct world *w, uint32_t node, uint64_t *random)
     struct emu_edge_shared *shared = w->nic[node].shared;
 
     for (uint32_t i = 0; i < 64; i++) {
-        uint64_t *at = (uint64_t *)&shared->up[test_random(random) % EMU_EDGE_SLOTS];
+        uint64_t *at = (void *)&shared->up[test_random(random) % EMU_EDGE_SLOTS];
 
         for (uint32_t b = 0; b < sizeof(struct emu_seg) / 8; b++)
             __atomic_store_n(&at[b], test_random(random), __ATOMIC_RELAXED);
@@ -503,7 +503,7 @@ static void garbage_harms_its_author(struct world *w)
     for (uint32_t round = 0; round < 200; round++) {
         struct emu_hdr hdr = {.dst = 1, .seq = round, .len = 32};
         uint8_t payload[EMU_PAYLOAD_BYTES];
-        struct emu_seg seg;
+        struct emu_seg seg = {0};
 
         scribble(w, bad, &random);
         atomic_fetch_add(&shared->up_tail, (uint32_t)(test_random(&random) % 40));
@@ -538,7 +538,7 @@ static void detach_under_load(struct world *w)
 {
     uint64_t random = test_seed();
     uint32_t victim = w->nodes - 1, wrong = 0;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     for (uint32_t round = 0; round < 10; round++) {
         for (uint32_t i = 0; i < 300; i++) {
@@ -578,7 +578,7 @@ static void tick__cuts_off_who_does_not_take(void)
 {
     struct world w;
     uint32_t cut[WORLD_MAX], count = 0, posted = 0, wrong = 0;
-    struct emu_seg seg;
+    struct emu_seg seg = {0};
 
     world_open(&w, &settings[0]);
     for (uint32_t i = 0; i < GIVE_UP && posted < 2 * EMU_EDGE_SLOTS; i++) {

@@ -111,6 +111,8 @@ static int host_main(const struct host *host, const struct fabric_config *config
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
         scratch_remove(scratch);
     }
+    if (end == DAEMON_OWNER_GONE)
+        _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
     fabric_stop(fabric);
     return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

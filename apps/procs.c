@@ -212,7 +212,7 @@ void procs_end_marked(const char *mark)
     static const struct {
         int from_ms;
         int signal;
-    } steps[] = { { 2000, SIGTERM }, { 3000, SIGKILL }, { 4500, 0 } };
+    } steps[] = { { 2000, SIGTERM }, { 3000, SIGKILL }, { 3500, SIGKILL }, { 4000, 0 } };
     pid_t *pids = calloc(PROCS_MAX, sizeof *pids);
     int64_t start_ms = now_ms();
 

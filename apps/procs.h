@@ -28,7 +28,7 @@ void procs_signal(const pid_t *pids, size_t count, int signal);
 /**
  * procs_end_marked - end the processes that carry @mark ("NAME=VALUE") in their environment.
  * They have two seconds to end by themselves, then comes SIGTERM, after three SIGKILL. Waits
- * for their end, at most 4.5 s.
+ * for their end, at most 4 s.
  */
 void procs_end_marked(const char *mark);
 

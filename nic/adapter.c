@@ -235,7 +235,7 @@ uint32_t nic_step(struct fabemu *fab)
 
     if (taken) {
         emu_edge_nic_consumed(&fab->edge);
-        /* W1 pairs with W2: who sees this tail sees what its segments completed. */
+        /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
     if (!nic_list_empty(&fab->hailing))
@@ -291,7 +291,7 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     void (*done)(struct fabemu_req *) = req->done;
 
     fab->completions++;
-    /* R1 pairs with the acquire in fabemu_req_status(). */
+    /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
     if (done)
         done(req);
@@ -335,7 +335,7 @@ static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
     uint32_t seen;
 
     atomic_fetch_add_explicit(&fab->sleepers, 1, memory_order_seq_cst);
-    seen = atomic_load_explicit(&fab->seen_tail, memory_order_acquire); /* W2 */
+    seen = atomic_load_explicit(&fab->seen_tail, memory_order_acquire); /* N2 */
     if (fabemu_req_status(req) == FABEMU_PENDING)
         nic_sleep(fab, seen);
     atomic_fetch_sub_explicit(&fab->sleepers, 1, memory_order_relaxed);

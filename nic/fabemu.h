@@ -76,7 +76,7 @@ struct fabemu_req {
 /** fabemu_req_status - status with acquire order: what the operation wrote is visible when it is not FABEMU_PENDING. */
 static inline int fabemu_req_status(const struct fabemu_req *req)
 {
-    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE); /* N4 pairs with N3, adapter.c */
 }
 
 /* --- the adapter ------------------------------------------------------- */

@@ -68,7 +68,7 @@ static void thread_serve(struct nic_thread *t)
             emu_wait_round(idle++);
         }
     }
-    nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* W2 */
+    nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */
 }
 
 static void *thread_main(void *argument)

@@ -84,10 +84,16 @@ static struct fi_ops_domain domain_ops = {
     .query_collective = domain_no_collective,
 };
 
-/* Once a fabric, in the user's own words: MPI libraries print only the number. */
-static void domain_tell(struct ofi_fabric *fabric)
+/*
+ * In the user's own words: MPI libraries print only the call that failed. Open
+ * MPI tries from several components, each with a fabric object of its own, so
+ * once is once a process: the one flag here that no object holds.
+ */
+static void domain_tell(void)
 {
-    if (!atomic_exchange_explicit(&fabric->told, true, memory_order_relaxed))
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
         fprintf(stderr, OFI_NAME ": %s\n", fabemu_error());
 }
 
@@ -106,7 +112,7 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
         return -FI_ENOMEM;
     err = fabemu_attach(&domain->fab, NULL);
     if (err) {
-        domain_tell(fabric);
+        domain_tell();
         goto free_domain;
     }
     domain->fabric = fabric;

@@ -82,7 +82,6 @@ struct ofi_stack {
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
     _Atomic uint32_t refs; /* domains and event queues */
-    _Atomic bool told;     /* the user has read why attaching failed */
 };
 
 struct ofi_domain {
@@ -218,7 +217,7 @@ extern struct fi_provider ofi_prov;
 /** ofi_errno - the FI_E number, positive, for a negative errno of fabemu. */
 int ofi_errno(int err);
 
-/** ofi_socket_check - does somebody listen at $FABEMU_SOCKET? Says in the log why not. -FI_ENODATA. */
+/** ofi_socket_check - does somebody listen at $FABEMU_SOCKET? The log says why not. -FI_ENODATA. */
 int ofi_socket_check(void);
 
 /* info.c */
@@ -291,16 +290,23 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
                 void *context);
 
 /* op.c */
-/** ofi_op_get - an operation from the pool, with everything but its request set. NULL: no memory, or too many. */
+/**
+ * ofi_op_get - an operation from the pool, with everything but its request set.
+ * NULL: no memory, or too many are under way. Thread: any.
+ */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
 /** ofi_op_put - give back an operation that was not posted. */
 void ofi_op_put(struct ofi_op *op);
 
-/** ofi_op_finish - count it, and report it or give it back. The operation is no longer the caller's. Wait-free but for pushing. */
+/**
+ * ofi_op_finish - count it, and report it or give it back.
+ *
+ * It is no longer the caller's. Lock-free: callbacks use it under the adapter's lock.
+ */
 void ofi_op_finish(struct ofi_op *op);
 
-/** ofi_op_pending - is any operation of this endpoint, or any but posted receives, under way? For closing. */
+/** ofi_op_pending - is any operation under way; any but receives? For closing. */
 bool ofi_op_pending(struct ofi_ep *ep);
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
@@ -314,7 +320,7 @@ void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */
-/** ofi_send - start a send. -FI_EAGAIN, no room: progress and try again; -FI_EMSGSIZE; -FI_EINVAL. */
+/** ofi_send - start a send. -FI_EAGAIN, no room: progress, try again; -FI_EMSGSIZE; -FI_EINVAL. */
 ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
 /** ofi_recv - post a receive. */
@@ -323,7 +329,10 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 /** ofi_peek - FI_PEEK, alone or with FI_CLAIM or FI_DISCARD. */
 ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/** ofi_recv_claimed - FI_CLAIM, alone or with FI_DISCARD. -FI_ENOMSG, nothing is claimed under this context. */
+/**
+ * ofi_recv_claimed - FI_CLAIM, alone or with FI_DISCARD.
+ * Errors: -FI_ENOMSG, nothing is claimed under this context.
+ */
 ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
 /** ofi_discard_claims - give up what was claimed and never received. For closing. */

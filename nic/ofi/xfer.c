@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-/* FI_TRANSMIT_COMPLETE is taken in calls, for programs that set it unasked, and means no more than usual (info.c). */
+/*
+ * FI_TRANSMIT_COMPLETE is taken in calls, for programs that set it unasked
+ * (fabtests); it means no more than usual (info.c).
+ */
 #define XFER_SEND_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
                          FI_REMOTE_CQ_DATA | FI_MORE)
 #define XFER_RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
@@ -169,7 +172,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_result(ep, err);
 }
 
-/* The answer to a peek is an entry, always: of a hit as if it had been received, of a miss FI_ENOMSG. */
+/* The answer to a peek is an entry, always: a hit's as if received, a miss's FI_ENOMSG. */
 static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
     op->req.tag = found->tag;
@@ -228,7 +231,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        ofi_cq_poll_missed(ep->rx.cq); /* a program that polls by peeking never finds the queue empty */
+        ofi_cq_poll_missed(ep->rx.cq); /* who polls by peeking never finds the queue empty */
     xfer_peek_answer(answer, &found, err);
     return 0;
 }

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mpi_life_test.py - runs of a real MPI program that are killed: everything ends, nothing stays.
+
+Four ranks reduce without end under mpirun; one of them, the fabric, the
+supervisor or mpirun is killed, or the run is interrupted.
+
+    tests/mpi_life_test.py --fabemu build/fabemu [unittest options]
+"""
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cli_kit import FabemuCase, alive, main, until
+
+RANKS = 4
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum, rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("reduced %d\n", sum);
+        fflush(stdout);
+    }
+    for (;;)
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+"""
+
+
+def descendants(pid):
+    """[(pid, name)] of the living processes below pid."""
+    found = []
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            children = [int(child) for child in f.read().split()]
+        for child in children:
+            with open(f"/proc/{child}/comm") as f:
+                found.append((child, f.read().strip()))
+            found += descendants(child)
+    except OSError:
+        pass
+    return found
+
+
+def shared_files():
+    return set(glob.glob("/dev/shm/*")) | set(glob.glob("/tmp/ompi.*/*"))
+
+
+@unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "needs Open MPI")
+class MpiLifeTest(FabemuCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = tempfile.mkdtemp(prefix="fabemu-mpi-life.")
+        with open(os.path.join(cls.build, "endless.c"), "w") as f:
+            f.write(PROGRAM)
+        subprocess.run(["mpicc", "-O1", "endless.c", "-o", "endless"], cwd=cls.build, check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.build)
+
+    def start_endless(self):
+        """A run whose ranks have reduced once; returns it and its processes by name."""
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np",
+                         str(RANKS), os.path.join(self.build, "endless"))
+        self.assertEqual(run.stdout.readline(), f"reduced {RANKS}\n")
+        by_name = {}
+        for pid, name in descendants(run.pid):
+            by_name.setdefault(name, []).append(pid)
+        self.assertEqual(len(by_name["endless"]), RANKS, by_name)
+        return run, by_name
+
+    def killed(self, pick, sig, word):
+        """Send sig to what pick(run, processes by name) gives; returns the exit status."""
+        before = shared_files()
+        run, by_name = self.start_endless()
+        pids = [pid for some in by_name.values() for pid in some]
+        since = time.monotonic()
+        os.kill(pick(run, by_name), sig)
+        err = self.ends(run, pids, since)
+        self.assertIn(word, err)
+        self.assertFalse(any(alive(pid) for pid in pids))
+        # Other runs on this machine come and go: only what stays counts.
+        self.assertTrue(until(lambda: not {path for path in shared_files() - before
+                                           if self.is_ours(path, pids)}, 1))
+        return run.returncode
+
+    @staticmethod
+    def is_ours(path, pids):
+        return any(str(pid) in os.path.basename(path) for pid in pids)
+
+    def test_killed_rank(self):
+        status = self.killed(lambda run, by_name: by_name["endless"][1], signal.SIGKILL,
+                             "endless) died: ")
+        self.assertNotEqual(status, 0)
+
+    def test_killed_fabric(self):
+        status = self.killed(lambda run, by_name: by_name["fabemu-fabric"][0], signal.SIGKILL,
+                             "was killed by signal 9; ending the run")
+        self.assertEqual(status, 1)
+
+    def test_killed_supervisor(self):
+        self.killed(lambda run, by_name: run.pid, signal.SIGKILL, "the supervisor of fabric 'r' died")
+
+    def test_killed_mpirun(self):
+        status = self.killed(lambda run, by_name: by_name["mpirun"][0], signal.SIGKILL,
+                             "mpirun) was killed by signal 9")
+        self.assertEqual(status, 137)
+
+    def test_interrupt(self):
+        status = self.killed(lambda run, by_name: run.pid, signal.SIGINT,
+                             "interrupted; ending the run")
+        self.assertEqual(status, 130)
+
+    def test_too_many_ranks(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",
+                           os.path.join(self.build, "endless"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("all 4 nodes of fabric 'r' (kary:2,2) are taken; start it with more, for "
+                      "example --nodes 8", done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()

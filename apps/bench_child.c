@@ -102,7 +102,7 @@ static bool follow(struct bench_child *child, pid_t pid, int out, int err, int64
             fds[1].fd = -1;
         if (fds[2].revents && !drain(err, child->err, sizeof child->err, &child->err_bytes))
             fds[2].fd = -1;
-        ended = fds[0].revents || waitpid(pid, &child->status, WNOHANG | WNOWAIT) > 0;
+        ended = fds[0].revents;
     }
     if (fds[0].fd >= 0)
         close(fds[0].fd);

@@ -83,8 +83,8 @@ void bench_mpi_latency(struct bench *bench, int ranks);      /* bench_mpi.c */
 void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench_mpi.c */
 void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench_mpi.c */
 
-/** bench_mpi_missing - what MPI rows lack here, as one line; NULL: nothing. */
-const char *bench_mpi_missing(void);
+/** bench_mpi_missing - do MPI rows lack something here? One line in @what says what. */
+bool bench_mpi_missing(char *what, size_t what_bytes);
 
 /* --- bench_child.c ----------------------------------------------------------- */
 

@@ -147,7 +147,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
             struct ofi_op *op = &slab->op[i];
 
-            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* X1 */
+            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* O1 */
                 op->req.context == context &&
                 fabemu_req_status(&op->req) == FABEMU_PENDING)
                 return op;

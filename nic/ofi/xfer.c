@@ -140,12 +140,12 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t 
     return 0;
 }
 
-/* X2 pairs with X1 in op.c: who finds the operation cancellable sees its context. */
+/* O2 pairs with O1 in op.c: who finds the operation cancellable sees its context. */
 static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
 {
     op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
     op->room = bytes;
-    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* X2 */
+    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* O2 */
 }
 
 ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)

@@ -111,7 +111,8 @@ class MpiLifeTest(FabemuCase):
         self.assertEqual(status, 1)
 
     def test_killed_supervisor(self):
-        self.killed(lambda run, by_name: run.pid, signal.SIGKILL, "the supervisor of fabric 'r' died")
+        self.killed(lambda run, by_name: run.pid, signal.SIGKILL,
+                    "the supervisor of fabric 'r' died")
 
     def test_killed_mpirun(self):
         status = self.killed(lambda run, by_name: by_name["mpirun"][0], signal.SIGKILL,

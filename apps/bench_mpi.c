@@ -28,17 +28,25 @@ enum contender { FABEMU, FABEMU_OFF, TCP, SHM, CONTENDERS };
 
 static const struct {
     const char *name;
+    const char *over;
     bool fabric; /* runs under `fabemu run`, which adds what leads to the fabric */
     const char *env[8];
 } contenders[CONTENDERS] = {
-    [FABEMU] = { "fabemu", true, { NULL } },
-    [FABEMU_OFF] = { "fabemu_off", true, { "OMPI_MCA_coll=^fabemu" } },
+    [FABEMU] = { "fabemu", "fabemu, " TOPO, true, { NULL } },
+    [FABEMU_OFF] = { "fabemu_off",
+                     "fabemu, " TOPO ", without the collective component",
+                     true,
+                     { "OMPI_MCA_coll=^fabemu" } },
     [TCP] = { "tcp",
+              "libfabric's tcp;ofi_rxm",
               false,
               { "FI_PROVIDER=tcp;ofi_rxm", "OMPI_MCA_pml=cm", "OMPI_MCA_mtl=ofi",
                 "OMPI_MCA_btl=self", "OMPI_MCA_mtl_ofi_provider_include=tcp;ofi_rxm",
                 "OMPI_MCA_opal_common_ofi_provider_include=tcp;ofi_rxm" } },
-    [SHM] = { "shm", false, { "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self" } },
+    [SHM] = { "shm",
+              "Open MPI's shared memory (vader)",
+              false,
+              { "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self" } },
 };
 
 static const char *const everyone[] = {
@@ -305,16 +313,15 @@ free_run:
 static struct json_object *cell_conditions(const struct cell *cell, enum contender who)
 {
     struct json_object *own = json_object_new_object();
+    struct json_object *env = json_object_new_array();
 
+    for (size_t i = 0; i < sizeof everyone / sizeof everyone[0]; i++)
+        json_object_array_add(env, json_object_new_string(everyone[i]));
+    for (const char *const *at = contenders[who].env; *at; at++)
+        json_object_array_add(env, json_object_new_string(*at));
     json_object_object_add(own, "ranks", json_object_new_int(cell->ranks));
-    if (contenders[who].fabric)
-        json_object_object_add(own, "topo", json_object_new_string(TOPO));
-    for (const char *const *at = contenders[who].env; *at; at++) {
-        const char *is = strchr(*at, '=');
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)(is - *at), *at);
-        json_object_object_add(own, name, json_object_new_string(is + 1));
-    }
+    json_object_object_add(own, "over", json_object_new_string(contenders[who].over));
+    json_object_object_add(own, "env", env);
     return own;
 }
 
@@ -346,7 +353,6 @@ static void ratio_row(struct bench *bench, const struct cell *cell, const struct
     snprintf(name, sizeof name, "%s.np%d %s/%s", figure->row, cell->ranks,
              contenders[ratio->over].name, contenders[ratio->under].name);
     json_object_object_add(own, "ranks", json_object_new_int(cell->ranks));
-    json_object_object_add(own, "of", json_object_new_string("each round"));
     if (ratios.count)
         bench_row(bench, &(struct bench_row){
                              .name = name,

@@ -124,15 +124,17 @@ static struct json_object *conditions_now(void)
     return ret;
 }
 
-/* "cpu AMD EPYC, cores 2, …" */
-static void print_conditions(FILE *to, struct json_object *conditions, const char *between)
+/* "cpu AMD EPYC, cores 2, …"; lists are for the JSON only. */
+static void print_conditions(struct json_object *conditions)
 {
     const char *comma = "";
 
     json_object_object_foreach(conditions, name, value)
     {
-        fprintf(to, "%s%s %s", comma, name, json_object_get_string(value));
-        comma = between;
+        if (json_object_is_type(value, json_type_array))
+            continue;
+        printf("%s%s %s", comma, name, json_object_get_string(value));
+        comma = ", ";
     }
 }
 
@@ -147,8 +149,8 @@ void bench_begin(struct bench *bench)
         return;
     }
     printf("fabemu bench: ");
-    print_conditions(stdout, bench->conditions, ", ");
-    printf("\n\n%-30s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
+    print_conditions(bench->conditions);
+    printf("\n\n%-36s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
            "conditions");
     fflush(stdout);
 }
@@ -186,14 +188,14 @@ static void print_text(const struct bench_row *row, struct json_object *conditio
     char text[3][32];
 
     if (row->error) {
-        printf("%-30s %11s %s\n", row->name, "failed", row->error);
+        printf("%-36s %11s %s\n", row->name, "failed", row->error);
         return;
     }
     for (int i = 0; i < 3; i++)
         snprintf(text[i], sizeof text[i], "%.*f", figure[i] < 100 ? 2 : 1, figure[i]);
-    printf("%-30s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
+    printf("%-36s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
            in_order.count);
-    print_conditions(stdout, conditions, ", ");
+    print_conditions(conditions);
     printf("\n");
 }
 

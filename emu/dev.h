@@ -66,6 +66,8 @@ struct emu_worker {
     uint64_t now_ps;              /* of this pass */
     uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
     struct emu_pool_cache cache;
+    struct emu_edge *untold;      /* edges whose process is to be told something */
+    const struct emu_edge_list *list; /* the edges as of the last pass */
     struct emu_waiter *waiter;    /* how it sleeps: wait.h */
     _Atomic uint64_t moved;       /* segments, in all; counter */
     _Atomic uint64_t passes;      /* counter */

@@ -192,6 +192,7 @@ static bool edge_hold(struct emu_edge *edge, uint64_t until_ps)
         const struct emu_seg *seg = &edge->shared->up[at].seg;
         struct emu_entry *held = &edge->held;
 
+        emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
         memcpy(&held->hdr, &seg->hdr, sizeof(held->hdr)); /* checked below, on our copy */
         if (!edge_hdr_ok(edge, &held->hdr)) {
             emu_count(&edge->bad, 1);
@@ -231,12 +232,6 @@ void emu_edge_skip(struct emu_edge *edge)
     edge->up_head++;
     --*edge->credits;
     emu_count(&edge->sent, 1);
-}
-
-void emu_edge_done(struct emu_edge *edge)
-{
-    atomic_store_explicit(&edge->shared->up_head, edge->up_head,
-                          memory_order_release); /* X2: Y1 */
 }
 
 uint64_t emu_edge_next_ps(const struct emu_edge *edge)
@@ -290,6 +285,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
         emu_pool_drop(&worker->cache, entry->buf);
         return;
     }
+    emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
     seg->hdr = entry->hdr;
     if (entry->buf != EMU_NO_BUF) {
         memcpy(seg->payload, emu_pool_bytes(worker->cache.pool, entry->buf), EMU_PAYLOAD_BYTES);
@@ -303,19 +299,60 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     emu_count(&edge->delivered, 1);
 }
 
+/* --- telling ------------------------------------------------------------- */
+
+#define EDGE_TELL_SEGS 64u /* so much news is told at once, */
+#define EDGE_TELL_PASSES 4u /* and any after so many passes */
+
 /*
  * X4 pairs with Y3: who sees the tail sees the segments. Sequentially
  * consistent because a sleeper is at stake: either we see that the adapter
  * sleeps, or it sees our tail before it does (emu_edge_nic_sleep).
  */
-void emu_edge_show(struct emu_edge *edge)
+static void edge_tell(struct emu_edge *edge)
 {
     struct emu_edge_shared *shared = edge->shared;
 
+    edge->untold_passes = 0;
+    if (edge->up_told != edge->up_head) {
+        edge->up_told = edge->up_head;
+        atomic_store_explicit(&shared->up_head, edge->up_head, memory_order_release); /* X2: Y1 */
+    }
+    if (edge->down_told == edge->down_tail)
+        return;
+    edge->down_told = edge->down_tail;
     atomic_exchange_explicit(&shared->down_tail, edge->down_tail, memory_order_seq_cst); /* X4 */
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
         atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
         syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void emu_edge_mark(struct emu_edge *edge)
+{
+    struct emu_worker *worker = edge->dev->worker;
+
+    if (edge->untold)
+        return;
+    edge->untold = worker->untold ? worker->untold : edge;
+    worker->untold = edge;
+}
+
+void emu_edge_tell_all(struct emu_worker *worker, bool now)
+{
+    struct emu_edge *edge = worker->untold;
+
+    worker->untold = NULL;
+    while (edge) {
+        struct emu_edge *next = edge->untold == edge ? NULL : edge->untold;
+        uint32_t news = edge->down_tail - edge->down_told + edge->up_head - edge->up_told;
+
+        edge->untold = NULL;
+        if (now || news >= EDGE_TELL_SEGS || ++edge->untold_passes >= EDGE_TELL_PASSES)
+            edge_tell(edge);
+        else
+            emu_edge_mark(edge);
+        edge = next;
+    }
 }
 
 /*

@@ -41,6 +41,12 @@ struct emu_edge {
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
 
+    /* The worker's: news that the process has not been told yet. */
+    uint32_t up_told;        /* the head as last told */
+    uint32_t down_told;      /* the tail as last told */
+    uint32_t untold_passes;  /* passes since there was any */
+    struct emu_edge *untold; /* next in the worker's list; itself at the end, NULL: not in it */
+
     /* Counters: the worker's; anyone reads. */
     _Atomic uint64_t sent;
     _Atomic uint64_t delivered;
@@ -75,8 +81,6 @@ void emu_edge_look(struct emu_edge *edge);
  */
 const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps);
 void emu_edge_skip(struct emu_edge *edge);
-/** emu_edge_done - end of a burst: tell the process how far we are. */
-void emu_edge_done(struct emu_edge *edge);
 /** emu_edge_next_ps - when the held segment is due; EMU_NEVER if none is held. */
 uint64_t emu_edge_next_ps(const struct emu_edge *edge);
 
@@ -84,8 +88,17 @@ uint64_t emu_edge_next_ps(const struct emu_edge *edge);
 uint32_t emu_edge_room(struct emu_edge *edge);
 /** emu_edge_send - copy a segment to the process and drop its buffer. The caller saw room. */
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
-/** emu_edge_show - end of a burst: show it, and wake the process if it sleeps. */
-void emu_edge_show(struct emu_edge *edge);
+/**
+ * emu_edge_mark - end of a burst, either way: the process is to be told.
+ * Telling costs two lines' way to another core and back, so bursts of passes in a row are told
+ * together: see emu_edge_tell_all().
+ */
+void emu_edge_mark(struct emu_edge *edge);
+/**
+ * emu_edge_tell_all - tell the processes whose edges were marked: all of them (@now: the worker is
+ * about to wait), or those with much to be told. Thread: the worker, at the end of each pass.
+ */
+void emu_edge_tell_all(struct emu_worker *worker, bool now);
 
 /** emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there is something to do already. */
 bool emu_edge_bell(struct emu_edge *edge, bool wanted);

@@ -72,7 +72,9 @@ struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
             return NULL;
         nic->up_head = head;
     }
-    sh->up_ps[at] = due_ps;
+    if (due_ps) /* a raw fabric does not look */
+        sh->up_ps[at] = due_ps;
+    emu_edge_prefetch(sh->up, nic->up_tail, nic->up_head + EMU_EDGE_SLOTS, true);
     nic->up_tail++;
     return &sh->up[at].seg;
 }
@@ -113,6 +115,7 @@ const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_p
     }
     if (sh->timed && sh->down_ps[at] > now_ps)
         return NULL;
+    emu_edge_prefetch(sh->down, nic->down_head, nic->down_tail, false);
     return &sh->down[at].seg;
 }
 

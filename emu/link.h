@@ -166,7 +166,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
         emu_ring_show(tx->data);
         emu_dev_signal(tx->peer, tx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << tx->peer_port);
     } else if (tx->plugged) {
-        emu_edge_show(tx->plugged);
+        emu_edge_mark(tx->plugged);
     }
 }
 
@@ -207,7 +207,7 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
     if (rx->kind == EMU_LINK_LOCAL)
         emu_ring_give_back(rx->data);
     else
-        emu_edge_done(rx->plugged);
+        emu_edge_mark(rx->plugged);
 }
 
 /** emu_rx_next_ps - when the front segment arrives, if it is known; EMU_NEVER if not. */

@@ -123,6 +123,14 @@ static void worker_look(struct emu_worker *worker)
     const struct emu_edge_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
 
+    if (list != worker->list) { /* some may be gone: what was to be told is looked for anew */
+        worker->list = list;
+        worker->untold = NULL;
+        for (uint32_t i = 0; list && i < list->count; i++) {
+            list->edge[i]->untold = NULL;
+            emu_edge_mark(list->edge[i]);
+        }
+    }
     for (uint32_t i = 0; list && i < list->count; i++)
         emu_edge_look(list->edge[i]);
 }
@@ -144,6 +152,8 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
         for (; bits; bits &= bits - 1)
             moved += worker_step(worker, worker->dev[w * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
+    if (worker->untold)
+        emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     emu_count(&worker->moved, moved);
     emu_count(&worker->passes, 1);
     return moved;

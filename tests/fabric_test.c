@@ -322,7 +322,7 @@ static void reduce_each_root(struct world *w)
     struct emu_seg seg = {0};
 
     for (uint32_t root = 0; root < w->nodes; root++) {
-        int32_t value, want = 0;
+        int32_t value = 0, want = 0;
 
         for (uint32_t n = 0; n < w->nodes; n++) {
             struct emu_hdr hdr = {.dst = group, .seq = root, .kind = EMU_REDUCE, .len = 4,
@@ -423,7 +423,7 @@ static void combine_ignores_repeats(struct world *w)
     struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
                           .type = EMU_U64};
     struct emu_hdr other = hdr;
-    uint64_t value;
+    uint64_t value = 0;
     struct emu_seg seg = {0};
 
     other.op = EMU_PROD;

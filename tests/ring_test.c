@@ -169,6 +169,11 @@ struct pool_worker {
     unsigned clashes;
 };
 
+static uint64_t *pool_mark(struct emu_pool *pool, uint32_t buf)
+{
+    return (void *)emu_pool_bytes(pool, buf);
+}
+
 /* Takes, marks, checks and drops: two holders of one buffer would see each other's marks. */
 static void *pool_churn(void *arg)
 {
@@ -184,12 +189,12 @@ static void *pool_churn(void *arg)
 
             if (buf == EMU_NO_BUF)
                 continue;
-            *(uint64_t *)emu_pool_bytes(me->pool, buf) = (uintptr_t)me;
+            *pool_mark(me->pool, buf) = (uintptr_t)me;
             held[count++] = buf;
         } else if (count) {
             uint32_t at = (uint32_t)(test_random(&me->random) % count);
 
-            me->clashes += *(uint64_t *)emu_pool_bytes(me->pool, held[at]) != (uintptr_t)me;
+            me->clashes += *pool_mark(me->pool, held[at]) != (uintptr_t)me;
             emu_pool_drop(&cache, held[at]);
             held[at] = held[--count];
         }

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench_test.py - fabemu bench runs and prints what docs/bench.md promises. No figure is judged.
+
+    tests/bench_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import stat
+
+from cli_kit import FabemuCase, main
+
+CONDITIONS = {"cpu", "cores", "kernel", "compiler", "build", "load", "date", "clock", "profile"}
+RINGS = {f"ring.{where}.burst{burst}" for where in ("one_core", "two_cores")
+         for burst in (1, 8, 32)}
+HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
+        for traffic in ("uniform", "complement")}
+
+# Stands in for mpirun: prints one bench line, or fails as a launcher does.
+MPIRUN = """#!/bin/sh
+case $FI_PROVIDER in
+tcp*) echo '------' >&2; echo 'no such transport' >&2; exit 1 ;;
+esac
+echo '{"bench":"pingpong","latency_us":1.5,"bandwidth_mb_per_s":10.0}'
+"""
+
+
+class BenchTest(FabemuCase):
+    def script(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def check_row(self, row):
+        self.assertEqual(set(row), {"name", "value", "unit", "samples", "conditions"})
+        self.assertGreater(row["value"], 0, row)
+        self.assertGreater(len(row["samples"]), 0)
+        self.assertLessEqual(min(row["samples"]), row["value"])
+        self.assertGreaterEqual(max(row["samples"]), row["value"])
+        self.assertLessEqual(CONDITIONS, set(row["conditions"]))
+
+    def test_quick__prints_the_promised_rows(self):
+        done = self.fabemu("bench", "--quick", "--json", "--only", "ring,hops,start256")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = {row["name"]: row for row in json.loads(done.stdout)}
+        rings = RINGS if len(os.sched_getaffinity(0)) > 1 else {r for r in RINGS if "one" in r}
+        self.assertEqual(set(rows), rings | HOPS | {"start256"})
+        for row in rows.values():
+            self.check_row(row)
+        self.assertEqual({rows[name]["unit"] for name in rings}, {"ns"})
+        self.assertEqual({rows[name]["unit"] for name in HOPS}, {"Mhops/s"})
+        self.assertEqual(rows["hops.tree.uniform"]["conditions"]["topo"], "kary:4,3")
+
+    def test_text__has_the_conditions_and_a_line_a_row(self):
+        done = self.fabemu("bench", "--quick", "--repeat", "1", "--only", "hops")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *rest = done.stdout.splitlines()
+        self.assertIn("kernel Linux", head)
+        self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")}, HOPS)
+
+    def test_idle__is_a_share_of_a_core(self):
+        done = self.fabemu("bench", "--quick", "--json", "--only", "idle256")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = json.loads(done.stdout)
+        self.assertEqual([row["name"] for row in rows], ["idle256_raw", "idle256_real"])
+        for row in rows:
+            self.assertEqual(row["unit"], "%")
+            self.assertGreaterEqual(min(row["samples"]), 0)
+            self.assertEqual(row["conditions"]["attached"], 256)
+        self.assertEqual(rows[1]["conditions"]["clock"], "real")
+
+    def test_list__names_what_only_takes(self):
+        done = self.fabemu("bench", "--list")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = [line.split()[0] for line in done.stdout.splitlines()]
+        self.assertLessEqual({"ring", "hops", "start256", "idle256_raw", "idle256_real",
+                              "mpi.latency8", "mpi.bandwidth1M", "mpi.collectives.np16"},
+                             set(names))
+
+    def test_usage_errors__are_one_line_and_exit_2(self):
+        for args, words in (
+                (("--only", "rings"), ["'rings'", "--list"]),
+                (("--only", ""), ["--list"]),
+                (("--repeat", "0"), ["1 to 99"]),
+                (("--repeat",), ["needs a value"]),
+                (("--fast",), ["--fast"]),
+                (("now",), ["'now'"]),
+        ):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu("bench", *args), 2, *words)
+
+    def test_no_mpirun__skips_those_rows_and_says_so(self):
+        done = self.fabemu("bench", "--quick", "--json", "--only", "start256,mpi",
+                           env={**self.env, "PATH": self.dir})
+        self.assertEqual([row["name"] for row in json.loads(done.stdout)], ["start256"])
+        self.one_line(done, 0, "no MPI rows", "apt-get install openmpi-bin")
+
+    def test_no_bench_programs__says_where_they_are_looked_for(self):
+        self.script("mpirun", MPIRUN)
+        done = self.fabemu("bench", "--quick", "--json", "--only", "mpi",
+                           env={**self.env, "PATH": self.dir, "FABEMU_BENCH_DIR": "/none"})
+        self.assertEqual(json.loads(done.stdout), [])
+        self.one_line(done, 0, "/none/mpi_pingpong_bench", "FABEMU_BENCH_DIR")
+
+    def test_a_contender_that_fails__has_its_row_and_the_others_go_on(self):
+        self.script("mpirun", MPIRUN)
+        self.script("mpi_pingpong_bench", "")
+        self.script("mpi_allreduce_bench", "")
+        path = f"{self.dir}:{os.environ['PATH']}"
+        done = self.fabemu("bench", "--quick", "--json", "--only", "mpi.latency8",
+                           env={**self.env, "PATH": path, "FABEMU_BENCH_DIR": self.dir})
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        rows = {row["name"]: row for row in json.loads(done.stdout)}
+        self.assertIsNone(rows["latency8.np2.tcp"]["value"])
+        self.assertIn("no such transport", rows["latency8.np2.tcp"]["error"])
+        self.assertIn("no segments went through", rows["latency8.np2.fabemu"]["error"])
+        self.assertEqual(rows["latency8.np2.shm"]["value"], 1.5)
+
+
+if __name__ == "__main__":
+    main()

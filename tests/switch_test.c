@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * switch_test.c - credits, choice and order inside switches, pass by pass.
+ *
+ * The fabric is started stopped: this test steps its one worker and may look
+ * into every ring between passes.
+ */
+#include <string.h>
+
+#include "apps/fabric.h"
+#include "apps/fabric_internal.h"
+#include "emu/worker.h"
+#include "switch/internal.h"
+#include "tests/test.h"
+
+#define NODES_MAX 64
+
+/* A node that sends what the test hands it and notes what arrives. */
+struct probe {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    uint32_t node;
+    bool deaf;          /* takes nothing: the network backs up */
+    uint32_t sent;
+    uint32_t got;
+    uint32_t got_from[NODES_MAX];
+    uint32_t last_seq[NODES_MAX]; /* 1 + the newest, by source */
+    uint32_t out_of_order;
+};
+
+struct bench {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct emu_worker *worker;
+    struct probe *probe[NODES_MAX];
+    struct fabric_node_ops ops;
+};
+
+static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct probe *p = (struct probe *)dev;
+    const struct emu_entry *entry;
+    uint32_t taken = 0;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    while (!p->deaf && (entry = emu_rx_front(&p->rx, until_ps))) {
+        uint32_t src = entry->hdr.src % NODES_MAX;
+
+        p->got_from[src]++;
+        p->out_of_order += entry->hdr.seq < p->last_seq[src];
+        p->last_seq[src] = entry->hdr.seq + 1;
+        emu_pool_drop(&dev->worker->cache, entry->buf);
+        emu_rx_skip(&p->rx);
+        taken++;
+    }
+    if (taken) {
+        emu_rx_done(&p->rx, taken);
+        p->rx.owed += taken;
+        emu_rx_pay(&p->rx, 0);
+        p->got += taken;
+    }
+    return taken;
+}
+
+static int probe_create(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
+                        struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct bench *b = ctx;
+    struct probe *p = aligned_alloc(EMU_LINE, sizeof(*p));
+
+    memset(p, 0, sizeof(*p));
+    emu_dev_init(&p->dev, worker, probe_step);
+    p->node = node;
+    b->probe[node] = p;
+    *dev = &p->dev;
+    *tx = &p->tx;
+    *rx = &p->rx;
+    return 0;
+}
+
+static void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
+                       uint32_t slots)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, spec, error, sizeof(error)), 0);
+    CU_ASSERT_TRUE_FATAL(b->graph->nodes <= NODES_MAX);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "oq2004", error, sizeof(error)), 0);
+    b->ops = (struct fabric_node_ops){.create = probe_create, .ctx = b};
+    config.graph = b->graph;
+    config.seed = test_seed();
+    config.local_nodes = &b->ops;
+    config.profile.credit = credit;
+    config.profile.raw_xpoint_slots = slots;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
+    b->worker = fabric_worker(b->fabric, 0);
+}
+
+static void bench_close(struct bench *b)
+{
+    uint32_t nodes = b->graph->nodes;
+
+    fabric_stop(b->fabric);
+    for (uint32_t n = 0; n < nodes; n++) {
+        emu_link_unjoin(&b->probe[n]->tx);
+        free(b->probe[n]);
+    }
+    topo_free(b->graph);
+}
+
+/* Send one segment if a credit is there. */
+static bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr)
+{
+    struct probe *p = b->probe[node];
+    struct emu_entry entry = {.hdr = *hdr, .buf = emu_pool_take(&b->worker->cache)};
+
+    emu_tx_take_credits(&p->tx, 0);
+    if (!emu_tx_room(&p->tx)) {
+        emu_pool_drop(&b->worker->cache, entry.buf);
+        return false;
+    }
+    entry.hdr.src = node;
+    entry.hdr.seq = p->sent++;
+    emu_tx_send(&p->tx, &entry);
+    emu_tx_flush(&p->tx);
+    return true;
+}
+
+/* --- credit conservation ------------------------------------------------------------ */
+
+static uint32_t ring_credits(const struct emu_ring *ring)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = ring->taken; i != ring->filled; i++)
+        sum += ring->entry[i & ring->mask].credits;
+    return sum;
+}
+
+/* Room of a row that is taken, as the policy counts it. */
+static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
+{
+    uint32_t taken = 0, fullest = 0;
+
+    for (uint32_t o = 0; o <= sw->ports; o++) {
+        uint8_t count = sw->count[switch_at(sw, r, o)];
+
+        fullest = count > fullest ? count : fullest;
+        for (uint32_t i = 0; i < count; i++)
+            taken += !sw->copy_of[switch_slot(sw, r, o, sw->head[switch_at(sw, r, o)] + i)];
+    }
+    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
+        taken += sw->row[r].copies[i] != 0;
+    return switch_by_row(sw) ? fullest : taken;
+}
+
+/* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */
+static uint32_t credits_of(const struct emu_tx *tx, const struct switch_dev *to, uint32_t port)
+{
+    return tx->credits + (tx->data->filled - tx->data->taken) + row_taken(to, port) +
+           ring_credits(tx->credit) + to->row[port].rx.owed;
+}
+
+static uint32_t leaking_links(struct bench *b, uint32_t slots)
+{
+    uint32_t leaks = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++) {
+        const struct topo_node *at = &b->graph->node[n];
+
+        leaks += credits_of(&b->probe[n]->tx, b->fabric->sw[at->sw], at->port) != slots;
+    }
+    for (uint32_t s = 0; s < b->graph->switches; s++)
+        for (uint32_t p = 0; p < b->graph->ports; p++) {
+            const struct topo_end *end = &b->graph->sw[s].end[p];
+
+            if (end->kind == TOPO_END_SWITCH)
+                leaks += credits_of(&b->fabric->sw[s]->out[p].tx, b->fabric->sw[end->id],
+                                    end->port) != slots;
+        }
+    return leaks;
+}
+
+static uint64_t all_sent(const struct bench *b)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++)
+        sum += b->probe[n]->sent;
+    return sum;
+}
+
+static uint64_t all_got(const struct bench *b)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++)
+        sum += b->probe[n]->got;
+    return sum;
+}
+
+/* Random unicasts and multicasts under load; every link checked after every pass. */
+static void conserve(const char *spec, enum emu_credit_policy credit, uint32_t slots)
+{
+    struct bench b;
+    uint64_t random = test_seed() ^ slots;
+    uint32_t leaks = 0, group, members[NODES_MAX], cast = 0;
+    char error[256];
+
+    bench_open(&b, spec, credit, slots);
+    for (uint32_t n = 0; n < b.graph->nodes; n++)
+        members[n] = n;
+    CU_ASSERT_EQUAL_FATAL(
+        fabric_group_create(b.fabric, members, b.graph->nodes, &group, error, sizeof(error)), 0);
+    for (uint32_t pass = 0; pass < 1500; pass++) {
+        b.probe[0]->deaf = pass % 300 > 200; /* now and then the network backs up */
+        for (uint32_t i = 0; i < b.graph->nodes; i++) {
+            uint32_t src = (uint32_t)(test_random(&random) % b.graph->nodes);
+            bool many = test_random(&random) % 16 == 0;
+            struct emu_hdr hdr = {.kind = many ? EMU_MULTICAST : EMU_UNICAST,
+                                  .dst = many ? group : (uint32_t)(test_random(&random) %
+                                                                   b.graph->nodes)};
+
+            if (probe_send(&b, src, &hdr))
+                cast += many;
+        }
+        emu_worker_pass(b.worker);
+        leaks += leaking_links(&b, slots);
+    }
+    b.probe[0]->deaf = false;
+    emu_dev_again(&b.probe[0]->dev);
+    for (uint32_t pass = 0; pass < 5000 && !emu_worker_quiet(b.worker); pass++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(leaks, 0);
+    CU_ASSERT_EQUAL(leaking_links(&b, slots), 0);
+    CU_ASSERT_TRUE(cast > 0);
+    CU_ASSERT_EQUAL(all_got(&b), all_sent(&b) - cast + (uint64_t)cast * (b.graph->nodes - 1));
+    bench_close(&b);
+}
+
+static void credits__are_conserved_by_the_row_guarantee(void)
+{
+    conserve("kary:4,2", EMU_CREDIT_ROW, 4);
+    conserve("kary:2,3", EMU_CREDIT_ROW, 2);
+    conserve("kary:8,1", EMU_CREDIT_ROW, 16);
+}
+
+static void credits__are_conserved_by_the_plain_counter(void)
+{
+    conserve("kary:4,2", EMU_CREDIT_COUNTER, 4);
+    conserve("kary:2,3", EMU_CREDIT_COUNTER, 2);
+}
+
+/* What the row guarantee is for: one blocked output does not take the whole link's credits. */
+static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 1};
+
+    bench_open(&b, "kary:4,1", EMU_CREDIT_ROW, 4);
+    b.probe[1]->deaf = true;
+    for (uint32_t i = 0; i < 6; i++) { /* 4 fill the wire to the deaf node, 2 wait at the crosspoint */
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        emu_worker_pass(b.worker);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        hdr.dst = 2 + i % 2;
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        emu_worker_pass(b.worker);
+        emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_EQUAL(b.probe[2]->got + b.probe[3]->got, 100);
+    CU_ASSERT_EQUAL(b.probe[1]->got, 0);
+    b.probe[1]->deaf = false;
+    emu_dev_again(&b.probe[1]->dev);
+    for (uint32_t i = 0; i < 10; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(b.probe[1]->got, 6);
+    bench_close(&b);
+}
+
+/* A multicast with one copy stuck keeps its credit under the plain counter until that copy has left. */
+static void credits__multicast_is_paid_after_the_last_copy(void)
+{
+    struct bench b;
+    uint32_t members[4] = {0, 1, 2, 3}, group;
+    struct emu_hdr hdr = {.kind = EMU_MULTICAST};
+    struct emu_hdr fill = {.dst = 1};
+    char error[256];
+
+    bench_open(&b, "kary:4,1", EMU_CREDIT_COUNTER, 2);
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(b.fabric, members, 4, &group, error, 256), 0);
+    hdr.dst = group;
+    b.probe[1]->deaf = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the deaf node's wire is full */
+        emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    for (uint32_t i = 0; i < 5; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(b.probe[2]->got, 2);
+    CU_ASSERT_EQUAL(b.probe[3]->got, 2);
+    CU_ASSERT_FALSE(probe_send(&b, 0, &hdr)); /* no credit: node 1's copies have not left */
+    b.probe[1]->deaf = false;
+    emu_dev_again(&b.probe[1]->dev);
+    for (uint32_t i = 0; i < 5; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    bench_close(&b);
+}
+
+/* --- arbitration and choice ------------------------------------------------------------ */
+
+/* Under symmetrical load on one output, inputs are served alike. */
+static void arbitration__serves_all_inputs_alike(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 0};
+    uint32_t least = UINT32_MAX, most = 0;
+
+    bench_open(&b, "kary:8,1", EMU_CREDIT_ROW, 4);
+    for (uint32_t pass = 0; pass < 2000; pass++) {
+        for (uint32_t src = 1; src < 8; src++)
+            while (probe_send(&b, src, &hdr))
+                ;
+        emu_worker_pass(b.worker);
+    }
+    for (uint32_t src = 1; src < 8; src++) {
+        uint32_t got = b.probe[0]->got_from[src];
+
+        least = got < least ? got : least;
+        most = got > most ? got : most;
+    }
+    CU_ASSERT_TRUE(least > 0);
+    CU_ASSERT_TRUE(most - least <= 16); /* what rows and wires can hold */
+    CU_ASSERT_EQUAL(b.probe[0]->out_of_order, 0);
+    bench_close(&b);
+}
+
+/* The way up is chosen packet by packet: one pair's traffic uses every up port. */
+static void choice__spreads_one_pair_over_all_up_ports(void)
+{
+    static const enum emu_choice choices[] = {EMU_CHOICE_NEXT_FREE, EMU_CHOICE_RANDOM};
+
+    for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
+        struct bench b;
+        struct emu_hdr hdr = {.dst = 15};
+
+        bench_open(&b, "kary:4,2", EMU_CREDIT_ROW, 4);
+        b.fabric->config.profile.choice = choices[c];
+        for (uint32_t i = 0; i < 400; i++) {
+            CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+            for (uint32_t p = 0; p < 6; p++)
+                emu_worker_pass(b.worker);
+        }
+        CU_ASSERT_EQUAL(b.probe[15]->got, 400);
+        for (uint32_t up = 4; up < 8; up++) {
+            uint64_t sent = emu_count_read(&b.fabric->sw[0]->out[up].tx.counts.segments);
+
+            CU_ASSERT_TRUE(sent > 50);
+        }
+        bench_close(&b);
+    }
+}
+
+/* A blocked way up is left alone while another is free. */
+static void choice__avoids_a_loaded_port(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 3};
+    struct switch_dev *leaf;
+
+    bench_open(&b, "kary:2,2", EMU_CREDIT_ROW, 4);
+    leaf = b.fabric->sw[0];
+    leaf->out[2].tx.credits = 0; /* up port 2 gets nothing away */
+    for (uint32_t i = 0; i < 200; i++) {
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        for (uint32_t p = 0; p < 6; p++)
+            emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_TRUE(b.probe[3]->got >= 198);
+    CU_ASSERT_TRUE(leaf->out[2].queued <= 2);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"credits__are_conserved_by_the_row_guarantee",
+         credits__are_conserved_by_the_row_guarantee},
+        {"credits__are_conserved_by_the_plain_counter",
+         credits__are_conserved_by_the_plain_counter},
+        {"credits__row_guarantee_lets_others_pass_a_blocked_output",
+         credits__row_guarantee_lets_others_pass_a_blocked_output},
+        {"credits__multicast_is_paid_after_the_last_copy",
+         credits__multicast_is_paid_after_the_last_copy},
+        {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
+        {"choice__spreads_one_pair_over_all_up_ports",
+         choice__spreads_one_pair_over_all_up_ports},
+        {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
+        {NULL, NULL},
+    };
+
+    return test_run("switch", cases);
+}

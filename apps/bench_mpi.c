@@ -382,7 +382,7 @@ static void cell_rows(struct bench *bench, const struct cell *cell, const struct
 static void cell_measure(struct bench *bench, const struct cell *cell, const char *what)
 {
     struct results *results = calloc(1, sizeof *results);
-    unsigned rounds = bench_repeat(bench, 3, 1);
+    unsigned rounds = bench_repeat(bench, 5, 1);
 
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* as bench_child.c wants */
     for (unsigned i = 0; results && i < rounds * CONTENDERS; i++) {
@@ -405,7 +405,7 @@ void bench_mpi_latency(struct bench *bench, int ranks)
 {
     const struct cell cell = {
         .program = "mpi_pingpong_bench",
-        .args = { "--json", "--bytes", "8", "--iterations", bench->quick ? "1000" : "5000" },
+        .args = { "--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000" },
         .ranks = ranks,
         .who = PAIR,
         .figure = { { "latency8", "pingpong", "latency_us", "us",
@@ -420,7 +420,8 @@ void bench_mpi_bandwidth(struct bench *bench, int ranks)
 {
     const struct cell cell = {
         .program = "mpi_pingpong_bench",
-        .args = { "--json", "--bytes", "1048576", "--iterations", bench->quick ? "1000" : "25700" },
+        .args = { "--json", "--bytes", "1048576", "--iterations",
+                  bench->quick ? "10000" : "80000" },
         .ranks = ranks,
         .who = PAIR,
         .figure = { { "bandwidth1M", "pingpong", "bandwidth_mb_per_s", "MB/s",
@@ -431,13 +432,37 @@ void bench_mpi_bandwidth(struct bench *bench, int ranks)
     cell_measure(bench, &cell, "mpi.bandwidth1M");
 }
 
+/*
+ * Calls of each collective, and those before that do not count: about as long a run at every
+ * count of ranks, and long enough for the kernel to have found a core for everybody (100 ms).
+ */
+static void collective_args(const struct bench *bench, int ranks, const char *args[2])
+{
+    static const struct {
+        int ranks;
+        const char *args[2][2]; /* normal, quick: calls, calls before */
+    } calls[] = {
+        { 4, { { "20000", "5000" }, { "2000", "1000" } } },
+        { 8, { { "8000", "2000" }, { "800", "400" } } },
+        { INT_MAX, { { "3000", "1000" }, { "300", "200" } } },
+    };
+    unsigned i = 0;
+
+    while (calls[i].ranks < ranks)
+        i++;
+    args[0] = calls[i].args[bench->quick][0];
+    args[1] = calls[i].args[bench->quick][1];
+}
+
 void bench_mpi_collectives(struct bench *bench, int ranks)
 {
+    const char *calls[2];
     const struct ratio tcp = { TCP, FABEMU, 0 };
     const struct ratio off = { FABEMU_OFF, FABEMU, 0 };
+    collective_args(bench, ranks, calls);
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
-        .args = { "--json", "--bytes", "8", "--iterations", bench->quick ? "200" : "1000" },
+        .args = { "--json", "--bytes", "8", "--iterations", calls[0], "--warmup", calls[1] },
         .ranks = ranks,
         .who = PAIR | 1u << FABEMU_OFF,
         .collectives = true,

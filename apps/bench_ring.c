@@ -22,7 +22,7 @@ struct ring_pair {
     struct emu_ring *ring;
     unsigned burst;
     int cpu[2];                  /* the producer's, the consumer's */
-    _Atomic uint64_t pushed_all; /* written by the producer at its end: entries; UINT64_MAX before */
+    _Atomic uint64_t pushed_all; /* the producer's: entries, at its end; UINT64_MAX before */
 
     /* The consumer's; read after its end. */
     uint64_t popped;
@@ -88,7 +88,7 @@ static void pin(int cpu)
 /* Poll, but let others run when it takes long: the other thread may be one of them. */
 static void wait_a_little(unsigned *rounds)
 {
-    if (emu_wait_round(*rounds) == EMU_WAIT_AGAIN)
+    if (emu_wait_round(*rounds, false) == EMU_WAIT_AGAIN)
         ++*rounds;
     else
         *rounds = EMU_WAIT_SPINS;

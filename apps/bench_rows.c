@@ -163,7 +163,8 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
 
     json_object_object_foreach(bench->conditions, name, value)
     {
-        json_object_object_add(conditions, name, json_object_get(value));
+        if (!json_object_object_get_ex(conditions, name, NULL)) /* the row's own word counts */
+            json_object_object_add(conditions, name, json_object_get(value));
     }
     for (unsigned i = 0; i < row->samples->count; i++)
         json_object_array_add(samples, number(row->samples->value[i]));
@@ -210,8 +211,8 @@ void bench_row(struct bench *bench, const struct bench_row *row)
     struct json_object *own = row->conditions ? row->conditions : json_object_new_object();
 
     if (row->goal != BENCH_NO_GOAL)
-        json_object_object_add(own, row->goal == BENCH_AT_LEAST ? "target_at_least"
-                                                                 : "target_at_most",
+        json_object_object_add(own,
+                               row->goal == BENCH_AT_LEAST ? "target_at_least" : "target_at_most",
                                number(row->target));
     clear_progress(bench);
     if (bench->json)

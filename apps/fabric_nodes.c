@@ -60,6 +60,19 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
     emu_dev_signal_far(dev, EMU_EVENT_DATA, port);
 }
 
+/* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
+static void nodes_crowd(struct fabric *fabric)
+{
+    uint32_t crowded = fabric->workers + fabric->attached > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        atomic_store_explicit(&fabric->worker[w]->crowded, crowded, memory_order_relaxed);
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            atomic_store_explicit(&fabric->edge[n]->shared->crowded, crowded,
+                                  memory_order_relaxed);
+}
+
 static int64_t node_free(const struct fabric *fabric, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -109,6 +122,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     if (err)
         goto unplug;
     fabric->attached++;
+    nodes_crowd(fabric);
     *ret = (struct fabric_seat){.node = init.node, .memfd = memfd, .bell = bell};
     return 0;
 
@@ -156,6 +170,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
     fabric->attached--;
+    nodes_crowd(fabric);
     node_plug(fabric, node, NULL);
     while (node_publish_list(fabric, worker)) /* no memory: the old list must not stay */
         usleep(1000);

@@ -56,6 +56,7 @@ struct emu_worker {
     alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, lines of their own */
     _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
     _Atomic uint32_t stop;                   /* 1: leave the loop */
+    _Atomic uint32_t crowded;                /* 1: this host has more busy threads than cores */
 
     /* The worker's. */
     alignas(EMU_LINE) uint64_t *near; /* a bit a device */

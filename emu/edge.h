@@ -100,6 +100,7 @@ struct emu_edge_shared {
 
     /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
+    _Atomic uint32_t crowded; /* 1: workers and attached processes outnumber the cores: yield soon */
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 

@@ -21,13 +21,20 @@ static inline void cpu_pause(void)
 #endif
 }
 
-enum emu_wait_next emu_wait_round(unsigned rounds)
+void emu_wait_yield(void)
 {
-    if (rounds < EMU_WAIT_SPINS) {
+    sched_yield();
+}
+
+enum emu_wait_next emu_wait_round(unsigned rounds, bool crowded)
+{
+    unsigned spins = crowded ? EMU_WAIT_SPINS_CROWDED : EMU_WAIT_SPINS;
+
+    if (rounds < spins) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
-    if (rounds < EMU_WAIT_SPINS + EMU_WAIT_YIELDS) {
+    if (rounds < spins + EMU_WAIT_YIELDS) {
         sched_yield();
         return EMU_WAIT_AGAIN;
     }

@@ -15,18 +15,27 @@
 #ifndef EMU_WAIT_H
 #define EMU_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_WAIT_SPINS 20u    /* rounds with a pause */
-#define EMU_WAIT_YIELDS 200u  /* then rounds with a yield; then sleep */
+#define EMU_WAIT_SPINS 20u         /* rounds with a pause */
+#define EMU_WAIT_SPINS_CROWDED 2u  /* the same where threads outnumber cores */
+#define EMU_WAIT_YIELDS 200u       /* then rounds with a yield; then sleep */
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */
     EMU_WAIT_SLEEP  /* nothing for long: sleep if you can */
 };
 
-/** emu_wait_round - wait a little. @rounds: the caller's count of empty rounds in a row. */
-enum emu_wait_next emu_wait_round(unsigned rounds);
+/**
+ * emu_wait_round - wait a little.
+ * @rounds:  the caller's count of empty rounds in a row.
+ * @crowded: threads outnumber cores: who is waited for may need this very core.
+ */
+enum emu_wait_next emu_wait_round(unsigned rounds, bool crowded);
+
+/** emu_wait_yield - let another thread run. */
+void emu_wait_yield(void);
 
 struct emu_waiter; /* what one worker sleeps on */
 

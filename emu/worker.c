@@ -206,9 +206,10 @@ static void worker_idle(struct emu_worker *worker, unsigned rounds)
 
     if (!emu_worker_quiet(worker))
         return;
-    if (emu_wait_round(rounds) == EMU_WAIT_SLEEP) {
+    if (emu_wait_round(rounds, atomic_load_explicit(&worker->crowded, memory_order_relaxed)) ==
+        EMU_WAIT_SLEEP) {
         if (near_time)
-            emu_wait_round(EMU_WAIT_SPINS); /* a yield: the time is close */
+            emu_wait_yield();
         else
             worker_sleep(worker);
     }

@@ -78,8 +78,6 @@ static void nic_init(struct fabemu *fab)
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     fab->hail_limit_ns =
         env_number("FABEMU_PEER_TIMEOUT_MS", HAIL_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
-    /* Measured on 2 cores, 2 and 4 waiting processes: a barrier costs a fifth less without the spins. */
-    fab->first_round = sysconf(_SC_NPROCESSORS_ONLN) > (long)fab->info.nodes ? 0 : EMU_WAIT_SPINS;
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
@@ -312,10 +310,15 @@ bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
     return fabemu_req_status(req) != FABEMU_PENDING;
 }
 
-void fabemu_idle(unsigned rounds)
+static bool nic_is_crowded(const struct fabemu *fab)
 {
-    if (emu_wait_round(rounds) == EMU_WAIT_SLEEP)
-        sched_yield();
+    return atomic_load_explicit(&fab->edge.shared->crowded, memory_order_relaxed);
+}
+
+void fabemu_idle(const struct fabemu *fab, unsigned rounds)
+{
+    if (emu_wait_round(rounds, nic_is_crowded(fab)) == EMU_WAIT_SLEEP)
+        emu_wait_yield();
 }
 
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
@@ -343,16 +346,16 @@ static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
 
 int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
 {
-    unsigned idle = fab->first_round;
+    unsigned idle = 0;
     int status;
 
     while ((status = fabemu_req_status(req)) == FABEMU_PENDING) {
         if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
             return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
         if (nic_poll_app(fab))
-            idle = fab->first_round;
+            idle = 0;
         else if (fabemu_req_status(req) == FABEMU_PENDING &&
-                 emu_wait_round(idle++) == EMU_WAIT_SLEEP)
+                 emu_wait_round(idle++, nic_is_crowded(fab)) == EMU_WAIT_SLEEP)
             wait_sleep(fab, req);
     }
     return status;

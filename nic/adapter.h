@@ -204,7 +204,6 @@ struct fabemu {
     uint64_t send_ps;     /* from a post to the wire */
     uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
     uint64_t hail_scan_ns;  /* when the hails are looked at next */
-    unsigned first_round; /* of waiting: 0 spins first; where cores are few, yields at once */
     bool timed;
     uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
     atomic_bool gone;     /* forked child, or no fabric any more */

@@ -121,7 +121,7 @@ FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
  * @rounds: the caller's count of empty rounds in a row. Spins, then yields;
  * never sleeps, so it suits callers who also wait for something else.
  */
-FABEMU_API void fabemu_idle(unsigned rounds);
+FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
 /* --- queues: messages ---------------------------------------------------- */
 

@@ -65,7 +65,7 @@ static void thread_serve(struct nic_thread *t)
             if (thread_stops(t, 0))
                 return;
         } else {
-            emu_wait_round(idle++);
+            emu_wait_round(idle++, false); /* EMU_WAIT_SPINS pauses, no yield */
         }
     }
     nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/wait.h"
 #include "tests/nic_world.h"
 
 #define BIG (1u << 20)
@@ -359,7 +360,7 @@ static void *run_fabric(void *argument)
 
     while (!atomic_load(&pairs_done))
         if (!fake_step(fake))
-            fabemu_idle(100);
+            emu_wait_yield();
     return NULL;
 }
 

@@ -44,7 +44,7 @@ static inline void wait_round(struct fabemu *fab, unsigned round, unsigned *idle
     if (fabemu_progress(fab))
         *idle = 0;
     else
-        fabemu_idle((*idle)++);
+        fabemu_idle(fab, (*idle)++);
 }
 
 static const char *const coll_names[FABEMU_COLLS] = {

@@ -67,7 +67,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
         if (timeout_ms >= 0 && ofi_clock_ms() >= until)
             return -FI_ETIMEDOUT;
         if (!fabemu_progress(cntr->domain->fab))
-            ofi_pause(rounds);
+            ofi_pause(cntr->domain->fab, rounds);
         else
             rounds = 0;
     }

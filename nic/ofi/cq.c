@@ -23,12 +23,17 @@ int64_t ofi_clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void ofi_pause(unsigned rounds)
+void ofi_sleep(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = OFI_SLEEP_NS}, NULL);
+}
+
+void ofi_pause(const struct fabemu *fab, unsigned rounds)
 {
     if (rounds < OFI_POLLS_BEFORE_SLEEP)
-        fabemu_idle(rounds);
+        fabemu_idle(fab, rounds);
     else
-        nanosleep(&(struct timespec){.tv_nsec = OFI_SLEEP_NS}, NULL);
+        ofi_sleep();
 }
 
 void ofi_cq_poll_missed(struct ofi_cq *cq)
@@ -38,7 +43,7 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
     if (empty < OFI_POLLS_BEFORE_SLEEP) /* saturates */
         atomic_store_explicit(&cq->empty, empty + 1, memory_order_relaxed);
     if (empty >= OFI_POLLS_BEFORE_IDLE)
-        fabemu_idle(empty - OFI_POLLS_BEFORE_IDLE);
+        fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);
 }
 
 static void cq_poll_found(struct ofi_cq *cq)
@@ -217,7 +222,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
         if (timeout_ms >= 0 && ofi_clock_ms() >= until)
             return -FI_EAGAIN;
         if (!fabemu_progress(cq->domain->fab))
-            ofi_pause(rounds);
+            ofi_pause(cq->domain->fab, rounds);
         else
             rounds = 0;
     }

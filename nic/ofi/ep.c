@@ -170,7 +170,7 @@ static void ep_drain(struct ofi_ep *ep)
         if (fabemu_progress(ep->domain->fab))
             rounds = 0;
         else
-            ofi_pause(rounds);
+            ofi_pause(ep->domain->fab, rounds);
     atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
     for (unsigned kind = 0; ep->enabled && kind < OFI_KINDS; kind++)
         fabemu_queue_close(ep->queue[kind]);
@@ -178,7 +178,7 @@ static void ep_drain(struct ofi_ep *ep)
         if (fabemu_progress(ep->domain->fab))
             rounds = 0;
         else
-            ofi_pause(rounds);
+            ofi_pause(ep->domain->fab, rounds);
 }
 
 static void ep_unbind(struct ofi_ep *ep)

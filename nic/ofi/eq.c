@@ -48,7 +48,7 @@ static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t by
 
     (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
     while (timeout_ms < 0 || ofi_clock_ms() < until)
-        ofi_pause(OFI_POLLS_BEFORE_SLEEP);
+        ofi_sleep();
     return -FI_EAGAIN;
 }
 

@@ -273,7 +273,9 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep);
 void ofi_cq_poll_missed(struct ofi_cq *cq);
 
 /** ofi_pause - let others run after @rounds empty polls in a call that blocks. */
-void ofi_pause(unsigned rounds);
+void ofi_pause(const struct fabemu *fab, unsigned rounds);
+/** ofi_sleep - the same where nothing can be polled: a short sleep. */
+void ofi_sleep(void);
 
 /** ofi_clock_ms - monotonic milliseconds, for time-outs. */
 int64_t ofi_clock_ms(void);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """bench_test.py - fabemu bench runs and prints what docs/bench.md promises. No figure is judged.
 
-    tests/bench_test.py --fabemu build/fabemu [unittest options]
+    tests/cli/bench_test.py --fabemu build/fabemu [unittest options]
 """
 import json
 import os

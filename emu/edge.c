@@ -164,8 +164,25 @@ static bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
     }
 }
 
-/* When the held segment reaches the switch: the wire keeps its rate, whatever the process claims. */
-static void edge_stamp(struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
+/* Read once: the process may change it at any time, and only what was checked is used. */
+static struct emu_hdr edge_read_hdr(const struct emu_edge *edge, const struct emu_seg *seg)
+{
+    const uint64_t *words = (const void *)&seg->hdr;
+    uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
+                        __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
+    struct emu_hdr hdr;
+
+    memcpy(&hdr, copy, sizeof(hdr));
+    hdr.src = edge->node;
+    return hdr;
+}
+
+/*
+ * When a segment that was posted for @due_ps leaves on the wire: it keeps its
+ * rate, whatever the process claims.
+ */
+static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, uint64_t due_ps,
+                            uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = edge->profile;
     uint64_t depart_ps = due_ps;
@@ -174,12 +191,25 @@ static void edge_stamp(struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
         depart_ps = now_ps + profile->nic_send_ps;
     if (depart_ps + EDGE_PAST_PS < now_ps)
         depart_ps = now_ps;
-    edge->held.born_ns = (uint32_t)(depart_ps / 1000u);
+    *born_ns = (uint32_t)(depart_ps / 1000u);
     if (depart_ps < edge->up_busy_ps)
         depart_ps = edge->up_busy_ps;
-    edge->up_busy_ps =
-        depart_ps + (EMU_HDR_BYTES + edge->held.hdr.len) * profile->link_ps_per_byte;
-    edge->held.time_ps = depart_ps + profile->channel_ps;
+    edge->up_busy_ps = depart_ps + (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
+    return depart_ps;
+}
+
+/* The payload goes to a pool buffer. False: there is none now. */
+static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, uint32_t len,
+                         uint32_t *buf)
+{
+    *buf = EMU_NO_BUF;
+    if (!len)
+        return true;
+    *buf = emu_pool_take(&worker->cache);
+    if (*buf == EMU_NO_BUF)
+        return false;
+    emu_payload_copy(emu_pool_bytes(worker->cache.pool, *buf), seg->payload, len);
+    return true;
 }
 
 /* Copy the next well-formed segment in. */
@@ -190,29 +220,26 @@ static bool edge_hold(struct emu_edge *edge, uint64_t until_ps)
     while (*edge->credits && edge_has(edge)) {
         uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
         const struct emu_seg *seg = &edge->shared->up[at].seg;
-        struct emu_entry *held = &edge->held;
+        struct emu_hdr hdr = edge_read_hdr(edge, seg);
+        uint64_t time_ps = 0;
+        uint32_t born_ns = 0;
+        uint32_t buf;
 
         emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-        memcpy(&held->hdr, &seg->hdr, sizeof(held->hdr)); /* checked below, on our copy */
-        if (!edge_hdr_ok(edge, &held->hdr)) {
+        if (!edge_hdr_ok(edge, &hdr)) {
             emu_count(&edge->bad, 1);
             edge->up_head++;
             continue;
         }
-        held->buf = EMU_NO_BUF;
-        if (held->hdr.len) {
-            held->buf = emu_pool_take(&worker->cache);
-            if (held->buf == EMU_NO_BUF) { /* look here again in the next pass */
-                emu_dev_signal(edge->dev, worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
-                return false;
-            }
-            memcpy(emu_pool_bytes(worker->cache.pool, held->buf), seg->payload,
-                   EMU_PAYLOAD_BYTES);
+        if (!edge_copy_in(worker, seg, hdr.len, &buf)) { /* look here again in the next pass */
+            emu_dev_signal(edge->dev, worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+            return false;
         }
-        held->hdr.src = edge->node;
-        held->time_ps = 0;
         if (edge->dev->timed)
-            edge_stamp(edge, edge->shared->up_ps[at], until_ps);
+            time_ps = edge_depart(edge, &hdr, edge->shared->up_ps[at], until_ps, &born_ns) +
+                      edge->profile->channel_ps;
+        edge->held = (struct emu_entry){
+            .time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
         edge->holding = true;
         return true;
     }
@@ -288,7 +315,8 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
     seg->hdr = entry->hdr;
     if (entry->buf != EMU_NO_BUF) {
-        memcpy(seg->payload, emu_pool_bytes(worker->cache.pool, entry->buf), EMU_PAYLOAD_BYTES);
+        emu_payload_copy(seg->payload, emu_pool_bytes(worker->cache.pool, entry->buf),
+                         entry->hdr.len);
         emu_pool_drop(&worker->cache, entry->buf);
     }
     if (edge->dev->timed) {

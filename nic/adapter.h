@@ -32,6 +32,7 @@
 #define NIC_EAGER_LIMIT (64u << 10)   /* no eager message is longer, whatever the sender's threshold */
 #define NIC_IOVS 4
 #define NIC_RECEIVE_BURST 256u        /* segments a step takes */
+#define NIC_RECEIVE_TELL 64u          /* and after so many gives their room back */
 #define NIC_PEER_BURST 32u            /* segments a peer sends in its turn */
 #define NIC_BULK_BURST 32u            /* segments a transfer sends in its turn */
 #define NIC_RING_RESERVE 64u          /* up slots that bulk data leaves to the rest */

@@ -256,7 +256,8 @@ uint32_t nic_receive(struct fabemu *fab)
     while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
         receive_one(fab, seg);
         emu_edge_nic_pop(&fab->edge);
-        taken++;
+        if (++taken % NIC_RECEIVE_TELL == 0)
+            emu_edge_nic_consumed(&fab->edge); /* the fabric fills these while we empty the next */
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
         struct nic_loop *loop = fab->loop;

@@ -330,6 +330,7 @@ static uint32_t bulk_send(struct fabemu *fab)
         struct nic_op *op = nic_entry(fab->bulk.next, struct nic_op, link);
 
         n = stream_send(fab, op);
+        emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {

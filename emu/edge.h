@@ -25,7 +25,7 @@
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 #define EMU_EDGE_VERSION 1u
-#define EMU_EDGE_SLOTS 512 /* of each ring; a power of two */
+#define EMU_EDGE_SLOTS 1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
 #define EMU_EDGE_RING_ROOM 2u /* bell: ring when the down ring gains room */
@@ -139,17 +139,56 @@ struct emu_edge_nic {
 int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell);
 void emu_edge_nic_close(struct emu_edge_nic *nic); /* unmaps, closes bell */
 
-/** emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full. Several may be claimed before publishing. */
-struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps);
+/**
+ * emu_edge_nic_claim - the next free up slot to fill in place, or NULL when the ring is full.
+ * Several may be claimed before publishing. @due_ps: earliest departure; 0 in a raw fabric.
+ */
+static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
+{
+    struct emu_edge_shared *shared = nic->shared;
+    uint32_t at = nic->up_tail % EMU_EDGE_SLOTS;
+
+    if (nic->up_tail - nic->up_head >= EMU_EDGE_SLOTS) {
+        uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
+
+        if (nic->up_tail - head >= EMU_EDGE_SLOTS)
+            return NULL;
+        nic->up_head = head;
+    }
+    if (due_ps) /* a raw fabric does not look */
+        shared->up_ps[at] = due_ps;
+    emu_edge_prefetch(shared->up, nic->up_tail, nic->up_head + EMU_EDGE_SLOTS, true);
+    nic->up_tail++;
+    return &shared->up[at].seg;
+}
 
 /** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */
 void emu_edge_nic_publish(struct emu_edge_nic *nic);
 
 /** emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL. Valid until consumed. */
-const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps);
+static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
+{
+    struct emu_edge_shared *shared = nic->shared;
+    uint32_t at = nic->down_head % EMU_EDGE_SLOTS;
+
+    if (nic->down_tail == nic->down_head) {
+        uint32_t tail = atomic_load_explicit(&shared->down_tail, memory_order_acquire); /* Y3: X4 */
+
+        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
+            return NULL;
+        nic->down_tail = tail;
+    }
+    if (shared->timed && shared->down_ps[at] > now_ps)
+        return NULL;
+    emu_edge_prefetch(shared->down, nic->down_head, nic->down_tail, false);
+    return &shared->down[at].seg;
+}
 
 /** emu_edge_nic_pop - done with the peeked segment. */
-void emu_edge_nic_pop(struct emu_edge_nic *nic);
+static inline void emu_edge_nic_pop(struct emu_edge_nic *nic)
+{
+    nic->down_head++;
+}
 
 /** emu_edge_nic_consumed - return the room of all popped slots to the fabric. Once a burst. */
 void emu_edge_nic_consumed(struct emu_edge_nic *nic);

@@ -60,25 +60,6 @@ void emu_edge_nic_close(struct emu_edge_nic *nic)
     nic->bell = -1;
 }
 
-struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint64_t due_ps)
-{
-    struct emu_edge_shared *sh = nic->shared;
-    uint32_t at = nic->up_tail & EDGE_MASK;
-
-    if (nic->up_tail - nic->up_head >= EMU_EDGE_SLOTS) {
-        uint32_t head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
-
-        if (nic->up_tail - head >= EMU_EDGE_SLOTS)
-            return NULL;
-        nic->up_head = head;
-    }
-    if (due_ps) /* a raw fabric does not look */
-        sh->up_ps[at] = due_ps;
-    emu_edge_prefetch(sh->up, nic->up_tail, nic->up_head + EMU_EDGE_SLOTS, true);
-    nic->up_tail++;
-    return &sh->up[at].seg;
-}
-
 /* Y5. Whoever rings clears the wish: the bell stays readable until the fabric takes it. */
 static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
 {
@@ -99,29 +80,6 @@ void emu_edge_nic_publish(struct emu_edge_nic *nic)
     nic->up_shown = nic->up_tail;
     atomic_exchange_explicit(&nic->shared->up_tail, nic->up_tail, memory_order_seq_cst); /* Y2, Y5 */
     edge_ring(nic, EMU_EDGE_RING_DATA);
-}
-
-const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
-{
-    struct emu_edge_shared *sh = nic->shared;
-    uint32_t at = nic->down_head & EDGE_MASK;
-
-    if (nic->down_tail == nic->down_head) {
-        uint32_t tail = atomic_load_explicit(&sh->down_tail, memory_order_acquire); /* Y3 */
-
-        if (tail == nic->down_head || tail - nic->down_head > EMU_EDGE_SLOTS)
-            return NULL;
-        nic->down_tail = tail;
-    }
-    if (sh->timed && sh->down_ps[at] > now_ps)
-        return NULL;
-    emu_edge_prefetch(sh->down, nic->down_head, nic->down_tail, false);
-    return &sh->down[at].seg;
-}
-
-void emu_edge_nic_pop(struct emu_edge_nic *nic)
-{
-    nic->down_head++;
 }
 
 void emu_edge_nic_consumed(struct emu_edge_nic *nic)

@@ -315,7 +315,13 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
         data.offset = op->moved;
         seg->hdr.len = (uint8_t)(sizeof data + n);
         memcpy(seg->payload, &data, sizeof data);
-        nic_op_read(op, seg->payload + sizeof data, n);
+        if (n == NIC_DATA_BYTES && op->iovs == 1) /* almost all of them: a copy of known size */
+            memcpy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved,
+                   NIC_DATA_BYTES);
+        else if (op->iovs == 1)
+            memcpy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);
+        else
+            nic_op_read(op, seg->payload + sizeof data, n);
         op->moved += n;
         sent++;
     }

@@ -154,7 +154,7 @@ struct fabemu_iov {
  * @iov, @iovs: the message, in pieces (at most 4; the array may go away on return).
  *
  * Messages between one pair of queues match in the order in which they were sent.
- * Errors (here or as the request's status): -EINVAL; -EHOSTUNREACH, no such
+ * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
  * node or nobody attached there; -ENOTCONN, the fabric is gone.
  */
 FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,

@@ -107,6 +107,9 @@ static int memory_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node,
     op->key = key;
     op->offset = offset;
     nic_op_iov(op, &iov, 1);
+    if (bytes > NIC_TRANSFER_MAX)
+        return nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
+                        (unsigned long long)NIC_TRANSFER_MAX);
     nic_lock(fab);
     peer = nic_peer(fab, node);
     if (peer->dead)

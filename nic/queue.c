@@ -240,6 +240,9 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
     if (err)
         return err;
     send_prepare(op, queue, dest, iov, iovs);
+    if (op->bytes > NIC_TRANSFER_MAX)
+        return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
+                        (unsigned long long)NIC_TRANSFER_MAX);
     op->req = req;
     nic_lock(fab);
 

@@ -166,21 +166,22 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     }
 
     uint64_t n = seg->hdr.len - sizeof data;
+    uint64_t offset = (uint64_t)seg->hdr.seq * NIC_DATA_BYTES;
     struct nic_op *op = nic_op_find(fab, data.id, peer->node);
 
     if (!op)
         return;
     if ((op->kind != NIC_OP_RECV && op->kind != NIC_OP_GET && op->kind != NIC_OP_SERVE_PUT) ||
-        op->state != NIC_OP_WAITING || data.offset > op->bytes || n > op->bytes - data.offset ||
+        op->state != NIC_OP_WAITING || offset > op->bytes || n > op->bytes - offset ||
         n > op->bytes - op->moved) {
         fab->counts.malformed++;
         return;
     }
     if (n == NIC_DATA_BYTES && op->iovs == 1) /* almost all of them: a copy of known size */
-        memcpy((uint8_t *)op->iov[0].base + data.offset, seg->payload + sizeof data,
+        memcpy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data,
                NIC_DATA_BYTES);
     else
-        nic_op_write(op, data.offset, seg->payload + sizeof data, n);
+        nic_op_write(op, offset, seg->payload + sizeof data, n);
     op->moved += n;
     if (op->moved < op->bytes)
         return;
@@ -206,7 +207,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_wire_head head;
 
-    if (seg->hdr.len < sizeof(struct nic_wire_hello) || seg->hdr.len > EMU_PAYLOAD_BYTES ||
+    if (seg->hdr.len <= sizeof(struct nic_wire_data) || seg->hdr.len > EMU_PAYLOAD_BYTES ||
         seg->hdr.src >= fab->info.nodes || seg->hdr.dst != fab->info.node) {
         fab->counts.malformed++;
         return;

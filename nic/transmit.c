@@ -312,7 +312,7 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
 
         if (!seg)
             break;
-        data.offset = op->moved;
+        seg->hdr.seq = (uint32_t)(op->moved / NIC_DATA_BYTES);
         seg->hdr.len = (uint8_t)(sizeof data + n);
         memcpy(seg->payload, &data, sizeof data);
         if (n == NIC_DATA_BYTES && op->iovs == 1) /* almost all of them: a copy of known size */

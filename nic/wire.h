@@ -82,8 +82,7 @@ struct nic_wire_data {
     uint8_t spare;
     uint16_t check; /* low half of nic_check() */
     uint32_t id;    /* the receiver's transfer */
-    uint64_t offset;
-};
+};                  /* hdr.seq: which piece of NIC_DATA_BYTES it is */
 
 /*
  * Two processes meet. A request goes out only after the receiver is known to
@@ -102,10 +101,12 @@ struct nic_wire_hello {
 #define NIC_MORE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 
+#define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32) /* bytes: pieces are numbered in 32 bits */
+
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
 static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
-static_assert(sizeof(struct nic_wire_data) == 16, "wire format");
+static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 
 /** nic_check - names the pair (sender, receiver) of processes; differs by direction. Pure. */
 static inline uint32_t nic_check(uint32_t from_life, uint32_t to_life)

@@ -42,7 +42,7 @@
 
 #define OFI_NAME "fabemu"
 #define OFI_IOV_MAX 4
-#define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 40)
+#define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 #define OFI_CQ_DATA_BYTES 4     /* the upper half of fabemu's 64 bits carries OFI_HAS_DATA */
 #define OFI_HAS_DATA ((uint64_t)1 << 32)
 #define OFI_ADDR_FORMAT (FI_PROV_SPECIFIC | 0xfabu) /* struct ofi_addr */

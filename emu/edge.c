@@ -96,8 +96,8 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
 {
     if (!edge)
         return;
-    if (edge->holding)
-        emu_pool_drop(cache, edge->held.buf);
+    for (; edge->batch_at != edge->batch_end; edge->batch_at++)
+        emu_pool_drop(cache, edge->batch[edge->batch_at].buf);
     munmap(edge->shared, sizeof(*edge->shared));
     close(edge->bell);
     free(edge);
@@ -142,15 +142,15 @@ static bool edge_has(struct emu_edge *edge)
     return edge->up_head != tail;
 }
 
-static bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
+static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
 {
     size_t size;
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
-    switch (hdr->kind) {
-    case EMU_UNICAST:
+    if (hdr->kind == EMU_UNICAST)
         return hdr->dst < edge->nodes;
+    switch (hdr->kind) {
     case EMU_MULTICAST:
         return true; /* the switch checks membership */
     case EMU_BARRIER:
@@ -208,62 +208,51 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
     *buf = emu_pool_take(&worker->cache);
     if (*buf == EMU_NO_BUF)
         return false;
-    emu_payload_copy(emu_pool_bytes(worker->cache.pool, *buf), seg->payload, len);
+    emu_seg_copy(emu_pool_seg(worker->cache.pool, *buf), seg, len);
     return true;
 }
 
-/* Copy the next well-formed segment in. */
-static bool edge_hold(struct emu_edge *edge, uint64_t until_ps)
+/* Copy one segment in. False: there is no buffer for it now. */
+static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
 {
-    struct emu_worker *worker = edge->dev->worker;
+    uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
+    const struct emu_seg *seg = &edge->shared->up[at].seg;
+    struct emu_hdr hdr = edge_read_hdr(edge, seg);
+    uint64_t time_ps = 0;
+    uint32_t born_ns = 0;
+    uint32_t buf;
 
-    while (*edge->credits && edge_has(edge)) {
-        uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
-        const struct emu_seg *seg = &edge->shared->up[at].seg;
-        struct emu_hdr hdr = edge_read_hdr(edge, seg);
-        uint64_t time_ps = 0;
-        uint32_t born_ns = 0;
-        uint32_t buf;
-
-        emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-        if (!edge_hdr_ok(edge, &hdr)) {
-            emu_count(&edge->bad, 1);
-            edge->up_head++;
-            continue;
-        }
-        if (!edge_copy_in(worker, seg, hdr.len, &buf)) { /* look here again in the next pass */
-            emu_dev_signal(edge->dev, worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
-            return false;
-        }
-        if (edge->dev->timed)
-            time_ps = edge_depart(edge, &hdr, edge->shared->up_ps[at], until_ps, &born_ns) +
-                      edge->profile->channel_ps;
-        edge->held = (struct emu_entry){
-            .time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
-        edge->holding = true;
+    emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+    if (!edge_hdr_ok(edge, &hdr)) {
+        emu_count(&edge->bad, 1);
+        edge->up_head++;
         return true;
     }
-    return false;
-}
-
-const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps)
-{
-    if (!edge->holding && !edge_hold(edge, until_ps))
-        return NULL;
-    return edge->held.time_ps <= until_ps ? &edge->held : NULL;
-}
-
-void emu_edge_skip(struct emu_edge *edge)
-{
-    edge->holding = false;
+    if (!edge_copy_in(edge->dev->worker, seg, hdr.len, &buf))
+        return false;
+    if (edge->dev->timed)
+        time_ps = edge_depart(edge, &hdr, edge->shared->up_ps[at], now_ps, &born_ns) +
+                  edge->profile->channel_ps;
+    edge->batch[edge->batch_end++] =
+        (struct emu_entry){.time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
     edge->up_head++;
-    --*edge->credits;
-    emu_count(&edge->sent, 1);
+    return true;
 }
 
-uint64_t emu_edge_next_ps(const struct emu_edge *edge)
+bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
 {
-    return edge->holding && edge->dev->timed ? edge->held.time_ps : EMU_NEVER;
+    uint32_t room = *edge->credits < EMU_EDGE_BATCH ? *edge->credits : EMU_EDGE_BATCH;
+
+    edge->batch_at = edge->batch_end = 0;
+    while (edge->batch_end < room && edge_has(edge)) {
+        if (edge_take(edge, now_ps))
+            continue;
+        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA,
+                       (uint64_t)1 << edge->port); /* look here again in the next pass */
+        break;
+    }
+    emu_count(&edge->sent, edge->batch_end);
+    return edge->batch_end != 0;
 }
 
 /* --- out of the fabric --------------------------------------------------- */
@@ -313,12 +302,11 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
         return;
     }
     emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
-    seg->hdr = entry->hdr;
     if (entry->buf != EMU_NO_BUF) {
-        emu_payload_copy(seg->payload, emu_pool_bytes(worker->cache.pool, entry->buf),
-                         entry->hdr.len);
+        emu_seg_copy(seg, emu_pool_seg(worker->cache.pool, entry->buf), entry->hdr.len);
         emu_pool_drop(&worker->cache, entry->buf);
     }
+    seg->hdr = entry->hdr;
     if (edge->dev->timed) {
         edge->shared->down_ps[at] = entry->time_ps;
         edge_lag(edge, entry);

@@ -67,14 +67,6 @@ static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t 
     }
 }
 
-/* Copy @bytes (at most EMU_PAYLOAD_BYTES) of payload, inline: up to 47 more are copied, too. */
-static inline void emu_payload_copy(uint8_t *to, const uint8_t *from, uint32_t bytes)
-{
-    static_assert(EMU_PAYLOAD_BYTES % 48 == 0, "whole blocks");
-    for (uint32_t at = 0; at < bytes; at += 48)
-        memcpy(to + at, from + at, 48);
-}
-
 /* Counts that the process keeps about itself; the fabric copies them out at the end. */
 struct emu_edge_stats {
     _Atomic uint64_t in_switch[4];    /* by enum fabemu_coll */

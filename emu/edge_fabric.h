@@ -16,6 +16,8 @@
 #include "emu/profile.h"
 #include "emu/ring.h"
 
+#define EMU_EDGE_BATCH 16 /* segments copied in at once */
+
 struct emu_edge {
     /* Written once, before it is published. */
     struct emu_edge_shared *shared;
@@ -32,8 +34,9 @@ struct emu_edge {
     uint32_t up_tail;      /* checked copy of the process's tail */
     uint32_t up_looked;    /* the tail as last looked at: news since then wakes the switch */
     uint64_t up_busy_ps;   /* that wire is taken until then */
-    struct emu_entry held; /* the front segment, copied in and checked */
-    bool holding;
+    uint32_t batch_at;     /* of the segments copied in and checked: the front one, */
+    uint32_t batch_end;    /* and one past the last */
+    struct emu_entry batch[EMU_EDGE_BATCH];
 
     /* The worker's: out of the fabric. */
     uint32_t down_tail; /* segments written */
@@ -76,13 +79,35 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
 void emu_edge_look(struct emu_edge *edge);
 
 /**
- * emu_edge_front - the oldest segment that is due, its payload in a pool buffer; NULL if none,
- * or no credit, or no buffer. Malformed ones are counted and skipped.
+ * emu_edge_refill - copy the next segments in, as many as there are credits and buffers for.
+ * Malformed ones are counted and skipped. False: there is none. The batch is empty.
  */
-const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps);
-void emu_edge_skip(struct emu_edge *edge);
-/** emu_edge_next_ps - when the held segment is due; EMU_NEVER if none is held. */
-uint64_t emu_edge_next_ps(const struct emu_edge *edge);
+bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps);
+
+/** emu_edge_front - the oldest segment that is due, its payload in a pool buffer, or NULL. */
+static inline const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint64_t until_ps)
+{
+    if (edge->batch_at == edge->batch_end && !emu_edge_refill(edge, until_ps))
+        return NULL;
+    if (edge->batch[edge->batch_at].time_ps > until_ps)
+        return NULL;
+    return &edge->batch[edge->batch_at];
+}
+
+/** emu_edge_skip - done with the front segment: its credit is spent. */
+static inline void emu_edge_skip(struct emu_edge *edge)
+{
+    edge->batch_at++;
+    --*edge->credits;
+}
+
+/** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
+static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
+{
+    if (edge->batch_at == edge->batch_end || !edge->dev->timed)
+        return EMU_NEVER;
+    return edge->batch[edge->batch_at].time_ps;
+}
 
 /** emu_edge_room - free slots of the down ring. */
 uint32_t emu_edge_room(struct emu_edge *edge);

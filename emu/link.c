@@ -57,12 +57,8 @@ void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, ui
     rx->port = port;
 }
 
-void emu_tx_send_edge(struct emu_tx *tx, const struct emu_entry *entry)
+void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)
 {
-    if (!tx->plugged) {
-        emu_count(&tx->counts.dropped, 1);
-        emu_pool_drop(&tx->owner->worker->cache, entry->buf);
-        return;
-    }
-    emu_edge_send(tx->plugged, entry);
+    emu_count(&tx->counts.dropped, 1);
+    emu_pool_drop(&tx->owner->worker->cache, entry->buf);
 }

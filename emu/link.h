@@ -119,8 +119,8 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     return tx->plugged ? emu_edge_room(tx->plugged) : UINT32_MAX;
 }
 
-/** emu_tx_send_edge - emu_tx_send() for edges. */
-void emu_tx_send_edge(struct emu_tx *tx, const struct emu_entry *entry);
+/** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
+void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 
 /**
  * emu_tx_send - put one segment on the wire; its buffer reference passes on.
@@ -132,12 +132,14 @@ void emu_tx_send_edge(struct emu_tx *tx, const struct emu_entry *entry);
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->unshown++;
-    if (tx->kind != EMU_LINK_LOCAL) {
-        emu_tx_send_edge(tx, entry);
-        return;
+    if (tx->kind == EMU_LINK_LOCAL) {
+        *emu_ring_fill(tx->data) = *entry; /* there is a slot for each credit */
+        tx->credits--;
+    } else if (tx->plugged) {
+        emu_edge_send(tx->plugged, entry);
+    } else {
+        emu_tx_drop(tx, entry);
     }
-    *emu_ring_fill(tx->data) = *entry; /* there is a slot for each credit */
-    tx->credits--;
 }
 
 /**

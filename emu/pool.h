@@ -19,8 +19,9 @@
 
 #define EMU_POOL_CHAIN 64u
 
+/* The header in it is not used: it travels with the descriptor. */
 struct emu_buf {
-    alignas(EMU_LINE) uint8_t byte[EMU_SEG_BYTES];
+    alignas(EMU_LINE) struct emu_seg seg;
 };
 
 struct emu_pool {
@@ -52,9 +53,15 @@ bool emu_pool_refill(struct emu_pool_cache *cache);
 /** emu_pool_spill - give one chain back to the depot. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
+static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
+{
+    return &pool->buf[buf].seg;
+}
+
+/* The payload of a buffer. */
 static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
 {
-    return pool->buf[buf].byte;
+    return pool->buf[buf].seg.payload;
 }
 
 /** emu_pool_take - a buffer with one reference, or EMU_NO_BUF: try again later. Thread: the cache's. */

@@ -56,4 +56,21 @@ struct emu_seg {
 };
 static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes");
 
+/*
+ * Copy a segment with @len bytes of payload, by whole lines: what lies beyond
+ * the payload may come along. Both segments begin at a line.
+ */
+static inline void emu_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
+{
+    void *dst = __builtin_assume_aligned(to, EMU_LINE);
+    const void *src = __builtin_assume_aligned(from, EMU_LINE);
+
+    if (len > 2 * EMU_LINE - EMU_HDR_BYTES)
+        __builtin_memcpy(dst, src, EMU_SEG_BYTES);
+    else if (len > EMU_LINE - EMU_HDR_BYTES)
+        __builtin_memcpy(dst, src, 2 * EMU_LINE);
+    else
+        __builtin_memcpy(dst, src, EMU_LINE);
+}
+
 #endif

@@ -15,7 +15,7 @@ static inline size_t queue_one(struct switch_dev *sw, uint32_t row, uint32_t out
     uint8_t count = sw->count[at];
     size_t slot = switch_slot(sw, row, out, sw->head[at] + count);
 
-    assert(count < sw->profile->xpoint_slots);
+    assert(count < sw->xpoint_slots);
     sw->slot[slot] = *entry;
     sw->count[at] = (uint8_t)(count + 1);
     to->waiting |= (uint64_t)1 << row;

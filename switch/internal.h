@@ -46,7 +46,9 @@ struct switch_dev {
     uint64_t light;    /* outputs with fewer than profile->light_slots segments */
     uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;     /* for EMU_CHOICE_NEXT_FREE */
-    uint32_t light_slots; /* copy of profile->light_slots */
+    uint32_t light_slots;  /* copies of the profile's, for the path of every segment */
+    uint32_t xpoint_slots;
+    bool by_row;
 
     uint64_t unit_busy_ps; /* the combine unit works until then */
     struct switch_results results;
@@ -78,7 +80,7 @@ static inline size_t switch_slot(const struct switch_dev *sw, uint32_t row, uint
 
 static inline bool switch_by_row(const struct switch_dev *sw)
 {
-    return sw->profile->credit == EMU_CREDIT_ROW;
+    return sw->by_row;
 }
 
 /* admit.c: a segment enters row @row. The row's crosspoints have room: its credit says so. */

@@ -160,6 +160,8 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     sw->random = seed | 1;
     sw->light = UINT64_MAX;
     sw->light_slots = profile->light_slots;
+    sw->xpoint_slots = profile->xpoint_slots;
+    sw->by_row = profile->credit == EMU_CREDIT_ROW;
     sw->width = switch_width(ports);
     xpoints = rows * sw->width;
     sw->row = switch_zeros(rows * sizeof(*sw->row));

@@ -17,7 +17,7 @@
 #include "emu/rcu.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
-#define FABRIC_BUFS_MAX (1u << 26) /* 16 GB of address space */
+#define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 
 /* Half the cores step the fabric at most; the rest is for the processes that use it. */
 static uint32_t fabric_auto_workers(uint32_t switches)
@@ -42,18 +42,18 @@ static uint32_t fabric_worker_count(const struct fabric_config *config)
 }
 
 /*
- * Buffers: what all crosspoints and combine units can hold at once, and each
- * worker's cache. Reserved, not touched: memory follows use.
+ * Buffers: what all crosspoints, edges and workers' caches can hold at once.
+ * Beyond these the pool has FABRIC_GROUP_BUFS for partial results, which groups
+ * set aside when they are made. Reserved, not touched: memory follows use.
  */
-static uint32_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
+static uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
 {
     const struct topo_graph *graph = config->graph;
     uint64_t rows = graph->ports + 1;
-    uint64_t bufs = graph->switches * (rows * rows * config->profile.xpoint_slots +
-                                       config->profile.combine_states);
 
-    bufs += (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN + graph->nodes;
-    return bufs < FABRIC_BUFS_MAX ? (uint32_t)bufs : FABRIC_BUFS_MAX;
+    return graph->switches * rows * rows * config->profile.xpoint_slots +
+           (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN +
+           (uint64_t)graph->nodes * EMU_EDGE_BATCH;
 }
 
 /* The profile as the clock runs it. */
@@ -61,6 +61,25 @@ static struct emu_profile fabric_profile(const struct fabric_config *config)
 {
     return config->clock == EMU_CLOCK_RAW ? emu_profile_for_raw(&config->profile)
                                           : config->profile;
+}
+
+/* Room for the edges of all nodes whose switch worker @w steps. */
+static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *worker_of)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint32_t edges = 0;
+
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        edges += worker_of[graph->node[n].sw] == w;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct emu_edge_list *list =
+            calloc(1, sizeof(*list) + edges * sizeof(struct emu_edge *));
+
+        if (!list)
+            return -ENOMEM;
+        fabric->list[2 * w + i] = list;
+    }
+    return 0;
 }
 
 static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
@@ -76,6 +95,10 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
         if (fabric->config.local_nodes)
             devs += graph->nodes;
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
+        if (err)
+            return err;
+        fabric->worker[w]->index = w;
+        err = fabric_make_lists(fabric, w, worker_of);
         if (err)
             return err;
     }
@@ -175,16 +198,22 @@ static int fabric_run_workers(struct fabric *fabric)
 static int fabric_alloc(struct fabric *fabric)
 {
     const struct topo_graph *graph = fabric->config.graph;
+    uint64_t bufs;
 
     fabric->worker = calloc(fabric->workers, sizeof(struct emu_worker *));
     fabric->thread = calloc(fabric->workers, sizeof(struct emu_thread *));
+    fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_edge_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
     fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
     fabric->states = calloc(graph->switches, sizeof(*fabric->states));
     fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
-    fabric->pool = emu_pool_create(fabric_bufs(&fabric->config, fabric->workers));
-    if (!fabric->worker || !fabric->thread || !fabric->sw || !fabric->edge ||
+    fabric->spare_bufs = FABRIC_GROUP_BUFS;
+    bufs = fabric_bufs(&fabric->config, fabric->workers) + FABRIC_GROUP_BUFS;
+    if (bufs >= EMU_NO_BUF)
+        return -EFBIG;
+    fabric->pool = emu_pool_create((uint32_t)bufs);
+    if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->edge ||
         !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
         return -ENOMEM;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
@@ -264,6 +293,9 @@ void fabric_stop(struct fabric *fabric)
     free(fabric->tree_load);
     free(fabric->edge);
     free(fabric->sw);
+    for (uint32_t i = 0; fabric->list && i < 2 * fabric->workers; i++)
+        free(fabric->list[i]);
+    free(fabric->list);
     free(fabric->thread);
     free(fabric->worker);
     free(fabric);

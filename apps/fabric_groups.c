@@ -34,42 +34,59 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
     free(group);
 }
 
-/*
- * Put the group into (or, without @in, take it out of) the tables of its
- * switches; all of it or, on failure, nothing. Old tables are freed once no
- * worker reads them.
- */
-static int group_publish(struct fabric *fabric, struct fabric_group *group, uint32_t id, bool in)
+static void group_withdraw(struct fabric *fabric, const struct topo_tree *tree, uint32_t count,
+                           uint32_t id)
 {
-    uint32_t count = group->tree.count;
-    void **old = calloc(2 * count, sizeof(void *));
+    for (uint32_t i = 0; i < count; i++)
+        switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
+    emu_rcu_wait();
+}
+
+/*
+ * Put the group into the tables of its switches; all of it or, on failure,
+ * nothing. Old tables are freed once no worker reads them.
+ */
+static int group_publish(struct fabric *fabric, struct fabric_group *group, uint32_t id)
+{
+    const struct topo_tree *tree = &group->tree;
+    void **old = calloc(tree->count, sizeof(void *));
     int err = old ? 0 : -ENOMEM;
     uint32_t done = 0;
 
-    for (; !err && done < count; done++) {
-        err = switch_groups_set(fabric->sw[group->tree.switches[done].sw], id,
-                                in ? group->part[done] : NULL, &old[done]);
-        if (err)
-            break;
+    while (!err && done < tree->count) {
+        err = switch_groups_set(fabric->sw[tree->switches[done].sw], id, group->part[done],
+                                &old[done]);
+        done += !err;
     }
-    for (uint32_t i = 0; err && i < done; i++) /* shrinking a table needs memory too: keep trying */
-        while (switch_groups_set(fabric->sw[group->tree.switches[i].sw], id,
-                                 in ? NULL : group->part[i], &old[count + i]))
-            ;
-    emu_rcu_wait();
-    for (uint32_t i = 0; old && i < 2 * count; i++)
+    if (err)
+        group_withdraw(fabric, tree, done, id);
+    else
+        emu_rcu_wait();
+    for (uint32_t i = 0; i < done; i++)
         free(old[i]);
     free(old);
     return err;
+}
+
+/* Buffers that a group's partial results can hold in one switch. */
+static uint64_t group_bufs(const struct fabric *fabric, const struct topo_tree_switch *at)
+{
+    bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
+
+    return (uint64_t)EMU_WINDOW *
+           (in_order ? (unsigned)__builtin_popcountll(at->ports) : 1);
 }
 
 /* Is there room for the states in every switch of the tree? Sets it aside. */
 static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, char *error,
                          size_t error_bytes)
 {
+    uint64_t bufs = 0;
+
     for (uint32_t i = 0; i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
+        bufs += group_bufs(fabric, &tree->switches[i]);
         if (fabric->states[sw] + EMU_WINDOW > fabric->config.profile.combine_states) {
             snprintf(error, error_bytes,
                      "no combine state is left in switch %u: it holds %u partial results "
@@ -78,6 +95,11 @@ static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, ch
             return -ENOSPC;
         }
     }
+    if (bufs > fabric->spare_bufs) {
+        snprintf(error, error_bytes, "no buffers are left for the group's partial results");
+        return -ENOSPC;
+    }
+    fabric->spare_bufs -= bufs;
     for (uint32_t i = 0; i < tree->count; i++)
         fabric->states[tree->switches[i].sw] += EMU_WINDOW;
     topo_tree_charge(tree, fabric->tree_load, 1);
@@ -86,8 +108,10 @@ static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, ch
 
 static void group_unreserve(struct fabric *fabric, const struct topo_tree *tree)
 {
-    for (uint32_t i = 0; i < tree->count; i++)
+    for (uint32_t i = 0; i < tree->count; i++) {
+        fabric->spare_bufs += group_bufs(fabric, &tree->switches[i]);
         fabric->states[tree->switches[i].sw] -= EMU_WINDOW;
+    }
     topo_tree_charge(tree, fabric->tree_load, -1);
 }
 
@@ -135,7 +159,7 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
         goto free_group;
     err = group_parts(fabric, group);
     if (!err)
-        err = group_publish(fabric, group, (uint32_t)id, true);
+        err = group_publish(fabric, group, (uint32_t)id);
     if (err)
         goto unreserve;
     fabric->group[id] = group;
@@ -168,8 +192,7 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     group->node[at] = TOPO_NONE;
     if (--group->members)
         return 0;
-    while (group_publish(fabric, group, id, false))
-        ; /* out of memory for a moment: the tables must not keep it */
+    group_withdraw(fabric, &group->tree, group->tree.count, id);
     group_unreserve(fabric, &group->tree);
     fabric->group[id] = NULL;
     fabric_group_free(fabric, group);

@@ -26,6 +26,7 @@ struct fabric {
     uint32_t workers;
     struct emu_worker **worker;
     struct emu_thread **thread;
+    struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
     struct switch_dev **sw; /* by switch */
     struct emu_edge **edge; /* by node; NULL: nobody attached */
     struct emu_pool *pool;
@@ -33,6 +34,7 @@ struct fabric {
     uint32_t attached;
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;            /* by switch: partial results set aside */
+    uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
     struct fabric_group **group; /* by collective address */
     uint32_t last_group;         /* the address handed out last: freed ones rest a while */
     struct fabric_totals past;   /* of edges that are gone */

@@ -20,24 +20,20 @@ static struct switch_dev *node_switch(const struct fabric *fabric, uint32_t node
     return fabric->sw[fabric->config.graph->node[node].sw];
 }
 
-/* Tell a worker which edges it has now. Waits until it uses no older list. */
-static int node_publish_list(struct fabric *fabric, struct emu_worker *worker)
+/*
+ * Tell a worker which edges it has now, in the one of its two lists that it does
+ * not use. Waits until it uses no older one.
+ */
+static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 {
     uint32_t nodes = fabric->config.graph->nodes;
-    struct emu_edge_list *list;
-    uint32_t count = 0;
+    struct emu_edge_list *list = fabric->list[2 * worker->index + (worker->published & 1)];
 
-    for (uint32_t n = 0; n < nodes; n++)
-        count += fabric->edge[n] && fabric->edge[n]->dev->worker == worker;
-    list = malloc(sizeof(*list) + count * sizeof(list->edge[0]));
-    if (!list)
-        return -ENOMEM;
     list->count = 0;
     for (uint32_t n = 0; n < nodes; n++)
         if (fabric->edge[n] && fabric->edge[n]->dev->worker == worker)
             list->edge[list->count++] = fabric->edge[n];
     emu_worker_edges(worker, list);
-    return 0;
 }
 
 /* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
@@ -118,19 +114,12 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
         goto close_bell;
     fabric->edge[node] = edge;
     node_plug(fabric, init.node, edge);
-    err = node_publish_list(fabric, worker);
-    if (err)
-        goto unplug;
+    node_publish_list(fabric, worker);
     fabric->attached++;
     nodes_crowd(fabric);
     *ret = (struct fabric_seat){.node = init.node, .memfd = memfd, .bell = bell};
     return 0;
 
-unplug:
-    fabric->edge[node] = NULL;
-    node_plug(fabric, init.node, NULL);
-    emu_rcu_wait();
-    emu_waiter_remove(worker->waiter, edge->bell);
 close_bell:
     close(bell);
 destroy_edge:
@@ -172,10 +161,10 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     fabric->attached--;
     nodes_crowd(fabric);
     node_plug(fabric, node, NULL);
-    while (node_publish_list(fabric, worker)) /* no memory: the old list must not stay */
-        usleep(1000);
+    node_publish_list(fabric, worker);
     emu_waiter_remove(worker->waiter, edge->bell);
     totals_add_edge(&fabric->past, edge);
+    fabric->past.dropped_dead += edge->batch_end - edge->batch_at; /* copied in, and no further */
     fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
     node_nudge(fabric, node);
@@ -185,12 +174,13 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
 /* Is the process taking its segments? Returns true when it is newly cut off. */
 static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
 {
-    uint32_t head = atomic_load_explicit(&edge->shared->down_head, memory_order_relaxed);
+    uint64_t delivered = emu_count_read(&edge->delivered);
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
         return false;
-    if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) || head != edge->watch_head) {
-        edge->watch_head = head;
+    if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
+        delivered != edge->watch_delivered) {
+        edge->watch_delivered = delivered;
         edge->watch_ticks = 0;
         return false;
     }
@@ -207,7 +197,7 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
     uint32_t count = 0;
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->edge[n] && tick_edge(fabric, fabric->edge[n]) && count < max)
+        if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
             nodes[count++] = n;
     return count;
 }

@@ -60,6 +60,7 @@ struct emu_worker {
 
     /* The worker's. */
     alignas(EMU_LINE) uint64_t *near; /* a bit a device */
+    uint32_t index; /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
     struct emu_dev **dev;
@@ -68,7 +69,7 @@ struct emu_worker {
     uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
     struct emu_pool_cache cache;
     struct emu_edge *untold;      /* edges whose process is to be told something */
-    const struct emu_edge_list *list; /* the edges as of the last pass */
+    uint64_t seen;                /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;    /* how it sleeps: wait.h */
     _Atomic uint64_t moved;       /* segments, in all; counter */
     _Atomic uint64_t passes;      /* counter */
@@ -77,6 +78,7 @@ struct emu_worker {
 
     /* Published by the manager (RCU): edges to look at. */
     _Atomic(struct emu_edge_list *) edges;
+    uint64_t published; /* the manager's: serial of that list */
 };
 
 /** emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts. */

@@ -21,6 +21,7 @@
 #include "emu/worker.h"
 
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
+#define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */
 
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
                              bool timed, bool device_threads, uint64_t origin_ns)
@@ -126,7 +127,7 @@ void emu_edge_look(struct emu_edge *edge)
     }
 }
 
-/* Is there a segment to copy in? An index that cannot be is counted, once, and not followed. */
+/* Is there a segment to copy in? An index that cannot be is counted and not followed. */
 static bool edge_has(struct emu_edge *edge)
 {
     uint32_t tail;
@@ -179,13 +180,14 @@ static struct emu_hdr edge_read_hdr(const struct emu_edge *edge, const struct em
 
 /*
  * When a segment that was posted for @due_ps leaves on the wire: it keeps its
- * rate, whatever the process claims.
+ * rate and waits for its credit, whatever the process claims.
  */
 static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, uint64_t due_ps,
                             uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = edge->profile;
     uint64_t depart_ps = due_ps;
+    uint64_t credit_ps;
 
     if (depart_ps > now_ps + profile->nic_send_ps)
         depart_ps = now_ps + profile->nic_send_ps;
@@ -194,6 +196,9 @@ static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, ui
     *born_ns = (uint32_t)(depart_ps / 1000u);
     if (depart_ps < edge->up_busy_ps)
         depart_ps = edge->up_busy_ps;
+    credit_ps = edge->credits->at_ps[(edge->credits->first + edge->batch_end) % EMU_XPOINT_MAX];
+    if (depart_ps < credit_ps)
+        depart_ps = credit_ps;
     edge->up_busy_ps = depart_ps + (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
     return depart_ps;
 }
@@ -231,7 +236,8 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
     if (!edge_copy_in(edge->dev->worker, seg, hdr.len, &buf))
         return false;
     if (edge->dev->timed)
-        time_ps = edge_depart(edge, &hdr, edge->shared->up_ps[at], now_ps, &born_ns) +
+        time_ps = edge_depart(edge, &hdr, __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED),
+                              now_ps, &born_ns) +
                   edge->profile->channel_ps;
     edge->batch[edge->batch_end++] =
         (struct emu_entry){.time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
@@ -239,19 +245,26 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
     return true;
 }
 
+/*
+ * Bounded by what was looked at, not by what was found: a process that posts
+ * rubbish as fast as we drop it must not keep us here.
+ */
 bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
 {
-    uint32_t room = *edge->credits < EMU_EDGE_BATCH ? *edge->credits : EMU_EDGE_BATCH;
+    uint32_t credits = edge->credits->count;
+    uint32_t room = credits < EMU_EDGE_BATCH ? credits : EMU_EDGE_BATCH;
+    uint32_t looked = 0;
 
     edge->batch_at = edge->batch_end = 0;
     while (edge->batch_end < room && edge_has(edge)) {
-        if (edge_take(edge, now_ps))
+        if (looked++ < EDGE_LOOKS && edge_take(edge, now_ps))
             continue;
         emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA,
                        (uint64_t)1 << edge->port); /* look here again in the next pass */
         break;
     }
-    emu_count(&edge->sent, edge->batch_end);
+    if (looked)
+        emu_edge_mark(edge);
     return edge->batch_end != 0;
 }
 
@@ -270,8 +283,10 @@ uint32_t emu_edge_room(struct emu_edge *edge)
         uint32_t head =
             atomic_load_explicit(&edge->shared->down_head, memory_order_acquire); /* X3: Y4 */
 
-        if (edge->down_tail - head <= EMU_EDGE_SLOTS && head - edge->down_head <= used)
+        if (head - edge->down_head <= used)
             edge->down_head = head;
+        else
+            emu_count(&edge->bad, 1); /* not followed: the ring stays full */
         used = edge->down_tail - edge->down_head;
     }
     edge->blocked = used == EMU_EDGE_SLOTS;
@@ -328,11 +343,12 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 static void edge_tell(struct emu_edge *edge)
 {
     struct emu_edge_shared *shared = edge->shared;
+    uint32_t taken = emu_edge_taken(edge);
 
     edge->untold_passes = 0;
-    if (edge->up_told != edge->up_head) {
-        edge->up_told = edge->up_head;
-        atomic_store_explicit(&shared->up_head, edge->up_head, memory_order_release); /* X2: Y1 */
+    if (edge->up_told != taken) {
+        edge->up_told = taken;
+        atomic_store_explicit(&shared->up_head, taken, memory_order_release); /* X2: Y1 */
     }
     if (edge->down_told == edge->down_tail)
         return;
@@ -353,6 +369,12 @@ void emu_edge_mark(struct emu_edge *edge)
     worker->untold = edge;
 }
 
+void emu_edge_done(struct emu_edge *edge, uint32_t moved)
+{
+    emu_count(&edge->sent, moved);
+    emu_edge_mark(edge);
+}
+
 void emu_edge_tell_all(struct emu_worker *worker, bool now)
 {
     struct emu_edge *edge = worker->untold;
@@ -360,7 +382,7 @@ void emu_edge_tell_all(struct emu_worker *worker, bool now)
     worker->untold = NULL;
     while (edge) {
         struct emu_edge *next = edge->untold == edge ? NULL : edge->untold;
-        uint32_t news = edge->down_tail - edge->down_told + edge->up_head - edge->up_told;
+        uint32_t news = edge->down_tail - edge->down_told + emu_edge_taken(edge) - edge->up_told;
 
         edge->untold = NULL;
         if (now || news >= EDGE_TELL_SEGS || ++edge->untold_passes >= EDGE_TELL_PASSES)

@@ -90,7 +90,7 @@ struct emu_edge_shared {
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
 
     /* Written by the fabric; the adapter reads. */
-    alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments the fabric copied out */
+    alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that are in the fabric */
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments the fabric wrote */
 
     /* Set by the fabric's worker before it sleeps: what to ring the bell for. */

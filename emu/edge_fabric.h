@@ -18,6 +18,23 @@
 
 #define EMU_EDGE_BATCH 16 /* segments copied in at once */
 
+/* An adapter's credits, kept for it; on a timed clock with the time at which each came back. */
+struct emu_credits {
+    uint32_t count;
+    uint32_t first;                 /* the oldest, free-running */
+    uint64_t at_ps[EMU_XPOINT_MAX];
+};
+
+/** emu_credits_add - @count credits come back at @at_ps; none before those that came earlier. */
+static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, uint64_t at_ps)
+{
+    for (; count; count--) {
+        uint32_t end = credits->first + credits->count++;
+
+        credits->at_ps[end % EMU_XPOINT_MAX] = at_ps;
+    }
+}
+
 struct emu_edge {
     /* Written once, before it is published. */
     struct emu_edge_shared *shared;
@@ -27,7 +44,7 @@ struct emu_edge {
     uint32_t nodes;
     int bell; /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
-    uint32_t *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */
+    struct emu_credits *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */
 
     /* The worker's: into the fabric. */
     uint32_t up_head;      /* segments copied out */
@@ -45,7 +62,7 @@ struct emu_edge {
     bool blocked;         /* a segment waits for room */
 
     /* The worker's: news that the process has not been told yet. */
-    uint32_t up_told;        /* the head as last told */
+    uint32_t up_told;        /* the head as last told: only what the switch has taken */
     uint32_t down_told;      /* the tail as last told */
     uint32_t untold_passes;  /* passes since there was any */
     struct emu_edge *untold; /* next in the worker's list; itself at the end, NULL: not in it */
@@ -63,8 +80,8 @@ struct emu_edge {
     _Atomic uint32_t cut; /* 1: the process was given up; drop what is for it */
 
     /* The manager's stall watch. */
-    uint32_t watch_head;  /* the process's head at the last tick */
-    uint32_t watch_ticks; /* ticks without progress while stuck */
+    uint64_t watch_delivered; /* segments delivered by the last tick */
+    uint32_t watch_ticks;     /* ticks without progress while stuck */
 };
 
 /**
@@ -98,8 +115,16 @@ static inline const struct emu_entry *emu_edge_front(struct emu_edge *edge, uint
 static inline void emu_edge_skip(struct emu_edge *edge)
 {
     edge->batch_at++;
-    --*edge->credits;
+    edge->credits->first++;
+    edge->credits->count--;
 }
+
+/** emu_edge_taken - segments taken from the up ring that are in the fabric: not those of the batch. */
+static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
+{
+    return edge->up_head - (edge->batch_end - edge->batch_at);
+}
+
 
 /** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
@@ -119,6 +144,8 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
  * together: see emu_edge_tell_all().
  */
 void emu_edge_mark(struct emu_edge *edge);
+/** emu_edge_done - end of a burst in which the switch took @moved segments. */
+void emu_edge_done(struct emu_edge *edge, uint32_t moved);
 /**
  * emu_edge_tell_all - tell the processes whose edges were marked: all of them (@now: the worker is
  * about to wait), or those with much to be told. Thread: the worker, at the end of each pass.

@@ -52,7 +52,7 @@ void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, ui
     tx->owner = dev;
     tx->profile = profile;
     rx->kind = EMU_LINK_EDGE;
-    rx->credits = credits;
+    emu_credits_add(&rx->credits, credits, 0);
     rx->owner = dev;
     rx->port = port;
 }

@@ -55,8 +55,8 @@ struct emu_tx {
 struct emu_rx {
     uint8_t kind;
     uint8_t peer_port;
-    uint32_t owed;    /* credits to give back */
-    uint32_t credits; /* edge: the adapter's, kept for it; not less when processes come and go */
+    uint32_t owed;              /* credits to give back */
+    struct emu_credits credits; /* edge: the adapter's; not less when processes come and go */
     struct emu_ring *data;
     struct emu_ring *credit;
     struct emu_dev *owner;
@@ -81,15 +81,20 @@ void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, ui
 
 /* --- sending --------------------------------------------------------------- */
 
-/** emu_tx_take_credits - collect the credits that came back by @until_ps. */
+/**
+ * emu_tx_take_credits - collect the credits that came back by @until_ps.
+ * On a timed clock one batch at a time, when there is none left, so that a segment leaves no
+ * earlier than its own credit came; a credit is not used before one that was sent earlier.
+ */
 static inline void emu_tx_take_credits(struct emu_tx *tx, uint64_t until_ps)
 {
     const struct emu_entry *entry;
 
     if (tx->kind != EMU_LINK_LOCAL)
         return;
-    while ((entry = emu_ring_front(tx->credit)) && entry->time_ps <= until_ps) {
-        if (!tx->credits)
+    while (!(tx->owner->timed && tx->credits) && (entry = emu_ring_front(tx->credit)) &&
+           entry->time_ps <= until_ps) {
+        if (tx->credit_ps < entry->time_ps)
             tx->credit_ps = entry->time_ps;
         tx->credits += entry->credits;
         emu_ring_skip(tx->credit);
@@ -209,7 +214,7 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
     if (rx->kind == EMU_LINK_LOCAL)
         emu_ring_give_back(rx->data);
     else
-        emu_edge_mark(rx->plugged);
+        emu_edge_done(rx->plugged, moved);
 }
 
 /** emu_rx_next_ps - when the front segment arrives, if it is known; EMU_NEVER if not. */
@@ -239,7 +244,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
         emu_dev_signal(rx->peer, rx->owner->worker, EMU_EVENT_CREDIT,
                        (uint64_t)1 << rx->peer_port);
     } else {
-        rx->credits += owed;
+        emu_credits_add(&rx->credits, owed, arrive_ps);
         emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);
     }
 }

@@ -16,7 +16,6 @@
 #define EMU_HDR_BYTES 16      /* of them, the header */
 #define EMU_PAYLOAD_BYTES 240 /* of them, payload at most */
 
-#define EMU_PORTS_MAX 64      /* ports of a switch, combine units included: one bit each */
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload needs no buffer */
 
 /*

@@ -54,7 +54,6 @@ void emu_worker_destroy(struct emu_worker *worker)
 {
     if (!worker)
         return;
-    free(atomic_load_explicit(&worker->edges, memory_order_relaxed));
     emu_waiter_destroy(worker->waiter);
     free(worker->dev);
     free(worker->near);
@@ -123,8 +122,8 @@ static void worker_look(struct emu_worker *worker)
     const struct emu_edge_list *list =
         atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 pairs with E2 */
 
-    if (list != worker->list) { /* some may be gone: what was to be told is looked for anew */
-        worker->list = list;
+    if (list && list->serial != worker->seen) { /* some may be gone: look anew for what to tell */
+        worker->seen = list->serial;
         worker->untold = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
             list->edge[i]->untold = NULL;
@@ -217,12 +216,10 @@ static void worker_idle(struct emu_worker *worker, unsigned rounds)
 
 void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)
 {
-    struct emu_edge_list *old =
-        atomic_exchange_explicit(&worker->edges, list, memory_order_acq_rel); /* E2 */
-
+    list->serial = ++worker->published;
+    atomic_store_explicit(&worker->edges, list, memory_order_release); /* E2 */
     emu_waiter_ring(worker->waiter);
     emu_rcu_wait();
-    free(old);
 }
 
 struct emu_thread {

@@ -10,8 +10,9 @@
 
 struct emu_edge;
 
-/* The edges that a worker looks at; immutable once published. */
+/* The edges that a worker looks at; immutable while published. */
 struct emu_edge_list {
+    uint64_t serial; /* tells lists apart: an address may come again */
     uint32_t count;
     struct emu_edge *edge[];
 };
@@ -40,8 +41,9 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
 void emu_thread_stop(struct emu_thread *thread);
 
 /**
- * emu_worker_edges - publish a new list of edges, wake the worker, wait until it no longer
- * uses the old one, and free that. @list passes to the worker. Thread: manager.
+ * emu_worker_edges - publish a new list of edges, wake the worker, and wait until it no longer
+ * uses the old one: that is the caller's again, as are the edges that are not in the new one.
+ * Sets the list's serial. Thread: manager.
  */
 void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list);
 

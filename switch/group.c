@@ -52,7 +52,9 @@ struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
     const struct switch_groups *groups =
         atomic_load_explicit(&sw->groups, memory_order_acquire); /* G1 pairs with G2 */
 
-    return groups && id < groups->count ? groups->group[id] : NULL;
+    if (!groups || id >= groups->count)
+        return NULL;
+    return atomic_load_explicit(&groups->group[id], memory_order_relaxed); /* seen with the table */
 }
 
 int switch_groups_set(struct switch_dev *sw, uint32_t id, struct switch_group *group, void **old)
@@ -65,14 +67,22 @@ int switch_groups_set(struct switch_dev *sw, uint32_t id, struct switch_group *g
         return -EINVAL;
     if (id >= count)
         count = id + 1;
-    now = calloc(1, sizeof(*now) + count * sizeof(now->group[0]));
+    now = calloc(1, sizeof(*now) + count * sizeof(struct switch_group *));
     if (!now)
         return -ENOMEM;
     now->count = count;
     for (uint32_t i = 0; was && i < was->count; i++)
-        now->group[i] = was->group[i];
-    now->group[id] = group;
+        atomic_init(&now->group[i], atomic_load_explicit(&was->group[i], memory_order_relaxed));
+    atomic_init(&now->group[id], group);
     atomic_store_explicit(&sw->groups, now, memory_order_release); /* G2 */
     *old = was;
     return 0;
+}
+
+void switch_groups_clear(struct switch_dev *sw, uint32_t id)
+{
+    struct switch_groups *groups = atomic_load_explicit(&sw->groups, memory_order_relaxed);
+
+    if (groups && id < groups->count)
+        atomic_store_explicit(&groups->group[id], NULL, memory_order_relaxed);
 }

@@ -16,7 +16,7 @@ struct switch_state {
     uint64_t have;      /* ports that have contributed */
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t buf;       /* by arrival: the partial result */
-    uint32_t born_ns;   /* of the oldest contribution */
+    uint32_t born_ns;   /* of the contribution that came first */
     bool active;
 };
 
@@ -51,10 +51,10 @@ static inline uint32_t *switch_group_kept(struct switch_group *group, uint32_t i
     return &group->kept[i * group->width + (uint32_t)__builtin_popcountll(below)];
 }
 
-/* The table that the manager publishes; immutable. */
+/* The table that the manager publishes; entries are only ever taken out of it. */
 struct switch_groups {
     uint32_t count;
-    struct switch_group *group[]; /* by collective address; NULL: not through this switch */
+    _Atomic(struct switch_group *) group[]; /* by collective address; NULL: not through this switch */
 };
 
 #define SWITCH_GROUPS_MAX 1024u /* collective addresses */

@@ -42,7 +42,7 @@ struct switch_dev {
     uint64_t runnable; /* outputs to try in this pass */
     uint64_t unsettled; /* rows with arrivals or departures since their credits were settled */
     uint64_t arriving; /* timed: rows whose front segment is still on the wire */
-    uint64_t crediting; /* timed: outputs with credits still on the wire */
+    uint64_t crediting; /* timed: outputs that wait for a credit that is on its way */
     uint64_t light;    /* outputs with fewer than profile->light_slots segments */
     uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;     /* for EMU_CHOICE_NEXT_FREE */

@@ -105,6 +105,18 @@ static void send_lag(struct switch_dev *sw, uint64_t depart_ps, uint64_t now_ps)
         atomic_store_explicit(worst, lag_ps, memory_order_relaxed);
 }
 
+/* No credit: come back when the next one that is on its way arrives. */
+static void send_await_credit(struct switch_dev *sw, uint32_t o)
+{
+    uint64_t next_ps = emu_tx_next_credit_ps(&sw->out[o].tx);
+
+    if (next_ps == EMU_NEVER)
+        return; /* its coming sets our bit */
+    sw->crediting |= (uint64_t)1 << o;
+    if (next_ps < sw->dev.next_ps)
+        sw->dev.next_ps = next_ps;
+}
+
 /* Timed: what may leave by now; the time of the next that may goes to dev.next_ps. */
 static uint32_t send_timed(struct switch_dev *sw, uint32_t o, uint64_t now_ps)
 {
@@ -117,8 +129,10 @@ static uint32_t send_timed(struct switch_dev *sw, uint32_t o, uint64_t now_ps)
         uint32_t row = switch_pick(sw, o, now_ps, &depart_ps);
         struct emu_entry *entry;
 
+        emu_tx_take_credits(tx, now_ps);
         if (!emu_tx_room(tx)) {
             emu_count(&tx->counts.stalls, 1);
+            send_await_credit(sw, o);
             return sent;
         }
         if (depart_ps < tx->busy_ps)

@@ -12,7 +12,7 @@
 
 #define SWITCH_BURST 64 /* segments taken from one port in one pass */
 
-/* A bit went up: its ports' credits are collected, and their outputs may send. */
+/* Credits came back at these ports, or are about to: their outputs may send. */
 static void switch_take_credits(struct switch_dev *sw, uint64_t until_ps)
 {
     uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) | sw->crediting;
@@ -20,17 +20,10 @@ static void switch_take_credits(struct switch_dev *sw, uint64_t until_ps)
     sw->crediting = 0;
     for (; ports; ports &= ports - 1) {
         uint32_t o = (uint32_t)__builtin_ctzll(ports);
-        uint64_t next_ps;
 
         emu_tx_take_credits(&sw->out[o].tx, until_ps);
         if (sw->out[o].waiting)
             sw->runnable |= (uint64_t)1 << o;
-        next_ps = sw->dev.timed ? emu_tx_next_credit_ps(&sw->out[o].tx) : EMU_NEVER;
-        if (next_ps != EMU_NEVER) {
-            sw->crediting |= (uint64_t)1 << o;
-            if (next_ps < sw->dev.next_ps)
-                sw->dev.next_ps = next_ps;
-        }
     }
 }
 

@@ -62,11 +62,14 @@ int switch_group_create(struct switch_group **ret, uint64_t ports, int up,
 void switch_group_destroy(struct switch_group *group, struct emu_pool_cache *cache);
 
 /**
- * switch_groups_set - put a group into the switch's table (or take it out: NULL).
+ * switch_groups_set - put a group into the switch's table.
  * Publishes a new table; the old one goes to *old, to be freed after emu_rcu_wait().
  * Errors: -ENOMEM, nothing changed. Thread: manager.
  */
 int switch_groups_set(struct switch_dev *sw, uint32_t id, struct switch_group *group, void **old);
+
+/** switch_groups_clear - take a group out. It may be freed after emu_rcu_wait(). Thread: manager. */
+void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
 /** switch_group_bytes - memory that a group takes in a switch. Pure. */
 size_t switch_group_bytes(uint64_t ports, enum emu_combine_order order);

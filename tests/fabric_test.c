@@ -4,6 +4,7 @@
  * adapters' ends of its edges. Every case runs over several thread counts,
  * clocks and credit policies.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -533,6 +534,79 @@ static void edge__garbage_is_counted_and_harms_nobody_else(void)
     in_all_settings(garbage_harms_its_author);
 }
 
+/* A ring full of malformed segments is emptied, and what follows gets through. */
+static void edge__malformed_segments_do_not_wedge_the_ring(void)
+{
+    struct world w;
+    struct emu_hdr bad = {.dst = 1, .kind = 0xff};
+    struct emu_hdr good = {.dst = 1, .seq = 7, .len = 8};
+    uint8_t payload[EMU_PAYLOAD_BYTES];
+    struct emu_seg seg = {0};
+
+    world_open(&w, &settings[0]);
+    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_EDGE_SLOTS && i < GIVE_UP; i++) {
+        if (post(&w, 0, &bad, NULL))
+            posted++;
+        else
+            sched_yield();
+    }
+    pair_payload(payload, 0, 1, 7, 8);
+    for (uint32_t i = 0; i < GIVE_UP && !post(&w, 0, &good, payload); i++)
+        sched_yield();
+    CU_ASSERT_TRUE(await(&w, 1, &seg));
+    CU_ASSERT_TRUE(pair_check(&seg, 1));
+    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3 * EMU_EDGE_SLOTS);
+    world_close(&w);
+}
+
+struct flood {
+    struct emu_edge_shared *shared;
+    _Atomic bool stop;
+};
+
+/* Rubbish, posted as fast as a core can, without minding what the fabric has taken. */
+static void *flood_main(void *arg)
+{
+    struct flood *flood = arg;
+
+    while (!atomic_load(&flood->stop)) {
+        uint32_t head = atomic_load(&flood->shared->up_head);
+
+        atomic_store(&flood->shared->up_tail, head + EMU_EDGE_SLOTS);
+    }
+    return NULL;
+}
+
+/* It cannot hold the worker: others get through, and the manager can take it off. */
+static void edge__endless_rubbish_does_not_hold_the_worker(void)
+{
+    struct world w;
+    struct flood flood = {0};
+    uint32_t wrong = 0;
+    pthread_t thread;
+
+    world_open(&w, &settings[0]);
+    flood.shared = w.nic[3].shared;
+    for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
+        flood.shared->up[i].seg.hdr.kind = 0xff;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
+    for (uint32_t i = 0; i < 300; i++) {
+        struct emu_hdr hdr = {.dst = 1, .seq = i, .len = 16};
+        uint8_t payload[EMU_PAYLOAD_BYTES];
+        struct emu_seg seg = {0};
+
+        pair_payload(payload, 0, 1, i, 16);
+        CU_ASSERT_TRUE(post(&w, 0, &hdr, payload));
+        wrong += !await(&w, 1, &seg) || !pair_check(&seg, 1);
+    }
+    fabric_detach(w.fabric, 3);
+    atomic_store(&flood.stop, true);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_TRUE(totals(&w).dropped_bad > 0);
+    world_close(&w);
+}
+
 /* Processes come and go under load; credits and buffers do not get lost. */
 static void detach_under_load(struct world *w)
 {
@@ -590,6 +664,7 @@ static void tick__cuts_off_who_does_not_take(void)
         sched_yield();
     }
     for (uint32_t i = 0; i < GIVE_UP && !count; i++) { /* the worker may not have got there yet */
+        atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* claims that cannot be */
         count = fabric_tick(w.fabric, cut, WORLD_MAX);
         sched_yield();
     }
@@ -652,6 +727,10 @@ int main(void)
          multicast__from_outside_the_group_is_dropped},
         {"edge__garbage_is_counted_and_harms_nobody_else",
          edge__garbage_is_counted_and_harms_nobody_else},
+        {"edge__malformed_segments_do_not_wedge_the_ring",
+         edge__malformed_segments_do_not_wedge_the_ring},
+        {"edge__endless_rubbish_does_not_hold_the_worker",
+         edge__endless_rubbish_does_not_hold_the_worker},
         {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},

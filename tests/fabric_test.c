@@ -415,6 +415,40 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     }
 }
 
+/* --- clock real ------------------------------------------------------------------ */
+
+/*
+ * Nothing arrives before its time: n whole segments over one switch take at
+ * least the way of one (2 cables, 1 switch, into memory) and n times the wire; the
+ * sending adapter would add its own before the post is due.
+ * Only the lower bound is the emulator's promise; the upper one is the host's.
+ */
+static void real__is_never_faster_than_the_profile(void)
+{
+    static const struct setting set = {"kary:4,1", 1, EMU_CLOCK_REAL, EMU_CREDIT_ROW,
+                                       EMU_COMBINE_ARRIVAL};
+    const uint64_t wire_ps = 256 * 800, way_ps = 2 * 20000 + 90000 + 1300000;
+    struct emu_hdr hdr = {.dst = 1, .len = EMU_PAYLOAD_BYTES};
+    uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
+    struct emu_seg seg = {0};
+    struct world w;
+    uint64_t began_ps, early = 0;
+
+    world_open(&w, &set);
+    began_ps = world_now(&w);
+    for (uint32_t i = 0; i < 600; i++) {
+        hdr.seq = i;
+        CU_ASSERT_TRUE(post(&w, 0, &hdr, payload));
+    }
+    for (uint32_t i = 0; i < 600; i++) {
+        CU_ASSERT_TRUE(await(&w, 1, &seg));
+        early += world_now(&w) < began_ps + way_ps + (i + 1) * wire_ps;
+    }
+    CU_ASSERT_EQUAL(early, 0);
+    CU_ASSERT_TRUE(totals(&w).real_time_factor <= 1.0);
+    world_close(&w);
+}
+
 /* --- bad company ---------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
@@ -721,6 +755,7 @@ int main(void)
         {"barrier__waits_for_the_last", barrier__waits_for_the_last},
         {"allreduce__in_port_order_gives_the_same_bits",
          allreduce__in_port_order_gives_the_same_bits},
+        {"real__is_never_faster_than_the_profile", real__is_never_faster_than_the_profile},
         {"combine__ignores_repeated_and_foreign_contributions",
          combine__ignores_repeated_and_foreign_contributions},
         {"multicast__from_outside_the_group_is_dropped",

@@ -3,41 +3,37 @@
  * daemon.c - serves a running fabric's control socket: the loop.
  *
  * One thread, the fabric's manager, in epoll. No client can hold it up: reads
- * take what is there, replies wait in the client's own buffer, and a client
- * that does not read is closed when that is full. Nothing wakes an idle
- * fabric: the timer runs only while somebody is attached. What a request does
- * stands in daemon_request.c.
+ * take what is there, some lines of it are answered in turn, replies wait in
+ * the client's own buffer, and a client that does not read is closed when that
+ * is full. Nothing wakes an idle fabric: the timer runs only while somebody is
+ * attached. What a request does stands in daemon_request.c, what follows from
+ * a death in daemon_death.c.
  */
 #include "apps/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "apps/daemon_client.h"
-#include "apps/procs.h"
 #include "apps/report.h"
 
 #define EVENTS_A_ROUND 64
+#define LINES_A_TURN   16   /* that a client is answered before the next one is */
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
 
+/* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
 static void client_gone(struct daemon *daemon, struct client *client)
 {
-    char how[48];
-
-    if (client->gone)
-        return;
     client->gone = true;
-    if (client->node >= 0) {
-        procs_how_it_ended(client->pid, how, sizeof how);
-        daemon_died(daemon, client, how);
-    }
     if (client == daemon->owner) {
         daemon->owner = NULL;
         daemon->owner_gone = true;
@@ -46,9 +42,9 @@ static void client_gone(struct daemon *daemon, struct client *client)
 
 static void client_events(struct daemon *daemon, struct client *client)
 {
-    struct epoll_event event = { .events = EPOLLIN | (client->wire.out.bytes ? EPOLLOUT : 0u),
-                                 .data.ptr = client };
+    struct epoll_event event = { .data.ptr = client };
 
+    event.events = (client->at_end ? 0u : EPOLLIN) | (client->wire.out.bytes ? EPOLLOUT : 0u);
     if (event.events == client->events)
         return;
     client->events = event.events;
@@ -104,7 +100,7 @@ static struct client *client_new(struct daemon *daemon, int fd, pid_t pid)
         return NULL;
     wire_open(&client->wire, fd, WIRE_LINE_MAX);
     client->pid = pid;
-    client->node = -1;
+    client->node = client->died = -1;
     client->events = EPOLLIN;
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = client };
     if (epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
@@ -118,7 +114,7 @@ static struct client *client_new(struct daemon *daemon, int fd, pid_t pid)
     return client;
 }
 
-static void client_free(struct daemon *daemon, struct client *client)
+static void client_close(struct daemon *daemon, struct client *client)
 {
     if (client->prev)
         client->prev->next = client->next;
@@ -127,16 +123,40 @@ static void client_free(struct daemon *daemon, struct client *client)
     if (client->next)
         client->next->prev = client->prev;
     wire_close(&client->wire); /* leaves epoll with it */
-    free(client);
+}
+
+/* The next who died: each tells all others, and may find more that are gone. */
+static struct client *next_dead(const struct daemon *daemon)
+{
+    struct client *client = daemon->clients;
+
+    while (client && !(client->gone && client->node >= 0))
+        client = client->next;
+    return client;
 }
 
 static void free_gone(struct daemon *daemon)
 {
+    for (struct client *dead; (dead = next_dead(daemon));)
+        daemon_died(daemon, dead);
     for (struct client *client = daemon->clients, *next; client; client = next) {
         next = client->next;
-        if (client->gone)
-            client_free(daemon, client);
+        if (!client->gone)
+            continue;
+        client_close(daemon, client);
+        if (client->died >= 0)
+            daemon_dying_add(daemon, client);
+        else
+            free(client);
     }
+    daemon_dying_tell(daemon, false);
+}
+
+static int watch(struct daemon *daemon, int fd, const void *what)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what };
+
+    return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 /* No descriptor left: give up the spare one, so that the caller hears why. */
@@ -147,7 +167,13 @@ static void accept_without_room(struct daemon *daemon)
         "with a higher limit (ulimit -n)\"}\n";
 
     if (daemon->spare < 0)
+        daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (daemon->spare < 0) { /* the caller waits, and must not keep us awake */
+        epoll_ctl(daemon->epoll, EPOLL_CTL_DEL, daemon->config->listen_fd, NULL);
+        daemon->deaf = true;
+        daemon_tick_when(daemon);
         return;
+    }
     close(daemon->spare);
     int fd = accept4(daemon->config->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
@@ -181,18 +207,31 @@ static void accept_one(struct daemon *daemon)
     }
 }
 
-static void client_readable(struct daemon *daemon, struct client *client)
+/* What came before the end is still answered: a client may send and shut down its side. */
+static void client_end(struct daemon *daemon, struct client *client)
+{
+    if (client->node >= 0 || !client->wire.out.bytes) { /* an attached one is dead */
+        client_gone(daemon, client);
+        return;
+    }
+    client->closing = true;
+    client_events(daemon, client);
+}
+
+/* Its lines in turn: what is left from the last one first, then what one read gets. */
+static void client_turn(struct daemon *daemon, struct client *client)
 {
     struct json_object *request;
+    int lines = 0;
+    int got = 0;
+
     if (client->closing) { /* it has its answer */
         client_gone(daemon, client);
         return;
     }
-    int err = wire_fill(&client->wire);
-    int got = 0;
-
-    /* What came before the end is still answered: a client may send and shut down its side. */
-    for (int i = 0; !client->gone && !client->closing; i++) {
+    if (!client->more && wire_fill(&client->wire))
+        client->at_end = true;
+    for (; lines < LINES_A_TURN && !client->gone && !client->closing; lines++) {
         got = wire_next(&client->wire, &request);
         if (got <= 0 && got != -EBADMSG)
             break;
@@ -209,13 +248,26 @@ static void client_readable(struct daemon *daemon, struct client *client)
         client->closing = true;
         daemon_reply_error(daemon, client, -EMSGSIZE, "the line is longer than 65536 bytes");
     }
-    if (err)
-        client_gone(daemon, client);
+    client->more = lines == LINES_A_TURN && !client->gone && !client->closing;
+    daemon->busy = daemon->busy || client->more;
+    if (client->at_end && !client->more)
+        client_end(daemon, client);
+}
+
+/* Those who have lines left from their last turn. */
+static void serve_left(struct daemon *daemon)
+{
+    if (!daemon->busy)
+        return;
+    daemon->busy = false;
+    for (struct client *client = daemon->clients; client; client = client->next)
+        if (client->more && !client->gone)
+            client_turn(daemon, client);
 }
 
 void daemon_tick_when(struct daemon *daemon)
 {
-    bool wanted = fabric_attached(daemon->fabric) > 0;
+    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->deaf;
     struct itimerspec each = { { wanted, 0 }, { wanted, 0 } };
 
     if (wanted != daemon->ticking)
@@ -240,13 +292,19 @@ static void tick(struct daemon *daemon)
             daemon_send(daemon, daemon->owner,
                         wire_add_number(wire_event("cut_off"), "node", nodes[i]));
     }
+    if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
+        daemon->deaf = false;
+        daemon_tick_when(daemon);
+    }
 }
 
 static void serve_round(struct daemon *daemon)
 {
     struct epoll_event events[EVENTS_A_ROUND];
-    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, -1);
+    int timeout_ms = daemon->busy ? 0 : daemon_dying_wait_ms(daemon);
+    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, timeout_ms);
 
+    serve_left(daemon);
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
         struct client *client = what;
@@ -256,21 +314,24 @@ static void serve_round(struct daemon *daemon)
             daemon->shutdown = true;
         } else if (what == &daemon->timer) {
             tick(daemon);
-        } else if (!client->gone) {
+        } else if (what != &daemon->dying && !client->gone) {
             if (events[i].events & EPOLLOUT)
                 client_flush(daemon, client);
-            if (!client->gone && events[i].events & ~(uint32_t)EPOLLOUT)
-                client_readable(daemon, client);
+            if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
+                client_turn(daemon, client);
         }
     }
     free_gone(daemon);
 }
 
-static int watch(struct daemon *daemon, int fd, const void *what)
+static int make_id(char *ret, size_t ret_bytes)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what };
+    uint64_t id;
 
-    return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        return -EIO;
+    snprintf(ret, ret_bytes, "%016" PRIx64, id);
+    return 0;
 }
 
 static int daemon_open(struct daemon *daemon)
@@ -282,8 +343,11 @@ static int daemon_open(struct daemon *daemon)
     daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
+    daemon->dying_end = &daemon->dying;
     if (daemon->epoll < 0 || daemon->timer < 0 || !daemon->by_node)
         err = -ENOMEM;
+    if (!err)
+        err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
     if (!err)
         err = watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd);
     if (!err)
@@ -300,8 +364,11 @@ static int daemon_open(struct daemon *daemon)
 
 static void daemon_close(struct daemon *daemon)
 {
-    while (daemon->clients)
-        client_free(daemon, daemon->clients);
+    daemon_dying_tell(daemon, true);
+    for (struct client *client; (client = daemon->clients);) {
+        client_close(daemon, client);
+        free(client);
+    }
     free(daemon->by_node);
     if (daemon->spare >= 0)
         close(daemon->spare);
@@ -316,6 +383,7 @@ static void say_goodbye(struct daemon *daemon)
 {
     struct json_object *ended = wire_event("ended");
 
+    daemon_dying_tell(daemon, true);
     for (struct client *client = daemon->clients; client; client = client->next)
         if (client->node >= 0)
             daemon_send(daemon, client, wire_event("shutdown"));

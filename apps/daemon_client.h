@@ -14,10 +14,18 @@ struct client {
     struct client *next, *prev; /* in daemon->clients */
     pid_t pid;                  /* SO_PEERCRED */
     int64_t node;               /* that it attached to, -1 none */
+    uint32_t seat;              /* number of its attachment */
     char command[16];           /* name of an attached process */
     uint32_t events;            /* epoll events asked for */
+    bool more;                  /* lines may be left over from its last turn */
+    bool at_end;                /* nothing comes any more: closes once those are answered */
     bool closing;               /* close when all replies are out */
     bool gone;                  /* freed after this round of events */
+
+    /* Of one that died, daemon_death.c's. */
+    int64_t died;      /* node that it was attached to, -1: did not die */
+    int end_fd;        /* pidfd, -1 none */
+    int64_t how_by_ms; /* until then it may show how it ended */
 };
 
 struct daemon {
@@ -27,10 +35,16 @@ struct daemon {
     int timer;          /* once a second while somebody is attached */
     bool ticking;       /* the timer is armed */
     int spare;          /* given up to say why when descriptors run out */
+    bool deaf;          /* none is left even for that: nobody is let in until the next tick */
     uint32_t hop_limit; /* switches on the longest route */
+    char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
+    uint32_t seats;     /* number of the last attachment: from 1, never 0 */
     bool shutdown;      /* asked for */
     bool owner_gone;
+    bool busy;               /* some client has more */
     struct client *clients;  /* all connections */
+    struct client *dying;    /* died, and it is not known how: in order, by next */
+    struct client **dying_end;
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     struct daemon_record record;
@@ -49,10 +63,28 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2]);
 
-/** daemon_died - an attached process has gone without detaching: tell its peers, free its node. */
-void daemon_died(struct daemon *daemon, struct client *client, const char *how);
+/** daemon_seat_free - @client is no longer attached: free its node. */
+void daemon_seat_free(struct daemon *daemon, struct client *client);
 
-/** daemon_tick_when - arm the timer while somebody is attached, disarm it otherwise. */
+/**
+ * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
+ * Telling may find that others are gone; their turn comes after, in the loop of daemon.c.
+ */
+void daemon_died(struct daemon *daemon, struct client *client);
+
+/** daemon_dying_add - take over @client, which died and is closed, until it is known how. */
+void daemon_dying_add(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_dying_tell - record, tell the owner and free those of whom it is known, in order.
+ * @all: as well as it is known. Never waits.
+ */
+void daemon_dying_tell(struct daemon *daemon, bool all);
+
+/** daemon_dying_wait_ms - how long to sleep for them at most; -1 when there are none. */
+int daemon_dying_wait_ms(const struct daemon *daemon);
+
+/** daemon_tick_when - arm the timer while somebody is attached or the daemon deaf. */
 void daemon_tick_when(struct daemon *daemon);
 
 #endif

@@ -11,6 +11,7 @@
 #include "apps/daemon_client.h"
 #include "apps/procs.h"
 #include "apps/report.h"
+#include "apps/say.h"
 
 #define PROTOCOL_VERSION 1
 
@@ -22,7 +23,7 @@ static struct json_object *ok(void)
     return reply;
 }
 
-/* --- attach, detach, death ---------------------------------------------- */
+/* --- attach, detach ------------------------------------------------------- */
 
 static void refuse_full(struct daemon *daemon, struct client *client)
 {
@@ -42,6 +43,9 @@ static void refuse_full(struct daemon *daemon, struct client *client)
 static void seat_taken(struct daemon *daemon, struct client *client, uint32_t node)
 {
     client->node = node;
+    if (++daemon->seats == 0)
+        daemon->seats = 1; /* 0 is nobody's */
+    client->seat = daemon->seats;
     procs_name(client->pid, client->command, sizeof client->command);
     daemon->by_node[node] = client;
     daemon->record.attaches++;
@@ -84,10 +88,12 @@ static void request_attach(struct daemon *daemon, struct client *client,
     seat_taken(daemon, client, seat.node);
     struct json_object *reply = ok();
     wire_add_text(reply, "fabric", config->name);
+    wire_add_text(reply, "fabric_id", daemon->fabric_id);
     wire_add_text(reply, "topo", config->graph->spec);
     wire_add_text(reply, "profile", config->profile.name);
     wire_add_text(reply, "clock", report_clock_name(config->clock));
     wire_add_number(reply, "node", seat.node);
+    wire_add_number(reply, "seat", client->seat);
     wire_add_number(reply, "nodes", config->graph->nodes);
     json_object_object_add(reply, "link_bytes_per_s",
                            json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
@@ -95,7 +101,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
 }
 
-static void seat_free(struct daemon *daemon, struct client *client)
+void daemon_seat_free(struct daemon *daemon, struct client *client)
 {
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
@@ -111,85 +117,9 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    seat_free(daemon, client);
+    daemon_seat_free(daemon, client);
     client->closing = true;
     daemon_send(daemon, client, ok());
-}
-
-/* The groups that each member shares with a dead node, collected as its event's "groups". */
-static struct json_object **peers_of(struct daemon *daemon, uint32_t dead, const uint32_t *groups,
-                                     uint32_t count)
-{
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
-    struct json_object **shared = calloc(nodes, sizeof *shared);
-    uint32_t *members = calloc(nodes, sizeof *members);
-
-    for (uint32_t i = 0; shared && members && i < count; i++) {
-        uint32_t found = fabric_group_members(daemon->fabric, groups[i], members, nodes);
-        for (uint32_t j = 0; j < found && j < nodes; j++) {
-            if (members[j] == dead || members[j] >= nodes)
-                continue;
-            if (!shared[members[j]])
-                shared[members[j]] = json_object_new_array();
-            json_object_array_add(shared[members[j]], json_object_new_int64(groups[i]));
-        }
-    }
-    free(members);
-    return shared;
-}
-
-static void tell_peers(struct daemon *daemon, uint32_t dead)
-{
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
-    uint32_t groups[FABRIC_GROUPS_MAX];
-    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_GROUPS_MAX);
-    struct json_object **shared;
-
-    if (count == 0)
-        return;
-    count = count < FABRIC_GROUPS_MAX ? count : FABRIC_GROUPS_MAX;
-    shared = peers_of(daemon, dead, groups, count);
-    for (uint32_t node = 0; shared && node < nodes; node++) {
-        struct client *peer = daemon->by_node[node];
-        struct json_object *event;
-        if (!shared[node])
-            continue;
-        event = wire_add_number(wire_event("node_died"), "node", dead);
-        json_object_object_add(event, "groups", shared[node]);
-        if (peer && !peer->gone)
-            daemon_send(daemon, peer, event);
-        else
-            json_object_put(event);
-    }
-    free(shared);
-}
-
-static void tell_owner(struct daemon *daemon, const struct daemon_death *death)
-{
-    struct json_object *event = wire_add_number(wire_event("node_died"), "node", death->node);
-
-    wire_add_number(event, "pid", (uint64_t)death->pid);
-    wire_add_text(event, "command", death->command);
-    wire_add_text(event, "how", death->how);
-    if (daemon->owner)
-        daemon_send(daemon, daemon->owner, event);
-    else
-        json_object_put(event);
-}
-
-void daemon_died(struct daemon *daemon, struct client *client, const char *how)
-{
-    struct daemon_death death = { .node = (uint32_t)client->node, .pid = client->pid };
-
-    snprintf(death.command, sizeof death.command, "%s", client->command);
-    snprintf(death.how, sizeof death.how, "%s", how);
-    if (daemon->record.died < DAEMON_DEATHS_MAX)
-        daemon->record.death[daemon->record.died] = death;
-    daemon->record.died++;
-    daemon->by_node[death.node] = NULL;
-    tell_peers(daemon, death.node);
-    seat_free(daemon, client);
-    tell_owner(daemon, &death);
 }
 
 /* --- groups ---------------------------------------------------------------- */
@@ -222,6 +152,25 @@ static uint32_t *read_nodes(const struct daemon *daemon, struct json_object *req
     return ret;
 }
 
+/* All of a group's members must be there to enter and to leave it, or it is never given back. */
+static int check_members(const struct daemon *daemon, const struct client *client,
+                         const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
+{
+    bool member = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct client *who = daemon->by_node[nodes[i]];
+        if (!who || who->gone)
+            return fail(-EHOSTUNREACH, error, error_bytes,
+                        "nobody is attached to node %u; create the group when all members are",
+                        nodes[i]);
+        member = member || who == client;
+    }
+    if (!member)
+        return fail(-EPERM, error, error_bytes, "only a member can create a group");
+    return 0;
+}
+
 static void request_group_create(struct daemon *daemon, struct client *client,
                                  struct json_object *request)
 {
@@ -234,7 +183,7 @@ static void request_group_create(struct daemon *daemon, struct client *client,
         return;
     }
     uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
-    int err = nodes ? 0 : -EINVAL;
+    int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
     if (!err)
         err = fabric_group_create(daemon->fabric, nodes, count, &group, error, sizeof error);
     free(nodes);

@@ -111,6 +111,7 @@ int env_each(const char *socket_path,
     char dir[600];
 
     each(context, "FABEMU_SOCKET", socket_path);
+    each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun takes it to other hosts */
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         unless_set(&walk, fixed[i][0], fixed[i][1]);
     if (geteuid() == 0) {

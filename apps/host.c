@@ -26,12 +26,14 @@
 #include <unistd.h>
 
 #include "apps/daemon.h"
+#include "apps/now.h"
 #include "apps/procs.h"
 #include "apps/say.h"
 #include "apps/scratch.h"
 
 #define START_MS 60000 /* for a fabric to start */
 #define STOP_MS  2000  /* for a fabric to end when asked */
+#define LOOK_MS  20    /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -200,11 +202,20 @@ static void take_last_messages(struct host *host)
 static bool reap(struct host *host)
 {
     struct pollfd end = { pidfd_open(host->pid, 0), POLLIN, 0 };
-    bool in_time = end.fd < 0 || poll(&end, 1, STOP_MS) > 0;
+    int64_t end_ms = now_ms() + STOP_MS;
+    bool in_time = true;
+    pid_t ended;
 
-    if (!in_time)
-        kill(host->pid, SIGKILL);
-    if (waitpid(host->pid, &host->status, 0) == host->pid)
+    while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
+        int64_t left_ms = end_ms - now_ms();
+        if (left_ms > 0) {
+            poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
+        } else {
+            kill(host->pid, SIGKILL);
+            in_time = false;
+        }
+    }
+    if (ended > 0)
         host->pid = 0;
     if (end.fd >= 0)
         close(end.fd);

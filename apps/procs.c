@@ -15,10 +15,9 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define LAST_BREATH_MS 20 /* between a process's closing of its files and its end */
+#include "apps/now.h"
 
 struct proc {
     pid_t pid;
@@ -64,22 +63,23 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
     fclose(file);
 }
 
-void procs_how_it_ended(pid_t pid, char *how, size_t how_bytes)
+bool procs_how_it_ended(pid_t pid, int end_fd, char *how, size_t how_bytes)
 {
-    struct pollfd end = { pidfd_open(pid, 0), POLLIN, 0 };
+    struct pollfd end = { end_fd, POLLIN, 0 };
     struct proc proc;
 
-    snprintf(how, how_bytes, "ended without detaching (killed?)");
-    if (end.fd < 0)
-        return;
-    if (poll(&end, 1, LAST_BREATH_MS) == 0)
+    if (end_fd >= 0 && poll(&end, 1, 0) == 0) {
         snprintf(how, how_bytes, "closed its connection without detaching");
-    else if (read_stat(pid, &proc) && proc.state == 'Z' && WIFSIGNALED(proc.exit_code))
+        return false;
+    }
+    if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z')
+        snprintf(how, how_bytes, "ended without detaching (killed?)");
+    else if (WIFSIGNALED(proc.exit_code))
         snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
-    else if (read_stat(pid, &proc) && proc.state == 'Z')
+    else
         snprintf(how, how_bytes, "exited with status %d without detaching",
                  WEXITSTATUS(proc.exit_code));
-    close(end.fd);
+    return true;
 }
 
 /* All processes, as an array to free. */
@@ -182,14 +182,6 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
             ret[found++] = all[i].pid;
     free(all);
     return found;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /* Wait until one of them ends, or @timeout_ms. */

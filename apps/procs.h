@@ -5,6 +5,7 @@
 #ifndef APPS_PROCS_H
 #define APPS_PROCS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -15,9 +16,9 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
  * procs_how_it_ended - how @pid, which closed its connection, ended: as well as can be seen.
- * Waits some ms at most.
+ * @end_fd: its pidfd, -1 when there is none any more. Returns false while it lives. Never waits.
  */
-void procs_how_it_ended(pid_t pid, char *how, size_t how_bytes);
+bool procs_how_it_ended(pid_t pid, int end_fd, char *how, size_t how_bytes);
 
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);

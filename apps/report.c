@@ -6,9 +6,14 @@
  */
 #include "apps/report.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "apps/say.h"
 #include "apps/wire.h"
 #include "nic/fabemu.h"
 
@@ -240,4 +245,29 @@ void report_print(FILE *out, struct json_object *report)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
     print_deaths(out, report);
+}
+
+/* --- for programs --------------------------------------------------------- */
+
+int report_open(int *ret, const char *path)
+{
+    *ret = -1;
+    if (!path)
+        return 0;
+    *ret = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (*ret >= 0)
+        return 0;
+    say("cannot write the report to %s: %s; choose another --report", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
+void report_write(int fd, struct json_object *report)
+{
+    const char *text = json_object_to_json_string_ext(
+        report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    if (ftruncate(fd, 0) < 0 && errno != EINVAL) /* EINVAL: a pipe or a device */
+        say("cannot write the report: %s", strerror(errno));
+    if (dprintf(fd, "%s\n", text) < 0)
+        say("cannot write the report: %s", strerror(errno));
 }

@@ -19,6 +19,15 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 /** report_print - for people. */
 void report_print(FILE *out, struct json_object *report);
 
+/**
+ * report_open - open @path for the report, before the run takes its time; NULL: -1 in @ret.
+ * Returns 0, or an exit status when that cannot be, and says why.
+ */
+int report_open(int *ret, const char *path);
+
+/** report_write - as JSON, in place of what @fd held. Says what goes wrong. */
+void report_write(int fd, struct json_object *report);
+
 /** report_longest_route - switches on the longest minimal route. */
 uint32_t report_longest_route(const struct topo_graph *graph);
 

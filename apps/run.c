@@ -17,7 +17,6 @@
 #include "apps/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,11 +25,11 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "apps/command.h"
 #include "apps/host.h"
+#include "apps/now.h"
 #include "apps/options.h"
 #include "apps/procs.h"
 #include "apps/report.h"
@@ -42,6 +41,8 @@
 #define LEFTOVER_MS 300  /* for what the command left behind to end by itself */
 #define AGAIN_MS    100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS  6000 /* a process that SIGKILL does not end hangs in the kernel */
+
+#define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL };
 
@@ -65,14 +66,6 @@ struct run {
     size_t befores;
     char refused[256]; /* what a process that found no node was told */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void begin_ending(struct run *run)
 {
@@ -117,6 +110,7 @@ static void on_event(struct run *run, struct json_object *event)
         say("node %lld was cut off: its process does not take its segments (stopped?)",
             (long long)wire_number(event, "node", -1));
     } else if (strcmp(what, "ended") == 0) {
+        json_object_put(run->host.report);
         run->host.report = json_object_get(json_object_object_get(event, "report"));
     }
 }
@@ -134,10 +128,21 @@ static void read_events(struct run *run)
         wire_close(&run->host.wire);
 }
 
+/* What it said before it ended, to the end: the final report may be long. */
+static void read_last_events(struct run *run)
+{
+    struct json_object *event;
+
+    while (run->host.wire.fd >= 0 && wire_wait(&run->host.wire, &event, LAST_EVENTS_MS) == 0) {
+        on_event(run, event);
+        json_object_put(event);
+    }
+    wire_close(&run->host.wire);
+}
+
 static void on_host_end(struct run *run, int status)
 {
-    if (run->host.wire.fd >= 0)
-        read_events(run);
+    read_last_events(run);
     if (WIFSIGNALED(status))
         say("the fabric (pid %d) was killed by signal %d; ending the run", (int)run->host.pid,
             WTERMSIG(status));
@@ -300,17 +305,6 @@ static int exit_status(const struct run *run)
     return status == 0 && run->failed ? EXIT_FAILURE : status;
 }
 
-static void write_report(int fd, struct json_object *report)
-{
-    const char *text = json_object_to_json_string_ext(
-        report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-
-    if (ftruncate(fd, 0) < 0 && errno != EINVAL) /* EINVAL: a pipe or a device */
-        say("cannot write the report: %s", strerror(errno));
-    if (dprintf(fd, "%s\n", text) < 0)
-        say("cannot write the report: %s", strerror(errno));
-}
-
 /*
  * The report lists all deaths in order. Those that we have not announced are
  * consequences of the run's end, or news that came too late to end it.
@@ -340,7 +334,7 @@ static void finish_report(struct run *run, int status)
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
     report_print(stderr, report);
     if (run->report_fd >= 0)
-        write_report(run->report_fd, report);
+        report_write(run->report_fd, report);
 }
 
 static bool nobody_attached(struct json_object *report)
@@ -388,19 +382,6 @@ static int check_operands(const struct options *options, int argc, char **argv)
                                    "[options] -- %.80s …",
                                    argv[options->operands]);
     return command_check(argv[options->operands]);
-}
-
-static int open_report(const struct options *options, int *ret)
-{
-    *ret = -1;
-    if (!options->report)
-        return 0;
-    *ret = open(options->report, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (*ret >= 0)
-        return 0;
-    say("cannot write the report to %s: %s; choose another --report", options->report,
-        strerror(errno));
-    return EXIT_FAILURE;
 }
 
 /* Fabric and command under one roof: from here on there is something to end. */
@@ -461,7 +442,7 @@ int run_main(int argc, char **argv)
         return status;
     status = check_operands(&options, argc, argv);
     if (!status)
-        status = open_report(&options, &run.report_fd);
+        status = report_open(&run.report_fd, options.report);
     if (status)
         return status;
     snprintf(name, sizeof name, "run-%d", (int)getpid());

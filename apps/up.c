@@ -78,17 +78,6 @@ static void wait_for_end(const struct up *up, struct host *host, int signal_fd)
     }
 }
 
-static void write_report(const struct up *up, struct json_object *report)
-{
-    if (up->options->foreground)
-        report_print(stderr, report);
-    if (up->report_fd < 0 || (ftruncate(up->report_fd, 0) < 0 && errno != EINVAL))
-        return;
-    dprintf(up->report_fd, "%s\n",
-            json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
-                                                       JSON_C_TO_STRING_NOSLASHESCAPE));
-}
-
 /* Say how the start went to whom it concerns: "" is well. */
 static void tell(const struct up *up, const char *error)
 {
@@ -133,8 +122,10 @@ static int supervise(const struct up *up)
     wait_for_end(up, &host, signal_fd);
     bool asked = host.wire.fd >= 0 || host.report;
     host_stop(&host);
-    if (host.report)
-        write_report(up, host.report);
+    if (host.report && up->options->foreground)
+        report_print(stderr, host.report);
+    if (host.report && up->report_fd >= 0)
+        report_write(up->report_fd, host.report);
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
         say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
     host_release(&host);
@@ -201,18 +192,6 @@ static int in_background(struct up *up, const char *socket_path)
     return status;
 }
 
-static int open_report(struct up *up)
-{
-    if (!up->options->report)
-        return 0;
-    up->report_fd = open(up->options->report, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (up->report_fd >= 0)
-        return 0;
-    say("cannot write the report to %s: %s; choose another --report", up->options->report,
-        strerror(errno));
-    return EXIT_FAILURE;
-}
-
 int up_main(int argc, char **argv)
 {
     struct options options;
@@ -238,7 +217,7 @@ int up_main(int argc, char **argv)
         status = EXIT_FAILURE;
     }
     if (!status)
-        status = open_report(&up);
+        status = report_open(&up.report_fd, options.report);
     if (!status)
         status = options.foreground ? supervise(&up) : in_background(&up, path);
     topo_free(graph);

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "apps/now.h"
 
 void wire_open(struct wire *wire, int fd, size_t line_max)
 {
@@ -43,13 +44,30 @@ void wire_close(struct wire *wire)
     wire->in = wire->out = (struct wire_buf){ 0 };
 }
 
+static char *buf_start(const struct wire_buf *buf)
+{
+    return buf->data + buf->at;
+}
+
+static char *buf_end(const struct wire_buf *buf)
+{
+    return buf->data + buf->at + buf->bytes;
+}
+
+/* Moves what is in use only when as much before it is free: so it costs no more than reading. */
 static int buf_reserve(struct wire_buf *buf, size_t more)
 {
-    if (buf->bytes + more <= buf->room)
+    if (buf->at + buf->bytes + more <= buf->room)
         return 0;
+    if (buf->at && buf->at >= buf->bytes) {
+        memcpy(buf->data, buf_start(buf), buf->bytes);
+        buf->at = 0;
+    }
     size_t room = buf->room ? buf->room : 1024;
-    while (room < buf->bytes + more)
+    while (room < buf->at + buf->bytes + more)
         room *= 2;
+    if (room == buf->room)
+        return 0;
     char *data = realloc(buf->data, room);
     if (!data)
         return -ENOMEM;
@@ -61,7 +79,7 @@ static int buf_reserve(struct wire_buf *buf, size_t more)
 static void buf_consume(struct wire_buf *buf, size_t bytes)
 {
     buf->bytes -= bytes;
-    memmove(buf->data, buf->data + bytes, buf->bytes);
+    buf->at = buf->bytes ? buf->at + bytes : 0;
 }
 
 /* One read: a client that floods gets its turn like the others. */
@@ -71,8 +89,8 @@ int wire_fill(struct wire *wire)
 
     if (err)
         return err;
-    ssize_t got = recv(wire->fd, wire->in.data + wire->in.bytes, wire->in.room - wire->in.bytes,
-                       MSG_DONTWAIT);
+    size_t room = wire->in.room - wire->in.at - wire->in.bytes;
+    ssize_t got = recv(wire->fd, buf_end(&wire->in), room, MSG_DONTWAIT);
     if (got == 0)
         return -EPIPE;
     if (got < 0)
@@ -99,14 +117,15 @@ static struct json_object *parse_object(const char *line, size_t bytes)
 
 int wire_next(struct wire *wire, struct json_object **ret)
 {
-    char *end = wire->in.bytes ? memchr(wire->in.data, '\n', wire->in.bytes) : NULL;
+    char *line = wire->in.bytes ? buf_start(&wire->in) : NULL;
+    char *end = line ? memchr(line, '\n', wire->in.bytes) : NULL;
 
     if (!end)
         return wire->in.bytes > wire->line_max ? -EMSGSIZE : 0;
-    size_t bytes = (size_t)(end - wire->in.data);
+    size_t bytes = (size_t)(end - line);
     if (bytes > wire->line_max)
         return -EMSGSIZE;
-    struct json_object *object = parse_object(wire->in.data, bytes);
+    struct json_object *object = parse_object(line, bytes);
     buf_consume(&wire->in, bytes + 1);
     if (!object)
         return -EBADMSG;
@@ -126,8 +145,8 @@ int wire_put(struct wire *wire, struct json_object *message)
     if (!err)
         err = buf_reserve(&wire->out, bytes + 1);
     if (!err) {
-        memcpy(wire->out.data + wire->out.bytes, line, bytes);
-        wire->out.data[wire->out.bytes + bytes] = '\n';
+        memcpy(buf_end(&wire->out), line, bytes);
+        buf_end(&wire->out)[bytes] = '\n';
         wire->out.bytes += bytes + 1;
     }
     json_object_put(message);
@@ -153,7 +172,7 @@ static ssize_t send_some(struct wire *wire)
 {
     bool pass = wire->pass[0] >= 0 && wire->pass_at == 0;
     size_t bytes = wire->pass[0] >= 0 && !pass ? wire->pass_at : wire->out.bytes;
-    struct iovec iov = { wire->out.data, bytes };
+    struct iovec iov = { buf_start(&wire->out), bytes };
     union {
         struct cmsghdr align;
         char space[CMSG_SPACE(2 * sizeof(int))];
@@ -190,14 +209,6 @@ int wire_flush(struct wire *wire)
         buf_consume(&wire->out, (size_t)sent);
     }
     return 0;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 void wire_drain(struct wire *wire, int timeout_ms)

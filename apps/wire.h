@@ -16,6 +16,7 @@
 
 struct wire_buf {
     char *data;
+    size_t at;    /* where what is in use begins */
     size_t bytes; /* in use */
     size_t room;
 };
@@ -27,7 +28,7 @@ struct wire {
     struct wire_buf in;
     struct wire_buf out;
     int pass[2];    /* descriptors to pass, -1 when none */
-    size_t pass_at; /* offset in out of the line that they go with */
+    size_t pass_at; /* offset in what is in use of out of the line that they go with */
 };
 
 /** wire_open - take over @fd and make it non-blocking. */

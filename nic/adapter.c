@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +39,11 @@ int nic_fail(int err, const char *format, ...)
     return err;
 }
 
+int nic_fail_gone(void)
+{
+    return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+}
+
 const char *fabemu_error(void)
 {
     return error_line;
@@ -61,12 +65,11 @@ static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
     return value > most ? most : (uint32_t)value;
 }
 
-static uint32_t life_draw(void)
+/* The seat is the fabric's count; a fabric that gives none leaves us the clock (65 us), which grows as well. */
+static uint32_t life_of(const struct fabemu_info *info)
 {
-    uint32_t life = 0;
+    uint32_t life = info->seat ? info->seat : (uint32_t)(nic_now_ns() >> 16);
 
-    if (getrandom(&life, sizeof life, 0) != sizeof life)
-        life = (uint32_t)nic_now_ns() ^ (uint32_t)getpid() << 12;
     return life ? life : 1;
 }
 
@@ -74,10 +77,12 @@ static void nic_init(struct fabemu *fab)
 {
     const struct emu_edge_shared *sh = fab->edge.shared;
 
-    fab->life = life_draw();
+    fab->life = life_of(&fab->info);
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     fab->hail_limit_ns =
         env_number("FABEMU_PEER_TIMEOUT_MS", HAIL_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
+    fab->watch_gap_ns = NIC_WATCH_NS;
+    fab->watch_ns = nic_now_ns() + NIC_WATCH_NS;
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
@@ -238,6 +243,8 @@ uint32_t nic_step(struct fabemu *fab)
     }
     if (!nic_list_empty(&fab->hailing))
         nic_peer_rehail(fab);
+    if (++fab->steps % NIC_WATCH_STEPS == 0)
+        nic_peer_watch(fab);
     return taken + nic_transmit(fab);
 }
 
@@ -245,8 +252,7 @@ uint32_t nic_poll(struct fabemu *fab)
 {
     uint32_t moved;
 
-    if (atomic_load_explicit(&fab->gone, memory_order_relaxed) ||
-        pthread_mutex_trylock(&fab->lock))
+    if (nic_gone(fab) || pthread_mutex_trylock(&fab->lock))
         return 0;
     nic_clock(fab);
     moved = nic_step(fab);
@@ -259,6 +265,8 @@ uint32_t nic_poll_app(struct fabemu *fab)
     struct emu_edge_shared *sh = fab->edge.shared;
     uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
+    if (nic_gone(fab))
+        return 0; /* the edge is the parent's */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
@@ -270,7 +278,7 @@ void nic_drain(struct fabemu *fab, uint64_t limit_ns)
     uint64_t end = nic_now_ns() + limit_ns;
     bool left = true;
 
-    while (left && !atomic_load_explicit(&fab->gone, memory_order_relaxed) && nic_now_ns() < end) {
+    while (left && !nic_gone(fab) && nic_now_ns() < end) {
         nic_lock(fab);
         nic_step(fab);
         emu_edge_nic_publish(&fab->edge);
@@ -350,8 +358,8 @@ int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
     int status;
 
     while ((status = fabemu_req_status(req)) == FABEMU_PENDING) {
-        if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
-            return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+        if (nic_gone(fab))
+            return nic_fail_gone();
         if (nic_poll_app(fab))
             idle = 0;
         else if (fabemu_req_status(req) == FABEMU_PENDING &&

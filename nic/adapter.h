@@ -6,10 +6,13 @@
  * waits, or the adapter's thread when none does. Every function declared here
  * wants the lock held unless it says otherwise.
  *
- * Memory: no step waits for memory of a peer, and what a peer can make this
- * process hold is bounded: NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW
- * bytes of charged messages. Messages of one segment are not charged: asking
- * first (NIC_RTS) would cost the receiver as much memory as the message.
+ * Memory: no step waits for memory of a peer. What a peer can make this process
+ * hold is bounded by NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW bytes of
+ * charged messages, NIC_PARKED_MAX messages (of all peers) to queues that are not
+ * open, NIC_SERVED_MAX transfers (likewise) and an answer to each of its requests.
+ * Not bounded here, but by what the senders choose to send: messages of one
+ * segment, and NIC_RTS, to an open queue whose application takes none. They are
+ * not charged, as asking first would cost the receiver as much as the message.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -39,12 +42,15 @@
 #define NIC_GROUP_BURST 128u          /* segments a group sends in its turn */
 #define NIC_OPS_MAX (1u << 20)        /* transfers at a time: 20 bits of an id */
 #define NIC_SERVED_MAX (1u << 16)     /* of them, on behalf of peers */
-#define NIC_CTL_MAX (1u << 16)        /* answers that wait for room */
-#define NIC_PARKED_MAX 4096u          /* messages to queues that are not open yet */
+#define NIC_CTL_MAX (1u << 16)        /* hellos and acknowledgments that wait for room */
+#define NIC_PARKED_MAX 4096u          /* messages to queues that are not open yet; then their senders are stopped */
 #define NIC_EARLY_GROUPS_MAX 64u      /* groups that others use before we joined */
+#define NIC_BROKEN_GROUPS 64u         /* groups left after a break whose late segments are known as such */
 #define NIC_GROUP_BUCKETS 256u
 #define NIC_QUEUES 65536u
 #define NIC_LOOP_SLOTS 512u           /* segments to this node itself; a power of two */
+#define NIC_WATCH_NS 1000000000u      /* between looks whether those we wait for are still there */
+#define NIC_WATCH_STEPS 64u           /* between looks at the clock for that */
 #define NIC_SLEEP_NS 10000000u        /* no sleep is longer: bounds the harm of a lost wake */
 
 /* Counts of input that was dropped; tests read them, a debugger shows them. */
@@ -126,9 +132,10 @@ struct nic_peer {
     struct nic_list hail;   /* in fab->hailing: wanted, not open */
     uint32_t node;
     uint32_t life;          /* names the process there, 0: not known */
+    uint32_t life_min;      /* whoever came before is over, 0: nobody known to be */
     uint32_t tx_check, rx_check;
     bool open;              /* it knows us: requests may be sent */
-    bool dead;              /* died, and no successor has greeted us */
+    bool dead;              /* died or fell silent, and no successor has greeted us */
     bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
 
     uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
@@ -200,11 +207,14 @@ struct fabemu {
     pthread_mutex_t lock;
     struct emu_edge_nic edge;
     struct fabemu_info info;
-    uint32_t life;        /* names this process to its peers */
+    uint32_t life;        /* names this process to its peers; later ones have a higher (modulo 2^32) */
     uint32_t eager_bytes; /* longest eager message */
     uint64_t send_ps;     /* from a post to the wire */
     uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
     uint64_t hail_scan_ns;  /* when the hails are looked at next */
+    uint32_t steps;         /* so far, modulo 2^32 */
+    uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
+    uint64_t watch_gap_ns;
     bool timed;
     uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
     atomic_bool gone;     /* forked child, or no fabric any more */
@@ -214,7 +224,7 @@ struct fabemu {
     struct nic_list hailing;           /* peers */
     struct nic_list bulk;              /* operations that stream */
     struct nic_list ctls;              /* answers */
-    uint32_t ctl_count;
+    uint32_t ctl_count;                /* hellos and acknowledgments among them */
     struct nic_loop *loop;             /* to ourselves; NULL until needed */
 
     struct nic_slot *slots;            /* transfers by id; slot 0 is never used */
@@ -223,6 +233,7 @@ struct fabemu {
 
     struct fabemu_queue **queues;      /* by id */
     uint32_t parked;
+    uint32_t queue_any;                /* the id that fabemu_queue_open_any() tries first */
     struct nic_region **regions;       /* by low bits of the key */
     uint32_t region_count;
     struct nic_early *early_free;
@@ -232,6 +243,8 @@ struct fabemu {
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
     struct nic_list busy;              /* groups that have something to send */
     uint32_t early_groups;
+    uint32_t broken_ids[NIC_BROKEN_GROUPS]; /* the last that were left after a member's death; a ring */
+    uint32_t broken_count;             /* ever left so */
 
     uint32_t completions;              /* in this turn of the lock */
     struct nic_counts counts;
@@ -284,13 +297,14 @@ uint64_t nic_now_ns(void);
 
 /** nic_fail - set fabemu_error()'s line; returns @err. Lock: any. */
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int nic_fail_gone(void); /* -ENOTCONN */
 
 /* --- transmit.c -------------------------------------------------------------- */
 
 /** nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. */
 struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node);
-/** nic_answer - send a small answer, now or when there is room. */
-void nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
+/** nic_answer - send a small answer, now or when there is room. False: dropped (NIC_HELLO, NIC_ACK; others only without memory). */
+bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_head - begin of every answer and request; acknowledges. */
 struct nic_wire_head nic_head(struct nic_peer *peer, enum nic_what what, uint16_t queue);
 /** nic_request - queue a request and send what can be sent at once. */
@@ -320,6 +334,12 @@ void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, siz
 /** nic_op_read - copy the next @bytes out of the pieces. */
 void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
 
+/** nic_gone - has this process no fabric, or is it a forked child? Then even the lock is not to be touched. */
+static inline bool nic_gone(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->gone, memory_order_relaxed);
+}
+
 static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 {
     return (struct nic_op *)(void *)req->opaque;
@@ -330,8 +350,15 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
 /** nic_peer_hail - ask the process there to meet us. */
 void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_rehail - repeat hails that were not answered; give up the oldest. */
+/** nic_peer_rehail - repeat hails that were not answered; who does not answer for long is lost. */
 void nic_peer_rehail(struct fabemu *fab);
+/** nic_peer_watch - now and then, hail all that something here waits for. */
+void nic_peer_watch(struct fabemu *fab);
+/** nic_peer_window - may one more request go to @peer before it acknowledges? */
+static inline bool nic_peer_window(const struct nic_peer *peer)
+{
+    return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
+}
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
 /** nic_peer_stranger - a segment of a process that does not know us, or that we do not know. */
 void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer);
@@ -342,8 +369,8 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t life, uint64_t bytes);
 /** nic_peer_tell - acknowledge by itself when much is unacknowledged. */
 void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_died - the fabric says so. */
-void nic_peer_died(struct fabemu *fab, uint32_t node);
+/** nic_peer_died - the process @life (0: whichever it was) of @node is no more: says the fabric, or its silence. */
+void nic_peer_died(struct fabemu *fab, uint32_t node, uint32_t life);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
 
 /* --- receive.c ----------------------------------------------------------------- */
@@ -351,6 +378,8 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
 uint32_t nic_receive(struct fabemu *fab);
 /** nic_dispatch - handle a request whose turn it is. */
 void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_receive_resume - a queue was opened: requests that waited for that go on. */
+void nic_receive_resume(struct fabemu *fab);
 
 /* --- queue.c, message.c ----------------------------------------------------------- */
 
@@ -367,6 +396,8 @@ void nic_message_release_pools(struct fabemu *fab);
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
 /** nic_queue_match - the oldest posted receive that wants it, taken off the list; or NULL. */
 struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64_t tag);
+/** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
+void nic_receive_abandon(struct fabemu *fab, struct nic_op *op);
 /** nic_queue_node_died - fail receives from @node, drop its messages that are not here. */
 void nic_queue_node_died(struct fabemu *fab, uint32_t node);
 void nic_queue_release(struct fabemu *fab);

@@ -25,8 +25,8 @@ int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
 
     if (count < 2)
         return nic_fail(-EINVAL, "a group has 2 members or more");
-    if (!fab->control || atomic_load_explicit(&fab->gone, memory_order_relaxed))
-        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (!fab->control || nic_gone(fab))
+        return nic_fail_gone();
     ask = json_object_new_object();
     list = json_object_new_array();
     for (uint32_t i = 0; i < count; i++)
@@ -51,6 +51,8 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
 
     if (members < 1)
         return nic_fail(-EINVAL, "a group has members");
+    if (nic_gone(fab))
+        return nic_fail_gone();
     nic_lock(fab);
     g = nic_group_find(fab, id);
     if (g && g->joined)
@@ -64,31 +66,35 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
     if (!err) {
         g->members = members;
         g->joined = true;
+        nic_group_known(fab, id);
         *ret = g;
     }
     nic_unlock(fab);
     return err;
 }
 
-void fabemu_group_leave(struct fabemu_group *g)
+static void group_tell_leave(struct fabemu *fab, uint32_t id)
 {
-    struct fabemu *fab = g->fab;
-    bool tell = g->members > 1 && fab->control &&
-                !atomic_load_explicit(&fab->gone, memory_order_relaxed);
-    uint32_t id = g->id;
-
-    nic_lock(fab);
-    nic_group_unmake(g);
-    nic_unlock(fab);
-    if (!tell)
-        return;
-
     struct json_object *ask = json_object_new_object(), *reply;
 
     json_object_object_add(ask, "cmd", json_object_new_string("group_leave"));
     json_object_object_add(ask, "group", json_object_new_int64(id));
     if (!nic_control_ask(fab->control, ask, &reply))
         json_object_put(reply);
+}
+
+/* Until the fabric has answered the id is taken: what still comes for it goes to the group that it was meant for. */
+void fabemu_group_leave(struct fabemu_group *g)
+{
+    struct fabemu *fab = g->fab;
+
+    if (nic_gone(fab))
+        return;
+    if (g->members > 1 && fab->control)
+        group_tell_leave(fab, g->id);
+    nic_lock(fab);
+    nic_group_leave(g);
+    nic_unlock(fab);
 }
 
 /* --- posting ----------------------------------------------------------------------------- */
@@ -99,8 +105,8 @@ static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struc
     struct fabemu *fab = g->fab;
     struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
 
-    if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
-        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (nic_gone(fab))
+        return nic_fail_gone();
     *c = *init;
     c->req = req;
     c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
@@ -199,14 +205,14 @@ bool fabemu_reducible(unsigned op, unsigned type)
 
 void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll)
 {
-    if ((unsigned)coll < FABEMU_COLLS)
+    if ((unsigned)coll < FABEMU_COLLS && !nic_gone(fab))
         atomic_fetch_add_explicit(&fab->edge.shared->stats.in_switch[coll], 1,
                                   memory_order_relaxed);
 }
 
 void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
 {
-    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS)
+    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS && !nic_gone(fab))
         atomic_fetch_add_explicit(&fab->edge.shared->stats.elsewhere[coll][why], 1,
                                   memory_order_relaxed);
 }

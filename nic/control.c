@@ -200,6 +200,18 @@ static int control_connect(const char *path)
                                         : "no fabric listens at %s", path);
 }
 
+/* 16 hexadecimal digits; a fabric that tells none has its name hashed (FNV-1a). */
+static uint64_t fabric_id(const char *text, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    if (*text)
+        return strtoull(text, NULL, 16);
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 static void reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     memset(info, 0, sizeof *info);
@@ -211,6 +223,8 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     info->nodes = (uint32_t)field_number(reply, "nodes", 0);
     info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
     info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
+    info->seat = (uint32_t)field_number(reply, "seat", 0);
+    info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
 }
 
 static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
@@ -296,7 +310,7 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
             nic_group_broken(fab, (uint32_t)json_object_get_int64(
                                       json_object_array_get_idx(groups, i)));
     if (node >= 0 && node < fab->info.nodes && node != fab->info.node)
-        nic_peer_died(fab, (uint32_t)node);
+        nic_peer_died(fab, (uint32_t)node, (uint32_t)field_number(event, "seat", 0));
     nic_unlock(fab);
 }
 

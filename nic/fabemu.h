@@ -48,12 +48,15 @@ struct fabemu_info {
     uint32_t nodes;         /* nodes of the fabric */
     double link_bytes_per_s; /* of the emulated link */
     uint32_t hop_limit;     /* switches on the longest route */
+    uint32_t seat;          /* counts the attachments of this fabric from 1; 0: not told */
+    uint64_t fabric_id;     /* another one at every start of a fabric */
 };
 
 /*
  * One operation. The caller owns the memory and leaves it alone while pending;
  * zero it before first use, set done and context, then post. Reusable at once
- * after completion.
+ * after completion; one with done is over only when done was called, which
+ * follows the change of status.
  */
 struct fabemu_req {
     /* Set by the caller. */
@@ -117,6 +120,16 @@ FABEMU_API bool fabemu_test(struct fabemu *fab, struct fabemu_req *req);
 FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
 
 /**
+ * fabemu_abort - have a message, a put or a get over when this returns, done included.
+ *
+ * What is under way completes with -ECANCELED, and its memory is the caller's
+ * again; the peer's side of it ends with -ECANCELED, or goes nowhere. A message
+ * that is partly in the fabric is finished instead, which waits for room there.
+ * Not for collectives. Returns the status.
+ */
+FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
+
+/**
  * fabemu_idle - give the processor away after an empty fabemu_progress().
  * @rounds: the caller's count of empty rounds in a row. Spins, then yields;
  * never sleeps, so it suits callers who also wait for something else.
@@ -128,7 +141,7 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 /** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
-/** fabemu_queue_open_any - open the lowest free queue from 256 up. */
+/** fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped. */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
@@ -170,7 +183,9 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  * @tag, @ignore: a message matches when (its tag ^ tag) & ~ignore is 0.
  *
  * Receives match in the order in which they were posted. A longer message fills
- * the buffer and completes with -EMSGSIZE, req->bytes its full length.
+ * the buffer and completes with -EMSGSIZE, req->bytes its full length. Status
+ * -EHOSTUNREACH: the sender, or the node asked for, died; -ECANCELED: cancelled,
+ * or the sender gave the message up.
  */
 FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
                            uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,

@@ -70,7 +70,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
     uint8_t *out = c->out ? c->out + k * c->step : NULL;
     bool reduces = c->kind == EMU_REDUCE || c->kind == EMU_ALLREDUCE;
 
-    if (seg->hdr.len != bytes ||
+    if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
         c->status = -EPROTO; /* the members do not agree on what they do */
         return;
@@ -95,7 +95,7 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     struct nic_coll *c = *owner;
     uint64_t k = c ? index - c->first : 0;
 
-    if (!c || !c->awaits || c->kind != seg->hdr.kind || (c->sends && k >= c->sent)) {
+    if (!c || !c->awaits || (c->sends && k >= c->sent)) {
         g->fab->counts.malformed++;
         return;
     }
@@ -175,11 +175,40 @@ void nic_group_unmake(struct fabemu_group *g)
     free(g);
 }
 
+void nic_group_leave(struct fabemu_group *g)
+{
+    struct fabemu *fab = g->fab;
+
+    if (g->broken)
+        fab->broken_ids[fab->broken_count++ % NIC_BROKEN_GROUPS] = g->id;
+    nic_group_unmake(g);
+}
+
+static uint32_t broken_kept(const struct fabemu *fab)
+{
+    return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
+}
+
+void nic_group_known(struct fabemu *fab, uint32_t id)
+{
+    for (uint32_t i = 0; i < broken_kept(fab); i++)
+        if (fab->broken_ids[i] == id)
+            fab->broken_ids[i] = UINT32_MAX; /* no group's */
+}
+
+static bool group_was_broken(const struct fabemu *fab, uint32_t id)
+{
+    for (uint32_t i = 0; i < broken_kept(fab); i++)
+        if (fab->broken_ids[i] == id)
+            return true;
+    return false;
+}
+
 static struct fabemu_group *group_early(struct fabemu *fab, uint32_t id)
 {
     struct fabemu_group *g = NULL;
 
-    if (fab->early_groups < NIC_EARLY_GROUPS_MAX)
+    if (fab->early_groups < NIC_EARLY_GROUPS_MAX && !group_was_broken(fab, id))
         g = nic_group_make(fab, id);
     if (g)
         fab->early_groups++;

@@ -52,6 +52,10 @@ struct fabemu_group {
 struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id);
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
 void nic_group_unmake(struct fabemu_group *g);
+/** nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the id. */
+void nic_group_leave(struct fabemu_group *g);
+/** nic_group_known - the id has an owner here (again). */
+void nic_group_known(struct fabemu *fab, uint32_t id);
 /** nic_group_start - @c takes the next numbers of the stream; sends what can be sent. */
 void nic_group_start(struct fabemu_group *g, struct nic_coll *c);
 

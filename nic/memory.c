@@ -40,6 +40,8 @@ int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned acces
 
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE) || (uintptr_t)addr + bytes < bytes)
         return nic_fail(-EINVAL, "no such access or memory");
+    if (nic_gone(fab))
+        return nic_fail_gone();
     region = malloc(sizeof *region);
     if (!region)
         return -ENOMEM;
@@ -74,6 +76,8 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
 {
     struct nic_region *region;
 
+    if (nic_gone(fab))
+        return nic_fail_gone();
     nic_lock(fab);
     region = region_find(fab, key);
     if (region) {
@@ -92,11 +96,10 @@ static int memory_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node,
 {
     struct fabemu_iov iov = {.base = local, .bytes = bytes};
     struct nic_op *op = nic_op_of(req);
-    struct nic_peer *peer;
-    int err = 0;
+    int err;
 
-    if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
-        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (nic_gone(fab))
+        return nic_fail_gone();
     if (node >= fab->info.nodes)
         return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
                         fab->info.nodes);
@@ -111,14 +114,10 @@ static int memory_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node,
         return nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
                         (unsigned long long)NIC_TRANSFER_MAX);
     nic_lock(fab);
-    peer = nic_peer(fab, node);
-    if (peer->dead)
-        err = nic_fail(-EHOSTUNREACH, "the process on node %u has died", node);
-    else
-        err = nic_op_id(fab, op);
+    err = nic_op_id(fab, op);
     if (!err) {
         __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-        nic_request(fab, peer, op);
+        nic_request(fab, nic_peer(fab, node), op);
     }
     nic_unlock(fab);
     return err;

@@ -106,6 +106,38 @@ struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
     return op;
 }
 
+/* Segments that come for it later find another generation of its id. */
+static void op_abort(struct fabemu *fab, struct nic_op *op)
+{
+    if (op->kind == NIC_OP_RECV) {
+        nic_receive_abandon(fab, op);
+        return;
+    }
+    if (op->state == NIC_OP_STREAM)
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
+{
+    const struct nic_op *op = nic_op_of(req);
+
+    for (unsigned rounds = 0;; rounds++) {
+        if (nic_gone(fab))
+            return nic_fail_gone();
+        nic_lock(fab); /* what is complete is over, done and all, once we have this */
+        if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
+            op_abort(fab, nic_op_of(req));
+        nic_unlock(fab);
+        if (fabemu_req_status(req) != FABEMU_PENDING)
+            return fabemu_req_status(req);
+        if (fabemu_progress(fab))
+            rounds = 0;
+        else
+            fabemu_idle(fab, rounds);
+    }
+}
+
 static bool op_served(const struct nic_op *op)
 {
     return op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET;

@@ -6,6 +6,12 @@
  * Before the first request two processes exchange hellos (one round trip), for
  * two reasons: a segment to a node where nobody is attached is lost without a
  * word, and a node may be given to another process whose numbers begin anew.
+ * Lives are seats, which only grow, so of two hellos the later is known however
+ * they were overtaken.
+ *
+ * The same hello asks whether a process is still there: about once a second of
+ * each that something here waits for. Any answer will do; a successor's says
+ * that the other is gone, and so does silence.
  */
 #include "nic/adapter.h"
 
@@ -13,6 +19,7 @@
 
 #define HAIL_FIRST_NS 1000000u
 #define HAIL_LAST_NS 50000000u
+#define HAIL_DEAD_NS 1000000000u /* for a successor of one that is known to be dead */
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
 {
@@ -33,6 +40,17 @@ static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
     nic_answer(fab, peer, &hello, sizeof hello);
 }
 
+static void peer_ack(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint32_t told = peer->rx_told, eaten_told = peer->rx_eaten_told;
+    struct nic_wire_head head = nic_head(peer, NIC_ACK, 0);
+
+    if (nic_answer(fab, peer, &head, sizeof head))
+        return;
+    peer->rx_told = told;
+    peer->rx_eaten_told = eaten_told;
+}
+
 void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t now = nic_now_ns();
@@ -41,7 +59,8 @@ void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
         return;
     peer->hail_gap_ns = HAIL_FIRST_NS;
     peer->hail_ns = now + peer->hail_gap_ns;
-    peer->hail_end_ns = now + fab->hail_limit_ns;
+    peer->hail_end_ns = now + (peer->dead && fab->hail_limit_ns > HAIL_DEAD_NS
+                                   ? HAIL_DEAD_NS : fab->hail_limit_ns);
     nic_list_add(&fab->hailing, &peer->hail);
     peer_say_hello(fab, peer, true);
 }
@@ -68,7 +87,10 @@ void nic_peer_rehail(struct fabemu *fab)
         if (now >= peer->hail_end_ns) {
             nic_list_del(&peer->hail);
             peer->unanswered = true;
-            peer_fail_queue(fab, peer, -EHOSTUNREACH);
+            if (peer->life || peer->dead)
+                nic_peer_died(fab, peer->node, peer->life);
+            else
+                peer_fail_queue(fab, peer, -EHOSTUNREACH);
         } else if (now >= peer->hail_ns) {
             if (peer->hail_gap_ns < HAIL_LAST_NS)
                 peer->hail_gap_ns *= 2;
@@ -76,6 +98,32 @@ void nic_peer_rehail(struct fabemu *fab)
             peer_say_hello(fab, peer, true);
         }
     }
+}
+
+/* Does anything but an operation wait for the process there? */
+static bool peer_is_awaited(const struct nic_peer *peer)
+{
+    if (!peer->sendq.next || !peer->open)
+        return false;
+    return peer->filling || (!nic_list_empty(&peer->sendq) && !nic_peer_window(peer));
+}
+
+void nic_peer_watch(struct fabemu *fab)
+{
+    uint64_t now = nic_now_ns();
+
+    if (now < fab->watch_ns)
+        return;
+    fab->watch_ns = now + fab->watch_gap_ns;
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        const struct nic_op *op = fab->slots[i].op;
+
+        if (op && op->state == NIC_OP_WAITING)
+            nic_peer_hail(fab, nic_peer(fab, op->node));
+    }
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (peer_is_awaited(&fab->peers[node]))
+            nic_peer_hail(fab, &fab->peers[node]);
 }
 
 static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
@@ -104,14 +152,31 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = 0;
 }
 
-void nic_peer_died(struct fabemu *fab, uint32_t node)
+/* Did the process @life come before @than? No, if one of them is not known. */
+static bool life_before(uint32_t life, uint32_t than)
+{
+    return life && than && (int32_t)(life - than) < 0;
+}
+
+/* What is hailed and was never met may be a successor: then the hail decides, and soon. */
+void nic_peer_died(struct fabemu *fab, uint32_t node, uint32_t life)
 {
     struct nic_peer *peer = nic_peer(fab, node);
+    uint64_t end = nic_now_ns() + HAIL_DEAD_NS;
 
-    nic_list_del(&peer->hail);
-    peer_fail_queue(fab, peer, -EHOSTUNREACH);
-    peer_forget(fab, peer);
+    if (life && !life_before(life, peer->life_min))
+        peer->life_min = life + 1 ? life + 1 : 1;
+    if (life_before(life, peer->life))
+        return; /* its successor has greeted us */
     peer->dead = true;
+    if (!peer->life && nic_listed(&peer->hail)) {
+        if (end < peer->hail_end_ns)
+            peer->hail_end_ns = end;
+    } else {
+        nic_list_del(&peer->hail);
+        peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    }
+    peer_forget(fab, peer);
     nic_queue_node_died(fab, node);
 }
 
@@ -126,6 +191,10 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello)
 {
+    if (life_before(hello->life, peer->life_min) || life_before(hello->life, peer->life)) {
+        fab->counts.stranger++; /* overtaken by the news of its end, or by its successor */
+        return;
+    }
     if (hello->life != peer->life) {
         if (peer->life) { /* replaced: what was meant for the other is over */
             if (peer->open)
@@ -141,6 +210,9 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
         nic_peer_opened(fab, peer);
     if (hello->want || (hello->known != fab->life && nic_listed(&peer->hail)))
         peer_say_hello(fab, peer, !peer->open && nic_listed(&peer->hail));
+    if (hello->want && peer->open &&
+        (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
+        peer_ack(fab, peer); /* it may be what it waits for */
 }
 
 void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
@@ -168,13 +240,9 @@ void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t life, ui
 
 void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (peer->rx_next - peer->rx_told < NIC_ORDER_WINDOW / 4 &&
-        peer->rx_eaten - peer->rx_eaten_told < NIC_EAGER_WINDOW / 4)
-        return;
-
-    struct nic_wire_head head = nic_head(peer, NIC_ACK, 0);
-
-    nic_answer(fab, peer, &head, sizeof head);
+    if (peer->rx_next - peer->rx_told >= NIC_ORDER_WINDOW / 4 ||
+        peer->rx_eaten - peer->rx_eaten_told >= NIC_EAGER_WINDOW / 4)
+        peer_ack(fab, peer);
 }
 
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)

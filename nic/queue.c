@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define ANY_FIRST 256u
+#define ANY_LAST 65534u /* 65535 is no queue to the libfabric provider */
 
 static bool tag_matches(uint64_t tag, uint64_t want, uint64_t ignore)
 {
@@ -84,6 +85,7 @@ static int queue_open_locked(struct fabemu *fab, uint16_t id, struct fabemu_queu
     if (queue->open)
         return -EADDRINUSE;
     queue_adopt(fab, queue);
+    nic_receive_resume(fab);
     *ret = queue;
     return 0;
 }
@@ -92,6 +94,8 @@ int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret
 {
     int err;
 
+    if (nic_gone(fab))
+        return nic_fail_gone();
     nic_lock(fab);
     err = queue_open_locked(fab, id, ret);
     nic_unlock(fab);
@@ -100,33 +104,19 @@ int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret
                : 0;
 }
 
-int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
-{
-    int err = -EADDRINUSE;
-
-    nic_lock(fab);
-    for (uint32_t id = ANY_FIRST; err == -EADDRINUSE && id < NIC_QUEUES; id++)
-        if (!fab->queues[id] || !fab->queues[id]->open)
-            err = queue_open_locked(fab, (uint16_t)id, ret);
-    nic_unlock(fab);
-    return err ? nic_fail(err, "no queue of node %u is free", fab->info.node) : 0;
-}
-
 uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
 {
     return queue->id;
 }
 
-/* A receive that a message was on its way to: what comes of it goes nowhere. */
-static void receive_abandon(struct fabemu *fab, struct nic_op *op)
+void nic_receive_abandon(struct fabemu *fab, struct nic_op *op)
 {
-    struct nic_peer *peer = nic_peer(fab, op->node);
+    struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
-    if (op->state == NIC_OP_FILLING && peer->fill_op == op) {
+    if (peer && peer->fill_op == op)
         peer->fill_op = NULL;
-    } else if (op->state == NIC_OP_FILLING && peer->fill_msg && peer->fill_msg->op == op) {
+    else if (peer && peer->fill_msg && peer->fill_msg->op == op)
         nic_message_drop(fab, peer->fill_msg);
-    }
     nic_op_end(fab, op, -ECANCELED);
 }
 
@@ -137,7 +127,7 @@ static void queue_free(struct fabemu_queue *queue)
     while (!nic_list_empty(&queue->posted))
         nic_op_end(fab, nic_entry(queue->posted.next, struct nic_op, link), -ECANCELED);
     while (!nic_list_empty(&queue->active))
-        receive_abandon(fab, nic_entry(queue->active.next, struct nic_op, link));
+        nic_receive_abandon(fab, nic_entry(queue->active.next, struct nic_op, link));
     while (!nic_list_empty(&queue->unexpected)) {
         if (!queue->open)
             fab->parked--;
@@ -147,10 +137,43 @@ static void queue_free(struct fabemu_queue *queue)
     free(queue);
 }
 
+/* In turn, so that an id comes back late; what was sent to its last owner is not the next one's. */
+static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    if (fab->queue_any < ANY_FIRST)
+        fab->queue_any = ANY_FIRST;
+    for (uint32_t n = ANY_FIRST; n <= ANY_LAST; n++) {
+        uint16_t id = (uint16_t)fab->queue_any;
+        struct fabemu_queue *queue = fab->queues[id];
+
+        fab->queue_any = id == ANY_LAST ? ANY_FIRST : id + 1u;
+        if (queue && queue->open)
+            continue;
+        if (queue)
+            queue_free(queue);
+        return queue_open_locked(fab, id, ret);
+    }
+    return -EADDRINUSE;
+}
+
+int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    int err;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    err = queue_open_next(fab, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "no queue of node %u is free", fab->info.node) : 0;
+}
+
 void fabemu_queue_close(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
 
+    if (nic_gone(fab))
+        return;
     nic_lock(fab);
     queue_free(queue);
     nic_unlock(fab);
@@ -198,18 +221,11 @@ void nic_queue_node_died(struct fabemu *fab, uint32_t node)
 /* May a message go to this node at all? */
 static int dest_check(struct fabemu *fab, uint32_t node)
 {
-    if (atomic_load_explicit(&fab->gone, memory_order_relaxed))
-        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (nic_gone(fab))
+        return nic_fail_gone();
     if (node >= fab->info.nodes)
         return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
                         fab->info.nodes);
-    return 0;
-}
-
-static int peer_usable(struct nic_peer *peer)
-{
-    if (peer->dead)
-        return nic_fail(-EHOSTUNREACH, "the process on node %u has died", peer->node);
     return 0;
 }
 
@@ -246,15 +262,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
     op->req = req;
     nic_lock(fab);
 
-    struct nic_peer *peer = nic_peer(fab, dest->node);
-
-    err = peer_usable(peer);
-    if (!err) {
-        __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-        nic_request(fab, peer, op);
-    }
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    nic_request(fab, nic_peer(fab, dest->node), op);
     nic_unlock(fab);
-    return err;
+    return 0;
 }
 
 int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
@@ -275,11 +286,10 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
-    err = peer_usable(peer);
-    if (!err && peer->unanswered) {
+    if (peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
-    } else if (!err && !nic_request_now(fab, peer, &op)) {
+    } else if (!nic_request_now(fab, peer, &op)) {
         err = -EAGAIN;
     }
     nic_unlock(fab);
@@ -295,8 +305,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
 
     if (iovs > NIC_IOVS)
         return nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS);
-    if (atomic_load_explicit(&queue->fab->gone, memory_order_relaxed))
-        return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
+    if (nic_gone(queue->fab))
+        return nic_fail_gone();
     op->link = (struct nic_list){0};
     op->req = req;
     op->kind = NIC_OP_RECV;
@@ -333,10 +343,10 @@ int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_
     msg = message_find(queue, node, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, op);
-    else if (node != FABEMU_ANY_NODE && nic_peer(fab, node)->dead)
-        nic_op_end(fab, op, -EHOSTUNREACH);
     else
         nic_list_add(&queue->posted, &op->link);
+    if (!msg && node != FABEMU_ANY_NODE && nic_peer(fab, node)->dead)
+        nic_peer_hail(fab, nic_peer(fab, node)); /* it stays posted if there is a successor */
     nic_unlock(fab);
     return 0;
 }
@@ -347,6 +357,8 @@ int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64
     struct fabemu *fab = queue->fab;
     struct fabemu_message *msg;
 
+    if (nic_gone(fab))
+        return nic_fail_gone();
     nic_poll_app(fab);
     nic_lock(fab);
     msg = message_find(queue, node, tag, ignore);
@@ -387,6 +399,8 @@ int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
     struct nic_op *op = nic_op_of(req);
     int err = -ENOENT;
 
+    if (nic_gone(fab))
+        return nic_fail_gone();
     nic_lock(fab);
     if (fabemu_req_status(req) == FABEMU_PENDING && op->kind == NIC_OP_RECV &&
         op->state == NIC_OP_POSTED && op->queue == queue) {

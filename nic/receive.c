@@ -62,13 +62,25 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
     peer->earlies++;
 }
 
+/* Would it park a message more than may be? Then it and all behind it stay early, and the window stops the sender. */
+static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (fab->parked < NIC_PARKED_MAX ||
+        (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_RTS))
+        return false;
+    memcpy(&head, seg->payload, sizeof head);
+    return !fab->queues[head.queue] || !fab->queues[head.queue]->open;
+}
+
 static void early_replay(struct fabemu *fab, struct nic_peer *peer)
 {
     while (peer->earlies) {
         uint32_t at = peer->rx_next % NIC_ORDER_WINDOW;
         struct nic_early *early = peer->early[at];
 
-        if (!early)
+        if (!early || request_must_wait(fab, &early->seg))
             break;
         peer->early[at] = NULL;
         peer->earlies--;
@@ -82,15 +94,30 @@ static void receive_request(struct fabemu *fab, struct nic_peer *peer, const str
 {
     uint32_t ahead = seg->hdr.seq - peer->rx_next;
 
-    if (ahead == 0) {
-        nic_dispatch(fab, peer, seg);
-        if (peer->earlies)
-            early_replay(fab, peer);
-        nic_peer_tell(fab, peer);
-    } else if (ahead < NIC_ORDER_WINDOW) {
-        early_keep(fab, peer, seg);
-    } else {
+    if (ahead >= NIC_ORDER_WINDOW) {
         fab->counts.out_of_window++;
+        return;
+    }
+    if (ahead || request_must_wait(fab, seg) ||
+        (peer->earlies && peer->early[peer->rx_next % NIC_ORDER_WINDOW])) {
+        early_keep(fab, peer, seg);
+        return;
+    }
+    nic_dispatch(fab, peer, seg);
+    if (peer->earlies)
+        early_replay(fab, peer);
+    nic_peer_tell(fab, peer);
+}
+
+void nic_receive_resume(struct fabemu *fab)
+{
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+
+        if (!peer->earlies)
+            continue;
+        early_replay(fab, peer);
+        nic_peer_tell(fab, peer);
     }
 }
 
@@ -108,8 +135,11 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
 
     struct nic_op *op = nic_op_find(fab, cts.id, peer->node);
 
-    if (!op)
+    if (!op) {
+        if (cts.bytes) /* aborted here, awaited there */
+            nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
+    }
     if ((op->kind != NIC_OP_SEND && op->kind != NIC_OP_PUT) || op->state != NIC_OP_WAITING ||
         op->moved || cts.bytes > op->bytes ||
         (op->kind == NIC_OP_PUT && cts.bytes && cts.bytes != op->bytes)) {
@@ -140,15 +170,19 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!op)
         return;
 
-    bool put = op->kind == NIC_OP_PUT, get = op->kind == NIC_OP_GET;
+    bool ours = op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET;
+    bool gave_up = (op->kind == NIC_OP_RECV || op->kind == NIC_OP_SERVE_PUT) && fin.status;
     bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved */
 
-    if ((!put && !get) || op->state == NIC_OP_QUEUED || early || fin.status > 0 ||
+    if ((!ours && !gave_up) || op->state == NIC_OP_QUEUED || early || fin.status > 0 ||
         fin.status < -4095) {
         fab->counts.malformed++;
         return;
     }
-    nic_op_end(fab, op, fin.status);
+    if (ours && fin.status == -ENOBUFS && op->state == NIC_OP_WAITING && !op->moved)
+        nic_request(fab, peer, op); /* it serves as many as it can: ask again */
+    else
+        nic_op_end(fab, op, fin.status);
 }
 
 static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -232,7 +266,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         nic_peer_stranger(fab, peer);
         return;
     }
-    if (!peer->open)
+    if (!peer->open || nic_listed(&peer->hail)) /* who knows this check knows us */
         nic_peer_opened(fab, peer);
     nic_peer_ack(peer, &head);
     if (head.what <= NIC_REQUEST_LAST)

@@ -72,15 +72,22 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     return true;
 }
 
-void nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes)
+/* Can we do without it? These are said again; a peer waits for the others, which its requests bound. */
+static bool answer_may_drop(const uint8_t *payload)
 {
+    return payload[0] == NIC_HELLO || payload[0] == NIC_ACK;
+}
+
+bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes)
+{
+    bool may_drop = answer_may_drop(payload);
     struct nic_ctl *ctl;
 
     if (nic_list_empty(&fab->ctls) && answer_now(fab, peer->node, payload, (uint8_t)bytes))
-        return;
-    if (fab->ctl_count >= NIC_CTL_MAX) {
+        return true;
+    if (may_drop && fab->ctl_count >= NIC_CTL_MAX) {
         fab->counts.refused++;
-        return;
+        return false;
     }
     if (!nic_list_empty(&fab->ctl_free)) {
         ctl = nic_entry(fab->ctl_free.next, struct nic_ctl, link);
@@ -89,14 +96,15 @@ void nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t
         ctl = calloc(1, sizeof *ctl);
         if (!ctl) {
             fab->counts.refused++;
-            return;
+            return false;
         }
     }
     ctl->dst = peer->node;
     ctl->len = (uint8_t)bytes;
     memcpy(ctl->payload, payload, bytes);
     nic_list_add(&fab->ctls, &ctl->link);
-    fab->ctl_count++;
+    fab->ctl_count += may_drop;
+    return true;
 }
 
 static uint32_t answers_send(struct fabemu *fab)
@@ -110,18 +118,13 @@ static uint32_t answers_send(struct fabemu *fab)
             break;
         nic_list_del(&ctl->link);
         nic_list_add(&fab->ctl_free, &ctl->link);
-        fab->ctl_count--;
+        fab->ctl_count -= answer_may_drop(ctl->payload);
         sent++;
     }
     return sent;
 }
 
 /* --- requests ------------------------------------------------------------------- */
-
-static bool peer_window(const struct nic_peer *peer)
-{
-    return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
-}
 
 /* Does the message go at once, or does it ask first? Decided when its turn comes. */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
@@ -133,16 +136,9 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_eaten + op->bytes <= NIC_EAGER_WINDOW;
 }
 
-/* The first segment of a message. False: no room, nothing changed. */
-static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+/* The first segment of a message, which has an id unless it is @eager. False: no room, nothing changed. */
+static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op, bool eager)
 {
-    bool eager = send_is_eager(fab, peer, op);
-
-    if (!eager && !op->id && nic_op_id(fab, op)) {
-        nic_op_end(fab, op, -ENOBUFS);
-        return true;
-    }
-
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
@@ -215,9 +211,17 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
 /* One segment of the request. False: no room. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
+    bool begun = op->state == NIC_OP_EAGER, eager = begun;
+
     if (op->kind != NIC_OP_SEND)
         return memory_request(fab, peer, op);
-    if (op->state == NIC_OP_EAGER ? !send_more(fab, peer, op) : !send_first(fab, peer, op))
+    if (!begun)
+        eager = send_is_eager(fab, peer, op);
+    if (!eager && !op->id && nic_op_id(fab, op)) {
+        nic_op_end(fab, op, -ENOBUFS);
+        return true;
+    }
+    if (begun ? !send_more(fab, peer, op) : !send_first(fab, peer, op, eager))
         return false;
     if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
         nic_op_end(fab, op, 0);
@@ -228,7 +232,7 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 {
     uint32_t sent = 0;
 
-    while (sent < NIC_PEER_BURST && !nic_list_empty(&peer->sendq) && peer_window(peer)) {
+    while (sent < NIC_PEER_BURST && !nic_list_empty(&peer->sendq) && nic_peer_window(peer)) {
         if (!request_step(fab, peer, nic_entry(peer->sendq.next, struct nic_op, link)))
             break;
         sent++;
@@ -257,7 +261,8 @@ bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
         nic_peer_hail(fab, peer);
         return false;
     }
-    return nic_list_empty(&peer->sendq) && peer_window(peer) && send_first(fab, peer, op);
+    return nic_list_empty(&peer->sendq) && nic_peer_window(peer) &&
+           send_first(fab, peer, op, true); /* one segment */
 }
 
 static uint32_t requests_send(struct fabemu *fab)

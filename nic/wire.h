@@ -29,7 +29,7 @@ enum nic_what {
 
     /* Answers, unordered. */
     NIC_CTS,  /* nic_wire_cts: send so many bytes to this transfer of mine */
-    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status */
+    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status; or, if it waits for data, gets no more */
     NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
     NIC_DATA, /* nic_wire_data, then bytes of a transfer */
     NIC_HELLO /* nic_wire_hello */
@@ -93,7 +93,7 @@ struct nic_wire_hello {
     uint8_t what;
     uint8_t want;   /* 1: answer with a hello of yours */
     uint16_t spare;
-    uint32_t life;  /* names the sending process, never 0 */
+    uint32_t life;  /* names the sending process, never 0; a node's later ones have higher lives (modulo 2^32) */
     uint32_t known; /* the receiving process as the sender knows it, 0: not at all */
 };
 

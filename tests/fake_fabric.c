@@ -42,7 +42,7 @@ struct fake_edge {
 };
 
 struct fake {
-    uint32_t nodes;
+    uint32_t nodes, seats;
     uint64_t random;
     bool shuffle;
     uint32_t conflicts, dropped;
@@ -92,7 +92,8 @@ void fake_close(struct fake *fake)
 struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 {
     struct fake_edge *edge = &fake->edge[node];
-    struct fabemu_info info = {.fabric = "fake", .node = node, .nodes = fake->nodes};
+    struct fabemu_info info = {.fabric = "fake", .node = node, .nodes = fake->nodes,
+                               .seat = ++fake->seats};
     int fd = memfd_create("fake", MFD_CLOEXEC);
 
     must(fd >= 0 && !ftruncate(fd, sizeof *edge->shared), "memfd");

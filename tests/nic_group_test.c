@@ -454,6 +454,59 @@ static void receive__drops_a_result_before_its_contribution(void)
     fake_close(w.fake);
 }
 
+/* Members who do not agree on what they do all learn of it. */
+static void collectives__that_differ_end_with_eproto(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t v[2] = {1, 2};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    fabemu_broadcast(t.group[0], v, 8, 0, &req[0]);
+    fabemu_reduce(t.group[1], &v[1], &v[1], 1, FABEMU_SUM, FABEMU_U64, 1, &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_EQUAL(req[1].status, -EPROTO);
+    CU_ASSERT_EQUAL(v[1], 2);
+    team_close(&t);
+    world_close(&w, 2);
+}
+
+/* What was on its way when a group broke is not the next owner's of its id. */
+static void leave__keeps_late_segments_from_the_next(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[2] = {{0}};
+    struct emu_seg seg = {.hdr = {.dst = 1, .src = 1, .kind = EMU_MULTICAST, .len = 8}};
+    uint64_t v[2] = {1, 2};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    nic_lock(w.fab[0]);
+    nic_group_broken(w.fab[0], 1);
+    nic_unlock(w.fab[0]);
+    team_close(&t);
+    memset(seg.payload, 0xee, 8);
+    CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+    fake_quiet(w.fake);
+    nic_lock(w.fab[0]);
+    nic_group_broken(w.fab[0], 1); /* told twice */
+    nic_unlock(w.fab[0]);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, 1);
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        join(&w, &t, i, 1);
+    fabemu_broadcast(t.group[0], &v[0], 8, 1, &req[0]);
+    fabemu_broadcast(t.group[1], &v[1], 8, 1, &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_EQUAL(req[0].status, 0);
+    CU_ASSERT_EQUAL(v[0], 2);
+    team_close(&t);
+    fake_close(w.fake);
+}
+
 #define CASE(fn) {#fn, fn}
 
 int main(void)
@@ -469,6 +522,8 @@ int main(void)
         CASE(member_died__ends_all_with_epipe),
         CASE(receive__drops_what_is_not_of_the_stream),
         CASE(receive__drops_a_result_before_its_contribution),
+        CASE(collectives__that_differ_end_with_eproto),
+        CASE(leave__keeps_late_segments_from_the_next),
         {0},
     };
 

@@ -143,6 +143,78 @@ static void get__is_not_hit_by_an_older_one(void)
     world_close(&w);
 }
 
+/* A target that serves as many transfers as it can refuses for now, not for good. */
+static void put_get__wait_their_turn(void)
+{
+    static uint8_t memory[2][5000], mine[2][5000];
+    struct world w;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t key[2];
+
+    world_open(&w, 2, true);
+    fill(memory[0], 5000, 1);
+    fill(mine[1], 5000, 2);
+    fabemu_register(w.fab[1], memory[0], 5000, FABEMU_REMOTE_READ, &key[0]);
+    fabemu_register(w.fab[1], memory[1], 5000, FABEMU_REMOTE_WRITE, &key[1]);
+    w.fab[1]->served = NIC_SERVED_MAX;
+    fabemu_get(w.fab[0], 1, key[0], 0, mine[0], 5000, &req[0]);
+    fabemu_put(w.fab[0], 1, key[1], 0, mine[1], 5000, &req[1]);
+    for (int i = 0; i < 100; i++)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+    w.fab[1]->served = 0;
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && filled(mine[0], 5000, 1));
+    CU_ASSERT_TRUE(req[1].status == 0 && filled(memory[1], 5000, 2));
+    world_close(&w);
+}
+
+/* Answers that peers wait for are kept however many there are; acknowledgments are said again. */
+static void answers__that_matter_are_not_dropped(void)
+{
+    enum { SENDS = 3 * NIC_ORDER_WINDOW };
+    struct world w;
+    struct fabemu_req get = {0}, *send = calloc(SENDS, sizeof *send);
+    uint8_t memory[100], mine[100];
+    struct nic_list *full;
+    uint64_t key;
+
+    world_open(&w, 2, false);
+    fill(memory, 100, 1);
+    fabemu_register(w.fab[1], memory, 100, FABEMU_REMOTE_READ, &key);
+    inject(&w, 0, 1, 5, "x", 1);
+    fake_quiet(w.fake);
+    for (uint32_t i = 0; i < SENDS; i++)
+        post_send(&w, 0, 1, 3, memory, 8, &send[i]);
+    fabemu_get(w.fab[0], 1, key, 0, mine, 100, &get);
+    w.fab[0]->watch_ns = 0;
+    w.fab[0]->watch_gap_ns = 1000000;
+    for (int i = 0; i < 8; i++) { /* node 1 receives, and has no room to answer */
+        struct nic_wire_hello hello = {.what = NIC_HELLO, .life = w.fab[1]->life};
+
+        w.fab[1]->ctl_count = NIC_CTL_MAX;
+        fake_step(w.fake);
+        nic_lock(w.fab[1]);
+        full = &w.fab[1]->ctls;
+        if (nic_list_empty(full)) {
+            while (nic_claim(w.fab[1], 0)) /* nonsense that fills the ring */
+                ;
+            w.fab[1]->ctl_count = NIC_CTL_MAX - 1;
+            nic_answer(w.fab[1], nic_peer(w.fab[1], 0), &hello, sizeof hello);
+        }
+        nic_receive(w.fab[1]);
+        nic_unlock(w.fab[1]);
+    }
+    CU_ASSERT_TRUE(w.fab[1]->counts.refused > 0);
+    w.fab[1]->ctl_count = 1;
+    CU_ASSERT_TRUE(fake_finish(w.fake, &get, 1));
+    CU_ASSERT_TRUE(get.status == 0 && filled(mine, 100, 1));
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, SENDS));
+    world_close(&w);
+    free(send);
+}
+
 /* --- life and death -------------------------------------------------------------------- */
 
 static void queue_close__cancels_and_frees_the_sender(void)
@@ -214,6 +286,218 @@ static void send__waits_for_a_peer_and_gives_up(void)
     world_close(&w);
 }
 
+static void count_done(struct fabemu_req *req)
+{
+    ++*(int *)req->context;
+}
+
+/* An aborted operation is over at once, its memory is left alone, and nobody waits for it. */
+static void abort__ends_what_is_under_way(void)
+{
+    static uint8_t out[BIG], in[4][BIG];
+    struct world w;
+    struct fabemu_req req[6], peers[2];
+    uint64_t key;
+    int dones = 0;
+
+    world_open(&w, 2, true);
+    fabemu_register(w.fab[1], in[3], sizeof in[3], FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+    inject(&w, 0, 1, 5, "x", 1);
+    inject(&w, 1, 0, 5, "x", 1);
+    fake_quiet(w.fake);
+    post_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &peers[0]);
+    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]); /* streams */
+    post_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* asks, in vain */
+    memset(&req[2], 0, sizeof req[2]);
+    memset(&req[3], 0, sizeof req[3]);
+    fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[2]);
+    fabemu_get(w.fab[0], 1, key, 0, in[1], sizeof in[1], &req[3]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 7, 0, in[2], 8, &req[4]);
+    post_send(&w, 0, 1, 3, out, 8000, &req[5]); /* partly in the ring */
+    while (nic_op_of(&req[0])->state != NIC_OP_STREAM)
+        fake_pump(w.fake);
+    for (int i = 0; i < 6; i++) {
+        req[i].done = count_done;
+        req[i].context = &dones;
+    }
+    for (int i = 0; i < 5; i++)
+        CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[i]), -ECANCELED);
+    CU_ASSERT_EQUAL(dones, 5);
+    while (fabemu_req_status(&req[5]) == FABEMU_PENDING && nic_op_of(&req[5])->state == NIC_OP_EAGER)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[5]), 0);
+    memset(in[1], 0x55, sizeof in[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, peers, 1));
+    CU_ASSERT_EQUAL(peers[0].status, -ECANCELED);
+    post_recv(&w, 1, 0, 2, 0, in[0], sizeof in[0], &peers[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &peers[1], 1));
+    CU_ASSERT_EQUAL(peers[1].status, -ECANCELED);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->served, 0);
+    CU_ASSERT_TRUE(in[1][0] == 0x55 && memcmp(in[1], in[1] + 1, sizeof in[1] - 1) == 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+}
+
+/* A forked child calls into a library whose adapter is its parent's: nothing hangs or happens. */
+static void gone__calls_return_at_once(void)
+{
+    struct world w;
+    struct fabemu_req req = {0};
+    struct fabemu_queue *queue;
+    struct fabemu_group *group;
+    uint64_t key;
+
+    world_open(&w, 2, false);
+    atomic_store(&w.fab[0]->gone, true);
+    pthread_mutex_lock(&w.fab[0]->lock); /* as a thread of the parent may have */
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 9, &queue), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[0], &queue), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &(struct fabemu_dest){.node = 1}, NULL, 0, &req),
+                    -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, NULL, 0, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 0, 0, NULL, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[0], &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[0], &w, 1, FABEMU_REMOTE_READ, &key), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_unregister(w.fab[0], 1), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &w, 1, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 1, 2, &group), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
+    fabemu_queue_close(w.queue[0]);
+    pthread_mutex_unlock(&w.fab[0]->lock);
+    world_close(&w);
+}
+
+static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
+            fake_pump(w->fake);
+}
+
+/* Whatever waits for a process that left without a word, and with a successor or none at its node. */
+static void peer__that_left_is_missed(void)
+{
+    enum { MANY = NIC_ORDER_WINDOW + 100 };
+    static uint8_t memory[100000], out[100000], in[8000];
+    struct fabemu_req *many = calloc(MANY, sizeof *many);
+
+    for (unsigned successor = 0; successor < 2; successor++) {
+        struct world w;
+        struct fabemu_req req[5] = {{0}};
+        uint64_t key;
+
+        world_open(&w, 2, false);
+        fabemu_register(w.fab[1], memory, sizeof memory,
+                        FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+        inject(&w, 0, 1, 5, "x", 1);
+        post_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
+        fake_quiet(w.fake);
+        post_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* of more segments than go at once */
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].filling);
+        post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+        fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[1]);
+        fabemu_get(w.fab[0], 1, key, 0, in, 100, &req[2]);
+        for (uint32_t i = 0; i < MANY; i++) /* the last ones wait for an acknowledgment */
+            post_send(&w, 0, 1, 3, out, 8, &many[i]);
+        fake_detach(w.fake, 1);
+        if (successor)
+            w.fab[1] = fake_attach(w.fake, 1);
+        w.fab[0]->watch_ns = 0;
+        w.fab[0]->hail_limit_ns = successor ? UINT64_C(20000000000) : 20000000;
+        pump_until_over(&w, req, 5);
+        pump_until_over(&w, many, MANY);
+        for (int i = 0; i < 5; i++)
+            CU_ASSERT_EQUAL(req[i].status, i == 3 ? -ECANCELED : -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(many[MANY - 1].status, -EHOSTUNREACH);
+        world_close(&w);
+    }
+    free(many);
+}
+
+/* One that is there but does not serve us yet is asked, answers, and is waited for. */
+static void peer__that_is_slow_is_waited_for(void)
+{
+    static uint8_t out[100000], in[100000];
+    struct world w;
+    struct fabemu_req req[2];
+
+    world_open(&w, 2, true);
+    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+    fake_quiet(w.fake);
+    for (unsigned i = 0; i < 20; i++) {
+        w.fab[0]->watch_ns = 0;
+        while (!nic_listed(&w.fab[0]->peers[1].hail))
+            fake_pump(w.fake);
+        while (nic_listed(&w.fab[0]->peers[1].hail))
+            fake_pump(w.fake);
+    }
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &req[1]);
+    pump_until_over(&w, req, 2);
+    CU_ASSERT_EQUAL(req[0].status, 0);
+    CU_ASSERT_EQUAL(req[1].status, 0);
+    world_close(&w);
+}
+
+static void say_hello(struct world *w, uint32_t at, uint32_t from, uint32_t life, uint32_t known)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .life = life, .known = known};
+    struct emu_seg seg = {.hdr = {.dst = at, .src = from, .len = sizeof hello,
+                                  .kind = EMU_UNICAST}};
+
+    memcpy(seg.payload, &hello, sizeof hello);
+    CU_ASSERT_TRUE(fake_inject(w->fake, at, &seg));
+    fabemu_progress(w->fab[at]);
+}
+
+static void died(struct world *w, uint32_t at, uint32_t node, uint32_t life)
+{
+    nic_lock(w->fab[at]);
+    nic_peer_died(w->fab[at], node, life);
+    nic_unlock(w->fab[at]);
+}
+
+/* News of a death and hellos come by two ways and in any order: the latest life counts. */
+static void peer__successor_outlives_old_news(void)
+{
+    struct world w;
+    struct nic_peer *peer;
+    struct fabemu_req req;
+    uint32_t first, second, got = 0;
+
+    world_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    inject(&w, 0, 1, 5, "x", 1);
+    fake_quiet(w.fake);
+    first = w.fab[1]->life;
+    died(&w, 0, 1, first);
+    CU_ASSERT_TRUE(peer->dead && !peer->life);
+    say_hello(&w, 0, 1, first, w.fab[0]->life); /* was on its way when the process died */
+    CU_ASSERT_TRUE(peer->dead && !peer->life);
+    fake_detach(w.fake, 1);
+    w.fab[1] = fake_attach(w.fake, 1);
+    second = w.fab[1]->life;
+    fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+
+    /* It only listens, so it is for us to ask; receives from it may be posted first. */
+    post_recv(&w, 0, 1, 6, 0, &got, 4, &req);
+    inject(&w, 0, 1, 5, "y", 1);
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE(!peer->dead && peer->open && peer->life == second);
+    died(&w, 0, 1, first);
+    say_hello(&w, 0, 1, first, w.fab[0]->life);
+    CU_ASSERT_TRUE(!peer->dead && peer->open && peer->life == second);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
+    inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(got, 8);
+    world_close(&w);
+}
+
 static void node_died__ends_what_waits_for_it(void)
 {
     static uint8_t out[100000], in[100000];
@@ -234,15 +518,20 @@ static void node_died__ends_what_waits_for_it(void)
         fake_pump(w.fake);
     fake_detach(w.fake, 1);
     nic_lock(w.fab[0]);
-    nic_peer_died(w.fab[0], 1);
+    nic_peer_died(w.fab[0], 1, w.fab[0]->peers[1].life);
     nic_unlock(w.fab[0]);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);
+    w.fab[0]->hail_limit_ns = 20000000; /* what is posted now asks for a successor */
+    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
+    post_send(&w, 0, 1, 1, out, 10, &req[1]);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    pump_until_over(&w, req, 2);
+    CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1}, "", 0),
                     -EHOSTUNREACH);
-    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
-    CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
     post_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* what had arrived is still there */
     CU_ASSERT_EQUAL(req[0].status, 0);
     fabemu_cancel(w.queue[0], &req[3]);
@@ -312,7 +601,9 @@ static void receive__counts_garbage_and_lives(void)
         if (r / 32 % 2)
             seg.hdr.seq = w.fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
         seg.payload[0] = (uint8_t)(r / 4096 % 13);
-        if (r / 65536 % 4) { /* one that knows the secret of the pair */
+        if (seg.payload[0] == NIC_HELLO) /* its own life is a process's to tell */
+            memcpy(seg.payload + 4, &w.fab[1]->life, 4);
+        else if (r / 65536 % 4) { /* one that knows the secret of the pair */
             memcpy(seg.payload + 4, &w.fab[0]->peers[1].rx_check, 4);
             if (seg.payload[0] == NIC_DATA)
                 memcpy(seg.payload + 2, &w.fab[0]->peers[1].rx_check, 2);
@@ -419,8 +710,15 @@ int main(void)
         CASE(put_get__refuse_what_was_not_granted),
         CASE(unregister__ends_transfers_under_way),
         CASE(get__is_not_hit_by_an_older_one),
+        CASE(put_get__wait_their_turn),
+        CASE(answers__that_matter_are_not_dropped),
         CASE(queue_close__cancels_and_frees_the_sender),
         CASE(send__waits_for_a_peer_and_gives_up),
+        CASE(abort__ends_what_is_under_way),
+        CASE(gone__calls_return_at_once),
+        CASE(peer__that_left_is_missed),
+        CASE(peer__that_is_slow_is_waited_for),
+        CASE(peer__successor_outlives_old_news),
         CASE(node_died__ends_what_waits_for_it),
         CASE(peer__replaced_processes_meet_again),
         CASE(receive__counts_garbage_and_lives),

@@ -273,6 +273,76 @@ static void send__survives_a_receiver_who_looks_elsewhere(void)
     free(in);
 }
 
+/* More than may be parked for a queue that is not open: the senders wait, and nothing is lost. */
+static void send__waits_when_no_more_can_be_parked(void)
+{
+    enum { COUNT = NIC_PARKED_MAX + 3 * NIC_ORDER_WINDOW };
+    struct world w;
+    struct fabemu_queue *late;
+    struct fabemu_req recv, *send = calloc(COUNT, sizeof *send);
+    uint32_t *v = malloc(COUNT * sizeof *v), got, done = 0;
+    uint8_t *out = malloc(20000), *in = malloc(20000);
+    struct fabemu_dest dest = {.node = 1, .queue = 7};
+
+    world_open(&w, 2, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool big = i % 100 == 99; /* one that asks first */
+        struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i], .bytes = big ? 20000 : 4};
+
+        v[i] = i;
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &send[i]), 0);
+    }
+    fake_quiet(w.fake);
+    for (uint32_t i = 0; i < COUNT; i++)
+        done += fabemu_req_status(&send[i]) != FABEMU_PENDING;
+    CU_ASSERT_EQUAL(w.fab[1]->parked, NIC_PARKED_MAX);
+    CU_ASSERT_TRUE(done < NIC_PARKED_MAX + NIC_ORDER_WINDOW);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 7, &late), 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct fabemu_iov iov = {.base = in, .bytes = 20000};
+
+        memset(&recv, 0, sizeof recv);
+        fabemu_recv(late, 0, 0, 0, &iov, 1, &recv);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
+        memcpy(&got, in, 4);
+        CU_ASSERT_TRUE(i % 100 == 99 ? recv.bytes == 20000 : recv.bytes == 4 && got == i);
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    world_close(&w);
+    free(send);
+    free(v);
+    free(out);
+    free(in);
+}
+
+static void queue_open_any__begins_empty_and_in_turn(void)
+{
+    struct world w;
+    struct fabemu_queue *queue[3];
+    struct fabemu_req req = {0};
+    struct fabemu_dest dest = {.node = 1};
+    uint16_t first;
+
+    world_open(&w, 2, false);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    first = dest.queue = fabemu_queue_id(queue[0]);
+    fabemu_queue_close(queue[0]);
+    while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
+        fake_pump(w.fake);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 1);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[1]), 0);
+    CU_ASSERT_NOT_EQUAL(fabemu_queue_id(queue[1]), first);
+    w.fab[1]->queue_any = first; /* as after a round of all */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    CU_ASSERT_EQUAL(fabemu_probe(queue[2], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
+    world_close(&w);
+}
+
 #define CASE(fn) {#fn, fn}
 
 int main(void)
@@ -286,6 +356,8 @@ int main(void)
         CASE(cancel__only_what_has_not_matched),
         CASE(send__carries_all_sizes_and_pieces),
         CASE(send__survives_a_receiver_who_looks_elsewhere),
+        CASE(send__waits_when_no_more_can_be_parked),
+        CASE(queue_open_any__begins_empty_and_in_turn),
         {0},
     };
 

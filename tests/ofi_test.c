@@ -345,6 +345,11 @@ static void av__inserts_looks_up_and_removes(void)
     memset(name + 8, 0x55, 8); /* another fabric's */
     CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &again, 0, NULL), 0);
     CU_ASSERT_EQUAL(again, FI_ADDR_NOTAVAIL);
+    for (int i = 0; i < 2000; i++) { /* the hash is cleared of what was removed */
+        CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
+        CU_ASSERT_EQUAL(fi_av_insert(rig.av, rig.b.name, 1, &again, 0, NULL), 1);
+        CU_ASSERT_EQUAL(again, rig.b.addr);
+    }
     rig_close(&rig);
 }
 
@@ -680,10 +685,49 @@ static void cancel__ends_an_unmatched_receive(void)
     CU_ASSERT_EQUAL(in, 5);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &second), -FI_ENOENT);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &untagged), 0);
-    CU_ASSERT_PTR_EQUAL(error_of(&rig.b).op_context, &untagged);
+    error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof(out)};
+    CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, &error, 0), 1);
+    CU_ASSERT_PTR_EQUAL(error.op_context, &untagged);
+    CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* ours, left empty */
+    CU_ASSERT_EQUAL(error.err_data_size, 0);
     /* Left posted: closing has to cope. */
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &first), 0);
     rig_close(&rig);
+}
+
+/* Operations are used again and again: none keeps what its last message brought. */
+static void cancel__knows_no_data_of_older_messages(void)
+{
+    struct rig rig = rig_open();
+    int in, out = 5;
+
+    for (int i = 0; i < 300; i++) {
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
+        CU_ASSERT_EQUAL(inject_all(&rig.a, &out, 4, 7, rig.b.addr, 1), 0);
+        CU_ASSERT(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA);
+    }
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &in), 0);
+    CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &in), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
+    rig_close(&rig);
+}
+
+/* The buffer is the user's again after the close, and the receiver does not wait for it. */
+static void close__ends_a_send_that_nobody_took(void)
+{
+    struct rig rig = rig_open();
+    unsigned char *out = calloc(1, LARGEST), *in = calloc(1, LARGEST);
+
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, LARGEST, NULL, rig.b.addr, 1, NULL), 0);
+    CU_ASSERT(quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_close(&rig.a.ep->fid), 0);
+    CU_ASSERT_EQUAL(fi_close(&rig.a.cq->fid), 0);
+    free(out);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, LARGEST, NULL, FI_ADDR_UNSPEC, 1, EXACT, in), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ECANCELED);
+    CU_ASSERT(end_open(&rig, &rig.a, &plain));
+    rig_close(&rig);
+    free(in);
 }
 
 /* --- completions --------------------------------------------------------------------- */
@@ -1045,6 +1089,8 @@ static const struct test_case cases[] = {
     {"claim__takes_out_of_matching", claim__takes_out_of_matching},
     {"discard__drops_the_message", discard__drops_the_message},
     {"cancel__ends_an_unmatched_receive", cancel__ends_an_unmatched_receive},
+    {"cancel__knows_no_data_of_older_messages", cancel__knows_no_data_of_older_messages},
+    {"close__ends_a_send_that_nobody_took", close__ends_a_send_that_nobody_took},
     {"selective__reports_what_was_asked_for", selective__reports_what_was_asked_for},
     {"data__is_flagged_only_when_sent", data__is_flagged_only_when_sent},
     {"cq__keeps_to_its_format", cq__keeps_to_its_format},

@@ -61,14 +61,26 @@ static int failed(const ompi_communicator_t *comm, enum fabemu_coll coll, int er
     return MPI_ERR_OTHER;
 }
 
+/*
+ * A collective that fails before it is posted takes none of its group's
+ * numbers, and from then on this rank would take the others' data for those of
+ * another collective. Later failures do not put the ranks out of step.
+ */
+static int failed_alone(ompi_communicator_t *comm, enum fabemu_coll coll, int err)
+{
+    failed(comm, coll, err);
+    (void)ompi_mpi_abort(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+}
+
 /* Wait for what fabemu_barrier() and the like returned @err for; count it. */
-static int finish(mca_coll_fabemu_module_t *module, const ompi_communicator_t *comm,
+static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll coll, int err, struct fabemu_req *req)
 {
     unsigned round = 1, idle = 0;
 
     if (OPAL_UNLIKELY(err))
-        return failed(comm, coll, err);
+        return failed_alone(comm, coll, err);
     while ((err = fabemu_req_status(req)) == FABEMU_PENDING)
         wait_round(module->fab, round++, &idle);
     if (OPAL_UNLIKELY(err))
@@ -84,7 +96,7 @@ static bool takes_slowly(mca_coll_fabemu_module_t *module, ompi_communicator_t *
 {
     if (module->passing)
         return false; /* part of a collective that is counted already */
-    if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
+    if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)
         why = module->standing;
@@ -105,7 +117,8 @@ static inline bool takes(mca_coll_fabemu_module_t *module, ompi_communicator_t *
                          enum fabemu_coll coll, int why)
 {
     if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && module->standing == COLL_FABEMU_NOTHING &&
-                    !module->passing && ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_STARTED))
+                    !module->passing &&
+                    ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return true;
     return takes_slowly(module, comm, coll, why);
 }
@@ -194,11 +207,11 @@ static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_
     void *packed = malloc(bytes);
     int rc = OMPI_SUCCESS;
 
-    if (!packed)
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    if (is_root)
+    if (packed && is_root)
         rc = convert(true, buf, count, dtype, packed, bytes);
-    if (rc == OMPI_SUCCESS)
+    if (!packed || rc != OMPI_SUCCESS)
+        rc = failed_alone(comm, FABEMU_COLL_BROADCAST, packed ? -EINVAL : -ENOMEM);
+    else
         rc = broadcast(module, comm, packed, bytes, root);
     if (rc == OMPI_SUCCESS && !is_root)
         rc = convert(false, buf, count, dtype, packed, bytes);

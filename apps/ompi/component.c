@@ -2,11 +2,11 @@
 /*
  * component.c - what Open MPI loads: parameters, attaching and detaching.
  *
- * Found through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT. A process
- * that nobody gave a fabric never notices us. One that was given a fabric and
- * failed to attach must still hand out modules: its peers ask it whether all
- * sit on the fabric (join.c), and a process that did not answer would leave
- * them waiting in another collective than its own.
+ * Found through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs
+ * that were given a fabric load us. A rank of such a job that cannot attach, or
+ * that was told of no fabric, must still hand out modules: its peers ask it
+ * whether all sit on the fabric (join.c), and a process that did not answer
+ * would leave them waiting in another collective than its own.
  */
 #include "coll_fabemu.h"
 
@@ -71,7 +71,7 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
     (void)progress_threads;
     (void)mpi_threads; /* fabemu.h is thread-safe */
     if (!path || !*path)
-        return OMPI_ERR_NOT_FOUND;
+        return OMPI_SUCCESS; /* not attached: that is what it will answer */
 
     int err = fabemu_attach(&me->fab, path);
     if (err) {

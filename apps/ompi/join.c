@@ -20,18 +20,14 @@
 #define NOT_ATTACHED UINT64_MAX
 #define NO_GROUP UINT32_MAX
 
-/* Where this process is: the fabric's name, hashed (FNV-1a), above the node. */
+/* Where this process is: the fabric's id, folded, above the node. */
 static uint64_t place_of(const struct fabemu *fab)
 {
-    uint32_t hash = 2166136261u;
-
     if (!fab)
         return NOT_ATTACHED;
     const struct fabemu_info *info = fabemu_info(fab);
 
-    for (const char *c = info->fabric; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 16777619u;
-    return (uint64_t)hash << 32 | info->node;
+    return (info->fabric_id ^ info->fabric_id << 32) >> 32 << 32 | info->node;
 }
 
 static int compare_u64(const void *a, const void *b)

@@ -51,20 +51,9 @@ int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret)
     return 0;
 }
 
-static uint64_t addr_hash_text(uint64_t hash, const char *text)
-{
-    do {
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3); /* FNV-1a */
-    } while (*text++);
-    return hash;
-}
-
 uint64_t ofi_addr_hash(const struct fabemu_info *info)
 {
-    uint64_t hash = addr_hash_text(UINT64_C(0xcbf29ce484222325), info->fabric);
-
-    hash = addr_hash_text(hash, info->topo);
-    return hash ? hash : 1;
+    return info->fabric_id ? info->fabric_id : 1;
 }
 
 int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)

@@ -27,7 +27,6 @@ struct av_slot {
 struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
-    enum fi_av_type type;
     _Atomic uint32_t refs;  /* endpoints bound */
     _Atomic uint32_t count; /* entries ever used; read by senders */
     struct ofi_peer *chunk[AV_CHUNKS]; /* written before count reaches it */
@@ -89,13 +88,19 @@ static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
     av->slots_used++;
 }
 
-static int av_slots_grow(struct ofi_av *av)
+/* For twice what is in it now; the tombs go. */
+static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
     uint32_t old_slots = av->slots;
-    uint32_t slots = old_slots ? 2 * old_slots : AV_SLOTS_FIRST;
-    struct av_slot *slot = calloc(slots, sizeof(*slot));
+    uint32_t live = OFI_KINDS * (atomic_load_explicit(&av->count, memory_order_relaxed) -
+                                 av->spares);
+    uint32_t slots = AV_SLOTS_FIRST;
+    struct av_slot *slot;
 
+    while (slots < 4 * (live + OFI_KINDS))
+        slots *= 2;
+    slot = calloc(slots, sizeof(*slot));
     if (!slot)
         return -FI_ENOMEM;
     av->slot = slot;
@@ -161,7 +166,7 @@ static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr
         return -FI_EHOSTUNREACH;
     }
     memcpy(peer.queue, addr->queue, sizeof(peer.queue));
-    if (2 * (av->slots_used + OFI_KINDS) > av->slots && av_slots_grow(av))
+    if (2 * (av->slots_used + OFI_KINDS) > av->slots && av_slots_renew(av))
         return -FI_ENOMEM;
     uint32_t index = av_entry_get(av);
 
@@ -326,7 +331,6 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
     av->domain = ofi_domain_of(domain);
     if (attr->type == FI_AV_UNSPEC)
         attr->type = FI_AV_TABLE;
-    av->type = attr->type;
     av->av_fid.fid.fclass = FI_CLASS_AV;
     av->av_fid.fid.context = context;
     av->av_fid.fid.ops = &av_fid_ops;

@@ -195,6 +195,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.data = (uint32_t)op->req.data;
             entry.tag = op->req.tag;
         }
+        if (cq_error_bytes(cq) == sizeof entry)
+            entry.err_data = buf->err_data; /* the caller's; we have nothing to put there */
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);
         got = 1;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EP_CLOSE_MS 2000 /* at most, for what is under way when an endpoint is closed */
+#define EP_CLOSE_MS 2000 /* at most, for sends that are under way when an endpoint is closed */
 
 static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
 {
@@ -158,8 +158,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 /*
  * Sends first, while their receivers can still fetch them. Closing the queues
- * then cancels the receives, and takes the adapter's lock: no callback of what
- * was complete before is still running when it returns.
+ * then cancels the receives, and aborting the rest takes the adapter's lock for
+ * each: no callback is still running, and no buffer the adapter's, when it returns.
  */
 static void ep_drain(struct ofi_ep *ep)
 {
@@ -174,11 +174,7 @@ static void ep_drain(struct ofi_ep *ep)
     atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
     for (unsigned kind = 0; ep->enabled && kind < OFI_KINDS; kind++)
         fabemu_queue_close(ep->queue[kind]);
-    for (unsigned rounds = 0; ofi_op_pending(ep) && ofi_clock_ms() < until; rounds++)
-        if (fabemu_progress(ep->domain->fab))
-            rounds = 0;
-        else
-            ofi_pause(ep->domain->fab, rounds);
+    ofi_op_abort_all(ep);
 }
 
 static void ep_unbind(struct ofi_ep *ep)
@@ -203,14 +199,8 @@ static int ep_close(struct fid *fid)
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
     ep_drain(ep);
-    bool pending = ofi_op_pending(ep);
-
     ep_unbind(ep);
     ofi_release(&ep->domain->refs);
-    if (pending) {
-        FI_WARN(&ofi_prov, FI_LOG_EP_CTRL, "closed with operations under way: memory is kept\n");
-        return 0; /* the adapter still writes to them */
-    }
     ofi_op_pool_free(ep);
     pthread_mutex_destroy(&ep->lock);
     free(ep);

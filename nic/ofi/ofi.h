@@ -68,7 +68,7 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 struct ofi_addr {
     uint32_t node;            /* FABEMU_ANY_NODE in a source: whichever we get */
     uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source: whichever is free */
-    uint64_t fabric;          /* hash of the fabric's name; 0: not known */
+    uint64_t fabric;          /* the fabric's id; 0: not known */
 };
 static_assert(sizeof(struct ofi_addr) == 16, "no padding in an address");
 
@@ -228,7 +228,7 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 /** ofi_addr_parse - @node: decimal or NULL; @service: decimal 0 to 32766 or NULL. -FI_ENODATA. */
 int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret);
 
-/** ofi_addr_hash - names the fabric in addresses; never 0. */
+/** ofi_addr_hash - names the fabric in addresses, one run of it; never 0. */
 uint64_t ofi_addr_hash(const struct fabemu_info *info);
 
 /** ofi_addr_copy - as fi_getname() and fi_av_lookup() hand addresses out. -FI_ETOOSMALL. */
@@ -308,17 +308,20 @@ void ofi_op_put(struct ofi_op *op);
  */
 void ofi_op_finish(struct ofi_op *op);
 
-/** ofi_op_pending - is any operation under way; any but receives? For closing. */
-bool ofi_op_pending(struct ofi_ep *ep);
+/** ofi_op_sends_pending - is any operation but receives under way? For closing. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
+
+/** ofi_op_abort_all - have all operations over, callbacks included. For closing. */
+void ofi_op_abort_all(struct ofi_ep *ep);
 
 /** ofi_op_cancel - see fi_cancel(). */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
 
 void ofi_op_pool_free(struct ofi_ep *ep);
 
-/** ofi_op_claim - remember, or (@message NULL) fetch, what the user claimed under this context. */
+/** ofi_op_claim - remember what the user claimed, under the context of @op. */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
+/** ofi_op_claimed - take the operation that remembers it; NULL: nothing is claimed under @context. */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */

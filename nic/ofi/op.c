@@ -76,6 +76,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     const struct ofi_side *side = count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
+    op->req.data = 0; /* a receive that is cancelled learns none */
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
     op->buf = NULL;
@@ -120,24 +121,22 @@ void ofi_op_finish(struct ofi_op *op)
 }
 
 /* The entry's flags tell receives from the rest. */
-static bool op_pending(const struct ofi_ep *ep, uint64_t but)
+bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(slab->op[i].flags & but))
+                !(slab->op[i].flags & FI_RECV))
                 return true;
     return false;
 }
 
-bool ofi_op_pending(struct ofi_ep *ep)
+/* Those that look complete, too: their callback may still be running. */
+void ofi_op_abort_all(struct ofi_ep *ep)
 {
-    return op_pending(ep, 0);
-}
-
-bool ofi_op_sends_pending(struct ofi_ep *ep)
-{
-    return op_pending(ep, FI_RECV);
+    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            fabemu_abort(ep->domain->fab, &slab->op[i].req);
 }
 
 /* A posted receive with this context. Under lock, so none is handed out anew meanwhile. */

@@ -188,7 +188,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
 {
-    op->wanted = false;
+    op->cq = NULL; /* the peek has told, whatever comes of this */
     op->cntr = NULL;
     if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
         ofi_op_put(op);

@@ -9,11 +9,14 @@ docs/control.md, so that neither Open MPI nor the provider is needed.
     tests/life_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
+import errno
 import json
 import os
 import pty
+import resource
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -21,6 +24,17 @@ import time
 import unittest
 
 from cli_kit import END_S, FabemuCase, Client, alive, main, until
+
+JOB = r'''
+import json, signal, socket, sys
+connections = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
+for s in connections:
+    s.connect(sys.argv[1])
+    s.sendall(b'{"cmd":"attach","version":1,"want":-1}\n')
+    assert json.loads(s.recv(65536))["ok"]
+print(len(connections), flush=True)
+signal.pause()
+'''
 
 
 class LifeTest(FabemuCase):
@@ -163,6 +177,24 @@ class LifeTest(FabemuCase):
         self.assertIn("the fabric was shut down; ending the run", err)
         self.assertEqual(run.returncode, 1)
 
+    def test_long_final_report__is_taken_to_its_end(self):
+        report = os.path.join(self.dir, "r.json")
+        path = self.socket_path("r")
+        run = self.start("run", "--topo", "kary:2,7", "--name", "r", "--report", report, "--",
+                         sys.executable, "-c", JOB, path, "127")
+        self.assertEqual(run.stdout.readline(), "127\n")
+        status = self.status("r")
+        os.kill(run.pid, signal.SIGSTOP)  # all that comes waits for it in its socket
+        os.kill(status["attached"][0]["pid"], signal.SIGKILL)
+        self.assertTrue(until(lambda: self.status("r")["report"]["processes"]["died"] == 127))
+        self.assertTrue(self.client(path).ask("shutdown")["ok"])
+        self.assertTrue(until(lambda: not alive(status["pid"])))
+        since = time.monotonic()
+        os.kill(run.pid, signal.SIGCONT)
+        self.assertIn("the fabric was shut down", self.ends(run, [run.pid], since))
+        with open(report) as f:
+            self.assertEqual(json.load(f)["processes"]["died"], 127)
+
     def test_daemonised_leftover__is_ended(self):
         pid_file = os.path.join(self.dir, "left")
         since = time.monotonic()
@@ -241,6 +273,28 @@ class LifeTest(FabemuCase):
         half.raw(b'tus"}\n')
         self.assertTrue(half.next()["ok"])
 
+    def test_control__answers_all_that_came_before_the_end(self):
+        path = self.up()
+        client = self.client(path)
+        client.raw(b"".join(b'{"cmd":"no %d"}\n' % i for i in range(1000)))
+        client.socket.shutdown(socket.SHUT_WR)
+        for i in range(1000):
+            self.assertIn(f'"no {i}"', client.next()["error"])
+        with self.assertRaises(EOFError):
+            client.next()
+
+    def test_no_descriptors_left__callers_wait_and_the_fabric_sleeps(self):
+        path = self.up()
+        pid = self.status("u")["pid"]
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        waits = self.client(path)
+        waits.send({"cmd": "status"})
+        self.assertLessEqual(self.cpu_ticks_of_a_second(pid), 0.2 * os.sysconf("SC_CLK_TCK"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        self.assertTrue(waits.next()["ok"])
+        self.assertTrue(self.client(path).ask("status")["ok"])
+
     def test_attach__hands_over_an_edge_and_a_bell(self):
         client = self.client(self.up())
         reply = client.attach(want=3)
@@ -254,21 +308,88 @@ class LifeTest(FabemuCase):
             client.next()
         self.assertEqual(self.status("u")["attached"], [])
 
-    def test_death__is_told_to_the_members_of_its_groups(self):
+    def test_attach__numbers_the_seats_and_names_the_fabric(self):
         path = self.up()
-        clients = [self.client(path) for _ in range(4)]
-        for node, client in enumerate(clients):
-            self.assertEqual(client.attach(want=node)["node"], node)
+        seats, ids = [], set()
+        for _ in range(3):  # the same node each time
+            client = self.client(path)
+            reply = client.attach(want=1)
+            seats.append(reply["seat"])
+            ids.add(reply["fabric_id"])
+            self.assertTrue(client.ask("detach")["ok"])
+        self.assertEqual(seats, [1, 2, 3])
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        ids.add(self.client(self.up()).attach()["fabric_id"])
+        self.assertEqual(len(ids), 2)
+        for fabric_id in ids:
+            self.assertRegex(fabric_id, r"^[0-9a-f]{16}$")
+
+    def attached(self, path, count):
+        """count clients, attached to the nodes in order, and their seats."""
+        clients = [self.client(path) for _ in range(count)]
+        replies = [client.attach(want=node) for node, client in enumerate(clients)]
+        self.assertEqual([reply["node"] for reply in replies], list(range(count)))
+        return clients, [reply["seat"] for reply in replies]
+
+    def test_death__is_told_to_everybody_with_the_groups_in_common(self):
+        path = self.up()
+        clients, seats = self.attached(path, 4)
         reply = clients[0].ask("group_create", nodes=[0, 1, 2])
         self.assertTrue(reply["ok"], reply)
         clients[2].close()
-        for node in (0, 1):
-            self.assertEqual(clients[node].next(),
-                             {"event": "node_died", "node": 2, "groups": [reply["group"]]})
-        self.assertTrue(clients[3].ask("status")["ok"])  # no event before the reply
+        for node, groups in ((0, [reply["group"]]), (1, [reply["group"]]), (3, [])):
+            self.assertEqual(clients[node].next(), {"event": "node_died", "node": 2,
+                                                    "seat": seats[2], "groups": groups})
         self.assertTrue(clients[0].ask("group_leave", group=reply["group"])["ok"])
         self.assertFalse(clients[0].ask("group_leave", group=reply["group"])["ok"])
         self.assertEqual(self.client(path).attach()["node"], 2)
+
+    def test_detach__is_no_death(self):
+        clients, _ = self.attached(self.up(), 2)
+        self.assertTrue(clients[1].ask("detach")["ok"])
+        self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
+        self.assertTrue(clients[0].ask("status")["ok"])  # no event before the reply
+        self.assertEqual(self.status("u")["report"]["died"], [])
+
+    def test_closed_connection__frees_the_node_before_it_is_known_how_it_ended(self):
+        path = self.up()
+        clients, _ = self.attached(path, 4)
+        for client in clients:
+            client.close()
+        self.attached(path, 4)
+        self.assertTrue(until(lambda: len(self.status("u")["report"]["died"]) == 4))
+        for death in self.status("u")["report"]["died"]:
+            self.assertEqual((death["pid"], death["how"]),
+                             (os.getpid(), "closed its connection without detaching"))
+
+    def test_many_that_die_at_once__are_told_to_who_is_left(self):
+        path = self.up("u", "--topo", "kary:4,4")
+        witness = self.client(path)
+        self.assertEqual(witness.attach(want=0)["node"], 0)
+        job = subprocess.Popen([sys.executable, "-c", JOB, path, "255"], stdout=subprocess.PIPE)
+        self.started.append(job)
+        self.assertEqual(job.stdout.readline(), b"255\n")
+        job.kill()
+        events = [witness.next() for _ in range(255)]
+        self.assertEqual({event["event"] for event in events}, {"node_died"})
+        self.assertEqual(sorted(event["node"] for event in events), list(range(1, 256)))
+        self.assertEqual(len({event["seat"] for event in events}), 255)
+        self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 255))
+        self.assertEqual([one["node"] for one in self.status("u")["attached"]], [0])
+
+    def test_group__needs_all_its_members_and_one_of_them_to_ask(self):
+        clients, _ = self.attached(self.up(), 3)
+        for nodes, err, word in (([0, 1, 3], errno.EHOSTUNREACH, "node 3"),
+                                 ([1, 2], errno.EPERM, "member")):
+            with self.subTest(nodes=nodes):
+                reply = clients[0].ask("group_create", nodes=nodes)
+                self.assertEqual((reply["ok"], reply["errno"]), (False, err))
+                self.assertIn(word, reply["error"])
+        clients[2].close()
+        self.assertEqual(clients[0].next()["event"], "node_died")
+        self.assertEqual(clients[0].ask("group_create", nodes=[0, 1, 2])["errno"],
+                         errno.EHOSTUNREACH)
+        self.assertTrue(clients[0].ask("group_create", nodes=[0, 1])["ok"])
 
     def test_many_attach_and_go__no_descriptor_is_lost(self):
         path = self.up()
@@ -304,14 +425,17 @@ class LifeTest(FabemuCase):
     def test_idle_fabric__sleeps(self):
         self.up("idle", )
         pid = self.status("idle")["pid"]
+        self.assertLessEqual(self.cpu_ticks_of_a_second(pid), 0.05 * os.sysconf("SC_CLK_TCK"))
 
+    @staticmethod
+    def cpu_ticks_of_a_second(pid):
         def cpu_ticks():
             with open(f"/proc/{pid}/stat") as f:
                 fields = f.read().rsplit(")", 1)[1].split()
             return int(fields[11]) + int(fields[12])
         before = cpu_ticks()
         time.sleep(1)  # what is measured is a second of doing nothing
-        self.assertLessEqual(cpu_ticks() - before, 0.05 * os.sysconf("SC_CLK_TCK"))
+        return cpu_ticks() - before
 
 
 if __name__ == "__main__":

@@ -11,16 +11,25 @@
 #include "apps/fabric_internal.h"
 #include "emu/rcu.h"
 
-/* The next free address in turn: one that was just given back is handed out last. */
-static int64_t group_address(const struct fabric *fabric)
+#define GENERATIONS (UINT32_MAX / FABRIC_GROUPS_MAX) /* no address is UINT32_MAX */
+
+/* The next free slot in turn: one that was just given back is handed out last. */
+static int64_t group_slot(const struct fabric *fabric)
 {
     for (uint32_t i = 1; i <= FABRIC_GROUPS_MAX; i++) {
-        uint32_t id = (fabric->last_group + i) % FABRIC_GROUPS_MAX;
+        uint32_t slot = (fabric->last_slot + i) % FABRIC_GROUPS_MAX;
 
-        if (!fabric->group[id])
-            return id;
+        if (!fabric->group[slot])
+            return slot;
     }
     return -1;
+}
+
+static struct fabric_group *group_at(const struct fabric *fabric, uint32_t id)
+{
+    struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
+
+    return group && group->id == id ? group : NULL;
 }
 
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
@@ -46,7 +55,7 @@ static void group_withdraw(struct fabric *fabric, const struct topo_tree *tree, 
  * Put the group into the tables of its switches; all of it or, on failure,
  * nothing. Old tables are freed once no worker reads them.
  */
-static int group_publish(struct fabric *fabric, struct fabric_group *group, uint32_t id)
+static int group_publish(struct fabric *fabric, struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
     void **old = calloc(tree->count, sizeof(void *));
@@ -54,12 +63,12 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group, uint
     uint32_t done = 0;
 
     while (!err && done < tree->count) {
-        err = switch_groups_set(fabric->sw[tree->switches[done].sw], id, group->part[done],
+        err = switch_groups_set(fabric->sw[tree->switches[done].sw], group->part[done],
                                 &old[done]);
         done += !err;
     }
     if (err)
-        group_withdraw(fabric, tree, done, id);
+        group_withdraw(fabric, tree, done, group->id);
     else
         emu_rcu_wait();
     for (uint32_t i = 0; i < done; i++)
@@ -122,7 +131,7 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
         return -ENOMEM;
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i];
-        int err = switch_group_create(&group->part[i], at->ports, at->up,
+        int err = switch_group_create(&group->part[i], group->id, at->ports, at->up,
                                       fabric->config.profile.combine_order);
 
         if (err)
@@ -134,18 +143,20 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *ret, char *error, size_t error_bytes)
 {
-    int64_t id = group_address(fabric);
+    int64_t slot = group_slot(fabric);
     struct fabric_group *group;
     int err;
 
     snprintf(error, error_bytes, "cannot make the group: out of memory");
-    if (id < 0) {
+    if (slot < 0) {
         snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
         return -ENOSPC;
     }
     group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
     if (!group)
         return -ENOMEM;
+    fabric->generation = (fabric->generation + 1) % GENERATIONS;
+    group->id = fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot;
     group->count = group->members = count;
     memcpy(group->node, nodes, count * sizeof(nodes[0]));
     err = topo_tree_build(&group->tree, fabric->config.graph, nodes, count, fabric->tree_load);
@@ -159,12 +170,12 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
         goto free_group;
     err = group_parts(fabric, group);
     if (!err)
-        err = group_publish(fabric, group, (uint32_t)id);
+        err = group_publish(fabric, group);
     if (err)
         goto unreserve;
-    fabric->group[id] = group;
-    fabric->last_group = (uint32_t)id;
-    *ret = (uint32_t)id;
+    fabric->group[slot] = group;
+    fabric->last_slot = (uint32_t)slot;
+    *ret = group->id;
     return 0;
 
 unreserve:
@@ -184,7 +195,7 @@ static int64_t group_find(const struct fabric_group *group, uint32_t node)
 
 int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 {
-    struct fabric_group *group = id < FABRIC_GROUPS_MAX ? fabric->group[id] : NULL;
+    struct fabric_group *group = group_at(fabric, id);
     int64_t at = group ? group_find(group, node) : -1;
 
     if (at < 0)
@@ -194,7 +205,7 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
         return 0;
     group_withdraw(fabric, &group->tree, group->tree.count, id);
     group_unreserve(fabric, &group->tree);
-    fabric->group[id] = NULL;
+    fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
     fabric_group_free(fabric, group);
     return 0;
 }
@@ -208,7 +219,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
         if (!fabric->group[g] || group_find(fabric->group[g], node) < 0)
             continue;
         if (count < max)
-            groups[count] = g;
+            groups[count] = fabric->group[g]->id;
         count++;
     }
     return count;
@@ -217,7 +228,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 uint32_t fabric_group_members(const struct fabric *fabric, uint32_t id, uint32_t *nodes,
                               uint32_t max)
 {
-    const struct fabric_group *group = id < FABRIC_GROUPS_MAX ? fabric->group[id] : NULL;
+    const struct fabric_group *group = group_at(fabric, id);
     uint32_t count = 0;
 
     for (uint32_t i = 0; group && i < group->count; i++) {

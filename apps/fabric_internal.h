@@ -12,7 +12,10 @@
 #include "emu/worker.h"
 #include "switch/switch.h"
 
+static_assert(FABRIC_GROUPS_MAX == SWITCH_GROUPS_MAX, "a slot in every switch for each group");
+
 struct fabric_group {
+    uint32_t id; /* collective address: slot, and a generation above it */
     struct topo_tree tree;
     struct switch_group **part; /* tree.count of them, beside tree.switches */
     uint32_t members;           /* that have not left */
@@ -35,8 +38,9 @@ struct fabric {
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;            /* by switch: partial results set aside */
     uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
-    struct fabric_group **group; /* by collective address */
-    uint32_t last_group;         /* the address handed out last: freed ones rest a while */
+    struct fabric_group **group; /* by slot */
+    uint32_t last_slot;          /* the slot handed out last: freed ones rest a while */
+    uint32_t generation;         /* of collective addresses */
     struct fabric_totals past;   /* of edges that are gone */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;

@@ -306,6 +306,6 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
         receive_learn(op, peer->node, wire.src_queue, wire.tag, wire.data, wire.bytes);
         receive_fetch(fab, peer, op, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true)) {
-        nic_cts(fab, peer, wire.id, 0, 0);
+        nic_fin(fab, peer, wire.id, -ENOMEM);
     }
 }

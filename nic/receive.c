@@ -171,11 +171,11 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         return;
 
     bool ours = op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET;
-    bool gave_up = (op->kind == NIC_OP_RECV || op->kind == NIC_OP_SERVE_PUT) && fin.status;
+    bool given_up = !ours && op->kind != NIC_OP_SERVE_GET && fin.status; /* by the other side of it */
     bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved */
 
-    if ((!ours && !gave_up) || op->state == NIC_OP_QUEUED || early || fin.status > 0 ||
-        fin.status < -4095) {
+    if ((!ours && !given_up) || op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER ||
+        early || fin.status > 0 || fin.status < -4095) {
         fab->counts.malformed++;
         return;
     }

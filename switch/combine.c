@@ -89,7 +89,7 @@ static void combine_complete(struct switch_dev *sw, struct switch_group *group, 
         struct switch_results *results = &sw->results;
 
         group->pending = true;
-        results->group[results->last++ % SWITCH_GROUPS_MAX] = (uint16_t)state->hdr.dst;
+        results->group[results->last++ % SWITCH_GROUPS_MAX] = group->id;
     }
 }
 
@@ -169,7 +169,7 @@ static void results_flush(struct switch_dev *sw)
     uint32_t count = results->last - results->first;
 
     while (count--) {
-        uint16_t id = results->group[results->first++ % SWITCH_GROUPS_MAX];
+        uint32_t id = results->group[results->first++ % SWITCH_GROUPS_MAX];
         struct switch_group *group = switch_group_of(sw, id);
 
         if (!group)

@@ -10,6 +10,7 @@
 
 #include "emu/profile.h"
 #include "emu/ring.h"
+#include "switch/switch.h"
 
 /* One partial result: the state of (group, sequence number). */
 struct switch_state {
@@ -27,10 +28,11 @@ struct switch_result {
 };
 
 /*
- * The worker of the switch owns all but the first four fields, from the moment
+ * The worker of the switch owns all but the first five fields, from the moment
  * the group is published until the grace period after it was taken out.
  */
 struct switch_group {
+    uint32_t id;    /* collective address: slot in the table below, generation above */
     uint64_t ports; /* of the tree, at this switch */
     int8_t up;      /* port towards the top switch, -1 at the top */
     uint8_t width;  /* ports set */
@@ -54,16 +56,14 @@ static inline uint32_t *switch_group_kept(struct switch_group *group, uint32_t i
 /* The table that the manager publishes; entries are only ever taken out of it. */
 struct switch_groups {
     uint32_t count;
-    _Atomic(struct switch_group *) group[]; /* by collective address; NULL: not through this switch */
+    _Atomic(struct switch_group *) group[]; /* by slot; NULL: not through this switch */
 };
-
-#define SWITCH_GROUPS_MAX 1024u /* collective addresses */
 
 /* Groups with results to send: each id at most once. */
 struct switch_results {
     uint32_t first; /* free-running */
     uint32_t last;
-    uint16_t group[SWITCH_GROUPS_MAX];
+    uint32_t group[SWITCH_GROUPS_MAX];
 };
 
 #endif

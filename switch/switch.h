@@ -17,6 +17,8 @@
 #include "emu/profile.h"
 #include "topo/topo.h"
 
+#define SWITCH_GROUPS_MAX 1024u /* groups at a time: the low bits of an address name the slot */
+
 struct switch_dev;
 struct switch_group;
 
@@ -52,10 +54,12 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
  * switch_group_create - the switch's part of a collective tree.
+ * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
+ *      late segment of an old group is not taken for one of the new.
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
  * Holds EMU_WINDOW states. Errors: -ENOMEM.
  */
-int switch_group_create(struct switch_group **ret, uint64_t ports, int up,
+int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
                         enum emu_combine_order order);
 
 /** switch_group_destroy - free it and the buffers it holds. No switch may know it any more. */
@@ -66,7 +70,7 @@ void switch_group_destroy(struct switch_group *group, struct emu_pool_cache *cac
  * Publishes a new table; the old one goes to *old, to be freed after emu_rcu_wait().
  * Errors: -ENOMEM, nothing changed. Thread: manager.
  */
-int switch_groups_set(struct switch_dev *sw, uint32_t id, struct switch_group *group, void **old);
+int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
 
 /** switch_groups_clear - take a group out. It may be freed after emu_rcu_wait(). Thread: manager. */
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);

@@ -71,9 +71,6 @@ struct emu_worker {
     struct emu_edge *untold;      /* edges whose process is to be told something */
     uint64_t seen;                /* serial of the edge list as of the last pass */
     struct emu_waiter *waiter;    /* how it sleeps: wait.h */
-    _Atomic uint64_t moved;       /* segments, in all; counter */
-    _Atomic uint64_t passes;      /* counter */
-    _Atomic uint64_t sleeps;      /* counter */
     _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */
 
     /* Published by the manager (RCU): edges to look at. */

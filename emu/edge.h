@@ -34,12 +34,7 @@ struct emu_edge_slot {
     struct emu_seg seg;
 };
 
-/*
- * Slots lie in another core's cache more often than not. Both ends ask for the
- * slot that they will want next while they are at work on this one: never past
- * @end, for that one is still the other end's.
- */
-#define EMU_EDGE_AHEAD 8 /* slots */
+#define EMU_EDGE_AHEAD 8 /* slots that emu_edge_prefetch() looks ahead */
 
 /* For writing: the line is wanted alone. GCC says so only if told of the instruction; where a
    processor lacks it, it does nothing. */
@@ -52,6 +47,11 @@ static inline void emu_prefetch_to_write(const void *at)
 #endif
 }
 
+/*
+ * Slots lie in another core's cache more often than not. Both ends ask for the
+ * slot that they will want next while they are at work on this one: never past
+ * @end, for that one is still the other end's.
+ */
 static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t index,
                                      uint32_t end, bool write)
 {

@@ -125,7 +125,6 @@ static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
     return edge->up_head - (edge->batch_end - edge->batch_at);
 }
 
-
 /** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 {

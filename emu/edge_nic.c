@@ -24,7 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EDGE_MASK (EMU_EDGE_SLOTS - 1u)
 
 int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
 {

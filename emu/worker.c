@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/count.h"
 #include "emu/edge_fabric.h"
 #include "emu/rcu.h"
 
@@ -153,8 +152,6 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     }
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
-    emu_count(&worker->moved, moved);
-    emu_count(&worker->passes, 1);
     return moved;
 }
 
@@ -189,7 +186,6 @@ static void worker_sleep(struct emu_worker *worker)
     busy = worker_bells(worker, true);
     if (!busy && emu_worker_quiet(worker) &&
         !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
-        emu_count(&worker->sleeps, 1);
         emu_rcu_offline();
         emu_waiter_sleep(worker->waiter, timeout_ns);
         emu_rcu_online();

@@ -52,7 +52,7 @@ static uint32_t node_send(struct bench_node *node)
 {
     uint32_t sent = 0;
 
-    emu_tx_take_credits(&node->tx, 0);
+    emu_tx_take_credits(&node->tx);
     for (; sent < NODE_BURST && emu_tx_room(&node->tx); sent++) {
         struct emu_entry entry = {
             .hdr = {.src = node->node, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES},

@@ -18,6 +18,8 @@
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
+#define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
+#define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 
 /* Half the cores step the fabric at most; the rest is for the processes that use it. */
 static uint32_t fabric_auto_workers(uint32_t switches)
@@ -49,8 +51,10 @@ static uint32_t fabric_worker_count(const struct fabric_config *config)
 static uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
 {
     const struct topo_graph *graph = config->graph;
-    uint64_t rows = graph->ports + 1;
+    uint64_t rows = graph->ports + config->profile.combine_units;
 
+    if (config->local_nodes) /* they send as long as there are buffers */
+        return (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN + FABRIC_LOCAL_BUFS;
     return graph->switches * rows * rows * config->profile.xpoint_slots +
            (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN +
            (uint64_t)graph->nodes * EMU_EDGE_BATCH;
@@ -183,6 +187,9 @@ static int fabric_plug(struct fabric *fabric)
 
 static int fabric_run_workers(struct fabric *fabric)
 {
+    if (fabric->config.clock == EMU_CLOCK_VIRTUAL)
+        return emu_windows_create(&fabric->windows, fabric->worker, fabric->workers,
+                                  emu_profile_lookahead_ps(&fabric->config.profile));
     for (uint32_t w = 0; w < fabric->workers && !fabric->config.start_stopped; w++) {
         char name[16];
         int err;
@@ -248,9 +255,16 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 
     if (!fabric)
         goto failed;
+    if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&config->profile)) {
+        snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "
+                                     "above 0");
+        free(fabric);
+        return -EINVAL;
+    }
     fabric->config = *config;
     fabric->config.profile = fabric_profile(config);
     fabric->workers = fabric_worker_count(config);
+    fabric->slots = FABRIC_SLOTS_LEAST;
     clock_gettime(CLOCK_MONOTONIC, &now);
     fabric->clock.mode = config->clock;
     fabric->clock.origin_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -277,9 +291,10 @@ void fabric_stop(struct fabric *fabric)
 {
     if (!fabric)
         return;
+    emu_windows_destroy(fabric->windows);
     for (uint32_t w = 0; fabric->thread && w < fabric->workers; w++)
         emu_thread_stop(fabric->thread[w]);
-    for (uint32_t g = 0; fabric->group && g < FABRIC_GROUPS_MAX; g++)
+    for (uint32_t g = 0; fabric->group && g < fabric->slots; g++)
         fabric_group_free(fabric, fabric->group[g]);
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
         emu_edge_destroy(fabric->edge[n], &fabric->cache);
@@ -299,6 +314,32 @@ void fabric_stop(struct fabric *fabric)
     free(fabric->thread);
     free(fabric->worker);
     free(fabric);
+}
+
+void fabric_advance(struct fabric *fabric, uint64_t until_ps)
+{
+    emu_windows_advance(fabric->windows, until_ps);
+}
+
+uint64_t fabric_next_ps(const struct fabric *fabric)
+{
+    return emu_windows_next_ps(fabric->windows);
+}
+
+int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        const char *wrong = switch_check(fabric->sw[s], now_ps);
+
+        if (wrong) {
+            snprintf(error, error_bytes, "at %llu ps, switch %u: %s",
+                     (unsigned long long)now_ps, s, wrong);
+            return -EPROTO;
+        }
+    }
+    return 0;
 }
 
 struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i)

@@ -33,7 +33,8 @@ struct fabric_node_ops {
 
 #define FABRIC_THREADS_AUTO   0u         /* what this host runs best */
 #define FABRIC_THREADS_DEVICE UINT32_MAX /* a thread a device */
-#define FABRIC_GROUPS_MAX     1024       /* collective addresses */
+#define FABRIC_GROUPS_MAX     65536      /* collective addresses */
+#define FABRIC_COMBINING_MAX  1024       /* of them, groups that can combine */
 
 struct fabric_config {
     char name[64];                  /* of the fabric: names its socket */
@@ -82,6 +83,12 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
+ * fabric_multicast_create - the same for multicasts only: no combine state is set aside.
+ */
+int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                            uint32_t *group, char *error, size_t error_bytes);
+
+/**
  * fabric_group_leave - @node is no longer a member; the tree goes when all have left.
  * Errors: -ENOENT, no such group, or the node is no member of it.
  */
@@ -122,6 +129,29 @@ struct fabric_totals {
 
 /** fabric_totals_read - sum the counters; disturbs no worker. Thread: manager. */
 void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
+
+/**
+ * fabric_advance - clock virtual: run until everything up to @until_ps (included) has happened.
+ * The caller's thread steps one of the workers. Between two calls all of them stand still, and the
+ * caller may read any node's state and wake it (emu_dev_wake()).
+ */
+void fabric_advance(struct fabric *fabric, uint64_t until_ps);
+
+/** fabric_next_ps - clock virtual: when something happens next; EMU_NEVER: nothing is left to happen. */
+uint64_t fabric_next_ps(const struct fabric *fabric);
+
+static inline bool fabric_idle(const struct fabric *fabric)
+{
+    return fabric_next_ps(fabric) == UINT64_MAX;
+}
+
+/**
+ * fabric_check - clock virtual: conservation of segments and credits on every cable and in every
+ * switch, and Little's law in every switch, to the picosecond.
+ * @now_ps: up to where fabric_advance() has come.
+ * Errors: -EPROTO, with one line in @error that says what is wrong and where.
+ */
+int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes);
 
 /** fabric_worker - worker @i of a fabric that was started stopped. */
 struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i);

@@ -14,10 +14,12 @@
 #define GENERATIONS (UINT32_MAX / FABRIC_GROUPS_MAX) /* no address is UINT32_MAX */
 
 /* The next free slot in turn: one that was just given back is handed out last. */
-static int64_t group_slot(const struct fabric *fabric)
+static int64_t group_slot(struct fabric *fabric)
 {
-    for (uint32_t i = 1; i <= FABRIC_GROUPS_MAX; i++) {
-        uint32_t slot = (fabric->last_slot + i) % FABRIC_GROUPS_MAX;
+    if (fabric->groups >= fabric->slots / 2 && fabric->slots < FABRIC_GROUPS_MAX)
+        fabric->slots *= 2;
+    for (uint32_t i = 1; i <= fabric->slots; i++) {
+        uint32_t slot = (fabric->last_slot + i) % fabric->slots;
 
         if (!fabric->group[slot])
             return slot;
@@ -37,7 +39,7 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
     if (!group)
         return;
     for (uint32_t i = 0; group->part && i < group->tree.count; i++)
-        switch_group_destroy(group->part[i], &fabric->cache);
+        switch_group_destroy(group->part[i], fabric->config.graph->ports, &fabric->cache);
     free(group->part);
     topo_tree_release(&group->tree);
     free(group);
@@ -83,15 +85,25 @@ static uint64_t group_bufs(const struct fabric *fabric, const struct topo_tree_s
     bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
 
     return (uint64_t)EMU_WINDOW *
-           (in_order ? (unsigned)__builtin_popcountll(at->ports) : 1);
+           (in_order ? (unsigned)__builtin_popcountll(at->ports)
+                     : fabric->config.profile.combine_units);
 }
 
 /* Is there room for the states in every switch of the tree? Sets it aside. */
-static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, char *error,
+static int group_reserve(struct fabric *fabric, const struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
+    const struct topo_tree *tree = &group->tree;
     uint64_t bufs = 0;
 
+    topo_tree_charge(tree, fabric->tree_load, 1);
+    if (!group->combines)
+        return 0;
+    if (fabric->combining == FABRIC_COMBINING_MAX) {
+        snprintf(error, error_bytes, "all %u groups that can combine are taken",
+                 FABRIC_COMBINING_MAX);
+        goto uncharge;
+    }
     for (uint32_t i = 0; i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
@@ -101,27 +113,36 @@ static int group_reserve(struct fabric *fabric, const struct topo_tree *tree, ch
                      "no combine state is left in switch %u: it holds %u partial results "
                      "(profile field combine_states)",
                      sw, fabric->config.profile.combine_states);
-            return -ENOSPC;
+            goto uncharge;
         }
     }
     if (bufs > fabric->spare_bufs) {
         snprintf(error, error_bytes, "no buffers are left for the group's partial results");
-        return -ENOSPC;
+        goto uncharge;
     }
     fabric->spare_bufs -= bufs;
+    fabric->combining++;
     for (uint32_t i = 0; i < tree->count; i++)
         fabric->states[tree->switches[i].sw] += EMU_WINDOW;
-    topo_tree_charge(tree, fabric->tree_load, 1);
     return 0;
+
+uncharge:
+    topo_tree_charge(tree, fabric->tree_load, -1);
+    return -ENOSPC;
 }
 
-static void group_unreserve(struct fabric *fabric, const struct topo_tree *tree)
+static void group_unreserve(struct fabric *fabric, const struct fabric_group *group)
 {
+    const struct topo_tree *tree = &group->tree;
+
+    topo_tree_charge(tree, fabric->tree_load, -1);
+    if (!group->combines)
+        return;
+    fabric->combining--;
     for (uint32_t i = 0; i < tree->count; i++) {
         fabric->spare_bufs += group_bufs(fabric, &tree->switches[i]);
         fabric->states[tree->switches[i].sw] -= EMU_WINDOW;
     }
-    topo_tree_charge(tree, fabric->tree_load, -1);
 }
 
 static int group_parts(struct fabric *fabric, struct fabric_group *group)
@@ -132,6 +153,7 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i];
         int err = switch_group_create(&group->part[i], group->id, at->ports, at->up,
+                                      group->combines ? fabric->config.profile.combine_units : 0,
                                       fabric->config.profile.combine_order);
 
         if (err)
@@ -140,8 +162,8 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     return 0;
 }
 
-int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                        uint32_t *ret, char *error, size_t error_bytes)
+static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        bool combines, uint32_t *ret, char *error, size_t error_bytes)
 {
     int64_t slot = group_slot(fabric);
     struct fabric_group *group;
@@ -157,6 +179,7 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
         return -ENOMEM;
     fabric->generation = (fabric->generation + 1) % GENERATIONS;
     group->id = fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot;
+    group->combines = combines;
     group->count = group->members = count;
     memcpy(group->node, nodes, count * sizeof(nodes[0]));
     err = topo_tree_build(&group->tree, fabric->config.graph, nodes, count, fabric->tree_load);
@@ -165,7 +188,7 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                  fabric->config.graph->nodes);
     if (err)
         goto free_group;
-    err = group_reserve(fabric, &group->tree, error, error_bytes);
+    err = group_reserve(fabric, group, error, error_bytes);
     if (err)
         goto free_group;
     err = group_parts(fabric, group);
@@ -174,15 +197,28 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     if (err)
         goto unreserve;
     fabric->group[slot] = group;
+    fabric->groups++;
     fabric->last_slot = (uint32_t)slot;
     *ret = group->id;
     return 0;
 
 unreserve:
-    group_unreserve(fabric, &group->tree);
+    group_unreserve(fabric, group);
 free_group:
     fabric_group_free(fabric, group);
     return err;
+}
+
+int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        uint32_t *group, char *error, size_t error_bytes)
+{
+    return group_create(fabric, nodes, count, true, group, error, error_bytes);
+}
+
+int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                            uint32_t *group, char *error, size_t error_bytes)
+{
+    return group_create(fabric, nodes, count, false, group, error, error_bytes);
 }
 
 static int64_t group_find(const struct fabric_group *group, uint32_t node)
@@ -204,8 +240,9 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     if (--group->members)
         return 0;
     group_withdraw(fabric, &group->tree, group->tree.count, id);
-    group_unreserve(fabric, &group->tree);
+    group_unreserve(fabric, group);
     fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
+    fabric->groups--;
     fabric_group_free(fabric, group);
     return 0;
 }
@@ -215,7 +252,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 {
     uint32_t count = 0;
 
-    for (uint32_t g = 0; g < FABRIC_GROUPS_MAX; g++) {
+    for (uint32_t g = 0; g < fabric->slots; g++) {
         if (!fabric->group[g] || group_find(fabric->group[g], node) < 0)
             continue;
         if (count < max)

@@ -67,6 +67,8 @@ struct emu_worker {
     struct emu_clock clock;
     uint64_t now_ps;              /* of this pass */
     uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
+    uint64_t *due_ps;             /* timed: by device, its next_ps as of its last step */
+    uint64_t sent_ps;             /* virtual: the earliest entry that was sent in this window */
     struct emu_pool_cache cache;
     struct emu_edge *untold;      /* edges whose process is to be told something */
     uint64_t seen;                /* serial of the edge list as of the last pass */
@@ -94,6 +96,27 @@ static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *
     }
     dev->ready[event] |= ports;
     dev->worker->near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+}
+
+/**
+ * emu_dev_wake - clock virtual: step @dev at @at_ps, or earlier. Thread: its creator's, or the
+ * driver's, while the workers stand still.
+ */
+static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
+{
+    uint64_t *due_ps = &dev->worker->due_ps[dev->index];
+
+    if (at_ps < *due_ps)
+        dev->next_ps = *due_ps = at_ps;
+}
+
+/** emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. */
+static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
+{
+    struct emu_worker *worker = dev->worker;
+
+    if (at_ps < worker->sent_ps)
+        worker->sent_ps = at_ps;
 }
 
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */

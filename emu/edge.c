@@ -199,7 +199,7 @@ static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, ui
     credit_ps = edge->credits->at_ps[(edge->credits->first + edge->batch_end) % EMU_XPOINT_MAX];
     if (depart_ps < credit_ps)
         depart_ps = credit_ps;
-    edge->up_busy_ps = depart_ps + (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
+    edge->up_busy_ps = depart_ps + emu_wire_ps(profile, hdr);
     return depart_ps;
 }
 
@@ -238,7 +238,7 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
     if (edge->dev->timed)
         time_ps = edge_depart(edge, &hdr, __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED),
                               now_ps, &born_ns) +
-                  edge->profile->channel_ps;
+                  edge->profile->channel_ps + edge->profile->switch_ps;
     edge->batch[edge->batch_end++] =
         (struct emu_entry){.time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
     edge->up_head++;

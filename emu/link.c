@@ -27,6 +27,7 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     tx->credits = credits;
     tx->profile = profile;
     rx->kind = EMU_LINK_LOCAL;
+    rx->tx = tx;
     rx->owner = to;
     rx->port = to_port;
     rx->peer = from;

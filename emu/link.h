@@ -40,7 +40,7 @@ struct emu_tx {
     uint16_t unshown;    /* segments written and not yet shown */
     uint32_t credits;    /* segments that may be sent */
     uint64_t busy_ps;    /* the wire is taken until then */
-    uint64_t credit_ps;  /* when the newest credit came */
+    uint64_t credit_ps;  /* timed: when the credits in hand came */
     struct emu_ring *data;
     struct emu_ring *credit;
     struct emu_dev *owner;
@@ -62,6 +62,7 @@ struct emu_rx {
     struct emu_dev *owner;
     uint8_t port;
     struct emu_dev *peer;
+    const struct emu_tx *tx; /* local: the other end; not read while workers run */
     _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
     struct emu_edge *plugged;        /* the edge as of emu_rx_begin(): good for this pass */
     struct emu_port_counts counts;
@@ -81,35 +82,18 @@ void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, ui
 
 /* --- sending --------------------------------------------------------------- */
 
-/**
- * emu_tx_take_credits - collect the credits that came back by @until_ps.
- * On a timed clock one batch at a time, when there is none left, so that a segment leaves no
- * earlier than its own credit came; a credit is not used before one that was sent earlier.
- */
-static inline void emu_tx_take_credits(struct emu_tx *tx, uint64_t until_ps)
+/** emu_tx_take_credits - raw: collect the credits that came back. */
+static inline void emu_tx_take_credits(struct emu_tx *tx)
 {
     const struct emu_entry *entry;
 
     if (tx->kind != EMU_LINK_LOCAL)
         return;
-    while (!(tx->owner->timed && tx->credits) && (entry = emu_ring_front(tx->credit)) &&
-           entry->time_ps <= until_ps) {
-        if (tx->credit_ps < entry->time_ps)
-            tx->credit_ps = entry->time_ps;
+    while ((entry = emu_ring_front(tx->credit))) {
         tx->credits += entry->credits;
         emu_ring_skip(tx->credit);
     }
     emu_ring_give_back(tx->credit);
-}
-
-/** emu_tx_next_credit_ps - when the next credit under way arrives; EMU_NEVER if none is. */
-static inline uint64_t emu_tx_next_credit_ps(struct emu_tx *tx)
-{
-    const struct emu_entry *entry;
-
-    if (tx->kind != EMU_LINK_LOCAL || !(entry = emu_ring_front(tx->credit)))
-        return EMU_NEVER;
-    return entry->time_ps;
 }
 
 /**
@@ -148,18 +132,52 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 }
 
 /**
- * emu_tx_stamp - send time on a timed clock: the wire is taken for the segment's length.
- * @depart_ps: when its head leaves. Sets the time at which it is at the far end.
+ * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
+ *
+ * Once it is ready, the wire is free and a credit is there. Credits are taken one batch at a
+ * time, when there is none left, so that a segment leaves no earlier than its own credit comes;
+ * one that is on its way may be taken before its time, because nothing can overtake it.
+ * EMU_NEVER: none is on its way; EMU_EVENT_CREDIT tells when one is.
  */
-static inline void emu_tx_stamp(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)
+static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
+{
+    uint64_t at_ps = ready_ps > tx->busy_ps ? ready_ps : tx->busy_ps;
+
+    if (tx->kind != EMU_LINK_LOCAL)
+        return emu_tx_room(tx) ? at_ps : EMU_NEVER;
+    if (!tx->credits) {
+        const struct emu_entry *entry = emu_ring_front(tx->credit);
+
+        if (!entry)
+            return EMU_NEVER;
+        if (tx->credit_ps < entry->time_ps)
+            tx->credit_ps = entry->time_ps;
+        tx->credits = entry->credits;
+        emu_ring_skip(tx->credit);
+        emu_ring_give_back(tx->credit);
+    }
+    return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
+}
+
+/**
+ * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
+ *
+ * Stamps it with the time at which its head is through the far end's ingress: the cable and the
+ * switch, the same for every local cable, so that no device can act on another within less than
+ * that. A process sees the segment when it lies in memory whole.
+ * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
+ */
+static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)
 {
     const struct emu_profile *profile = tx->profile;
-    uint64_t wire_ps = (EMU_HDR_BYTES + entry->hdr.len) * profile->link_ps_per_byte;
+    uint64_t wire_ps = emu_wire_ps(profile, &entry->hdr);
 
     tx->busy_ps = depart_ps + wire_ps;
-    entry->time_ps = depart_ps + profile->channel_ps;
-    if (tx->kind == EMU_LINK_EDGE) /* the process sees it when it lies in memory whole */
-        entry->time_ps += wire_ps + profile->nic_recv_ps;
+    entry->time_ps = depart_ps + profile->channel_ps +
+                     (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps
+                                                : profile->switch_ps);
+    emu_dev_expect(tx->owner, entry->time_ps);
+    emu_tx_send(tx, entry);
 }
 
 /** emu_tx_flush - show what was sent, and signal the receiver. Once a burst. */
@@ -229,7 +247,7 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
     return rx->plugged ? emu_edge_next_ps(rx->plugged) : EMU_NEVER;
 }
 
-/** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at each departure when timed. */
+/** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once when timed. */
 static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 {
     uint32_t owed = rx->owed;
@@ -241,6 +259,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
         entry->time_ps = arrive_ps;
         entry->credits = owed;
         emu_ring_show(rx->credit);
+        emu_dev_expect(rx->owner, arrive_ps);
         emu_dev_signal(rx->peer, rx->owner->worker, EMU_EVENT_CREDIT,
                        (uint64_t)1 << rx->peer_port);
     } else {

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/seg.h"
+
 #define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
+#define EMU_UNITS_MAX  16 /* combine units of a switch, at most */
 
 /* What a credit means (FACTS A, "Two readings of the credit counter"). */
 enum emu_credit_policy {
@@ -35,7 +38,12 @@ struct emu_profile {
     uint64_t switch_ps;         /* header in to header out: 90 ns */
     uint64_t nic_send_ps;       /* post to wire: latency, not occupancy */
     uint64_t nic_recv_ps;       /* wire to memory: latency, not occupancy */
-    uint64_t combine_word_ps;   /* combine unit, per 8-byte word: 4 ns at 250 MHz */
+    uint64_t credit_ps;         /* from the moment that frees the room until the sender may use the
+                                   credit: the way back, and the switch there */
+    uint64_t combine_header_ps; /* combine unit, per contribution: control register, lookup, state,
+                                   update */
+    uint64_t combine_word_ps;   /* and per 8-byte word: 4 ns at 250 MHz */
+    uint32_t combine_units;     /* units of a switch: 1, or a tree of units - 1 leaves and a root */
     uint32_t xpoint_slots;      /* segments a crosspoint holds: 4 */
     uint32_t raw_xpoint_slots;  /* the same under clock raw, where a round trip is a pass of the
                                    host's threads and not 200 ns: 16 */
@@ -46,6 +54,12 @@ struct emu_profile {
     enum emu_combine_order combine_order;
 };
 
+/** emu_wire_ps - how long a segment takes the wire. */
+static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const struct emu_hdr *hdr)
+{
+    return (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
+}
+
 /**
  * emu_profile_load - a profile by name ("oq2004", "qsnet3"), or from a JSON file.
  * @what: a built-in name, or a path (anything with a '/' or that ends in ".json"). A file names
@@ -53,6 +67,17 @@ struct emu_profile {
  * Errors: -ENOENT, -EINVAL, with one line in @error.
  */
 int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes);
+
+/**
+ * emu_profile_lookahead_ps - the least time in which one device can act on another: what a segment
+ * takes to the far end's crosspoint, or a credit back, whichever is less. Pure.
+ */
+static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profile)
+{
+    uint64_t flight_ps = profile->channel_ps + profile->switch_ps;
+
+    return flight_ps < profile->credit_ps ? flight_ps : profile->credit_ps;
+}
 
 /** emu_profile_for_raw - the profile as clock raw runs it. Pure. */
 struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);

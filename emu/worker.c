@@ -28,11 +28,13 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
     worker->words = (uint32_t)words;
     worker->clock = *clock;
     worker->next_ps = EMU_NEVER;
+    worker->sent_ps = EMU_NEVER;
     emu_pool_cache_init(&worker->cache, pool);
     worker->far = aligned_alloc(EMU_LINE, bytes ? bytes : EMU_LINE);
     worker->near = calloc(words ? words : 1, sizeof(*worker->near));
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
-    if (!worker->far || !worker->near || !worker->dev)
+    worker->due_ps = calloc(devs ? devs : 1, sizeof(*worker->due_ps));
+    if (!worker->far || !worker->near || !worker->dev || !worker->due_ps)
         goto free_worker;
     memset(worker->far, 0, bytes);
     err = emu_waiter_create(&worker->waiter);
@@ -42,6 +44,7 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
     return 0;
 
 free_worker:
+    free(worker->due_ps);
     free(worker->dev);
     free(worker->near);
     free(worker->far);
@@ -54,6 +57,7 @@ void emu_worker_destroy(struct emu_worker *worker)
     if (!worker)
         return;
     emu_waiter_destroy(worker->waiter);
+    free(worker->due_ps);
     free(worker->dev);
     free(worker->near);
     free(worker->far);
@@ -68,6 +72,7 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
     dev->index = worker->devs;
     dev->timed = worker->clock.mode != EMU_CLOCK_RAW;
     dev->next_ps = EMU_NEVER;
+    worker->due_ps[worker->devs] = EMU_NEVER;
     worker->dev[worker->devs++] = dev;
 }
 
@@ -91,29 +96,42 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
         emu_waiter_ring(worker->waiter);
 }
 
-static uint32_t worker_step(struct emu_worker *worker, struct emu_dev *dev)
+static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t until_ps)
 {
-    uint32_t moved = dev->step(dev, worker->now_ps);
+    struct emu_dev *dev = worker->dev[i];
+    uint32_t moved = dev->step(dev, until_ps);
 
+    worker->due_ps[i] = dev->next_ps;
     if (dev->next_ps < worker->next_ps)
         worker->next_ps = dev->next_ps;
     return moved;
 }
 
-/* The clock reached a time that some device waits for: mark those that are due. */
-static void worker_wake_due(struct emu_worker *worker)
+/* The clock reached @now_ps: mark the devices that wait for such a time. */
+static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER;
 
     for (uint32_t i = 0; i < worker->devs; i++) {
-        struct emu_dev *dev = worker->dev[i];
+        uint64_t due_ps = worker->due_ps[i];
 
-        if (dev->next_ps <= worker->now_ps)
-            emu_dev_again(dev);
-        else if (dev->next_ps < next_ps)
-            next_ps = dev->next_ps;
+        if (due_ps <= now_ps)
+            worker->near[i / 64] |= (uint64_t)1 << i % 64;
+        else if (due_ps < next_ps)
+            next_ps = due_ps;
     }
     worker->next_ps = next_ps;
+}
+
+/* The devices of word @w that are to be stepped; takes their bits. */
+static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
+{
+    uint64_t bits = worker->near[w];
+
+    worker->near[w] = 0;
+    if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
+        bits |= atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
+    return bits;
 }
 
 static void worker_look(struct emu_worker *worker)
@@ -140,19 +158,38 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     worker->now_ps = emu_clock_now(&worker->clock);
     worker_look(worker);
     if (worker->next_ps <= worker->now_ps)
-        worker_wake_due(worker);
-    for (uint32_t w = 0; w < worker->words; w++) {
-        uint64_t bits = worker->near[w];
-
-        worker->near[w] = 0;
-        if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
-            bits |= atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
-        for (; bits; bits &= bits - 1)
-            moved += worker_step(worker, worker->dev[w * 64 + (uint32_t)__builtin_ctzll(bits)]);
-    }
+        worker_wake_due(worker, worker->now_ps);
+    for (uint32_t w = 0; w < worker->words; w++)
+        for (uint64_t bits = worker_take(worker, w); bits; bits &= bits - 1)
+            moved += worker_step(worker, w * 64 + (uint32_t)__builtin_ctzll(bits),
+                                 worker->now_ps);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     return moved;
+}
+
+uint64_t emu_worker_due_ps(const struct emu_worker *worker)
+{
+    uint64_t next_ps = EMU_NEVER;
+
+    for (uint32_t i = 0; i < worker->devs; i++)
+        if (worker->due_ps[i] < next_ps)
+            next_ps = worker->due_ps[i];
+    return next_ps;
+}
+
+uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
+{
+    uint64_t next_ps;
+
+    worker->now_ps = until_ps;
+    worker->sent_ps = EMU_NEVER;
+    worker_wake_due(worker, until_ps);
+    for (uint32_t w = 0; w < worker->words; w++)
+        for (uint64_t bits = worker_take(worker, w); bits; bits &= bits - 1)
+            worker_step(worker, w * 64 + (uint32_t)__builtin_ctzll(bits), until_ps);
+    next_ps = worker->next_ps;
+    return next_ps < worker->sent_ps ? next_ps : worker->sent_ps;
 }
 
 bool emu_worker_quiet(const struct emu_worker *worker)

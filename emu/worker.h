@@ -31,6 +31,18 @@ void emu_worker_destroy(struct emu_worker *worker);
  */
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
+/**
+ * emu_worker_window - clock virtual: step every device that has something to do by @until_ps, once,
+ * and let it do all of it. Entries sent meanwhile are for later windows: no device can act on
+ * another sooner than a window is long.
+ * Returns when the earliest of its devices, or of the devices it sent to, has something to do next.
+ * Thread: the worker's own; nobody else's devices are touched.
+ */
+uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
+
+/** emu_worker_due_ps - the earliest time that one of its devices waits for. Thread: while it stands still. */
+uint64_t emu_worker_due_ps(const struct emu_worker *worker);
+
 /** emu_worker_quiet - is no device ready? Thread: the worker's own. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 

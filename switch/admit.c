@@ -7,21 +7,26 @@
 #include "switch/internal.h"
 
 /* Put a segment at one crosspoint. Its row was promised the room. */
-static inline size_t queue_one(struct switch_dev *sw, uint32_t row, uint32_t out,
+static inline size_t queue_one(struct switch_dev *sw, uint32_t r, uint32_t o,
                                const struct emu_entry *entry)
 {
-    size_t at = switch_at(sw, row, out);
-    struct switch_out *to = &sw->out[out];
+    size_t at = switch_at(sw, r, o);
+    struct switch_row *row = &sw->row[r];
+    struct switch_out *out = &sw->out[o];
     uint8_t count = sw->count[at];
-    size_t slot = switch_slot(sw, row, out, sw->head[at] + count);
+    size_t slot = switch_slot(sw, r, o, sw->head[at] + count);
 
     assert(count < sw->xpoint_slots);
     sw->slot[slot] = *entry;
     sw->count[at] = (uint8_t)(count + 1);
-    to->waiting |= (uint64_t)1 << row;
-    sw->runnable |= (uint64_t)1 << out;
-    to->queued++;
-    sw->light &= ~((uint64_t)(to->queued >= sw->light_slots) << out);
+    if (sw->dev.timed) {
+        sw->little.held++;
+        switch_row_level(row, count, (uint8_t)(count + 1));
+    }
+    out->waiting |= (uint64_t)1 << r;
+    sw->runnable |= (uint64_t)1 << o;
+    out->queued++;
+    sw->light &= ~((uint64_t)(out->queued >= sw->light_slots) << o);
     return slot;
 }
 
@@ -45,22 +50,23 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
     if (copies > 1) {
         emu_pool_share(sw->dev.worker->cache.pool, entry->buf, copies - 1);
         emu_count(&sw->counts.multicasts, 1);
-        if (!switch_by_row(sw) && row < sw->ports)
+        if (!sw->by_row && row < sw->ports)
             copy_of = queue_copies(&sw->row[row], copies);
     }
     for (; outs; outs &= outs - 1) {
         size_t slot = queue_one(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
 
-        sw->copy_of[slot] = copy_of;
+        if (!sw->by_row)
+            sw->copy_of[slot] = copy_of;
     }
 }
 
-/* Not queued: takes no room, so its credit goes back at once. */
+/* Not queued: takes no room. */
 static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
     emu_count(&sw->counts.bad, 1);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
-    if (!switch_by_row(sw))
+    if (!sw->by_row)
         sw->row[row].rx.owed++;
 }
 
@@ -81,25 +87,54 @@ static void admit_collective(struct switch_dev *sw, uint32_t row, const struct e
     else if (entry->hdr.kind != EMU_REDUCE && (int)row == group->up)
         switch_queue(sw, row, group->ports & ~from, entry);
     else
-        switch_queue(sw, row, (uint64_t)1 << sw->ports, entry);
+        switch_queue(sw, row, (uint64_t)1 << (sw->ports + switch_unit_of(sw, row)), entry);
 }
 
-void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
-    uint64_t outs;
+    uint64_t outs = topo_route_ports(sw->route, entry->hdr.dst);
+    size_t slot;
 
-    sw->row[row].arrived++;
-    sw->unsettled |= (uint64_t)1 << row;
-    if (entry->hdr.kind != EMU_UNICAST) {
-        admit_collective(sw, row, entry);
-        return;
-    }
-    outs = topo_route_ports(sw->route, entry->hdr.dst);
     if (!outs) {
         admit_drop(sw, row, entry);
         return;
     }
-    if (outs & (outs - 1))
-        outs = (uint64_t)1 << switch_choose(sw, outs);
-    sw->copy_of[queue_one(sw, row, (uint32_t)__builtin_ctzll(outs), entry)] = 0;
+    slot = queue_one(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
+                                                : (uint32_t)__builtin_ctzll(outs), entry);
+    if (!sw->by_row)
+        sw->copy_of[slot] = 0;
+}
+
+/* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
+void switch_admit(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+{
+    struct switch_row *row = &sw->row[r];
+    uint8_t fullest = row->fullest;
+
+    if (entry->hdr.kind == EMU_UNICAST)
+        admit_unicast(sw, r, entry);
+    else
+        admit_collective(sw, r, entry);
+    if (sw->by_row && sw->dev.timed) /* room that it does not take is free at once */
+        row->rx.owed += 1u + fullest - row->fullest;
+    row->arrived++;
+    sw->unsettled |= (uint64_t)1 << r;
+}
+
+uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t r)
+{
+    const struct switch_row *row = &sw->row[r];
+    uint32_t holds = 0;
+
+    if (sw->by_row)
+        return row->fullest;
+    for (uint32_t o = 0; o < sw->rows; o++) {
+        size_t at = switch_at(sw, r, o);
+
+        for (uint32_t i = 0; i < sw->count[at]; i++)
+            holds += !sw->copy_of[switch_slot(sw, r, o, sw->head[at] + i)];
+    }
+    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
+        holds += row->copies[i] != 0;
+    return holds;
 }

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.c - the combine unit: contributions fold into one, the result goes on.
+ * combine.c - the combine units: contributions fold into one, the result goes on.
  *
- * The unit hangs on output `ports` and feeds back into row `ports` (§2, Figure 2).
- * It always takes what waits for it: room for the state was set aside when the
- * group was made, and adapters keep within their window, so contributions of
- * one group never hold up another. Results wait at their group until the
- * crosspoints of the unit's own row have room.
+ * A unit hangs on an output of its own and feeds back into a row of its own
+ * (§2, Figure 2). It always takes what waits for it: room for the state was set
+ * aside when the group was made, and adapters keep within their window, so
+ * contributions of one group never hold up another. Results wait in the unit's
+ * list until the crosspoints of its row have room.
+ *
+ * Several units form a tree of leaves and one root (§2, Figure 3): the ports are
+ * divided among the leaves, and a leaf passes its partial result through the
+ * crossbar to the root: as soon as all of its ports in the group have
+ * contributed, or when only one port of the whole switch is missing, which is
+ * where the result will go (a wire from each leaf tells the others how many
+ * ports are missing).
  *
  * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the
  * k-th. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
@@ -32,13 +39,13 @@ static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint3
 {
     struct emu_pool *pool = sw->dev.worker->cache.pool;
 
-    if (hdr->kind == EMU_BARRIER)
+    if (acc == EMU_NO_BUF || in == EMU_NO_BUF) /* a barrier */
         return;
     emu_combine(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
                 hdr->len / emu_type_bytes(hdr->type));
 }
 
-/* Where the result goes once these ports have contributed; 0: others are missing. */
+/* Where the switch's result goes once these ports have contributed; 0: others are missing. */
 static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
 {
     uint64_t missing = group->ports & ~state->have;
@@ -51,45 +58,93 @@ static uint64_t combine_outs(const struct switch_group *group, const struct swit
 }
 
 /* In port order: fold what was kept. Returns the buffer with the result. */
-static uint32_t combine_kept(struct switch_dev *sw, struct switch_group *group, uint32_t i)
+static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                             uint64_t have)
 {
-    struct switch_state *state = &group->state[i];
-    uint64_t have = state->have;
-    uint32_t acc = *switch_group_kept(group, i, __builtin_ctzll(have));
+    uint32_t acc = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
 
     for (have &= have - 1; have; have &= have - 1) {
-        uint32_t in = *switch_group_kept(group, i, __builtin_ctzll(have));
+        uint32_t in = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
 
-        combine_bufs(sw, &state->hdr, acc, in);
+        combine_bufs(sw, &group->state[i].hdr, acc, in);
         emu_pool_drop(&sw->dev.worker->cache, in);
     }
     return acc;
 }
 
-/* The state is complete: queue its result at the group, and free the state. */
-static void combine_complete(struct switch_dev *sw, struct switch_group *group, uint32_t i,
-                             uint64_t outs, uint64_t done_ps)
+/* Unit @u has its part of state @i: queue its result, for the outputs @outs. */
+static void combine_pass(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                         uint32_t u, uint64_t outs, uint64_t at_ps)
+{
+    struct switch_part *part = switch_group_part(group, i, u);
+    struct switch_results *results = &group->results[u];
+    struct switch_unit *unit = &sw->unit[u];
+
+    if (group->in_order)
+        part->buf = combine_kept(sw, group, i, part->have);
+    part->outs = outs;
+    part->done_ps = at_ps;
+    part->next = NULL;
+    part->passed = part->queued = true;
+    if (results->first)
+        results->last->next = part;
+    else
+        results->first = part;
+    results->last = part;
+    if (!results->pending)
+        unit->group[unit->last++ % SWITCH_PENDING_MAX] = group->id;
+    results->pending = true;
+}
+
+/* The ports of leaf @u. */
+static uint64_t combine_leaf(const struct switch_dev *sw, uint32_t u)
+{
+    uint64_t ones = ((uint64_t)1 << sw->leaf_ports) - 1;
+
+    return ones << u * sw->leaf_ports;
+}
+
+/* The leaves that pass something on once @have has contributed: rows of theirs. */
+static uint64_t combine_leaves(const struct switch_dev *sw, uint64_t have)
+{
+    uint64_t rows = 0;
+
+    for (uint32_t u = 0; u + 1 < sw->units; u++)
+        if (have & combine_leaf(sw, u))
+            rows |= (uint64_t)1 << (sw->ports + u);
+    return rows;
+}
+
+/* A leaf has contributions: pass them on, if it is time. */
+static void combine_pass_leaf(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                              uint32_t u, bool all, uint64_t at_ps)
+{
+    const struct switch_part *part = switch_group_part(group, i, u);
+    uint64_t missing = group->ports & combine_leaf(sw, u) & ~part->have;
+
+    if (part->have && !part->passed && (all || !missing))
+        combine_pass(sw, group, i, u, (uint64_t)1 << (sw->ports + sw->units - 1), at_ps);
+}
+
+/* Unit @u has one more contribution: what is complete now? */
+static void combine_progress(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                             uint32_t u, uint64_t at_ps)
 {
     struct switch_state *state = &group->state[i];
-    uint32_t buf = group->in_order ? combine_kept(sw, group, i) : state->buf;
-    struct switch_result *result;
+    uint64_t outs = combine_outs(group, state);
+    uint32_t root = sw->units - 1;
 
-    state->active = false;
-    if (group->last - group->first == EMU_WINDOW) { /* only if members ignore their window */
-        combine_drop(sw, buf);
+    for (uint32_t leaf = 0; leaf < root; leaf++)
+        if (outs || leaf == u)
+            combine_pass_leaf(sw, group, i, leaf, outs != 0, at_ps);
+    if (!outs ||
+        (root && switch_group_part(group, i, root)->have != combine_leaves(sw, state->have)))
         return;
-    }
-    result = &group->result[group->last++ % EMU_WINDOW];
-    result->outs = outs;
-    result->entry = (struct emu_entry){.time_ps = done_ps,
-                                       .hdr = state->hdr,
-                                       .buf = buf,
-                                       .born_ns = state->born_ns};
-    if (!group->pending) {
-        struct switch_results *results = &sw->results;
-
-        group->pending = true;
-        results->group[results->last++ % SWITCH_GROUPS_MAX] = group->id;
+    combine_pass(sw, group, i, root, outs, at_ps);
+    state->active = false;
+    for (uint32_t leaf = 0; leaf < sw->units; leaf++) {
+        switch_group_part(group, i, leaf)->have = 0;
+        switch_group_part(group, i, leaf)->passed = false;
     }
 }
 
@@ -99,139 +154,141 @@ static bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
            a->len == b->len;
 }
 
-/* One contribution. A repeated or disagreeing one is counted and dropped. */
-static void combine_fold(struct switch_dev *sw, uint32_t row, const struct emu_entry *in,
-                         uint64_t done_ps)
+/* May @in be folded from @row? A new state begins if there is none. */
+static bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
+                         uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in)
 {
-    struct switch_group *group = switch_group_of(sw, in->hdr.dst);
-    uint32_t i = in->hdr.seq % EMU_WINDOW;
-    struct switch_state *state;
-    uint64_t outs;
+    const struct switch_part *part = switch_group_part(group, i, u);
+    struct switch_state *state = &group->state[i];
 
-    if (!group || !(group->ports >> row & 1)) {
-        combine_drop(sw, in->buf);
-        return;
-    }
-    state = &group->state[i];
-    if (!state->active) {
-        *state = (struct switch_state){
-            .hdr = in->hdr, .buf = EMU_NO_BUF, .born_ns = in->born_ns, .active = true};
-    } else if (!combine_agrees(&state->hdr, &in->hdr) || state->have >> row & 1) {
-        combine_drop(sw, in->buf);
-        return;
-    }
-    if (group->in_order) {
-        *switch_group_kept(group, i, (int)row) = in->buf;
-    } else if (!state->have) {
-        state->buf = in->buf;
-    } else {
-        combine_bufs(sw, &state->hdr, state->buf, in->buf);
-        emu_pool_drop(&sw->dev.worker->cache, in->buf);
-    }
-    state->have |= (uint64_t)1 << row;
-    emu_count(&sw->counts.combined, 1);
-    outs = combine_outs(group, state);
-    if (outs)
-        combine_complete(sw, group, i, outs, done_ps);
-}
-
-/* May the unit's row take one more segment for each of @outs? */
-static bool results_room(const struct switch_dev *sw, uint64_t outs)
-{
-    for (; outs; outs &= outs - 1) {
-        size_t at = switch_at(sw, sw->ports, (uint32_t)__builtin_ctzll(outs));
-
-        if (sw->count[at] == sw->profile->xpoint_slots)
-            return false;
-    }
+    if (row < sw->ports && !(group->ports >> row & 1))
+        return false;
+    if (switch_group_part(group, i, sw->units - 1)->queued) /* only if members ignore their window */
+        return false;
+    if (state->active)
+        return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1);
+    if (row >= sw->ports)
+        return false;
+    *state = (struct switch_state){.hdr = in->hdr, .born_ns = in->born_ns, .active = true};
     return true;
 }
 
-/* Move one group's results to the crosspoints. Returns true when none is left. */
-static bool results_move(struct switch_dev *sw, struct switch_group *group)
+/* One contribution. A repeated or disagreeing one is counted and dropped. */
+static void combine_fold(struct switch_dev *sw, uint32_t u, uint32_t row,
+                         const struct emu_entry *in, uint64_t at_ps)
 {
-    while (group->first != group->last) {
-        const struct switch_result *result = &group->result[group->first % EMU_WINDOW];
+    const struct switch_group *group = switch_group_of(sw, in->hdr.dst);
+    uint32_t i = in->hdr.seq % EMU_WINDOW;
+    struct switch_part *part;
 
-        if (!results_room(sw, result->outs))
+    if (!group || !group->units || !combine_fits(sw, group, i, u, row, in)) {
+        combine_drop(sw, in->buf);
+        return;
+    }
+    part = switch_group_part(group, i, u);
+    if (group->in_order) {
+        *switch_group_kept(group, i, sw->ports, row) = in->buf;
+    } else if (!part->have) {
+        part->buf = in->buf;
+    } else {
+        combine_bufs(sw, &in->hdr, part->buf, in->buf);
+        emu_pool_drop(&sw->dev.worker->cache, in->buf);
+    }
+    part->have |= (uint64_t)1 << row;
+    if (row < sw->ports) {
+        group->state[i].have |= (uint64_t)1 << row;
+        emu_count(&sw->counts.combined, 1);
+    }
+    combine_progress(sw, group, i, u, at_ps);
+}
+
+/* May the unit's row take one more segment for each of @outs? */
+static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
+{
+    for (; outs; outs &= outs - 1)
+        if (sw->count[switch_at(sw, row, (uint32_t)__builtin_ctzll(outs))] == sw->xpoint_slots)
             return false;
-        switch_queue(sw, sw->ports, result->outs, &result->entry);
+    return true;
+}
+
+/* One result enters the crossbar. */
+static void results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+                          const struct switch_part *part, uint64_t at_ps)
+{
+    const struct switch_state *state = &group->state[part->state];
+    struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
+                              .hdr = state->hdr,
+                              .buf = part->buf,
+                              .born_ns = state->born_ns};
+
+    switch_queue(sw, sw->ports + u, part->outs, &entry);
+    if (u == sw->units - 1)
         emu_count(&sw->counts.results, 1);
-        group->first++;
+}
+
+/* Move one group's results to the crosspoints. Returns true when none is left. */
+static bool results_move(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+                         uint64_t at_ps)
+{
+    struct switch_results *results = &group->results[u];
+    struct switch_part *part;
+
+    while ((part = results->first)) {
+        if (!results_room(sw, sw->ports + u, part->outs))
+            return false;
+        results_enter(sw, u, group, part, at_ps);
+        part->queued = false;
+        results->first = part->next;
     }
     return true;
 }
 
 /* Each pending group in turn; one whose crosspoints are full goes to the end of the line. */
-static void results_flush(struct switch_dev *sw)
+void switch_unit_flush(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
 {
-    struct switch_results *results = &sw->results;
-    uint32_t count = results->last - results->first;
+    struct switch_unit *unit = &sw->unit[u];
+    uint32_t count = unit->last - unit->first;
 
     while (count--) {
-        uint32_t id = results->group[results->first++ % SWITCH_GROUPS_MAX];
+        uint32_t id = unit->group[unit->first++ % SWITCH_PENDING_MAX];
         struct switch_group *group = switch_group_of(sw, id);
 
         if (!group)
             continue; /* taken away meanwhile */
-        group->pending = !results_move(sw, group);
-        if (group->pending)
-            results->group[results->last++ % SWITCH_GROUPS_MAX] = id;
+        group->results[u].pending = !results_move(sw, u, group, at_ps);
+        if (group->results[u].pending)
+            unit->group[unit->last++ % SWITCH_PENDING_MAX] = id;
     }
 }
 
-/*
- * On a timed clock the unit needs the whole segment, then works for a time that
- * grows with the payload. Returns false if it cannot start by @now_ps.
- */
-static bool combine_start(struct switch_dev *sw, uint64_t now_ps, uint32_t *row,
-                          uint64_t *done_ps)
+void switch_units_flush(struct switch_dev *sw, uint64_t at_ps)
 {
-    const struct emu_profile *profile = sw->profile;
-    const struct emu_hdr *hdr;
-    uint64_t start_ps;
-    size_t at;
-
-    *row = switch_pick(sw, sw->ports, now_ps, &start_ps);
-    at = switch_at(sw, *row, sw->ports);
-    hdr = &sw->slot[switch_slot(sw, *row, sw->ports, sw->head[at])].hdr;
-    start_ps += (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
-    if (start_ps < sw->unit_busy_ps)
-        start_ps = sw->unit_busy_ps;
-    if (start_ps > now_ps) {
-        if (start_ps < sw->dev.next_ps)
-            sw->dev.next_ps = start_ps;
-        return false;
-    }
-    *done_ps = start_ps + (1 + (hdr->len + 7u) / 8u) * profile->combine_word_ps;
-    return true;
+    for (uint32_t u = 0; u < sw->units; u++)
+        if (switch_unit_pending(sw, u))
+            switch_unit_flush(sw, u, at_ps);
 }
 
-uint32_t switch_combine(struct switch_dev *sw, uint64_t until_ps)
+void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps)
 {
-    struct switch_out *unit = &sw->out[sw->ports];
+    struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);
+
+    combine_fold(sw, u, row, &in, at_ps);
+}
+
+uint32_t switch_combine(struct switch_dev *sw)
+{
     uint32_t taken = 0;
 
-    for (; unit->waiting && taken < COMBINE_BURST; taken++) {
-        uint64_t done_ps = 0;
-        uint32_t row;
-        struct emu_entry in;
+    for (uint32_t u = 0; u < sw->units; u++) {
+        struct switch_out *out = &sw->out[sw->ports + u];
 
-        if (!sw->dev.timed)
-            row = switch_next_bit(unit->waiting, unit->last);
-        else if (!combine_start(sw, until_ps, &row, &done_ps))
-            break;
-        unit->last = (uint8_t)row;
-        in = *switch_dequeue(sw, row, sw->ports);
-        if (sw->dev.timed) {
-            sw->unit_busy_ps = done_ps;
-            switch_pay_row(sw, row, done_ps + sw->profile->channel_ps);
+        for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
+            out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
+            switch_unit_take(sw, u, out->last, 0);
         }
-        combine_fold(sw, row, &in, done_ps);
+        if (out->waiting)
+            emu_dev_again(&sw->dev);
     }
-    if (unit->waiting && taken == COMBINE_BURST)
-        emu_dev_again(&sw->dev);
-    if (sw->results.first != sw->results.last)
-        results_flush(sw);
+    switch_units_flush(sw, 0);
     return taken;
 }

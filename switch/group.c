@@ -7,17 +7,37 @@
 #include <errno.h>
 #include <stdlib.h>
 
-size_t switch_group_bytes(uint64_t ports, enum emu_combine_order order)
-{
-    size_t kept = order == EMU_COMBINE_PORT ? (size_t)__builtin_popcountll(ports) : 0;
+#define GROUPS_LEAST 64u /* slots of a switch's first table */
 
-    return sizeof(struct switch_group) + EMU_WINDOW * kept * sizeof(uint32_t);
+static size_t group_kept(uint64_t ports, uint32_t units, enum emu_combine_order order)
+{
+    return order == EMU_COMBINE_PORT ? (unsigned)__builtin_popcountll(ports) + units - 1u : 0;
+}
+
+size_t switch_group_bytes(uint64_t ports, uint32_t units, enum emu_combine_order order)
+{
+    size_t results = units * sizeof(struct switch_results);
+    size_t state = units ? sizeof(struct switch_state) + units * sizeof(struct switch_part) +
+                               group_kept(ports, units, order) * sizeof(uint32_t)
+                         : 0;
+
+    return sizeof(struct switch_group) + results + EMU_WINDOW * state;
+}
+
+static void group_free(struct switch_group *group)
+{
+    free(group->kept);
+    free(group->results);
+    free(group->part);
+    free(group->state);
+    free(group);
 }
 
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
-                        enum emu_combine_order order)
+                        uint32_t units, enum emu_combine_order order)
 {
-    struct switch_group *group = calloc(1, switch_group_bytes(ports, order));
+    struct switch_group *group = calloc(1, sizeof(*group));
+    size_t kept;
 
     if (!group)
         return -ENOMEM;
@@ -25,27 +45,48 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
     group->ports = ports;
     group->up = (int8_t)up;
     group->width = (uint8_t)__builtin_popcountll(ports);
+    group->units = (uint8_t)units;
     group->in_order = order == EMU_COMBINE_PORT;
+    if (units) {
+        kept = group_kept(ports, units, order);
+        group->state = calloc(EMU_WINDOW, sizeof(*group->state));
+        group->part = calloc(EMU_WINDOW * units, sizeof(*group->part));
+        group->kept = kept ? calloc(EMU_WINDOW * kept, sizeof(*group->kept)) : NULL;
+        group->results = calloc(units, sizeof(*group->results));
+        if (!group->state || !group->part || !group->results || (kept && !group->kept)) {
+            group_free(group);
+            return -ENOMEM;
+        }
+    }
+    for (uint32_t i = 0; i < EMU_WINDOW * units; i++)
+        group->part[i].state = (uint16_t)(i / units);
     *ret = group;
     return 0;
 }
 
-void switch_group_destroy(struct switch_group *group, struct emu_pool_cache *cache)
+/* The buffers that one unit still holds of one state. */
+static void group_drop_part(const struct switch_group *group, uint32_t ports, uint32_t i,
+                            uint32_t u, struct emu_pool_cache *cache)
+{
+    const struct switch_part *part = switch_group_part(group, i, u);
+    uint64_t have = part->passed ? 0 : part->have;
+
+    if (part->queued || (have && !group->in_order))
+        emu_pool_drop(cache, part->buf);
+    if (part->queued || !group->in_order)
+        return;
+    for (; have; have &= have - 1)
+        emu_pool_drop(cache, *switch_group_kept(group, i, ports, (uint32_t)__builtin_ctzll(have)));
+}
+
+void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache)
 {
     if (!group)
         return;
-    for (uint32_t i = 0; i < EMU_WINDOW; i++) {
-        struct switch_state *state = &group->state[i];
-        uint64_t have = state->active && group->in_order ? state->have : 0;
-
-        if (state->active && !group->in_order)
-            emu_pool_drop(cache, state->buf);
-        for (; have; have &= have - 1)
-            emu_pool_drop(cache, *switch_group_kept(group, i, __builtin_ctzll(have)));
-    }
-    for (; group->first != group->last; group->first++)
-        emu_pool_drop(cache, group->result[group->first % EMU_WINDOW].entry.buf);
-    free(group);
+    for (uint32_t i = 0; i < EMU_WINDOW; i++)
+        for (uint32_t u = 0; u < group->units; u++)
+            group_drop_part(group, ports, i, u, cache);
+    group_free(group);
 }
 
 struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
@@ -57,7 +98,7 @@ struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
 
     if (!groups || slot >= groups->count)
         return NULL;
-    group = atomic_load_explicit(&groups->group[slot], memory_order_relaxed); /* seen with the table */
+    group = atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* G3 pairs with G4 */
     return group && group->id == id ? group : NULL;
 }
 
@@ -65,11 +106,16 @@ int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **
 {
     struct switch_groups *was = atomic_load_explicit(&sw->groups, memory_order_relaxed);
     uint32_t slot = group->id % SWITCH_GROUPS_MAX;
-    uint32_t count = was ? was->count : 0;
+    uint32_t count = was ? was->count : GROUPS_LEAST;
     struct switch_groups *now;
 
-    if (slot >= count)
-        count = slot + 1;
+    *old = NULL;
+    if (was && slot < count) {
+        atomic_store_explicit(&was->group[slot], group, memory_order_release); /* G4 */
+        return 0;
+    }
+    while (count <= slot)
+        count *= 2;
     now = calloc(1, sizeof(*now) + count * sizeof(struct switch_group *));
     if (!now)
         return -ENOMEM;

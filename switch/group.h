@@ -12,23 +12,38 @@
 #include "emu/ring.h"
 #include "switch/switch.h"
 
-/* One partial result: the state of (group, sequence number). */
+/*
+ * What one unit has of one state. Its inputs are numbered like the switch's
+ * rows: ports, and for the root of several units the leaves' rows.
+ */
+struct switch_part {
+    uint64_t have;            /* inputs that have contributed */
+    uint64_t outs;            /* complete: where the result goes */
+    uint64_t done_ps;         /* complete: since when */
+    struct switch_part *next; /* complete: next of the unit's results of this group */
+    uint32_t buf;             /* the partial result; by arrival from the first contribution on */
+    uint16_t state;           /* its number in the window */
+    bool passed;              /* complete; stays so until the state is */
+    bool queued;              /* its result waits for room in the unit's row */
+};
+
+/* The results of one group that wait at one unit. */
+struct switch_results {
+    struct switch_part *first;
+    struct switch_part *last;
+    bool pending; /* the group's id stands in the unit's list */
+};
+
+/* The state of (group, sequence number). */
 struct switch_state {
-    uint64_t have;      /* ports that have contributed */
+    uint64_t have;      /* ports that have contributed, at any unit */
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
-    uint32_t buf;       /* by arrival: the partial result */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
 };
 
-/* A result on its way into the crossbar. */
-struct switch_result {
-    uint64_t outs;
-    struct emu_entry entry;
-};
-
 /*
- * The worker of the switch owns all but the first five fields, from the moment
+ * The worker of the switch owns all but the first six fields, from the moment
  * the group is published until the grace period after it was taken out.
  */
 struct switch_group {
@@ -36,34 +51,35 @@ struct switch_group {
     uint64_t ports; /* of the tree, at this switch */
     int8_t up;      /* port towards the top switch, -1 at the top */
     uint8_t width;  /* ports set */
+    uint8_t units;  /* of the switch; 0: the group is for multicasts only, and the rest is empty */
     bool in_order;  /* combine in port order: contributions are kept until all are there */
-    bool pending;   /* its id stands in the switch's results.group */
-    uint32_t first; /* results: oldest and one past the newest, free-running */
-    uint32_t last;
-    struct switch_state state[EMU_WINDOW];
-    struct switch_result result[EMU_WINDOW];
-    uint32_t kept[]; /* in port order: buffers, [state][rank of the port] */
+    struct switch_state *state; /* EMU_WINDOW */
+    struct switch_part *part;   /* EMU_WINDOW x units */
+    struct switch_results *results; /* units */
+    uint32_t *kept;             /* in port order: buffers, [state][input] */
 };
 
-/* In port order: where state @i keeps the buffer of the contribution from @port. */
-static inline uint32_t *switch_group_kept(struct switch_group *group, uint32_t i, int port)
+static inline struct switch_part *switch_group_part(const struct switch_group *group, uint32_t i,
+                                                    uint32_t u)
 {
-    uint64_t below = group->ports & (((uint64_t)1 << port) - 1);
-
-    return &group->kept[i * group->width + (uint32_t)__builtin_popcountll(below)];
+    return &group->part[i * group->units + u];
 }
 
-/* The table that the manager publishes; entries are only ever taken out of it. */
+/* In port order: where state @i keeps the buffer from @input (a port, or ports + leaf). */
+static inline uint32_t *switch_group_kept(const struct switch_group *group, uint32_t i,
+                                          uint32_t ports, uint32_t input)
+{
+    uint64_t below = group->ports & (((uint64_t)1 << input) - 1);
+    uint32_t at = input < ports ? (uint32_t)__builtin_popcountll(below)
+                                : group->width + input - ports;
+
+    return &group->kept[i * (group->width + group->units - 1u) + at];
+}
+
+/* The table that the manager publishes. It grows by being replaced; slots change in place. */
 struct switch_groups {
     uint32_t count;
     _Atomic(struct switch_group *) group[]; /* by slot; NULL: not through this switch */
-};
-
-/* Groups with results to send: each id at most once. */
-struct switch_results {
-    uint32_t first; /* free-running */
-    uint32_t last;
-    uint32_t group[SWITCH_GROUPS_MAX];
 };
 
 #endif

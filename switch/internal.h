@@ -10,18 +10,24 @@
 #include "switch/group.h"
 #include "switch/switch.h"
 
+/* Twice the groups that can combine: one that is gone may still stand in a list. */
+#define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
+
 /*
  * A row: the crosspoints of one input. Credits under the row guarantee keep
  *
- *     sender's credits + segments on the wire + fullest crosspoint = xpoint_slots,
+ *     sender's credits + credits and segments on the wire + fullest crosspoint = xpoint_slots,
  *
- * so what a row owes after any number of arrivals and departures is the
- * arrivals, plus what the fullest crosspoint fell or less what it rose.
+ * so an arrival that does not raise the fullest crosspoint owes its credit at
+ * once, and a departure that lowers the fullest owes one. A timed clock keeps
+ * the fullest at every event (level[]); raw settles once a pass, for any number
+ * of arrivals and departures: the arrivals, less what the fullest rose.
  */
 struct switch_row {
-    uint32_t arrived;                 /* segments since the credits were last settled */
-    uint8_t fullest;                  /* count of the fullest crosspoint when they were */
-    uint8_t copies[EMU_XPOINT_MAX];   /* plain counter: copies of a multicast not yet sent */
+    uint32_t arrived;                  /* raw: segments since the credits were last settled */
+    uint8_t fullest;                   /* segments at the fullest crosspoint; raw: as last settled */
+    uint8_t level[EMU_XPOINT_MAX + 1]; /* timed: crosspoints that hold so many segments */
+    uint8_t copies[EMU_XPOINT_MAX];    /* plain counter: copies of a multicast not yet sent */
     struct emu_rx rx;
 };
 
@@ -32,35 +38,57 @@ struct switch_out {
     struct emu_tx tx;
 };
 
+/* A combine unit: output and row number `ports` + its own number. */
+struct switch_unit {
+    bool working;     /* timed: on the oldest segment of `row`, until due_ps[] */
+    uint8_t row;
+    uint32_t first;   /* groups with results that wait for room in its row: free-running */
+    uint32_t last;
+    uint32_t *group;  /* their ids, SWITCH_PENDING_MAX; each at most once */
+};
+
+/* Timed: what Little's law says must be equal, kept in two independent ways. */
+struct switch_little {
+    uint64_t held;      /* segments at crosspoints now, copies each */
+    uint64_t last_ps;   /* when that last changed */
+    uint64_t area_ps;   /* held, integrated over time */
+    uint64_t waited_ps; /* by those that have left, each from its arrival to its departure */
+};
+
 struct switch_dev {
     struct emu_dev dev;
     const struct topo_route *route;
     const struct emu_profile *profile;
-    uint32_t ports; /* external; row and output number `ports` are the combine unit's */
-    uint32_t slots; /* of a crosspoint, rounded up to a power of two */
+    uint32_t ports;      /* external */
+    uint32_t units;      /* combine units */
+    uint32_t rows;       /* ports + units, as many outputs: those from `ports` on are the units' */
+    uint32_t leaf_ports; /* ports that one leaf unit serves */
+    uint32_t slots;      /* of a crosspoint, rounded up to a power of two */
 
-    uint64_t runnable; /* outputs to try in this pass */
-    uint64_t unsettled; /* rows with arrivals or departures since their credits were settled */
-    uint64_t arriving; /* timed: rows whose front segment is still on the wire */
-    uint64_t crediting; /* timed: outputs that wait for a credit that is on its way */
-    uint64_t light;    /* outputs with fewer than profile->light_slots segments */
-    uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
-    uint32_t turn;     /* for EMU_CHOICE_NEXT_FREE */
+    uint64_t runnable;  /* outputs with news since they were last looked at */
+    uint64_t unsettled; /* rows that may owe credits */
+    uint64_t arriving;  /* timed: rows whose front segment is still on the wire */
+    uint64_t due;       /* timed: outputs that know when they will act: at due_ps[] */
+    uint64_t unshown;   /* timed: outputs that have sent in this step */
+    uint64_t light;     /* outputs with fewer than profile->light_slots segments */
+    uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
+    uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
     uint32_t light_slots;  /* copies of the profile's, for the path of every segment */
     uint32_t xpoint_slots;
     bool by_row;
 
-    uint64_t unit_busy_ps; /* the combine unit works until then */
-    struct switch_results results;
-
-    struct switch_row *row;       /* ports + 1 */
-    struct switch_out *out;       /* ports + 1 */
-    uint32_t width;               /* of a row in count and head: ports + 1, rounded up to 16 */
+    struct switch_row *row;       /* rows */
+    struct switch_out *out;       /* rows */
+    struct switch_unit *unit;     /* units */
+    uint64_t *due_ps;             /* timed: by output */
+    uint64_t *front_ps;           /* timed: by row, when its front segment arrives */
+    uint32_t width;               /* of a row in count and head: rows, rounded up to 16; the rest 0 */
     uint8_t *count;               /* [row][output]: segments at the crosspoint */
     uint8_t *head;                /* [row][output]: slot of the oldest */
     struct emu_entry *slot;       /* [row][output][slots] */
-    uint8_t *copy_of;             /* like slot: 1 + index into row->copies, or 0 */
+    uint8_t *copy_of;             /* like slot: 1 + index into row->copies, or 0; plain counter */
 
+    struct switch_little little;
     struct switch_counts counts;
     _Atomic(struct switch_groups *) groups; /* published by the manager (RCU) */
 };
@@ -75,12 +103,39 @@ static inline size_t switch_at(const struct switch_dev *sw, uint32_t row, uint32
 static inline size_t switch_slot(const struct switch_dev *sw, uint32_t row, uint32_t out,
                                  uint32_t i)
 {
-    return ((size_t)row * (sw->ports + 1) + out) * sw->slots + (i & (sw->slots - 1));
+    return ((size_t)row * sw->rows + out) * sw->slots + (i & (sw->slots - 1));
 }
 
-static inline bool switch_by_row(const struct switch_dev *sw)
+/* The timed part of the row guarantee: a crosspoint of @row went from @from to @to segments. */
+static inline void switch_row_level(struct switch_row *row, uint8_t from, uint8_t to)
 {
-    return sw->by_row;
+    row->level[from]--;
+    row->level[to]++;
+    if (to > row->fullest)
+        row->fullest = to;
+    else if (!row->level[row->fullest])
+        row->fullest--;
+}
+
+/* The oldest segment of a crosspoint that has one. */
+static inline struct emu_entry *switch_front(const struct switch_dev *sw, uint32_t row,
+                                             uint32_t out)
+{
+    return &sw->slot[switch_slot(sw, row, out, sw->head[switch_at(sw, row, out)])];
+}
+
+/* The unit that takes contributions from @row. */
+static inline uint32_t switch_unit_of(const struct switch_dev *sw, uint32_t row)
+{
+    return row < sw->ports ? row / sw->leaf_ports : sw->units - 1;
+}
+
+/* The next set bit of @bits after bit @last, in turn. @bits is not 0. */
+static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
+{
+    uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
+
+    return (uint32_t)__builtin_ctzll(above ? above : bits);
 }
 
 /* admit.c: a segment enters row @row. The row's crosspoints have room: its credit says so. */
@@ -89,6 +144,12 @@ void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *e
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
+
+/* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
+uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r);
+
+/* admit.c: how many segments an input holds, copies of one counted once; what its credits stand for. */
+uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t row);
 
 /* choose.c: one of several candidate outputs. */
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
@@ -99,31 +160,31 @@ uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
  */
 struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t row, uint32_t out);
 
-/* send.c: all runnable outputs send what they may. Returns segments sent. */
-uint32_t switch_send(struct switch_dev *sw, uint64_t until_ps);
+/* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
+uint32_t switch_send(struct switch_dev *sw);
 
-/*
- * send.c: the row whose oldest segment for @out may leave first, in turn among those that may by
- * @now_ps; *ready_ps is when. The output has segments waiting.
- */
-uint32_t switch_pick(const struct switch_dev *sw, uint32_t out, uint64_t now_ps,
-                     uint64_t *ready_ps);
+/* timed.c: everything that happens by @until_ps, in order. Returns segments moved. */
+uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps);
 
-/* credit.c: settle what row @row owes and start it on its way; it arrives at @arrive_ps. */
-void switch_pay_row(struct switch_dev *sw, uint32_t row, uint64_t arrive_ps);
+/* combine.c: raw. The units take contributions and send results back into the crossbar. */
+uint32_t switch_combine(struct switch_dev *sw);
 
-/* combine.c: the unit takes contributions and sends results back into the crossbar. */
-uint32_t switch_combine(struct switch_dev *sw, uint64_t until_ps);
+/* Does unit @u have results that wait? */
+static inline bool switch_unit_pending(const struct switch_dev *sw, uint32_t u)
+{
+    return sw->unit[u].first != sw->unit[u].last;
+}
+
+/* combine.c: unit @u takes the oldest segment of @row, done at @at_ps. Results wait to be flushed. */
+void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps);
+
+/* combine.c: results enter their unit's row as far as there is room; timed: at @at_ps. */
+void switch_units_flush(struct switch_dev *sw, uint64_t at_ps);
+
+/* combine.c: results of unit @u enter its row as far as there is room; timed: at @at_ps. */
+void switch_unit_flush(struct switch_dev *sw, uint32_t u, uint64_t at_ps);
 
 /* group.c: the group that a header names, or NULL. */
 struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id);
-
-/* The next set bit of @bits after bit @last, in turn. @bits is not 0. */
-static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
-{
-    uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
-
-    return (uint32_t)__builtin_ctzll(above ? above : bits);
-}
 
 #endif

@@ -12,72 +12,69 @@
 
 #define SWITCH_BURST 64 /* segments taken from one port in one pass */
 
-/* Credits came back at these ports, or are about to: their outputs may send. */
-static void switch_take_credits(struct switch_dev *sw, uint64_t until_ps)
+/* Credits came back at these ports: their outputs may send. */
+static void switch_take_credits(struct switch_dev *sw)
 {
-    uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) | sw->crediting;
+    uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT);
 
-    sw->crediting = 0;
     for (; ports; ports &= ports - 1) {
         uint32_t o = (uint32_t)__builtin_ctzll(ports);
 
-        emu_tx_take_credits(&sw->out[o].tx, until_ps);
+        emu_tx_take_credits(&sw->out[o].tx);
         if (sw->out[o].waiting)
             sw->runnable |= (uint64_t)1 << o;
     }
 }
 
-static void take_port(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+static void take_port(struct switch_dev *sw, uint32_t r)
 {
     struct emu_rx *rx = &sw->row[r].rx;
     const struct emu_entry *entry;
     uint32_t moved = 0;
 
     emu_rx_begin(rx);
-    while (moved < SWITCH_BURST && (entry = emu_rx_front(rx, until_ps))) {
-        uint64_t time_ps = entry->time_ps;
-
+    while (moved < SWITCH_BURST && (entry = emu_rx_front(rx, 0))) {
         switch_admit(sw, r, entry);
         emu_rx_skip(rx);
         moved++;
-        if (sw->dev.timed) { /* room that it does not take is free at once */
-            emu_rx_done(rx, 1); /* the slot before the credit that lets it be filled */
-            switch_pay_row(sw, r, time_ps + sw->profile->channel_ps);
-        }
     }
-    if (moved && !sw->dev.timed)
+    if (moved)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST) {
         sw->arriving |= (uint64_t)1 << r;
         emu_dev_again(&sw->dev);
-    } else if (sw->dev.timed) {
-        uint64_t next_ps = emu_rx_next_ps(rx);
-
-        if (next_ps != EMU_NEVER) {
-            sw->arriving |= (uint64_t)1 << r;
-            if (next_ps < sw->dev.next_ps)
-                sw->dev.next_ps = next_ps;
-        }
     }
 }
 
-static void switch_take_segments(struct switch_dev *sw, uint64_t until_ps)
+static void switch_take_segments(struct switch_dev *sw)
 {
     uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
 
     sw->arriving = 0;
     for (; ports; ports &= ports - 1)
-        take_port(sw, (uint32_t)__builtin_ctzll(ports), until_ps);
+        take_port(sw, (uint32_t)__builtin_ctzll(ports));
 }
 
-/* Raw: one batch of credits a row and pass. A timed pass has paid at each arrival and departure. */
+/* One batch of credits a row and pass. */
 static void switch_return_credits(struct switch_dev *sw)
 {
-    uint64_t rows = sw->unsettled & ~((uint64_t)1 << sw->ports);
+    uint64_t rows = sw->unsettled & (((uint64_t)1 << sw->ports) - 1);
 
     sw->unsettled = 0;
-    for (; rows && !sw->dev.timed; rows &= rows - 1)
-        switch_pay_row(sw, (uint32_t)__builtin_ctzll(rows), 0);
+    for (; rows; rows &= rows - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+
+        if (switch_row_settle(sw, r))
+            emu_rx_pay(&sw->row[r].rx, 0);
+    }
+}
+
+static bool switch_pending(const struct switch_dev *sw)
+{
+    for (uint32_t u = 0; u < sw->units; u++)
+        if (switch_unit_pending(sw, u))
+            return true;
+    return false;
 }
 
 /* One pass: bounded, never blocks or allocates. Returns segments moved. */
@@ -86,14 +83,15 @@ static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
     struct switch_dev *sw = (struct switch_dev *)dev;
     uint32_t moved;
 
-    dev->next_ps = EMU_NEVER;
-    switch_take_credits(sw, until_ps);             /* refill before spending */
-    switch_take_segments(sw, until_ps);            /* links -> crosspoints */
-    moved = switch_combine(sw, until_ps);          /* contributions fold into one */
-    moved += switch_send(sw, until_ps);            /* arbitrate, spend credit */
-    if (moved && sw->results.first != sw->results.last)
-        emu_dev_again(dev);                        /* sending may have made room for results */
-    switch_return_credits(sw);                     /* only for room truly free */
+    if (dev->timed)
+        return switch_step_timed(sw, until_ps);
+    switch_take_credits(sw);       /* refill before spending */
+    switch_take_segments(sw);      /* links -> crosspoints */
+    moved = switch_combine(sw);    /* contributions fold into one */
+    moved += switch_send(sw);      /* arbitrate, spend credit */
+    if (moved && switch_pending(sw))
+        emu_dev_again(dev);        /* sending may have made room for results */
+    switch_return_credits(sw);     /* only for room truly free */
     return moved;
 }
 
@@ -106,30 +104,59 @@ static uint32_t switch_slots(const struct emu_profile *profile)
     return slots;
 }
 
-static uint32_t switch_width(uint32_t ports)
+static uint32_t switch_width(uint32_t rows)
 {
-    return (ports + 1 + 15) / 16 * 16;
+    return (rows + 15) / 16 * 16;
 }
 
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
 {
-    size_t rows = ports + 1;
+    size_t rows = ports + profile->combine_units;
 
-    return sizeof(struct switch_dev) + rows * sizeof(struct switch_row) +
-           rows * sizeof(struct switch_out) + 2 * rows * switch_width(ports) +
+    return sizeof(struct switch_dev) +
+           rows * (sizeof(struct switch_row) + sizeof(struct switch_out) + 2 * sizeof(uint64_t)) +
+           profile->combine_units *
+               (sizeof(struct switch_unit) + SWITCH_PENDING_MAX * sizeof(uint32_t)) +
+           2 * rows * switch_width((uint32_t)rows) +
            rows * rows * switch_slots(profile) * (sizeof(struct emu_entry) + 1) +
            2 * ports * emu_ring_bytes(profile->xpoint_slots);
 }
 
+/* By lines, and not touched: memory follows use. */
+static void *switch_lines(size_t bytes)
+{
+    return aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
+}
+
 static void *switch_zeros(size_t bytes)
 {
-    void *at;
+    void *at = switch_lines(bytes);
 
-    bytes = (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
-    at = aligned_alloc(EMU_LINE, bytes);
     if (at)
         memset(at, 0, bytes);
     return at;
+}
+
+static int switch_alloc(struct switch_dev *sw, size_t rows)
+{
+    sw->row = switch_zeros(rows * sizeof(*sw->row));
+    sw->out = switch_zeros(rows * sizeof(*sw->out));
+    sw->unit = calloc(sw->units, sizeof(*sw->unit));
+    sw->due_ps = switch_zeros(rows * sizeof(*sw->due_ps));
+    sw->front_ps = switch_zeros(rows * sizeof(*sw->front_ps));
+    sw->count = switch_zeros(rows * sw->width);
+    sw->head = switch_zeros(rows * sw->width);
+    sw->slot = switch_lines(rows * rows * sw->slots * sizeof(*sw->slot));
+    sw->copy_of = switch_lines(rows * rows * sw->slots);
+    if (!sw->row || !sw->out || !sw->unit || !sw->due_ps || !sw->front_ps || !sw->count ||
+        !sw->head || !sw->slot || !sw->copy_of)
+        return -ENOMEM;
+    for (uint32_t u = 0; u < sw->units; u++) {
+        sw->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
+        if (!sw->unit[u].group)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
@@ -137,10 +164,9 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
                   uint64_t seed)
 {
     struct switch_dev *sw;
-    size_t rows = ports + 1;
-    size_t xpoints;
+    size_t rows = ports + profile->combine_units;
 
-    if (!ports || ports > TOPO_PORTS_MAX || !profile->xpoint_slots ||
+    if (!ports || ports > TOPO_PORTS_MAX || rows > 64 || !profile->xpoint_slots ||
         profile->xpoint_slots > EMU_XPOINT_MAX)
         return -EINVAL;
     sw = switch_zeros(sizeof(*sw));
@@ -149,24 +175,22 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     sw->route = route;
     sw->profile = profile;
     sw->ports = ports;
+    sw->units = profile->combine_units;
+    sw->rows = (uint32_t)rows;
+    sw->leaf_ports = sw->units > 1 ? (ports + sw->units - 2) / (sw->units - 1) : ports;
     sw->slots = switch_slots(profile);
     sw->random = seed | 1;
     sw->light = UINT64_MAX;
     sw->light_slots = profile->light_slots;
     sw->xpoint_slots = profile->xpoint_slots;
     sw->by_row = profile->credit == EMU_CREDIT_ROW;
-    sw->width = switch_width(ports);
-    xpoints = rows * sw->width;
-    sw->row = switch_zeros(rows * sizeof(*sw->row));
-    sw->out = switch_zeros(rows * sizeof(*sw->out));
-    sw->count = switch_zeros(xpoints);
-    sw->head = switch_zeros(xpoints);
-    sw->slot = switch_zeros(rows * rows * sw->slots * sizeof(*sw->slot));
-    sw->copy_of = switch_zeros(rows * rows * sw->slots);
-    if (!sw->row || !sw->out || !sw->count || !sw->head || !sw->slot || !sw->copy_of) {
+    sw->width = switch_width((uint32_t)rows);
+    if (switch_alloc(sw, rows)) {
         switch_destroy(sw);
         return -ENOMEM;
     }
+    for (size_t r = 0; r < rows; r++)
+        sw->row[r].level[0] = (uint8_t)rows;
     emu_dev_init(&sw->dev, worker, switch_step);
     *ret = sw;
     return 0;
@@ -179,6 +203,11 @@ void switch_destroy(struct switch_dev *sw)
     for (uint32_t p = 0; sw->out && p < sw->ports; p++)
         emu_link_unjoin(&sw->out[p].tx);
     free(atomic_load_explicit(&sw->groups, memory_order_relaxed));
+    for (uint32_t u = 0; sw->unit && u < sw->units; u++)
+        free(sw->unit[u].group);
+    free(sw->unit);
+    free(sw->front_ps);
+    free(sw->due_ps);
     free(sw->copy_of);
     free(sw->slot);
     free(sw->head);

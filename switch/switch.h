@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * switch.h - the router: an output-queued switch with crosspoint buffers and
- * a combine unit.
+ * combine units.
  *
  * Source: output-queued routers §2. What a segment meets, in order: admit.c
- * (route, crosspoint), then send.c (arbitration, credit, wire); a contribution
- * to a reduction turns off into combine.c on the way.
+ * (route, crosspoint), then send.c, or timed.c where the clock has times
+ * (arbitration, credit, wire); a contribution to a reduction turns off into
+ * combine.c on the way.
  */
 #ifndef SWITCH_SWITCH_H
 #define SWITCH_SWITCH_H
@@ -17,7 +18,8 @@
 #include "emu/profile.h"
 #include "topo/topo.h"
 
-#define SWITCH_GROUPS_MAX 1024u /* groups at a time: the low bits of an address name the slot */
+#define SWITCH_GROUPS_MAX    65536u /* groups at a time: the low bits of an address name the slot */
+#define SWITCH_COMBINING_MAX 1024u  /* of them, groups that can combine */
 
 struct switch_dev;
 struct switch_group;
@@ -32,7 +34,8 @@ struct switch_counts {
 
 /**
  * switch_create - a switch, its ports empty.
- * @ports: external ports, at most TOPO_PORTS_MAX. @route, @profile: borrowed.
+ * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units at most 64.
+ * @route, @profile: borrowed.
  * Errors: -ENOMEM, -EINVAL.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
@@ -50,6 +53,13 @@ const struct switch_counts *switch_counts(const struct switch_dev *sw);
 /** switch_bytes - memory that a switch takes, rings of its sending ends included. Pure. */
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
+/**
+ * switch_check - what must hold at any time: credits, crosspoints and counters agree, and Little's
+ * law to the picosecond. For clock virtual. Returns NULL, or what is wrong.
+ * @now_ps: everything up to then has happened. Thread: the driver, while the workers stand still.
+ */
+const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
+
 /* --- groups: the manager's side ------------------------------------------------ */
 
 /**
@@ -57,17 +67,22 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
  *      late segment of an old group is not taken for one of the new.
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * Holds EMU_WINDOW states. Errors: -ENOMEM.
+ * @units: combine units of the switch: the group holds EMU_WINDOW states. 0: for multicasts only.
+ * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
-                        enum emu_combine_order order);
+                        uint32_t units, enum emu_combine_order order);
 
-/** switch_group_destroy - free it and the buffers it holds. No switch may know it any more. */
-void switch_group_destroy(struct switch_group *group, struct emu_pool_cache *cache);
+/**
+ * switch_group_destroy - free it and the buffers it holds. No switch may know it any more.
+ * @ports: external ports of the switch.
+ */
+void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
 
 /**
  * switch_groups_set - put a group into the switch's table.
- * Publishes a new table; the old one goes to *old, to be freed after emu_rcu_wait().
+ * If the table must grow a new one is published; the old one goes to *old, to be freed after
+ * emu_rcu_wait(). Else *old is NULL.
  * Errors: -ENOMEM, nothing changed. Thread: manager.
  */
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
@@ -76,6 +91,6 @@ int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
 /** switch_group_bytes - memory that a group takes in a switch. Pure. */
-size_t switch_group_bytes(uint64_t ports, enum emu_combine_order order);
+size_t switch_group_bytes(uint64_t ports, uint32_t units, enum emu_combine_order order);
 
 #endif

@@ -117,7 +117,7 @@ static bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr
     struct probe *p = b->probe[node];
     struct emu_entry entry = {.hdr = *hdr, .buf = emu_pool_take(&b->worker->cache)};
 
-    emu_tx_take_credits(&p->tx, 0);
+    emu_tx_take_credits(&p->tx);
     if (!emu_tx_room(&p->tx)) {
         emu_pool_drop(&b->worker->cache, entry.buf);
         return false;
@@ -154,7 +154,7 @@ static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
     }
     for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
         taken += sw->row[r].copies[i] != 0;
-    return switch_by_row(sw) ? fullest : taken;
+    return sw->by_row ? fullest : taken;
 }
 
 /* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */

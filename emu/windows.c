@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * windows.c - how workers agree on the next window, and how they wait for it.
+ *
+ * The last worker to finish a window opens the next one; the driver opens the
+ * first of each advance. A worker that waits spins, yields, and then sleeps,
+ * like every other (wait.h).
+ */
+#include "emu/windows.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/wait.h"
+#include "emu/worker.h"
+
+#define WINDOW_REST EMU_NEVER
+#define WINDOW_STOP (EMU_NEVER - 1)
+
+/* What one worker says to the others; a line of its own. */
+struct window_worker {
+    alignas(EMU_LINE) uint64_t next_ps; /* when it has something to do next: read at the meeting */
+    _Atomic uint32_t asleep;            /* 1: ring its bell when a window opens */
+    struct emu_windows *windows;
+    struct emu_worker *worker;
+    pthread_t thread;
+    bool started;
+};
+
+struct emu_windows {
+    /* Written once. */
+    uint32_t workers;
+    bool crowded; /* more workers than cores: do not spin for one that needs this core */
+    uint64_t lookahead_ps;
+    struct window_worker *at; /* by worker */
+
+    /* The driver's, while the workers rest. */
+    uint64_t limit_ps;
+
+    alignas(EMU_LINE) _Atomic uint32_t arrived; /* workers that have finished this window */
+
+    /*
+     * Written by who opens a window: before `turn`, which publishes it. Two by turns: who still
+     * looks at a rest may do so while the driver writes the window after it.
+     */
+    alignas(EMU_LINE) _Atomic uint64_t turn; /* windows and rests so far */
+    uint64_t until_ps[2];                    /* of the window, or WINDOW_REST, WINDOW_STOP */
+    uint64_t count;                          /* windows so far */
+};
+
+static uint64_t windows_min(const struct emu_windows *windows)
+{
+    uint64_t next_ps = EMU_NEVER;
+
+    for (uint32_t i = 0; i < windows->workers; i++)
+        if (windows->at[i].next_ps < next_ps)
+            next_ps = windows->at[i].next_ps;
+    return next_ps;
+}
+
+/* V2 pairs with V1: who sees the turn sees the window. V4 with V3: as W4 with W5 in worker.c. */
+static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
+{
+    uint64_t turn = atomic_load_explicit(&windows->turn, memory_order_relaxed) + 1;
+
+    windows->until_ps[turn % 2] = until_ps;
+    atomic_exchange_explicit(&windows->turn, turn, memory_order_seq_cst); /* V2, V4 */
+    for (uint32_t i = 0; i < windows->workers; i++) {
+        struct window_worker *at = &windows->at[i];
+
+        if (atomic_load_explicit(&at->asleep, memory_order_seq_cst) &&
+            atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst))
+            emu_waiter_ring(at->worker->waiter);
+    }
+}
+
+/* Open the next window, or let everybody rest. All workers have arrived. */
+static void windows_open(struct emu_windows *windows)
+{
+    uint64_t from_ps = windows_min(windows);
+    uint64_t until_ps = WINDOW_REST;
+
+    if (from_ps <= windows->limit_ps && from_ps != EMU_NEVER) {
+        until_ps = from_ps + windows->lookahead_ps - 1;
+        if (until_ps > windows->limit_ps)
+            until_ps = windows->limit_ps;
+        windows->count++;
+    }
+    windows_turn(windows, until_ps);
+}
+
+/* V3: say that we sleep, look once more, and only then sleep. */
+static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
+{
+    atomic_exchange_explicit(&at->asleep, 1, memory_order_seq_cst); /* V3 */
+    if (atomic_load_explicit(&windows->turn, memory_order_seq_cst) == seen)
+        emu_waiter_sleep(at->worker->waiter, UINT64_MAX);
+    atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst);
+}
+
+/* Wait for a turn after *seen, and say what it opened. */
+static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *at, uint64_t *seen)
+{
+    unsigned rounds = 0;
+    uint64_t turn;
+
+    while ((turn = atomic_load_explicit(&windows->turn, memory_order_acquire)) == *seen) /* V1 */
+        if (emu_wait_round(rounds++, windows->crowded) == EMU_WAIT_SLEEP)
+            windows_sleep(windows, at, *seen);
+    *seen = turn;
+    return windows->until_ps[turn % 2];
+}
+
+/*
+ * Step the window that is open, and meet the others.
+ * V5 pairs with itself: the last to arrive sees what all have said and written.
+ */
+static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
+{
+    at->next_ps = emu_worker_window(at->worker, until_ps);
+    if (atomic_fetch_add_explicit(&windows->arrived, 1, memory_order_acq_rel) + 1 == /* V5 */
+        windows->workers) {
+        atomic_store_explicit(&windows->arrived, 0, memory_order_relaxed);
+        windows_open(windows);
+    }
+}
+
+static void *windows_thread(void *arg)
+{
+    struct window_worker *at = arg;
+    uint64_t seen = 0;
+    uint64_t until_ps;
+
+    while ((until_ps = windows_wait(at->windows, at, &seen)) != WINDOW_STOP)
+        if (until_ps != WINDOW_REST)
+            windows_step(at->windows, at, until_ps);
+    return NULL;
+}
+
+void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
+{
+    struct window_worker *own = &windows->at[0];
+    uint64_t seen = atomic_load_explicit(&windows->turn, memory_order_relaxed);
+    uint64_t window_ps;
+
+    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
+        uint64_t next_ps = emu_worker_due_ps(windows->at[i].worker);
+
+        if (next_ps < windows->at[i].next_ps)
+            windows->at[i].next_ps = next_ps;
+    }
+    windows->limit_ps = until_ps;
+    windows_open(windows);
+    while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_REST)
+        windows_step(windows, own, window_ps);
+}
+
+uint64_t emu_windows_next_ps(const struct emu_windows *windows)
+{
+    return windows_min(windows);
+}
+
+uint64_t emu_windows_count(const struct emu_windows *windows)
+{
+    return windows->count;
+}
+
+static int windows_start(struct emu_windows *windows, uint32_t i)
+{
+    struct window_worker *at = &windows->at[i];
+    pthread_attr_t attr;
+    char name[16];
+    int err;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 * 1024);
+    err = pthread_create(&at->thread, &attr, windows_thread, at);
+    pthread_attr_destroy(&attr);
+    if (err)
+        return -err;
+    at->started = true;
+    snprintf(name, sizeof(name), "fab-worker-%u", i % 10000);
+    pthread_setname_np(at->thread, name);
+    return 0;
+}
+
+int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
+                       uint64_t lookahead_ps)
+{
+    struct emu_windows *windows = aligned_alloc(EMU_LINE, sizeof(*windows));
+    int err = -ENOMEM;
+
+    if (!windows)
+        return -ENOMEM;
+    memset(windows, 0, sizeof(*windows));
+    windows->workers = workers;
+    windows->lookahead_ps = lookahead_ps;
+    windows->crowded = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
+    windows->at = aligned_alloc(EMU_LINE, workers * sizeof(*windows->at));
+    if (!windows->at)
+        goto destroy;
+    memset(windows->at, 0, workers * sizeof(*windows->at));
+    for (uint32_t i = 0; i < workers; i++)
+        windows->at[i] = (struct window_worker){
+            .next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};
+    for (uint32_t i = 1; i < workers; i++) {
+        err = windows_start(windows, i);
+        if (err)
+            goto destroy;
+    }
+    *ret = windows;
+    return 0;
+
+destroy:
+    emu_windows_destroy(windows);
+    return err;
+}
+
+void emu_windows_destroy(struct emu_windows *windows)
+{
+    if (!windows)
+        return;
+    if (windows->at)
+        windows_turn(windows, WINDOW_STOP);
+    for (uint32_t i = 1; windows->at && i < windows->workers; i++)
+        if (windows->at[i].started)
+            pthread_join(windows->at[i].thread, NULL);
+    free(windows->at);
+    free(windows);
+}

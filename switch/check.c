@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.c - what must hold in a switch at any time, counted anew.
+ */
+#include "switch/internal.h"
+
+static uint64_t ring_credits(const struct emu_ring *ring)
+{
+    uint64_t credits = 0;
+
+    for (uint32_t at = ring->taken; at != ring->filled; at++)
+        credits += ring->entry[at & ring->mask].credits;
+    return credits;
+}
+
+/*
+ * Credits of the cable into port @r: the sender's, those on their way back, the
+ * segments on their way here, what the row holds and what it owes.
+ */
+static const char *check_credits(const struct switch_dev *sw, uint32_t r)
+{
+    const struct switch_row *row = &sw->row[r];
+    const struct emu_rx *rx = &row->rx;
+
+    if (rx->kind != EMU_LINK_LOCAL)
+        return NULL;
+    if (rx->tx->credits + ring_credits(rx->credit) + (rx->data->filled - rx->data->taken) +
+            switch_row_holds(sw, r) + rx->owed !=
+        sw->xpoint_slots)
+        return "credits were lost or made";
+    if (emu_count_read(&rx->tx->counts.segments) !=
+        emu_count_read(&rx->counts.segments) + (rx->data->filled - rx->data->taken))
+        return "segments were lost or made on a cable";
+    return NULL;
+}
+
+/* The crosspoints of row @r, counted: adds to the segments held and to how long they have waited. */
+static const char *check_row(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
+                             uint64_t *held, uint64_t *waited_ps)
+{
+    uint8_t fullest = 0;
+
+    for (uint32_t o = 0; o < sw->rows; o++) {
+        size_t at = switch_at(sw, r, o);
+
+        if (!(sw->out[o].waiting >> r & 1) != !sw->count[at])
+            return "an output does not know who waits for it";
+        fullest = sw->count[at] > fullest ? sw->count[at] : fullest;
+        *held += sw->count[at];
+        for (uint32_t i = 0; i < sw->count[at]; i++)
+            *waited_ps += now_ps - sw->slot[switch_slot(sw, r, o, sw->head[at] + i)].time_ps;
+    }
+    return fullest == sw->row[r].fullest ? NULL : "a row does not know its fullest crosspoint";
+}
+
+const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
+{
+    uint64_t waited_ps = sw->little.waited_ps;
+    uint64_t area_ps = sw->little.area_ps + sw->little.held * (now_ps - sw->little.last_ps);
+    uint64_t held = 0;
+    const char *wrong;
+
+    for (uint32_t r = 0; r < sw->rows; r++) {
+        wrong = check_row(sw, r, now_ps, &held, &waited_ps);
+        if (!wrong && r < sw->ports)
+            wrong = check_credits(sw, r);
+        if (wrong)
+            return wrong;
+    }
+    if (held != sw->little.held)
+        return "segments were lost or made in the crossbar";
+    if (area_ps != waited_ps)
+        return "Little's law does not hold";
+    return NULL;
+}

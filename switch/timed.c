@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timed.c - a switch on a timed clock: its events, in the order of their times.
+ *
+ * Two kinds of event: the front segment of a row arrives at its crosspoint
+ * (front_ps[]), and an output acts: its oldest segment leaves, or a combine
+ * unit begins or ends its work (due_ps[]). Credits are no events: an output
+ * takes the next one, wherever in time it is, when it wants to send.
+ *
+ * At one and the same time arrivals come before departures, so that arbitration
+ * sees all that is there. Arrivals at the same time are taken in a turn that
+ * the time itself draws, so that over time every port is as often first as any
+ * other; outputs at the same time by their number, for they do not compete.
+ * An output serves its rows round robin. All of this is a function of times and
+ * ports alone: it does not depend on how time was cut into windows, or on which
+ * worker steps the switch.
+ *
+ * A segment leaves as of the latest of its arrival, the wire's and its
+ * credit's, not as of when the host got round to it: on clock real, how far the
+ * host is behind is measured, and does not add up from hop to hop.
+ */
+#include "switch/internal.h"
+
+/* Who is first among arrivals at the same time. */
+static inline uint32_t timed_rank(uint32_t port, uint64_t at_ps)
+{
+    return (port - (uint32_t)(at_ps * 0x9e3779b97f4a7c15u >> 58)) & 63;
+}
+
+static inline void timed_little(struct switch_dev *sw, uint64_t at_ps)
+{
+    struct switch_little *little = &sw->little;
+
+    little->area_ps += little->held * (at_ps - little->last_ps);
+    little->last_ps = at_ps;
+}
+
+/* Output @o has a segment that is ready at @ready_ps: when will it leave? */
+static void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
+{
+    struct emu_tx *tx = &sw->out[o].tx;
+    uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
+
+    if (due_ps > ready_ps && due_ps > tx->busy_ps)
+        emu_count(&tx->counts.stalls, 1);
+    if (due_ps == EMU_NEVER) { /* EMU_EVENT_CREDIT tells */
+        sw->due &= ~((uint64_t)1 << o);
+        return;
+    }
+    sw->due |= (uint64_t)1 << o;
+    sw->due_ps[o] = due_ps;
+}
+
+/* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
+static uint64_t timed_whole_ps(const struct switch_dev *sw, uint32_t u, uint32_t row)
+{
+    const struct emu_entry *entry = switch_front(sw, row, sw->ports + u);
+
+    return entry->time_ps + (row < sw->ports ? emu_wire_ps(sw->profile, &entry->hdr) : 0);
+}
+
+/* Unit @u is idle at @now_ps: when can it begin? */
+static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
+{
+    uint32_t o = sw->ports + u;
+    uint64_t begin_ps = EMU_NEVER;
+
+    sw->due &= ~((uint64_t)1 << o);
+    for (uint64_t rows = sw->out[o].waiting; rows; rows &= rows - 1) {
+        uint64_t whole_ps = timed_whole_ps(sw, u, (uint32_t)__builtin_ctzll(rows));
+
+        if (whole_ps < begin_ps)
+            begin_ps = whole_ps;
+    }
+    if (begin_ps == EMU_NEVER)
+        return;
+    sw->due |= (uint64_t)1 << o;
+    sw->due_ps[o] = begin_ps > now_ps ? begin_ps : now_ps;
+}
+
+/* Outputs that were given segments at @at_ps. */
+static void timed_news(struct switch_dev *sw, uint64_t at_ps)
+{
+    uint64_t outs = sw->runnable;
+
+    sw->runnable = 0;
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        if (o >= sw->ports) {
+            if (!sw->unit[o - sw->ports].working)
+                timed_plan_unit(sw, o - sw->ports, at_ps);
+        } else if (sw->out[o].queued == 1) { /* else it knows, or waits for a credit */
+            timed_plan_port(sw, o, at_ps);
+        }
+    }
+}
+
+static void timed_pay(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+{
+    if (r < sw->ports && sw->row[r].rx.owed)
+        emu_rx_pay(&sw->row[r].rx, at_ps + sw->profile->credit_ps);
+}
+
+static void timed_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t now_ps)
+{
+    _Atomic uint64_t *worst = &sw->dev.worker->worst_lag_ps;
+
+    if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
+        atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
+}
+
+/* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
+static void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+{
+    timed_pay(sw, r, at_ps);
+    if (r >= sw->ports && switch_unit_pending(sw, r - sw->ports)) {
+        switch_unit_flush(sw, r - sw->ports, at_ps);
+        timed_news(sw, at_ps);
+    }
+}
+
+static void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
+{
+    struct switch_out *out = &sw->out[o];
+    struct emu_entry *entry;
+    uint32_t r;
+
+    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
+        sw->due &= ~((uint64_t)1 << o);
+        return;
+    }
+    timed_little(sw, at_ps);
+    r = switch_next_bit(out->waiting, out->last);
+    out->last = (uint8_t)r;
+    entry = switch_dequeue(sw, r, o);
+    sw->little.waited_ps += at_ps - entry->time_ps;
+    emu_tx_depart(&out->tx, entry, at_ps);
+    sw->unshown |= (uint64_t)1 << o;
+    if (out->waiting)
+        timed_plan_port(sw, o, at_ps);
+    else
+        sw->due &= ~((uint64_t)1 << o);
+    timed_left(sw, r, at_ps);
+}
+
+/* The next row in turn whose segment is there as a whole. */
+static uint32_t timed_unit_row(const struct switch_dev *sw, uint32_t u, uint64_t at_ps)
+{
+    const struct switch_out *out = &sw->out[sw->ports + u];
+    uint32_t r = out->last;
+
+    do {
+        r = switch_next_bit(out->waiting, r);
+    } while (timed_whole_ps(sw, u, r) > at_ps);
+    return r;
+}
+
+/* The unit works while the segment lies at the crosspoint: it leaves when the work is done. */
+static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
+{
+    struct switch_unit *unit = &sw->unit[u];
+    uint32_t o = sw->ports + u;
+    const struct emu_entry *entry;
+
+    if (unit->working) {
+        unit->working = false;
+        timed_little(sw, at_ps);
+        sw->little.waited_ps += at_ps - switch_front(sw, unit->row, o)->time_ps;
+        switch_unit_take(sw, u, unit->row, at_ps);
+        switch_units_flush(sw, at_ps);
+        timed_left(sw, unit->row, at_ps);
+        timed_news(sw, at_ps);
+        timed_plan_unit(sw, u, at_ps);
+        return;
+    }
+    unit->row = (uint8_t)timed_unit_row(sw, u, at_ps);
+    unit->working = true;
+    sw->out[o].last = unit->row;
+    entry = switch_front(sw, unit->row, o);
+    sw->due_ps[o] = at_ps + sw->profile->combine_header_ps +
+                    (entry->hdr.len + 7u) / 8u * sw->profile->combine_word_ps;
+}
+
+static void timed_act(struct switch_dev *sw, uint32_t o, uint64_t now_ps)
+{
+    uint64_t at_ps = sw->due_ps[o];
+
+    timed_lag(sw, at_ps, now_ps);
+    if (o < sw->ports)
+        timed_send(sw, o, at_ps);
+    else
+        timed_work(sw, o - sw->ports, at_ps);
+}
+
+static uint64_t timed_front_ps(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+{
+    struct emu_rx *rx = &sw->row[r].rx;
+    const struct emu_entry *entry = emu_rx_front(rx, until_ps);
+
+    return entry ? entry->time_ps : emu_rx_next_ps(rx);
+}
+
+static void timed_look(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+{
+    uint64_t front_ps = timed_front_ps(sw, r, until_ps);
+
+    if (front_ps == EMU_NEVER)
+        sw->arriving &= ~((uint64_t)1 << r);
+    else
+        sw->arriving |= (uint64_t)1 << r;
+    sw->front_ps[r] = front_ps;
+}
+
+static void timed_arrive(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+{
+    struct emu_rx *rx = &sw->row[r].rx;
+    const struct emu_entry *entry = emu_rx_front(rx, until_ps);
+    uint64_t at_ps = sw->front_ps[r];
+
+    timed_little(sw, at_ps);
+    switch_admit(sw, r, entry);
+    emu_rx_skip(rx);
+    emu_rx_done(rx, 1); /* the slot before the credit that lets it be filled */
+    timed_pay(sw, r, at_ps);
+    timed_news(sw, at_ps);
+    timed_look(sw, r, until_ps);
+}
+
+/* Ports that something arrived at, and outputs that wait for a credit that has come. */
+static void timed_begin(struct switch_dev *sw, uint64_t until_ps)
+{
+    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & ~sw->due;
+    uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        if (sw->out[o].waiting)
+            timed_plan_port(sw, o, 0);
+    }
+    for (; rows; rows &= rows - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+
+        emu_rx_begin(&sw->row[r].rx);
+        timed_look(sw, r, until_ps);
+    }
+}
+
+/* The row whose front segment arrives first. sw->arriving is not 0. */
+static uint32_t timed_first_row(const struct switch_dev *sw)
+{
+    uint64_t rows = sw->arriving;
+    uint32_t first = (uint32_t)__builtin_ctzll(rows);
+
+    for (rows &= rows - 1; rows; rows &= rows - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+        uint64_t at_ps = sw->front_ps[r];
+
+        if (at_ps < sw->front_ps[first] ||
+            (at_ps == sw->front_ps[first] && timed_rank(r, at_ps) < timed_rank(first, at_ps)))
+            first = r;
+    }
+    return first;
+}
+
+/* The output that acts first. sw->due is not 0. */
+static uint32_t timed_first_out(const struct switch_dev *sw)
+{
+    uint64_t outs = sw->due;
+    uint32_t first = (uint32_t)__builtin_ctzll(outs);
+
+    for (outs &= outs - 1; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        if (sw->due_ps[o] < sw->due_ps[first])
+            first = o;
+    }
+    return first;
+}
+
+uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
+{
+    uint32_t moved = 0;
+
+    timed_begin(sw, until_ps);
+    for (;; moved++) {
+        uint32_t r = sw->arriving ? timed_first_row(sw) : 0;
+        uint32_t o = sw->due ? timed_first_out(sw) : 0;
+        uint64_t arrive_ps = sw->arriving ? sw->front_ps[r] : EMU_NEVER;
+        uint64_t act_ps = sw->due ? sw->due_ps[o] : EMU_NEVER;
+
+        sw->dev.next_ps = arrive_ps < act_ps ? arrive_ps : act_ps;
+        if (sw->dev.next_ps > until_ps)
+            break;
+        if (arrive_ps <= act_ps)
+            timed_arrive(sw, r, until_ps);
+        else
+            timed_act(sw, o, until_ps);
+    }
+    for (uint64_t outs = sw->unshown; outs; outs &= outs - 1)
+        emu_tx_flush(&sw->out[__builtin_ctzll(outs)].tx);
+    sw->unshown = 0;
+    sw->unsettled = 0;
+    return moved;
+}

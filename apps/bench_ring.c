@@ -8,6 +8,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -19,12 +20,13 @@
 #define LOOK_EVERY 1000 /* bursts between looks at the clock */
 
 struct ring_pair {
-    struct emu_ring *ring;
+    struct emu_ring_end in; /* the producer's */
     unsigned burst;
     int cpu[2];                  /* the producer's, the consumer's */
     _Atomic uint64_t pushed_all; /* the producer's: entries, at its end; UINT64_MAX before */
 
     /* The consumer's; read after its end. */
+    alignas(EMU_LINE) struct emu_ring_end out;
     uint64_t popped;
     uint64_t first_ns;
     uint64_t last_ns;
@@ -32,20 +34,21 @@ struct ring_pair {
 };
 
 /* Returns how many there was room for. */
-static unsigned push_burst(struct emu_ring *ring, unsigned burst, uint32_t seq)
+static unsigned push_burst(struct emu_ring_end *ring, unsigned burst, uint32_t seq)
 {
-    struct emu_entry *entry;
     unsigned pushed = 0;
 
-    for (; pushed < burst && (entry = emu_ring_fill(ring)); pushed++)
-        *entry = (struct emu_entry){ .hdr = { .seq = seq + pushed }, .buf = EMU_NO_BUF };
-    if (pushed)
-        emu_ring_show(ring);
+    for (; pushed < burst; pushed++) {
+        struct emu_entry entry = { .hdr = { .seq = seq + pushed }, .buf = EMU_NO_BUF };
+
+        if (!emu_ring_push(ring, &entry))
+            break;
+    }
     return pushed;
 }
 
 /* Returns how many there were; false in @in_order if one was not the next. */
-static unsigned pop_burst(struct emu_ring *ring, unsigned burst, uint32_t seq, bool *in_order)
+static unsigned pop_burst(struct emu_ring_end *ring, unsigned burst, uint32_t seq, bool *in_order)
 {
     const struct emu_entry *entry;
     unsigned popped = 0;
@@ -54,12 +57,10 @@ static unsigned pop_burst(struct emu_ring *ring, unsigned burst, uint32_t seq, b
         *in_order &= entry->hdr.seq == seq + popped;
         emu_ring_skip(ring);
     }
-    if (popped)
-        emu_ring_give_back(ring);
     return popped;
 }
 
-static double one_core_ns(struct emu_ring *ring, unsigned burst, uint64_t sample_ns, bool *in_order)
+static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_order)
 {
     uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
@@ -68,8 +69,8 @@ static double one_core_ns(struct emu_ring *ring, unsigned burst, uint64_t sample
     while (now_ns < start_ns + sample_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
             uint32_t seq = (uint32_t)moved;
-            push_burst(ring, burst, seq);
-            moved += pop_burst(ring, burst, seq, in_order);
+            push_burst(&pair->in, pair->burst, seq);
+            moved += pop_burst(&pair->out, pair->burst, seq, in_order);
         }
         now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
@@ -102,7 +103,7 @@ static void *consume(void *arg)
 
     pin(pair->cpu[1]);
     while (pair->popped < atomic_load_explicit(&pair->pushed_all, memory_order_relaxed)) {
-        unsigned popped = pop_burst(pair->ring, pair->burst, (uint32_t)pair->popped, &in_order);
+        unsigned popped = pop_burst(&pair->out, pair->burst, (uint32_t)pair->popped, &in_order);
         if (popped && !pair->popped)
             pair->first_ns = bench_clock_ns(CLOCK_MONOTONIC);
         pair->popped += popped;
@@ -116,7 +117,7 @@ static void *consume(void *arg)
     return NULL;
 }
 
-static uint64_t produce(const struct ring_pair *pair, uint64_t sample_ns)
+static uint64_t produce(struct ring_pair *pair, uint64_t sample_ns)
 {
     uint64_t end_ns = bench_clock_ns(CLOCK_MONOTONIC) + sample_ns;
     uint64_t pushed = 0;
@@ -125,7 +126,7 @@ static uint64_t produce(const struct ring_pair *pair, uint64_t sample_ns)
     pin(pair->cpu[0]);
     while (bench_clock_ns(CLOCK_MONOTONIC) < end_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
-            unsigned one = push_burst(pair->ring, pair->burst, (uint32_t)pushed);
+            unsigned one = push_burst(&pair->in, pair->burst, (uint32_t)pushed);
             pushed += one;
             if (one)
                 rounds = 0;
@@ -178,13 +179,11 @@ static void ring_row(struct bench *bench, struct ring_pair *pair, bool two_cores
     snprintf(name, sizeof name, "ring.%s.burst%u", two_cores ? "two_cores" : "one_core",
              pair->burst);
     for (unsigned i = 0; i < repeat && in_order; i++) {
-        struct emu_ring *ring = pair->ring = emu_ring_create(RING_SLOTS);
-        if (!ring)
+        if (!emu_ring_create(&pair->in, &pair->out, RING_SLOTS))
             break;
         bench_sample(&samples, two_cores ? two_cores_ns(pair, bench_sample_ns(bench), &in_order)
-                                         : one_core_ns(ring, pair->burst, bench_sample_ns(bench),
-                                                       &in_order));
-        emu_ring_destroy(ring);
+                                         : one_core_ns(pair, bench_sample_ns(bench), &in_order));
+        emu_ring_destroy(&pair->in);
         in_order &= samples.value[i] > 0;
     }
     struct json_object *own = json_object_new_object();
@@ -205,7 +204,7 @@ static void ring_row(struct bench *bench, struct ring_pair *pair, bool two_cores
 void bench_ring(struct bench *bench, int unused)
 {
     static const unsigned bursts[] = { 1, 8, 32 };
-    struct ring_pair pair = { .ring = NULL };
+    struct ring_pair pair = { .burst = 0 };
     cpu_set_t allowed;
 
     (void)unused;

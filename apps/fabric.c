@@ -156,11 +156,13 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
     for (uint32_t p = 0; p < graph->ports; p++) {
         const struct topo_end *end = &graph->sw[s].end[p];
         struct switch_dev *far;
-        int err;
+        int err = 0;
 
         if (end->kind == TOPO_END_NODE && !fabric->config.local_nodes)
-            emu_link_edge(switch_tx(fabric->sw[s], p), switch_rx(fabric->sw[s], p), dev,
-                          (uint8_t)p, profile->xpoint_slots, profile);
+            err = emu_link_edge(switch_tx(fabric->sw[s], p), switch_rx(fabric->sw[s], p), dev,
+                                (uint8_t)p, profile->xpoint_slots, profile);
+        if (err)
+            return err;
         if (end->kind != TOPO_END_SWITCH)
             continue;
         far = fabric->sw[end->id];

@@ -42,8 +42,8 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edg
     uint8_t port = fabric->config.graph->node[node].port;
     struct switch_dev *sw = node_switch(fabric, node);
 
-    atomic_store_explicit(&switch_rx(sw, port)->edge, edge, memory_order_release); /* E4 */
-    atomic_store_explicit(&switch_tx(sw, port)->edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&switch_rx(sw, port)->plug.edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&switch_tx(sw, port)->plug.edge, edge, memory_order_release); /* E4 */
 }
 
 /* Whatever waits for this port may go on, or be dropped. */
@@ -96,7 +96,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     init.nodes = fabric->config.graph->nodes;
     init.port = fabric->config.graph->node[node].port;
     init.dev = switch_emu_dev(node_switch(fabric, init.node));
-    init.credits = &switch_rx(node_switch(fabric, init.node), init.port)->credits;
+    init.credits = switch_rx(node_switch(fabric, init.node), init.port)->credits;
     init.profile = &fabric->config.profile;
     worker = init.dev->worker;
     err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,

@@ -5,25 +5,22 @@
 #include "emu/link.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile)
 {
-    struct emu_ring *data = emu_ring_create(credits);
-    struct emu_ring *credit = emu_ring_create(credits);
-
-    if (!data || !credit) {
-        emu_ring_destroy(data);
-        emu_ring_destroy(credit);
+    if (!emu_ring_create(&tx->data, &rx->data, credits))
+        return -ENOMEM;
+    if (!emu_ring_create(&rx->credit, &tx->credit, credits)) {
+        emu_ring_destroy(&tx->data);
         return -ENOMEM;
     }
     tx->kind = EMU_LINK_LOCAL;
     tx->owner = from;
     tx->peer = to;
     tx->peer_port = to_port;
-    tx->data = data;
-    tx->credit = credit;
     tx->credits = credits;
     tx->profile = profile;
     rx->kind = EMU_LINK_LOCAL;
@@ -32,8 +29,6 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     rx->port = to_port;
     rx->peer = from;
     rx->peer_port = from_port;
-    rx->data = data;
-    rx->credit = credit;
     return 0;
 }
 
@@ -41,21 +36,32 @@ void emu_link_unjoin(struct emu_tx *tx)
 {
     if (tx->kind != EMU_LINK_LOCAL)
         return;
-    emu_ring_destroy(tx->data);
-    emu_ring_destroy(tx->credit);
+    emu_ring_destroy(&tx->data);
+    emu_ring_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
 }
 
-void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
-                   uint32_t credits, const struct emu_profile *profile)
+int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                  uint32_t credits, const struct emu_profile *profile)
 {
+    rx->credits = calloc(1, sizeof(*rx->credits));
+    if (!rx->credits)
+        return -ENOMEM;
+    emu_credits_add(rx->credits, credits, 0);
     tx->kind = EMU_LINK_EDGE;
     tx->owner = dev;
     tx->profile = profile;
     rx->kind = EMU_LINK_EDGE;
-    emu_credits_add(&rx->credits, credits, 0);
     rx->owner = dev;
     rx->port = port;
+    return 0;
+}
+
+void emu_link_free_edge(struct emu_rx *rx)
+{
+    if (rx->kind == EMU_LINK_EDGE)
+        free(rx->credits);
+    rx->kind = EMU_LINK_NONE;
 }
 
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)

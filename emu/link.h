@@ -26,46 +26,62 @@ enum emu_link_kind {
     EMU_LINK_EDGE
 };
 
-/* What both ends count; each field has one writer, the device at this end. */
+/* What a sending end counts; one writer, its device. */
 struct emu_port_counts {
-    alignas(EMU_LINE) _Atomic uint64_t segments; /* sent, or received */
-    _Atomic uint64_t stalls;                     /* tx: a segment waited and no credit was there */
-    _Atomic uint64_t dropped;                    /* tx: to an unplugged edge */
+    _Atomic uint64_t segments; /* sent */
+    _Atomic uint64_t stalls;   /* a segment waited and no credit was there */
+    _Atomic uint64_t dropped;  /* to an unplugged edge */
 };
 
-/* The sending end. All of it is the sending device's, but `edge`. */
+/* What an end has that is plugged into a process, instead of two rings. */
+struct emu_plug {
+    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
+    struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
+};
+
+/* The sending end. All of it is the sending device's, but plug.edge. Two lines with the switch's own. */
 struct emu_tx {
     uint8_t kind;
     uint8_t peer_port;
-    uint16_t unshown;    /* segments written and not yet shown */
+    uint16_t untold;     /* segments sent that the receiver has not been told of */
     uint32_t credits;    /* segments that may be sent */
     uint64_t busy_ps;    /* the wire is taken until then */
     uint64_t credit_ps;  /* timed: when the credits in hand came */
-    struct emu_ring *data;
-    struct emu_ring *credit;
+    union {
+        struct {
+            struct emu_ring_end data;   /* produces */
+            struct emu_ring_end credit; /* consumes */
+        };
+        struct emu_plug plug;
+    };
+    const struct emu_profile *profile;
     struct emu_dev *owner;
     struct emu_dev *peer;
-    const struct emu_profile *profile;
-    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
-    struct emu_edge *plugged;        /* the edge as of the last emu_tx_room(): good for this pass */
     struct emu_port_counts counts;
 };
 
-/* The receiving end. All of it is the receiving device's, but `edge`. */
+/* The receiving end. All of it is the receiving device's, but plug.edge. */
 struct emu_rx {
     uint8_t kind;
     uint8_t peer_port;
-    uint32_t owed;              /* credits to give back */
-    struct emu_credits credits; /* edge: the adapter's; not less when processes come and go */
-    struct emu_ring *data;
-    struct emu_ring *credit;
-    struct emu_dev *owner;
     uint8_t port;
+    uint32_t owed; /* credits to give back */
+    union {
+        struct {
+            struct emu_ring_end data;   /* consumes */
+            struct emu_ring_end credit; /* produces */
+        };
+        struct emu_plug plug;
+    };
+    struct emu_dev *owner;
     struct emu_dev *peer;
-    const struct emu_tx *tx; /* local: the other end; not read while workers run */
-    _Atomic(struct emu_edge *) edge; /* published by the manager (RCU); NULL: unplugged */
-    struct emu_edge *plugged;        /* the edge as of emu_rx_begin(): good for this pass */
-    struct emu_port_counts counts;
+    struct {
+        _Atomic uint64_t segments; /* received */
+    } counts;
+    union {
+        const struct emu_tx *tx;     /* local: the other end; not read while workers run */
+        struct emu_credits *credits; /* edge: the adapter's; they outlive processes */
+    };
 };
 
 /** emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits credits. */
@@ -76,9 +92,14 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
 /** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
 void emu_link_unjoin(struct emu_tx *tx);
 
-/** emu_link_edge - make both ends of a switch port edge ends, unplugged as yet. */
-void emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
-                   uint32_t credits, const struct emu_profile *profile);
+/**
+ * emu_link_edge - make both ends of a switch port edge ends, unplugged as yet. Errors: -ENOMEM.
+ */
+int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
+                  uint32_t credits, const struct emu_profile *profile);
+
+/** emu_link_free_edge - free what emu_link_edge() made. After the workers have ended. */
+void emu_link_free_edge(struct emu_rx *rx);
 
 /* --- sending --------------------------------------------------------------- */
 
@@ -89,11 +110,10 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 
     if (tx->kind != EMU_LINK_LOCAL)
         return;
-    while ((entry = emu_ring_front(tx->credit))) {
+    while ((entry = emu_ring_front(&tx->credit))) {
         tx->credits += entry->credits;
-        emu_ring_skip(tx->credit);
+        emu_ring_skip(&tx->credit);
     }
-    emu_ring_give_back(tx->credit);
 }
 
 /**
@@ -104,8 +124,8 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits;
-    tx->plugged = atomic_load_explicit(&tx->edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
-    return tx->plugged ? emu_edge_room(tx->plugged) : UINT32_MAX;
+    tx->plug.plugged = atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
+    return tx->plug.plugged ? emu_edge_room(tx->plug.plugged) : UINT32_MAX;
 }
 
 /** emu_tx_drop - emu_tx_send() where nothing is plugged in. */
@@ -114,18 +134,18 @@ void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 /**
  * emu_tx_send - put one segment on the wire; its buffer reference passes on.
  *
- * Cost: one credit; the caller saw emu_tx_room(). Shown by emu_tx_flush().
+ * Cost: one credit; the caller saw emu_tx_room(). Told to the receiver by emu_tx_flush().
  * Thread: the sending device's worker; may overlap everything at the other end.
  * Source: output-queued routers §2; deviation: credits may return in batches.
  */
 static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 {
-    tx->unshown++;
+    tx->untold++;
     if (tx->kind == EMU_LINK_LOCAL) {
-        *emu_ring_fill(tx->data) = *entry; /* there is a slot for each credit */
+        emu_ring_put(&tx->data, entry); /* there is a slot for each credit */
         tx->credits--;
-    } else if (tx->plugged) {
-        emu_edge_send(tx->plugged, entry);
+    } else if (tx->plug.plugged) {
+        emu_edge_send(tx->plug.plugged, entry);
     } else {
         emu_tx_drop(tx, entry);
     }
@@ -146,15 +166,14 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
     if (tx->kind != EMU_LINK_LOCAL)
         return emu_tx_room(tx) ? at_ps : EMU_NEVER;
     if (!tx->credits) {
-        const struct emu_entry *entry = emu_ring_front(tx->credit);
+        const struct emu_entry *entry = emu_ring_front(&tx->credit);
 
         if (!entry)
             return EMU_NEVER;
         if (tx->credit_ps < entry->time_ps)
             tx->credit_ps = entry->time_ps;
         tx->credits = entry->credits;
-        emu_ring_skip(tx->credit);
-        emu_ring_give_back(tx->credit);
+        emu_ring_skip(&tx->credit);
     }
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
@@ -180,18 +199,17 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
     emu_tx_send(tx, entry);
 }
 
-/** emu_tx_flush - show what was sent, and signal the receiver. Once a burst. */
+/** emu_tx_flush - tell the receiver. Once a burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
-    if (!tx->unshown)
+    if (!tx->untold)
         return;
-    emu_count(&tx->counts.segments, tx->unshown);
-    tx->unshown = 0;
+    emu_count(&tx->counts.segments, tx->untold);
+    tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        emu_ring_show(tx->data);
         emu_dev_signal(tx->peer, tx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << tx->peer_port);
-    } else if (tx->plugged) {
-        emu_edge_mark(tx->plugged);
+    } else if (tx->plug.plugged) {
+        emu_edge_mark(tx->plug.plugged);
     }
 }
 
@@ -201,7 +219,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_EDGE)
-        rx->plugged = atomic_load_explicit(&rx->edge, memory_order_acquire); /* E3: E4 */
+        rx->plug.plugged = atomic_load_explicit(&rx->plug.edge, memory_order_acquire); /* E3: E4 */
 }
 
 /** emu_rx_front - the oldest segment that has arrived by @until_ps, or NULL. */
@@ -210,29 +228,27 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     const struct emu_entry *entry;
 
     if (rx->kind == EMU_LINK_LOCAL) {
-        entry = emu_ring_front(rx->data);
+        entry = emu_ring_front(&rx->data);
         return entry && entry->time_ps <= until_ps ? entry : NULL;
     }
-    return rx->plugged ? emu_edge_front(rx->plugged, until_ps) : NULL;
+    return rx->plug.plugged ? emu_edge_front(rx->plug.plugged, until_ps) : NULL;
 }
 
 /** emu_rx_skip - done with the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL)
-        emu_ring_skip(rx->data);
+        emu_ring_skip(&rx->data);
     else
-        emu_edge_skip(rx->plugged);
+        emu_edge_skip(rx->plug.plugged);
 }
 
 /** emu_rx_done - end of a burst of @moved segments. */
 static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 {
     emu_count(&rx->counts.segments, moved);
-    if (rx->kind == EMU_LINK_LOCAL)
-        emu_ring_give_back(rx->data);
-    else
-        emu_edge_done(rx->plugged, moved);
+    if (rx->kind != EMU_LINK_LOCAL)
+        emu_edge_done(rx->plug.plugged, moved);
 }
 
 /** emu_rx_next_ps - when the front segment arrives, if it is known; EMU_NEVER if not. */
@@ -241,10 +257,10 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
     const struct emu_entry *entry;
 
     if (rx->kind == EMU_LINK_LOCAL) {
-        entry = emu_ring_front(rx->data);
+        entry = emu_ring_front(&rx->data);
         return entry ? entry->time_ps : EMU_NEVER;
     }
-    return rx->plugged ? emu_edge_next_ps(rx->plugged) : EMU_NEVER;
+    return rx->plug.plugged ? emu_edge_next_ps(rx->plug.plugged) : EMU_NEVER;
 }
 
 /** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once when timed. */
@@ -254,16 +270,14 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 
     rx->owed = 0;
     if (rx->kind == EMU_LINK_LOCAL) {
-        struct emu_entry *entry = emu_ring_fill(rx->credit); /* never full: a slot a credit */
+        struct emu_entry entry = {.time_ps = arrive_ps, .credits = owed};
 
-        entry->time_ps = arrive_ps;
-        entry->credits = owed;
-        emu_ring_show(rx->credit);
+        emu_ring_put(&rx->credit, &entry); /* there is a slot for each credit */
         emu_dev_expect(rx->owner, arrive_ps);
         emu_dev_signal(rx->peer, rx->owner->worker, EMU_EVENT_CREDIT,
                        (uint64_t)1 << rx->peer_port);
     } else {
-        emu_credits_add(&rx->credits, owed, arrive_ps);
+        emu_credits_add(rx->credits, owed, arrive_ps);
         emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);
     }
 }

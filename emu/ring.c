@@ -9,7 +9,7 @@
 
 static uint32_t ring_slots(uint32_t slots)
 {
-    uint32_t n = 1;
+    uint32_t n = 2; /* a whole line */
 
     while (n < slots)
         n *= 2;
@@ -18,25 +18,23 @@ static uint32_t ring_slots(uint32_t slots)
 
 size_t emu_ring_bytes(uint32_t slots)
 {
-    size_t bytes = sizeof(struct emu_ring) + ring_slots(slots) * sizeof(struct emu_entry);
-
-    return (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
+    return ring_slots(slots) * sizeof(struct emu_entry);
 }
 
-struct emu_ring *emu_ring_create(uint32_t slots)
+bool emu_ring_create(struct emu_ring_end *producer, struct emu_ring_end *consumer, uint32_t slots)
 {
-    size_t bytes = emu_ring_bytes(slots);
-    struct emu_ring *ring = aligned_alloc(EMU_LINE, bytes);
+    struct emu_entry *slot = aligned_alloc(EMU_LINE, emu_ring_bytes(slots));
 
-    if (!ring)
-        return NULL;
-    memset(ring, 0, bytes);
-    ring->mask = ring_slots(slots) - 1;
-    ring->entry = (struct emu_entry *)(ring + 1);
-    return ring;
+    if (!slot)
+        return false;
+    memset(slot, 0, emu_ring_bytes(slots));
+    *producer = *consumer =
+        (struct emu_ring_end){.slot = slot, .mask = ring_slots(slots) - 1};
+    return true;
 }
 
-void emu_ring_destroy(struct emu_ring *ring)
+void emu_ring_destroy(struct emu_ring_end *end)
 {
-    free(ring);
+    free(end->slot);
+    end->slot = NULL;
 }

@@ -3,15 +3,17 @@
  * ring.h - single-producer single-consumer ring of descriptors.
  *
  * One ring is one direction of one cable: segments one way, or the credits
- * for them the other way. A producer writes any number of entries and shows
- * them at once; a consumer reads any number and gives the room back at once.
+ * for them the other way. A slot says itself whether it is full, so the two
+ * sides share nothing but the slots: a segment moves with the one line that it
+ * lies in, and a ring of four slots is two lines. Each side keeps its own place
+ * in an end of its own.
+ * Rejected: shared head and tail indexes. They cost each side two lines more,
+ * and a simulated switch touches its lines only once in a while.
  * Rejected: blocking when full. Full is back-pressure; the caller decides.
  */
 #ifndef EMU_RING_H
 #define EMU_RING_H
 
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +22,8 @@
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */
 struct emu_entry {
-    uint64_t time_ps; /* when the head of the segment, or the credit, is at the far end */
+    uint64_t time_ps : 63; /* when the head of the segment, or the credit, is at the far end */
+    uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
     struct emu_hdr hdr;
     uint32_t buf; /* pool buffer with the payload, or EMU_NO_BUF */
     union {
@@ -30,109 +33,77 @@ struct emu_entry {
 };
 static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
 
-struct emu_ring {
-    /* Written by the producer; the consumer reads tail. */
-    alignas(EMU_LINE) _Atomic uint32_t tail; /* entries shown, free-running */
-    uint32_t filled;                         /* entries written: shown, or about to be */
-    uint32_t head_seen;                      /* copy of head: lags, never leads */
+#define EMU_RING_FULL ((uint64_t)1 << 63) /* emu_entry.full, in its word */
 
-    /* Written by the consumer; the producer reads head. */
-    alignas(EMU_LINE) _Atomic uint32_t head; /* entries given back, free-running */
-    uint32_t taken;                          /* entries read: given back, or about to be */
-    uint32_t tail_seen;                      /* copy of tail: lags, never leads */
-
-    /* Written once, before either thread starts. */
-    alignas(EMU_LINE) uint32_t mask; /* slots - 1; slots is a power of two */
-    struct emu_entry *entry;
+/* One side's view of a ring; nobody else reads it. */
+struct emu_ring_end {
+    struct emu_entry *slot;
+    uint32_t at;   /* entries pushed, or skipped, so far; free-running */
+    uint32_t mask; /* slots - 1; slots is a power of two */
 };
-static_assert(offsetof(struct emu_ring, head) == EMU_LINE, "one writer per line");
 
 /**
- * emu_ring_create - a ring with at least @slots slots (rounded up to a power of two).
- * Returns NULL without memory. Thread: any, before the ring is shared.
+ * emu_ring_create - a ring with at least @slots slots (rounded up to a power of two), empty.
+ * Returns false without memory. Thread: any, before the ends are shared out.
  */
-struct emu_ring *emu_ring_create(uint32_t slots);
-void emu_ring_destroy(struct emu_ring *ring);
+bool emu_ring_create(struct emu_ring_end *producer, struct emu_ring_end *consumer, uint32_t slots);
+
+/** emu_ring_destroy - by either end, once neither is used any more. */
+void emu_ring_destroy(struct emu_ring_end *end);
 
 /** emu_ring_bytes - memory that a ring of @slots slots takes. Pure. */
 size_t emu_ring_bytes(uint32_t slots);
 
+/* The word of an entry that says whether it is full. */
+static inline uint64_t *emu_ring_word(struct emu_entry *entry)
+{
+    return (uint64_t *)(void *)entry;
+}
+
 /**
- * emu_ring_fill - the next free slot to write, or NULL when the ring is full.
- * The entry is not shown before emu_ring_show(). Thread: producer. Wait-free.
+ * emu_ring_put - copy one entry into a ring that has room, as the caller knows: on a cable a credit
+ * says so, and came from the consumer after it had skipped the slot. Thread: producer. Wait-free.
  *
- * R1 pairs with R4: a head past a slot means that the consumer has finished
- * with it, so we may overwrite. A stale head_seen can refuse, never overwrite:
- * it is refreshed only when it says full.
+ * R2 pairs with R3: who sees the slot full sees the entry.
  */
-static inline struct emu_entry *emu_ring_fill(struct emu_ring *ring)
+static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
-    uint32_t at = ring->filled;
+    struct emu_entry *slot = &end->slot[end->at++ & end->mask];
 
-    if (at - ring->head_seen > ring->mask) {
-        ring->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire); /* R1 */
-        if (at - ring->head_seen > ring->mask)
-            return NULL;
-    }
-    ring->filled = at + 1;
-    return &ring->entry[at & ring->mask];
-}
-
-/** emu_ring_show - show all written entries. Once a burst. Thread: producer. R2 pairs with R3: who sees tail sees the entries. */
-static inline void emu_ring_show(struct emu_ring *ring)
-{
-    atomic_store_explicit(&ring->tail, ring->filled, memory_order_release); /* R2 */
+    __builtin_memcpy(&slot->hdr, &entry->hdr, sizeof(*slot) - offsetof(struct emu_entry, hdr));
+    __atomic_store_n(emu_ring_word(slot), entry->time_ps | EMU_RING_FULL, __ATOMIC_RELEASE); /* R2 */
 }
 
 /**
- * emu_ring_front - the oldest entry not yet skipped, or NULL. Thread: consumer.
- * R3 pairs with R2; tail is read only when the copy says empty.
+ * emu_ring_push - copy one entry in. False when the ring is full, and then nothing changed.
+ * Thread: producer. Wait-free.
+ *
+ * R1 pairs with R4: a slot that is not full has been read by the consumer, so we may overwrite.
  */
-static inline const struct emu_entry *emu_ring_front(struct emu_ring *ring)
+static inline bool emu_ring_push(struct emu_ring_end *end, const struct emu_entry *entry)
 {
-    if (ring->taken == ring->tail_seen) {
-        ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire); /* R3 */
-        if (ring->taken == ring->tail_seen)
-            return NULL;
-    }
-    return &ring->entry[ring->taken & ring->mask];
-}
+    struct emu_entry *slot = &end->slot[end->at & end->mask];
 
-/** emu_ring_skip - done with the front entry. Thread: consumer. */
-static inline void emu_ring_skip(struct emu_ring *ring)
-{
-    ring->taken++;
-}
-
-/** emu_ring_give_back - give the room of all skipped entries back. Once a burst. Thread: consumer. R4 pairs with R1. */
-static inline void emu_ring_give_back(struct emu_ring *ring)
-{
-    atomic_store_explicit(&ring->head, ring->taken, memory_order_release); /* R4 */
-}
-
-/** emu_ring_push - write and show one entry; false when full, and then nothing changed. */
-static inline bool emu_ring_push(struct emu_ring *ring, const struct emu_entry *entry)
-{
-    struct emu_entry *slot = emu_ring_fill(ring);
-
-    if (!slot)
+    if (__atomic_load_n(emu_ring_word(slot), __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R1 */
         return false;
-    *slot = *entry;
-    emu_ring_show(ring);
+    emu_ring_put(end, entry);
     return true;
 }
 
-/** emu_ring_pop - copy out the oldest entry and give its room back; false when empty. */
-static inline bool emu_ring_pop(struct emu_ring *ring, struct emu_entry *ret)
+/** emu_ring_front - the oldest entry, or NULL. Good until emu_ring_skip(). Thread: consumer. */
+static inline const struct emu_entry *emu_ring_front(const struct emu_ring_end *end)
 {
-    const struct emu_entry *front = emu_ring_front(ring);
+    struct emu_entry *slot = &end->slot[end->at & end->mask];
 
-    if (!front)
-        return false;
-    *ret = *front;
-    emu_ring_skip(ring);
-    emu_ring_give_back(ring);
-    return true;
+    if (__atomic_load_n(emu_ring_word(slot), __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R3 */
+        return slot;
+    return NULL;
+}
+
+/** emu_ring_skip - done with the front entry: its room is the producer's. Thread: consumer. */
+static inline void emu_ring_skip(struct emu_ring_end *end)
+{
+    __atomic_store_n(emu_ring_word(&end->slot[end->at++ & end->mask]), 0, __ATOMIC_RELEASE); /* R4 */
 }
 
 #endif

@@ -6,22 +6,38 @@
  */
 #include "switch/internal.h"
 
-/* Put a segment at one crosspoint. Its row was promised the room. */
-static inline size_t queue_one(struct switch_dev *sw, uint32_t r, uint32_t o,
-                               const struct emu_entry *entry)
+/* A free slot. There is one: crosspoints hold no more than there are. */
+static inline uint32_t slot_take(struct switch_dev *sw)
 {
-    size_t at = switch_at(sw, r, o);
+    uint32_t slot = sw->free;
+
+    if (slot == SWITCH_NO_SLOT)
+        return sw->fresh++;
+    sw->free = sw->link[slot].next;
+    return slot;
+}
+
+/* Put a segment at one crosspoint. Its row was promised the room. Returns its slot. */
+static inline uint32_t queue_one(struct switch_dev *sw, uint32_t r, uint32_t o,
+                                 const struct emu_entry *entry)
+{
     struct switch_row *row = &sw->row[r];
     struct switch_out *out = &sw->out[o];
-    uint8_t count = sw->count[at];
-    size_t slot = switch_slot(sw, r, o, sw->head[at] + count);
+    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
+    uint8_t *count = switch_count(sw, r, o);
+    uint32_t slot = slot_take(sw);
 
-    assert(count < sw->xpoint_slots);
+    assert(*count < sw->xpoint_slots);
     sw->slot[slot] = *entry;
-    sw->count[at] = (uint8_t)(count + 1);
+    if (*count)
+        sw->link[xpoint->last].next = (uint16_t)slot;
+    else
+        xpoint->first = (uint16_t)slot;
+    xpoint->last = (uint16_t)slot;
+    ++*count;
     if (sw->dev.timed) {
         sw->little.held++;
-        switch_row_level(row, count, (uint8_t)(count + 1));
+        switch_row_level(row, (uint8_t)(*count - 1), *count);
     }
     out->waiting |= (uint64_t)1 << r;
     sw->runnable |= (uint64_t)1 << o;
@@ -54,10 +70,10 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
             copy_of = queue_copies(&sw->row[row], copies);
     }
     for (; outs; outs &= outs - 1) {
-        size_t slot = queue_one(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
+        uint32_t slot = queue_one(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
 
         if (!sw->by_row)
-            sw->copy_of[slot] = copy_of;
+            sw->link[slot].copy_of = copy_of;
     }
 }
 
@@ -93,7 +109,7 @@ static void admit_collective(struct switch_dev *sw, uint32_t row, const struct e
 static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
     uint64_t outs = topo_route_ports(sw->route, entry->hdr.dst);
-    size_t slot;
+    uint32_t slot;
 
     if (!outs) {
         admit_drop(sw, row, entry);
@@ -102,7 +118,7 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
     slot = queue_one(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
                                                 : (uint32_t)__builtin_ctzll(outs), entry);
     if (!sw->by_row)
-        sw->copy_of[slot] = 0;
+        sw->link[slot].copy_of = 0;
 }
 
 /* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
@@ -129,10 +145,12 @@ uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t r)
     if (sw->by_row)
         return row->fullest;
     for (uint32_t o = 0; o < sw->rows; o++) {
-        size_t at = switch_at(sw, r, o);
+        uint32_t slot = switch_xpoint(sw, r, o)->first;
 
-        for (uint32_t i = 0; i < sw->count[at]; i++)
-            holds += !sw->copy_of[switch_slot(sw, r, o, sw->head[at] + i)];
+        for (uint32_t left = *switch_count(sw, r, o); left; left--) {
+            holds += !sw->link[slot].copy_of;
+            slot = sw->link[slot].next;
+        }
     }
     for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
         holds += row->copies[i] != 0;

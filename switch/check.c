@@ -4,12 +4,13 @@
  */
 #include "switch/internal.h"
 
-static uint64_t ring_credits(const struct emu_ring *ring)
+/* Credits on their way. */
+static uint64_t ring_credits(const struct emu_ring_end *from, const struct emu_ring_end *to)
 {
     uint64_t credits = 0;
 
-    for (uint32_t at = ring->taken; at != ring->filled; at++)
-        credits += ring->entry[at & ring->mask].credits;
+    for (uint32_t at = to->at; at != from->at; at++)
+        credits += to->slot[at & to->mask].credits;
     return credits;
 }
 
@@ -21,15 +22,17 @@ static const char *check_credits(const struct switch_dev *sw, uint32_t r)
 {
     const struct switch_row *row = &sw->row[r];
     const struct emu_rx *rx = &row->rx;
+    uint32_t flying;
 
     if (rx->kind != EMU_LINK_LOCAL)
         return NULL;
-    if (rx->tx->credits + ring_credits(rx->credit) + (rx->data->filled - rx->data->taken) +
+    flying = rx->tx->data.at - rx->data.at;
+    if (rx->tx->credits + ring_credits(&rx->credit, &rx->tx->credit) + flying +
             switch_row_holds(sw, r) + rx->owed !=
         sw->xpoint_slots)
         return "credits were lost or made";
     if (emu_count_read(&rx->tx->counts.segments) !=
-        emu_count_read(&rx->counts.segments) + (rx->data->filled - rx->data->taken))
+        emu_count_read(&rx->counts.segments) + flying)
         return "segments were lost or made on a cable";
     return NULL;
 }
@@ -41,14 +44,17 @@ static const char *check_row(const struct switch_dev *sw, uint32_t r, uint64_t n
     uint8_t fullest = 0;
 
     for (uint32_t o = 0; o < sw->rows; o++) {
-        size_t at = switch_at(sw, r, o);
+        uint32_t slot = switch_xpoint(sw, r, o)->first;
+        uint8_t count = *switch_count(sw, r, o);
 
-        if (!(sw->out[o].waiting >> r & 1) != !sw->count[at])
+        if (!(sw->out[o].waiting >> r & 1) != !count)
             return "an output does not know who waits for it";
-        fullest = sw->count[at] > fullest ? sw->count[at] : fullest;
-        *held += sw->count[at];
-        for (uint32_t i = 0; i < sw->count[at]; i++)
-            *waited_ps += now_ps - sw->slot[switch_slot(sw, r, o, sw->head[at] + i)].time_ps;
+        fullest = count > fullest ? count : fullest;
+        *held += count;
+        for (; count; count--) {
+            *waited_ps += now_ps - sw->slot[slot].time_ps;
+            slot = sw->link[slot].next;
+        }
     }
     return fullest == sw->row[r].fullest ? NULL : "a row does not know its fullest crosspoint";
 }

@@ -206,7 +206,7 @@ static void combine_fold(struct switch_dev *sw, uint32_t u, uint32_t row,
 static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
 {
     for (; outs; outs &= outs - 1)
-        if (sw->count[switch_at(sw, row, (uint32_t)__builtin_ctzll(outs))] == sw->xpoint_slots)
+        if (*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)) == sw->xpoint_slots)
             return false;
     return true;
 }

@@ -7,7 +7,9 @@
 
 #include <stddef.h>
 
+#include "emu/clock.h"
 #include "switch/group.h"
+#include "switch/order.h"
 #include "switch/switch.h"
 
 /* Twice the groups that can combine: one that is gone may still stand in a list. */
@@ -24,15 +26,28 @@
  * of arrivals and departures: the arrivals, less what the fullest rose.
  */
 struct switch_row {
-    uint32_t arrived;                  /* raw: segments since the credits were last settled */
+    alignas(EMU_LINE) uint32_t arrived; /* raw: segments since the credits were last settled */
     uint8_t fullest;                   /* segments at the fullest crosspoint; raw: as last settled */
     uint8_t level[EMU_XPOINT_MAX + 1]; /* timed: crosspoints that hold so many segments */
-    uint8_t copies[EMU_XPOINT_MAX];    /* plain counter: copies of a multicast not yet sent */
     struct emu_rx rx;
+    uint8_t copies[EMU_XPOINT_MAX];    /* plain counter: copies of a multicast not yet sent */
 };
 
+/* A crosspoint's segments, oldest first, as slots; without meaning while there is none. */
+struct switch_xpoint {
+    uint16_t first;
+    uint16_t last;
+};
+
+struct switch_slot {
+    uint16_t next;   /* at the crosspoint, or among the free */
+    uint16_t copy_of; /* plain counter: 1 + index into row->copies, or 0 */
+};
+
+#define SWITCH_NO_SLOT UINT16_MAX
+
 struct switch_out {
-    uint64_t waiting; /* rows with a segment for it */
+    alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
     uint32_t queued;  /* segments in all */
     uint8_t last;     /* row served last: round robin */
     struct emu_tx tx;
@@ -40,7 +55,7 @@ struct switch_out {
 
 /* A combine unit: output and row number `ports` + its own number. */
 struct switch_unit {
-    bool working;     /* timed: on the oldest segment of `row`, until due_ps[] */
+    bool working;     /* timed: on the oldest segment of `row`, until its next act */
     uint8_t row;
     uint32_t first;   /* groups with results that wait for room in its row: free-running */
     uint32_t last;
@@ -63,13 +78,12 @@ struct switch_dev {
     uint32_t units;      /* combine units */
     uint32_t rows;       /* ports + units, as many outputs: those from `ports` on are the units' */
     uint32_t leaf_ports; /* ports that one leaf unit serves */
-    uint32_t slots;      /* of a crosspoint, rounded up to a power of two */
 
     uint64_t runnable;  /* outputs with news since they were last looked at */
     uint64_t unsettled; /* rows that may owe credits */
-    uint64_t arriving;  /* timed: rows whose front segment is still on the wire */
-    uint64_t due;       /* timed: outputs that know when they will act: at due_ps[] */
-    uint64_t unshown;   /* timed: outputs that have sent in this step */
+    uint64_t arriving;  /* rows to look at again; timed: their front segment is still on the wire */
+    uint64_t due;       /* timed: outputs that know when they will act */
+    uint64_t untold;   /* timed: outputs that have sent in this step */
     uint64_t light;     /* outputs with fewer than profile->light_slots segments */
     uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
@@ -80,30 +94,43 @@ struct switch_dev {
     struct switch_row *row;       /* rows */
     struct switch_out *out;       /* rows */
     struct switch_unit *unit;     /* units */
-    uint64_t *due_ps;             /* timed: by output */
-    uint64_t *front_ps;           /* timed: by row, when its front segment arrives */
-    uint32_t width;               /* of a row in count and head: rows, rounded up to 16; the rest 0 */
-    uint8_t *count;               /* [row][output]: segments at the crosspoint */
-    uint8_t *head;                /* [row][output]: slot of the oldest */
-    struct emu_entry *slot;       /* [row][output][slots] */
-    uint8_t *copy_of;             /* like slot: 1 + index into row->copies, or 0; plain counter */
+    struct switch_order acts;     /* timed: of the outputs in `due` */
+    uint32_t width;               /* of a row in count and xpoint: rows, rounded up to 16 */
+    uint8_t *count;               /* [row][output]: segments at the crosspoint; beyond them 0 */
+    struct switch_xpoint *xpoint; /* [row][output]: which */
+    struct emu_entry *slot;       /* segments at crosspoints; as many as all of them hold */
+    struct switch_slot *link;     /* like slot: what joins them */
+    uint32_t free;                /* slots free again, linked: the last one given back is warm */
+    uint32_t fresh;               /* slots never used start here */
 
     struct switch_little little;
     struct switch_counts counts;
     _Atomic(struct switch_groups *) groups; /* published by the manager (RCU) */
 };
 
-/* Where crosspoint (row, out) stands in count[] and head[]. */
+/* Where crosspoint (row, out) stands in count[] and xpoint[]. */
 static inline size_t switch_at(const struct switch_dev *sw, uint32_t row, uint32_t out)
 {
     return (size_t)row * sw->width + out;
 }
 
-/* Where its slot @i stands in slot[] and copy_of[]. */
-static inline size_t switch_slot(const struct switch_dev *sw, uint32_t row, uint32_t out,
-                                 uint32_t i)
+/* Segments at a crosspoint. */
+static inline uint8_t *switch_count(const struct switch_dev *sw, uint32_t row, uint32_t out)
 {
-    return ((size_t)row * sw->rows + out) * sw->slots + (i & (sw->slots - 1));
+    return &sw->count[switch_at(sw, row, out)];
+}
+
+static inline struct switch_xpoint *switch_xpoint(const struct switch_dev *sw, uint32_t row,
+                                                  uint32_t out)
+{
+    return &sw->xpoint[switch_at(sw, row, out)];
+}
+
+/* The oldest segment of a crosspoint that has one. */
+static inline struct emu_entry *switch_front(const struct switch_dev *sw, uint32_t row,
+                                             uint32_t out)
+{
+    return &sw->slot[switch_xpoint(sw, row, out)->first];
 }
 
 /* The timed part of the row guarantee: a crosspoint of @row went from @from to @to segments. */
@@ -115,13 +142,6 @@ static inline void switch_row_level(struct switch_row *row, uint8_t from, uint8_
         row->fullest = to;
     else if (!row->level[row->fullest])
         row->fullest--;
-}
-
-/* The oldest segment of a crosspoint that has one. */
-static inline struct emu_entry *switch_front(const struct switch_dev *sw, uint32_t row,
-                                             uint32_t out)
-{
-    return &sw->slot[switch_slot(sw, row, out, sw->head[switch_at(sw, row, out)])];
 }
 
 /* The unit that takes contributions from @row. */

@@ -12,14 +12,14 @@
 /* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
 struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r, uint32_t o)
 {
-    size_t at = switch_at(sw, r, o);
     struct switch_out *out = &sw->out[o];
-    uint8_t head = sw->head[at];
-    size_t slot = switch_slot(sw, r, o, head);
-    uint8_t left = (uint8_t)(sw->count[at] - 1);
+    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
+    uint32_t slot = xpoint->first;
+    uint8_t left = --*switch_count(sw, r, o);
 
-    sw->head[at] = (uint8_t)((head + 1) & (sw->slots - 1));
-    sw->count[at] = left;
+    xpoint->first = sw->link[slot].next;
+    sw->link[slot].next = (uint16_t)sw->free;
+    sw->free = slot;
     out->waiting &= ~((uint64_t)(left == 0) << r);
     out->queued--;
     sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
@@ -34,7 +34,7 @@ struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r, uint32_t o)
     }
     if (!sw->by_row) { /* plain counter: the last copy's departure */
         struct switch_row *row = &sw->row[r];
-        uint8_t copy_of = sw->copy_of[slot];
+        uint32_t copy_of = sw->link[slot].copy_of;
 
         row->rx.owed += !copy_of || !--row->copies[copy_of - 1];
     }
@@ -60,7 +60,7 @@ uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r)
     struct switch_row *row = &sw->row[r];
 
     if (sw->by_row) {
-        uint8_t fullest = row_fullest(&sw->count[switch_at(sw, r, 0)], sw->width);
+        uint8_t fullest = row_fullest(switch_count(sw, r, 0), sw->width);
 
         row->rx.owed += row->arrived + row->fullest - fullest;
         row->fullest = fullest;

@@ -95,13 +95,12 @@ static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-static uint32_t switch_slots(const struct emu_profile *profile)
+/* Segments that all crosspoints hold together. */
+static uint32_t switch_slots(uint32_t ports, const struct emu_profile *profile)
 {
-    uint32_t slots = 1;
+    uint32_t rows = ports + profile->combine_units;
 
-    while (slots < profile->xpoint_slots)
-        slots *= 2;
-    return slots;
+    return rows * rows * profile->xpoint_slots;
 }
 
 static uint32_t switch_width(uint32_t rows)
@@ -114,11 +113,13 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
     size_t rows = ports + profile->combine_units;
 
     return sizeof(struct switch_dev) +
-           rows * (sizeof(struct switch_row) + sizeof(struct switch_out) + 2 * sizeof(uint64_t)) +
+           rows * (sizeof(struct switch_row) + sizeof(struct switch_out) +
+                   2 * sizeof(struct switch_event)) +
            profile->combine_units *
                (sizeof(struct switch_unit) + SWITCH_PENDING_MAX * sizeof(uint32_t)) +
-           2 * rows * switch_width((uint32_t)rows) +
-           rows * rows * switch_slots(profile) * (sizeof(struct emu_entry) + 1) +
+           rows * switch_width((uint32_t)rows) * (1 + sizeof(struct switch_xpoint)) +
+           switch_slots(ports, profile) *
+               (sizeof(struct emu_entry) + sizeof(struct switch_slot)) +
            2 * ports * emu_ring_bytes(profile->xpoint_slots);
 }
 
@@ -139,17 +140,20 @@ static void *switch_zeros(size_t bytes)
 
 static int switch_alloc(struct switch_dev *sw, size_t rows)
 {
+    size_t slots = switch_slots(sw->ports, sw->profile);
+
     sw->row = switch_zeros(rows * sizeof(*sw->row));
     sw->out = switch_zeros(rows * sizeof(*sw->out));
     sw->unit = calloc(sw->units, sizeof(*sw->unit));
-    sw->due_ps = switch_zeros(rows * sizeof(*sw->due_ps));
-    sw->front_ps = switch_zeros(rows * sizeof(*sw->front_ps));
+    while (sw->acts.mask + 1 < rows)
+        sw->acts.mask = 2 * sw->acts.mask + 1;
+    sw->acts.event = switch_zeros((sw->acts.mask + 1) * sizeof(*sw->acts.event));
     sw->count = switch_zeros(rows * sw->width);
-    sw->head = switch_zeros(rows * sw->width);
-    sw->slot = switch_lines(rows * rows * sw->slots * sizeof(*sw->slot));
-    sw->copy_of = switch_lines(rows * rows * sw->slots);
-    if (!sw->row || !sw->out || !sw->unit || !sw->due_ps || !sw->front_ps || !sw->count ||
-        !sw->head || !sw->slot || !sw->copy_of)
+    sw->xpoint = switch_zeros(rows * sw->width * sizeof(*sw->xpoint));
+    sw->slot = switch_lines(slots * sizeof(*sw->slot));
+    sw->link = switch_lines(slots * sizeof(*sw->link));
+    if (!sw->row || !sw->out || !sw->unit || !sw->count ||
+        !sw->acts.event || !sw->xpoint || !sw->slot || !sw->link)
         return -ENOMEM;
     for (uint32_t u = 0; u < sw->units; u++) {
         sw->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
@@ -167,7 +171,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     size_t rows = ports + profile->combine_units;
 
     if (!ports || ports > TOPO_PORTS_MAX || rows > 64 || !profile->xpoint_slots ||
-        profile->xpoint_slots > EMU_XPOINT_MAX)
+        profile->xpoint_slots > EMU_XPOINT_MAX || switch_slots(ports, profile) > SWITCH_NO_SLOT)
         return -EINVAL;
     sw = switch_zeros(sizeof(*sw));
     if (!sw)
@@ -178,7 +182,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     sw->units = profile->combine_units;
     sw->rows = (uint32_t)rows;
     sw->leaf_ports = sw->units > 1 ? (ports + sw->units - 2) / (sw->units - 1) : ports;
-    sw->slots = switch_slots(profile);
+    sw->free = SWITCH_NO_SLOT;
     sw->random = seed | 1;
     sw->light = UINT64_MAX;
     sw->light_slots = profile->light_slots;
@@ -200,17 +204,18 @@ void switch_destroy(struct switch_dev *sw)
 {
     if (!sw)
         return;
-    for (uint32_t p = 0; sw->out && p < sw->ports; p++)
+    for (uint32_t p = 0; sw->out && sw->row && p < sw->ports; p++) {
         emu_link_unjoin(&sw->out[p].tx);
+        emu_link_free_edge(&sw->row[p].rx);
+    }
     free(atomic_load_explicit(&sw->groups, memory_order_relaxed));
     for (uint32_t u = 0; sw->unit && u < sw->units; u++)
         free(sw->unit[u].group);
     free(sw->unit);
-    free(sw->front_ps);
-    free(sw->due_ps);
-    free(sw->copy_of);
+    free(sw->acts.event);
+    free(sw->link);
     free(sw->slot);
-    free(sw->head);
+    free(sw->xpoint);
     free(sw->count);
     free(sw->out);
     free(sw->row);

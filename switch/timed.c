@@ -2,9 +2,9 @@
 /*
  * timed.c - a switch on a timed clock: its events, in the order of their times.
  *
- * Two kinds of event: the front segment of a row arrives at its crosspoint
- * (front_ps[]), and an output acts: its oldest segment leaves, or a combine
- * unit begins or ends its work (due_ps[]). Credits are no events: an output
+ * Two kinds of event: the front segment of a row arrives at its crosspoint,
+ * and an output acts: a segment leaves, or a combine unit begins or ends its
+ * work. Credits are no events: an output
  * takes the next one, wherever in time it is, when it wants to send.
  *
  * At one and the same time arrivals come before departures, so that arbitration
@@ -35,6 +35,13 @@ static inline void timed_little(struct switch_dev *sw, uint64_t at_ps)
     little->last_ps = at_ps;
 }
 
+/* Output @o will act at @at_ps. It had nothing to do so far. */
+static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
+{
+    sw->due |= (uint64_t)1 << o;
+    order_add(&sw->acts, at_ps, o, o);
+}
+
 /* Output @o has a segment that is ready at @ready_ps: when will it leave? */
 static void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
 {
@@ -43,12 +50,8 @@ static void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps
 
     if (due_ps > ready_ps && due_ps > tx->busy_ps)
         emu_count(&tx->counts.stalls, 1);
-    if (due_ps == EMU_NEVER) { /* EMU_EVENT_CREDIT tells */
-        sw->due &= ~((uint64_t)1 << o);
-        return;
-    }
-    sw->due |= (uint64_t)1 << o;
-    sw->due_ps[o] = due_ps;
+    if (due_ps != EMU_NEVER) /* else EMU_EVENT_CREDIT tells */
+        timed_act_at(sw, o, due_ps);
 }
 
 /* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
@@ -65,6 +68,8 @@ static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
     uint32_t o = sw->ports + u;
     uint64_t begin_ps = EMU_NEVER;
 
+    if (sw->due >> o & 1)
+        order_drop(&sw->acts, o);
     sw->due &= ~((uint64_t)1 << o);
     for (uint64_t rows = sw->out[o].waiting; rows; rows &= rows - 1) {
         uint64_t whole_ps = timed_whole_ps(sw, u, (uint32_t)__builtin_ctzll(rows));
@@ -72,10 +77,8 @@ static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
         if (whole_ps < begin_ps)
             begin_ps = whole_ps;
     }
-    if (begin_ps == EMU_NEVER)
-        return;
-    sw->due |= (uint64_t)1 << o;
-    sw->due_ps[o] = begin_ps > now_ps ? begin_ps : now_ps;
+    if (begin_ps != EMU_NEVER)
+        timed_act_at(sw, o, begin_ps > now_ps ? begin_ps : now_ps);
 }
 
 /* Outputs that were given segments at @at_ps. */
@@ -126,21 +129,17 @@ static void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
-        sw->due &= ~((uint64_t)1 << o);
+    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) /* looked up anew in each pass */
         return;
-    }
     timed_little(sw, at_ps);
     r = switch_next_bit(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(sw, r, o);
     sw->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
-    sw->unshown |= (uint64_t)1 << o;
+    sw->untold |= (uint64_t)1 << o;
     if (out->waiting)
         timed_plan_port(sw, o, at_ps);
-    else
-        sw->due &= ~((uint64_t)1 << o);
     timed_left(sw, r, at_ps);
 }
 
@@ -178,60 +177,69 @@ static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
     unit->working = true;
     sw->out[o].last = unit->row;
     entry = switch_front(sw, unit->row, o);
-    sw->due_ps[o] = at_ps + sw->profile->combine_header_ps +
-                    (entry->hdr.len + 7u) / 8u * sw->profile->combine_word_ps;
+    timed_act_at(sw, o,
+                 at_ps + sw->profile->combine_header_ps +
+                     (entry->hdr.len + 7u) / 8u * sw->profile->combine_word_ps);
 }
 
-static void timed_act(struct switch_dev *sw, uint32_t o, uint64_t now_ps)
+static void timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
-    uint64_t at_ps = sw->due_ps[o];
+    struct switch_event event = order_take(&sw->acts);
 
-    timed_lag(sw, at_ps, now_ps);
-    if (o < sw->ports)
-        timed_send(sw, o, at_ps);
+    sw->due &= ~((uint64_t)1 << event.port);
+    timed_lag(sw, event.at_ps, now_ps);
+    if (event.port < sw->ports)
+        timed_send(sw, event.port, event.at_ps);
     else
-        timed_work(sw, o - sw->ports, at_ps);
+        timed_work(sw, event.port - sw->ports, event.at_ps);
 }
 
-static uint64_t timed_front_ps(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+/*
+ * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
+ * Returns when it arrives, if that is later.
+ */
+static uint64_t timed_look(struct switch_dev *sw, struct switch_order *arrivals, uint32_t r,
+                           uint64_t until_ps)
 {
     struct emu_rx *rx = &sw->row[r].rx;
     const struct emu_entry *entry = emu_rx_front(rx, until_ps);
+    uint64_t next_ps;
 
-    return entry ? entry->time_ps : emu_rx_next_ps(rx);
-}
-
-static void timed_look(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
-{
-    uint64_t front_ps = timed_front_ps(sw, r, until_ps);
-
-    if (front_ps == EMU_NEVER)
-        sw->arriving &= ~((uint64_t)1 << r);
-    else
+    if (entry) {
+        order_add(arrivals, entry->time_ps, timed_rank(r, entry->time_ps), r);
+        return EMU_NEVER;
+    }
+    next_ps = emu_rx_next_ps(rx);
+    if (next_ps != EMU_NEVER)
         sw->arriving |= (uint64_t)1 << r;
-    sw->front_ps[r] = front_ps;
+    return next_ps;
 }
 
-static void timed_arrive(struct switch_dev *sw, uint32_t r, uint64_t until_ps)
+static uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
+                             uint64_t until_ps)
 {
-    struct emu_rx *rx = &sw->row[r].rx;
-    const struct emu_entry *entry = emu_rx_front(rx, until_ps);
-    uint64_t at_ps = sw->front_ps[r];
+    struct switch_event event = order_take(arrivals);
+    struct emu_rx *rx = &sw->row[event.port].rx;
 
-    timed_little(sw, at_ps);
-    switch_admit(sw, r, entry);
-    emu_rx_skip(rx);
-    emu_rx_done(rx, 1); /* the slot before the credit that lets it be filled */
-    timed_pay(sw, r, at_ps);
-    timed_news(sw, at_ps);
-    timed_look(sw, r, until_ps);
+    timed_little(sw, event.at_ps);
+    switch_admit(sw, event.port, emu_rx_front(rx, until_ps));
+    emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
+    emu_rx_done(rx, 1);
+    timed_pay(sw, event.port, event.at_ps);
+    timed_news(sw, event.at_ps);
+    return timed_look(sw, arrivals, event.port, until_ps);
 }
 
-/* Ports that something arrived at, and outputs that wait for a credit that has come. */
-static void timed_begin(struct switch_dev *sw, uint64_t until_ps)
+/*
+ * Ports that something arrived at, and outputs that wait for a credit that has come.
+ * Returns the earliest arrival after @until_ps.
+ */
+static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals,
+                            uint64_t until_ps)
 {
     uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & ~sw->due;
     uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+    uint64_t later_ps = EMU_NEVER;
 
     for (; outs; outs &= outs - 1) {
         uint32_t o = (uint32_t)__builtin_ctzll(outs);
@@ -239,68 +247,45 @@ static void timed_begin(struct switch_dev *sw, uint64_t until_ps)
         if (sw->out[o].waiting)
             timed_plan_port(sw, o, 0);
     }
+    sw->arriving = 0;
     for (; rows; rows &= rows - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(rows);
+        uint64_t next_ps;
 
         emu_rx_begin(&sw->row[r].rx);
-        timed_look(sw, r, until_ps);
+        next_ps = timed_look(sw, arrivals, r, until_ps);
+        later_ps = next_ps < later_ps ? next_ps : later_ps;
     }
-}
-
-/* The row whose front segment arrives first. sw->arriving is not 0. */
-static uint32_t timed_first_row(const struct switch_dev *sw)
-{
-    uint64_t rows = sw->arriving;
-    uint32_t first = (uint32_t)__builtin_ctzll(rows);
-
-    for (rows &= rows - 1; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
-        uint64_t at_ps = sw->front_ps[r];
-
-        if (at_ps < sw->front_ps[first] ||
-            (at_ps == sw->front_ps[first] && timed_rank(r, at_ps) < timed_rank(first, at_ps)))
-            first = r;
-    }
-    return first;
-}
-
-/* The output that acts first. sw->due is not 0. */
-static uint32_t timed_first_out(const struct switch_dev *sw)
-{
-    uint64_t outs = sw->due;
-    uint32_t first = (uint32_t)__builtin_ctzll(outs);
-
-    for (outs &= outs - 1; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        if (sw->due_ps[o] < sw->due_ps[first])
-            first = o;
-    }
-    return first;
+    return later_ps;
 }
 
 uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
 {
+    struct switch_event event[ORDER_SLOTS];
+    struct switch_order arrivals = {.mask = ORDER_SLOTS - 1, .event = event}; /* fronts of rows */
+    uint64_t later_ps;
     uint32_t moved = 0;
 
-    timed_begin(sw, until_ps);
-    for (;; moved++) {
-        uint32_t r = sw->arriving ? timed_first_row(sw) : 0;
-        uint32_t o = sw->due ? timed_first_out(sw) : 0;
-        uint64_t arrive_ps = sw->arriving ? sw->front_ps[r] : EMU_NEVER;
-        uint64_t act_ps = sw->due ? sw->due_ps[o] : EMU_NEVER;
+    later_ps = timed_begin(sw, &arrivals, until_ps);
 
-        sw->dev.next_ps = arrive_ps < act_ps ? arrive_ps : act_ps;
-        if (sw->dev.next_ps > until_ps)
+    for (;; moved++) {
+        uint64_t act_ps = order_next_ps(&sw->acts);
+        uint64_t arrive_ps = order_next_ps(&arrivals);
+
+        if (arrive_ps != EMU_NEVER && arrive_ps <= act_ps) {
+            uint64_t next_ps = timed_arrive(sw, &arrivals, until_ps);
+
+            later_ps = next_ps < later_ps ? next_ps : later_ps;
+        } else if (act_ps <= until_ps) {
+            timed_act(sw, until_ps);
+        } else {
+            sw->dev.next_ps = act_ps < later_ps ? act_ps : later_ps;
             break;
-        if (arrive_ps <= act_ps)
-            timed_arrive(sw, r, until_ps);
-        else
-            timed_act(sw, o, until_ps);
+        }
     }
-    for (uint64_t outs = sw->unshown; outs; outs &= outs - 1)
+    for (uint64_t outs = sw->untold; outs; outs &= outs - 1)
         emu_tx_flush(&sw->out[__builtin_ctzll(outs)].tx);
-    sw->unshown = 0;
+    sw->untold = 0;
     sw->unsettled = 0;
     return moved;
 }

@@ -131,12 +131,12 @@ static bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr
 
 /* --- credit conservation ------------------------------------------------------------ */
 
-static uint32_t ring_credits(const struct emu_ring *ring)
+static uint32_t ring_credits(const struct emu_ring_end *from, const struct emu_ring_end *to)
 {
     uint32_t sum = 0;
 
-    for (uint32_t i = ring->taken; i != ring->filled; i++)
-        sum += ring->entry[i & ring->mask].credits;
+    for (uint32_t i = to->at; i != from->at; i++)
+        sum += to->slot[i & to->mask].credits;
     return sum;
 }
 
@@ -145,12 +145,13 @@ static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
 {
     uint32_t taken = 0, fullest = 0;
 
-    for (uint32_t o = 0; o <= sw->ports; o++) {
-        uint8_t count = sw->count[switch_at(sw, r, o)];
+    for (uint32_t o = 0; o < sw->rows; o++) {
+        uint8_t count = *switch_count(sw, r, o);
+        uint32_t slot = switch_xpoint(sw, r, o)->first;
 
         fullest = count > fullest ? count : fullest;
-        for (uint32_t i = 0; i < count; i++)
-            taken += !sw->copy_of[switch_slot(sw, r, o, sw->head[switch_at(sw, r, o)] + i)];
+        for (; count; count--, slot = sw->link[slot].next)
+            taken += !sw->link[slot].copy_of;
     }
     for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
         taken += sw->row[r].copies[i] != 0;
@@ -160,8 +161,10 @@ static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
 /* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */
 static uint32_t credits_of(const struct emu_tx *tx, const struct switch_dev *to, uint32_t port)
 {
-    return tx->credits + (tx->data->filled - tx->data->taken) + row_taken(to, port) +
-           ring_credits(tx->credit) + to->row[port].rx.owed;
+    const struct emu_rx *rx = &to->row[port].rx;
+
+    return tx->credits + (tx->data.at - rx->data.at) + row_taken(to, port) +
+           ring_credits(&rx->credit, &tx->credit) + rx->owed;
 }
 
 static uint32_t leaking_links(struct bench *b, uint32_t slots)

@@ -5,7 +5,8 @@
  * Whoever puts something on a link sets the bit of the receiving port (its
  * DATA word) or of the sending port (its CREDIT word, when a credit comes
  * back) and the bit of the device at its worker. Bits set from the same worker
- * are plain; bits from elsewhere are atomic and live on the receiver's lines.
+ * are plain, and lie together, for all of its devices; bits from elsewhere are
+ * atomic and live on the receiver's lines.
  */
 #ifndef EMU_DEV_H
 #define EMU_DEV_H
@@ -43,11 +44,16 @@ struct emu_dev {
     bool timed;     /* the clock is not raw */
 
     /* Its worker's. */
-    uint64_t ready[EMU_EVENTS]; /* by port: set by devices of the same worker */
-    uint64_t next_ps;           /* when it wants to be stepped without being told; EMU_NEVER */
+    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER */
 
-    /* Set by other workers; taken by its own. */
+    /* Set by other workers; taken by its own. By port. */
     alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
+};
+
+/* What a worker's devices have been told. */
+struct emu_signals {
+    uint64_t *near;                /* a bit a device */
+    uint64_t (*ready)[EMU_EVENTS]; /* by device: a bit a port */
 };
 
 /* A thread that steps its devices. The members that other threads may touch say so. */
@@ -59,7 +65,9 @@ struct emu_worker {
     _Atomic uint32_t crowded;                /* 1: this host has more busy threads than cores */
 
     /* The worker's. */
-    alignas(EMU_LINE) uint64_t *near; /* a bit a device */
+    alignas(EMU_LINE) struct emu_signals told; /* set now */
+    struct emu_signals taken; /* looked at now: the same, but on clock virtual what is told in a
+                                 window is for the next */
     uint32_t index; /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
@@ -86,16 +94,26 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
 /** emu_dev_signal_far - set a bit from another thread than the device's worker. */
 void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
-/** emu_dev_signal - tell @dev of an event at the ports @ports. @from: the calling worker. */
+/**
+ * emu_signal - tell device @index of worker @to of an event at the ports @ports.
+ * @from: the calling worker.
+ */
+static inline void emu_signal(struct emu_worker *to, uint32_t index, const struct emu_worker *from,
+                              enum emu_event event, uint64_t ports)
+{
+    if (to != from) {
+        emu_dev_signal_far(to->dev[index], event, ports);
+        return;
+    }
+    to->told.ready[index][event] |= ports;
+    to->told.near[index / 64] |= (uint64_t)1 << index % 64;
+}
+
+/** emu_dev_signal - the same, for a device. */
 static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
                                   enum emu_event event, uint64_t ports)
 {
-    if (dev->worker != from) {
-        emu_dev_signal_far(dev, event, ports);
-        return;
-    }
-    dev->ready[event] |= ports;
-    dev->worker->near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+    emu_signal(dev->worker, dev->index, from, event, ports);
 }
 
 /**
@@ -122,22 +140,16 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {
-    dev->worker->near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+    dev->worker->told.near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
 }
 
-/**
- * emu_dev_take - take the ports that had an event since the last call.
- * W1 pairs with W2 (worker.c): bits are taken before the rings are read, so an
- * entry shown after our read sets its bit again.
- */
+/** emu_dev_take - take the ports that had an event since the last call. Thread: the device's own step. */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
-    uint64_t ports = dev->ready[event];
+    uint64_t *ready = &dev->worker->taken.ready[dev->index][event];
+    uint64_t ports = *ready;
 
-    dev->ready[event] = 0;
-    if (atomic_load_explicit(&dev->ready_far[event], memory_order_relaxed))
-        ports |= atomic_exchange_explicit(&dev->ready_far[event], 0,
-                                          memory_order_seq_cst); /* W1 */
+    *ready = 0;
     return ports;
 }
 

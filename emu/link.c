@@ -19,7 +19,8 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     }
     tx->kind = EMU_LINK_LOCAL;
     tx->owner = from;
-    tx->peer = to;
+    tx->peer_worker = to->worker;
+    tx->peer_index = to->index;
     tx->peer_port = to_port;
     tx->credits = credits;
     tx->profile = profile;
@@ -27,7 +28,8 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     rx->tx = tx;
     rx->owner = to;
     rx->port = to_port;
-    rx->peer = from;
+    rx->peer_worker = from->worker;
+    rx->peer_index = from->index;
     rx->peer_port = from_port;
     return 0;
 }

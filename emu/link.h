@@ -56,7 +56,8 @@ struct emu_tx {
     };
     const struct emu_profile *profile;
     struct emu_dev *owner;
-    struct emu_dev *peer;
+    struct emu_worker *peer_worker; /* local: the receiving device's, */
+    uint32_t peer_index;            /* and its index there */
     struct emu_port_counts counts;
 };
 
@@ -74,7 +75,8 @@ struct emu_rx {
         struct emu_plug plug;
     };
     struct emu_dev *owner;
-    struct emu_dev *peer;
+    struct emu_worker *peer_worker; /* local: the sending device's, */
+    uint32_t peer_index;            /* and its index there */
     struct {
         _Atomic uint64_t segments; /* received */
     } counts;
@@ -207,7 +209,8 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     emu_count(&tx->counts.segments, tx->untold);
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        emu_dev_signal(tx->peer, tx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << tx->peer_port);
+        emu_signal(tx->peer_worker, tx->peer_index, tx->owner->worker, EMU_EVENT_DATA,
+                   (uint64_t)1 << tx->peer_port);
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }
@@ -251,8 +254,11 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
         emu_edge_done(rx->plug.plugged, moved);
 }
 
-/** emu_rx_next_ps - when the front segment arrives, if it is known; EMU_NEVER if not. */
-static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
+/**
+ * emu_rx_front_ps - timed: when the oldest segment arrives, if it is known, else EMU_NEVER.
+ * @until_ps: an edge is asked for what is due by then.
+ */
+static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
 {
     const struct emu_entry *entry;
 
@@ -260,7 +266,16 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
         entry = emu_ring_front(&rx->data);
         return entry ? entry->time_ps : EMU_NEVER;
     }
-    return rx->plug.plugged ? emu_edge_next_ps(rx->plug.plugged) : EMU_NEVER;
+    if (!rx->plug.plugged)
+        return EMU_NEVER;
+    entry = emu_edge_front(rx->plug.plugged, until_ps);
+    return entry ? entry->time_ps : emu_edge_next_ps(rx->plug.plugged);
+}
+
+/** emu_rx_next_ps - the same, of what is known already. */
+static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
+{
+    return emu_rx_front_ps(rx, 0);
 }
 
 /** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once when timed. */
@@ -274,8 +289,8 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 
         emu_ring_put(&rx->credit, &entry); /* there is a slot for each credit */
         emu_dev_expect(rx->owner, arrive_ps);
-        emu_dev_signal(rx->peer, rx->owner->worker, EMU_EVENT_CREDIT,
-                       (uint64_t)1 << rx->peer_port);
+        emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
+                   (uint64_t)1 << rx->peer_port);
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
         emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);

@@ -14,41 +14,58 @@
 
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 
+static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
+{
+    signals->near = calloc(words ? words : 1, sizeof(*signals->near));
+    signals->ready = calloc(devs ? devs : 1, sizeof(*signals->ready));
+    return signals->near && signals->ready;
+}
+
+static void signals_destroy(struct emu_signals *signals)
+{
+    free(signals->near);
+    free(signals->ready);
+}
+
+static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
+{
+    size_t bytes = (worker->words * sizeof(uint64_t) + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
+    bool made;
+
+    worker->far = aligned_alloc(EMU_LINE, bytes ? bytes : EMU_LINE);
+    worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
+    worker->due_ps = calloc(devs ? devs : 1, sizeof(*worker->due_ps));
+    made = worker->far && worker->dev && worker->due_ps &&
+           signals_create(&worker->told, worker->words, devs);
+    if (made)
+        memset(worker->far, 0, bytes);
+    if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
+        worker->taken = worker->told;
+    else
+        made = made && signals_create(&worker->taken, worker->words, devs);
+    return made;
+}
+
 int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
                       struct emu_pool *pool)
 {
     struct emu_worker *worker = aligned_alloc(EMU_LINE, sizeof(*worker));
-    size_t words = (devs + 63) / 64;
-    size_t bytes = (words * sizeof(uint64_t) + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
     int err = -ENOMEM;
 
     if (!worker)
         return -ENOMEM;
     memset(worker, 0, sizeof(*worker));
-    worker->words = (uint32_t)words;
+    worker->words = (devs + 63) / 64;
     worker->clock = *clock;
     worker->next_ps = EMU_NEVER;
     worker->sent_ps = EMU_NEVER;
     emu_pool_cache_init(&worker->cache, pool);
-    worker->far = aligned_alloc(EMU_LINE, bytes ? bytes : EMU_LINE);
-    worker->near = calloc(words ? words : 1, sizeof(*worker->near));
-    worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
-    worker->due_ps = calloc(devs ? devs : 1, sizeof(*worker->due_ps));
-    if (!worker->far || !worker->near || !worker->dev || !worker->due_ps)
-        goto free_worker;
-    memset(worker->far, 0, bytes);
-    err = emu_waiter_create(&worker->waiter);
+    if (worker_alloc(worker, devs))
+        err = emu_waiter_create(&worker->waiter);
     if (err)
-        goto free_worker;
-    *ret = worker;
-    return 0;
-
-free_worker:
-    free(worker->due_ps);
-    free(worker->dev);
-    free(worker->near);
-    free(worker->far);
-    free(worker);
+        emu_worker_destroy(worker);
+    else
+        *ret = worker;
     return err;
 }
 
@@ -57,9 +74,11 @@ void emu_worker_destroy(struct emu_worker *worker)
     if (!worker)
         return;
     emu_waiter_destroy(worker->waiter);
+    if (worker->clock.mode == EMU_CLOCK_VIRTUAL)
+        signals_destroy(&worker->taken);
+    signals_destroy(&worker->told);
     free(worker->due_ps);
     free(worker->dev);
-    free(worker->near);
     free(worker->far);
     free(worker);
 }
@@ -77,7 +96,7 @@ void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn st
 }
 
 /*
- * W2 pairs with W1 (dev.h), W4 with W3: the ring's entry is shown before its
+ * W2 pairs with W1, W4 with W3 (worker_take): the ring's entry is shown before its
  * bit, the port's bit before the device's. If another thread's port bit is
  * still there, that thread sets the device's bit, and the worker that takes it
  * takes ours with it. The load of `asleep` follows a locked instruction in the
@@ -116,22 +135,40 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
         uint64_t due_ps = worker->due_ps[i];
 
         if (due_ps <= now_ps)
-            worker->near[i / 64] |= (uint64_t)1 << i % 64;
+            worker->taken.near[i / 64] |= (uint64_t)1 << i % 64;
         else if (due_ps < next_ps)
             next_ps = due_ps;
     }
     worker->next_ps = next_ps;
 }
 
-/* The devices of word @w that are to be stepped; takes their bits. */
+/* What other workers have told a device. */
+static void worker_take_far(struct emu_worker *worker, uint32_t i)
+{
+    struct emu_dev *dev = worker->dev[i];
+
+    for (uint32_t event = 0; event < EMU_EVENTS; event++)
+        if (atomic_load_explicit(&dev->ready_far[event], memory_order_relaxed))
+            worker->taken.ready[i][event] |=
+                atomic_exchange_explicit(&dev->ready_far[event], 0, memory_order_seq_cst); /* W1 */
+}
+
+/*
+ * The devices of word @w that are to be stepped; takes their bits, and those of
+ * their ports, before the rings are read: an entry shown after our read sets
+ * its bits again.
+ */
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
-    uint64_t bits = worker->near[w];
+    uint64_t bits = worker->taken.near[w];
+    uint64_t far = 0;
 
-    worker->near[w] = 0;
+    worker->taken.near[w] = 0;
     if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
-        bits |= atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
-    return bits;
+        far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
+    for (uint64_t left = far; left; left &= left - 1)
+        worker_take_far(worker, w * 64 + (uint32_t)__builtin_ctzll(left));
+    return bits | far;
 }
 
 static void worker_look(struct emu_worker *worker)
@@ -180,8 +217,11 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
 
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 {
+    struct emu_signals told = worker->told;
     uint64_t next_ps;
 
+    worker->told = worker->taken;
+    worker->taken = told;
     worker->now_ps = until_ps;
     worker->sent_ps = EMU_NEVER;
     worker_wake_due(worker, until_ps);
@@ -195,7 +235,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
 bool emu_worker_quiet(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
-        if (worker->near[w] || atomic_load_explicit(&worker->far[w], memory_order_seq_cst))
+        if (worker->told.near[w] || atomic_load_explicit(&worker->far[w], memory_order_seq_cst))
             return false;
     return true;
 }

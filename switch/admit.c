@@ -6,46 +6,6 @@
  */
 #include "switch/internal.h"
 
-/* A free slot. There is one: crosspoints hold no more than there are. */
-static inline uint32_t slot_take(struct switch_dev *sw)
-{
-    uint32_t slot = sw->free;
-
-    if (slot == SWITCH_NO_SLOT)
-        return sw->fresh++;
-    sw->free = sw->link[slot].next;
-    return slot;
-}
-
-/* Put a segment at one crosspoint. Its row was promised the room. Returns its slot. */
-static inline uint32_t queue_one(struct switch_dev *sw, uint32_t r, uint32_t o,
-                                 const struct emu_entry *entry)
-{
-    struct switch_row *row = &sw->row[r];
-    struct switch_out *out = &sw->out[o];
-    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
-    uint8_t *count = switch_count(sw, r, o);
-    uint32_t slot = slot_take(sw);
-
-    assert(*count < sw->xpoint_slots);
-    sw->slot[slot] = *entry;
-    if (*count)
-        sw->link[xpoint->last].next = (uint16_t)slot;
-    else
-        xpoint->first = (uint16_t)slot;
-    xpoint->last = (uint16_t)slot;
-    ++*count;
-    if (sw->dev.timed) {
-        sw->little.held++;
-        switch_row_level(row, (uint8_t)(*count - 1), *count);
-    }
-    out->waiting |= (uint64_t)1 << r;
-    sw->runnable |= (uint64_t)1 << o;
-    out->queued++;
-    sw->light &= ~((uint64_t)(out->queued >= sw->light_slots) << o);
-    return slot;
-}
-
 /* Plain counter: a place to count the copies of a multicast. There is one a credit. */
 static uint8_t queue_copies(struct switch_row *row, unsigned copies)
 {
@@ -70,7 +30,7 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
             copy_of = queue_copies(&sw->row[row], copies);
     }
     for (; outs; outs &= outs - 1) {
-        uint32_t slot = queue_one(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
+        uint32_t slot = switch_put(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
 
         if (!sw->by_row)
             sw->link[slot].copy_of = copy_of;
@@ -115,7 +75,7 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
         admit_drop(sw, row, entry);
         return;
     }
-    slot = queue_one(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
+    slot = switch_put(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
                                                 : (uint32_t)__builtin_ctzll(outs), entry);
     if (!sw->by_row)
         sw->link[slot].copy_of = 0;

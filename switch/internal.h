@@ -150,6 +150,82 @@ static inline uint32_t switch_unit_of(const struct switch_dev *sw, uint32_t row)
     return row < sw->ports ? row / sw->leaf_ports : sw->units - 1;
 }
 
+/* A free slot. There is one: crosspoints hold no more than there are. */
+static inline uint32_t switch_slot_take(struct switch_dev *sw)
+{
+    uint32_t slot = sw->free;
+
+    if (slot == SWITCH_NO_SLOT)
+        return sw->fresh++;
+    sw->free = sw->link[slot].next;
+    return slot;
+}
+
+/* Put a segment at one crosspoint. Its row was promised the room. Returns its slot. */
+static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
+                                 const struct emu_entry *entry)
+{
+    struct switch_row *row = &sw->row[r];
+    struct switch_out *out = &sw->out[o];
+    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
+    uint8_t *count = switch_count(sw, r, o);
+    uint32_t slot = switch_slot_take(sw);
+
+    assert(*count < sw->xpoint_slots);
+    sw->slot[slot] = *entry;
+    if (*count)
+        sw->link[xpoint->last].next = (uint16_t)slot;
+    else
+        xpoint->first = (uint16_t)slot;
+    xpoint->last = (uint16_t)slot;
+    ++*count;
+    if (sw->dev.timed) {
+        sw->little.held++;
+        switch_row_level(row, (uint8_t)(*count - 1), *count);
+    }
+    out->waiting |= (uint64_t)1 << r;
+    sw->runnable |= (uint64_t)1 << o;
+    out->queued++;
+    sw->light &= ~((uint64_t)(out->queued >= sw->light_slots) << o);
+    return slot;
+}
+
+/*
+ * Take the oldest segment off a crosspoint; the row's credit accounting follows.
+ * The entry stays readable until the next one is put anywhere in the switch.
+ * Source: output-queued routers §2; FACTS A, "Two readings of the credit counter".
+ */
+static inline struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r, uint32_t o)
+{
+    struct switch_out *out = &sw->out[o];
+    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
+    uint32_t slot = xpoint->first;
+    uint8_t left = --*switch_count(sw, r, o);
+
+    xpoint->first = sw->link[slot].next;
+    sw->link[slot].next = (uint16_t)sw->free;
+    sw->free = slot;
+    out->waiting &= ~((uint64_t)(left == 0) << r);
+    out->queued--;
+    sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
+    sw->unsettled |= (uint64_t)1 << r;
+    if (sw->dev.timed) { /* a departure that lowers the fullest */
+        struct switch_row *row = &sw->row[r];
+        uint8_t fullest = row->fullest;
+
+        sw->little.held--;
+        switch_row_level(row, (uint8_t)(left + 1), left);
+        row->rx.owed += sw->by_row && row->fullest < fullest;
+    }
+    if (!sw->by_row) { /* plain counter: the last copy's departure */
+        struct switch_row *row = &sw->row[r];
+        uint32_t copy_of = sw->link[slot].copy_of;
+
+        row->rx.owed += !copy_of || !--row->copies[copy_of - 1];
+    }
+    return &sw->slot[slot];
+}
+
 /* The next set bit of @bits after bit @last, in turn. @bits is not 0. */
 static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
 {
@@ -173,12 +249,6 @@ uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t row);
 
 /* choose.c: one of several candidate outputs. */
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
-
-/*
- * send.c: take the oldest segment off a crosspoint; the row's credit accounting follows.
- * The entry stays readable until the crosspoint is filled again.
- */
-struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t row, uint32_t out);
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
 uint32_t switch_send(struct switch_dev *sw);

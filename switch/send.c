@@ -9,38 +9,6 @@
 
 #define SEND_BURST 64 /* segments an output sends in one pass */
 
-/* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
-struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r, uint32_t o)
-{
-    struct switch_out *out = &sw->out[o];
-    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
-    uint32_t slot = xpoint->first;
-    uint8_t left = --*switch_count(sw, r, o);
-
-    xpoint->first = sw->link[slot].next;
-    sw->link[slot].next = (uint16_t)sw->free;
-    sw->free = slot;
-    out->waiting &= ~((uint64_t)(left == 0) << r);
-    out->queued--;
-    sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
-    sw->unsettled |= (uint64_t)1 << r;
-    if (sw->dev.timed) { /* a departure that lowers the fullest */
-        struct switch_row *row = &sw->row[r];
-        uint8_t fullest = row->fullest;
-
-        sw->little.held--;
-        switch_row_level(row, (uint8_t)(left + 1), left);
-        row->rx.owed += sw->by_row && row->fullest < fullest;
-    }
-    if (!sw->by_row) { /* plain counter: the last copy's departure */
-        struct switch_row *row = &sw->row[r];
-        uint32_t copy_of = sw->link[slot].copy_of;
-
-        row->rx.owed += !copy_of || !--row->copies[copy_of - 1];
-    }
-    return &sw->slot[slot];
-}
-
 /* The fullest crosspoint of a row. Vectorised: a row is a multiple of 16 bytes, the rest zero. */
 static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
 {

@@ -114,7 +114,7 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
 
     return sizeof(struct switch_dev) +
            rows * (sizeof(struct switch_row) + sizeof(struct switch_out) +
-                   2 * sizeof(struct switch_event)) +
+                   3 * sizeof(struct switch_event)) +
            profile->combine_units *
                (sizeof(struct switch_unit) + SWITCH_PENDING_MAX * sizeof(uint32_t)) +
            rows * switch_width((uint32_t)rows) * (1 + sizeof(struct switch_xpoint)) +
@@ -145,9 +145,7 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     sw->row = switch_zeros(rows * sizeof(*sw->row));
     sw->out = switch_zeros(rows * sizeof(*sw->out));
     sw->unit = calloc(sw->units, sizeof(*sw->unit));
-    while (sw->acts.mask + 1 < rows)
-        sw->acts.mask = 2 * sw->acts.mask + 1;
-    sw->acts.event = switch_zeros((sw->acts.mask + 1) * sizeof(*sw->acts.event));
+    sw->acts.event = switch_lines(ORDER_ROOM(rows) * sizeof(*sw->acts.event));
     sw->count = switch_zeros(rows * sw->width);
     sw->xpoint = switch_zeros(rows * sw->width * sizeof(*sw->xpoint));
     sw->slot = switch_lines(slots * sizeof(*sw->slot));
@@ -155,6 +153,7 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     if (!sw->row || !sw->out || !sw->unit || !sw->count ||
         !sw->acts.event || !sw->xpoint || !sw->slot || !sw->link)
         return -ENOMEM;
+    order_init(&sw->acts, sw->acts.event, (uint32_t)rows, false);
     for (uint32_t u = 0; u < sw->units; u++) {
         sw->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
         if (!sw->unit[u].group)

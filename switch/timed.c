@@ -21,11 +21,7 @@
  */
 #include "switch/internal.h"
 
-/* Who is first among arrivals at the same time. */
-static inline uint32_t timed_rank(uint32_t port, uint64_t at_ps)
-{
-    return (port - (uint32_t)(at_ps * 0x9e3779b97f4a7c15u >> 58)) & 63;
-}
+#define TIMED_ROWS 64 /* at most */
 
 static inline void timed_little(struct switch_dev *sw, uint64_t at_ps)
 {
@@ -39,11 +35,11 @@ static inline void timed_little(struct switch_dev *sw, uint64_t at_ps)
 static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
 {
     sw->due |= (uint64_t)1 << o;
-    order_add(&sw->acts, at_ps, o, o);
+    order_add(&sw->acts, at_ps, o);
 }
 
 /* Output @o has a segment that is ready at @ready_ps: when will it leave? */
-static void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
+static inline void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
 {
     struct emu_tx *tx = &sw->out[o].tx;
     uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
@@ -82,7 +78,7 @@ static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
 }
 
 /* Outputs that were given segments at @at_ps. */
-static void timed_news(struct switch_dev *sw, uint64_t at_ps)
+static inline void timed_news(struct switch_dev *sw, uint64_t at_ps)
 {
     uint64_t outs = sw->runnable;
 
@@ -99,7 +95,7 @@ static void timed_news(struct switch_dev *sw, uint64_t at_ps)
     }
 }
 
-static void timed_pay(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+static inline void timed_pay(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 {
     if (r < sw->ports && sw->row[r].rx.owed)
         emu_rx_pay(&sw->row[r].rx, at_ps + sw->profile->credit_ps);
@@ -114,7 +110,7 @@ static void timed_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t now_ps)
 }
 
 /* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
-static void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+static inline void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 {
     timed_pay(sw, r, at_ps);
     if (r >= sw->ports && switch_unit_pending(sw, r - sw->ports)) {
@@ -123,7 +119,7 @@ static void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     }
 }
 
-static void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
+static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
 {
     struct switch_out *out = &sw->out[o];
     struct emu_entry *entry;
@@ -182,7 +178,7 @@ static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
                      (entry->hdr.len + 7u) / 8u * sw->profile->combine_word_ps);
 }
 
-static void timed_act(struct switch_dev *sw, uint64_t now_ps)
+static inline void timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
     struct switch_event event = order_take(&sw->acts);
 
@@ -198,24 +194,21 @@ static void timed_act(struct switch_dev *sw, uint64_t now_ps)
  * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
  * Returns when it arrives, if that is later.
  */
-static uint64_t timed_look(struct switch_dev *sw, struct switch_order *arrivals, uint32_t r,
-                           uint64_t until_ps)
+static inline uint64_t timed_look(struct switch_dev *sw, struct switch_order *arrivals, uint32_t r,
+                                  uint64_t until_ps)
 {
     struct emu_rx *rx = &sw->row[r].rx;
-    const struct emu_entry *entry = emu_rx_front(rx, until_ps);
-    uint64_t next_ps;
+    uint64_t at_ps = emu_rx_front_ps(rx, until_ps);
 
-    if (entry) {
-        order_add(arrivals, entry->time_ps, timed_rank(r, entry->time_ps), r);
+    if (at_ps <= until_ps) {
+        order_add(arrivals, at_ps, r);
         return EMU_NEVER;
     }
-    next_ps = emu_rx_next_ps(rx);
-    if (next_ps != EMU_NEVER)
-        sw->arriving |= (uint64_t)1 << r;
-    return next_ps;
+    sw->arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
+    return at_ps;
 }
 
-static uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
                              uint64_t until_ps)
 {
     struct switch_event event = order_take(arrivals);
@@ -261,11 +254,12 @@ static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals
 
 uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
 {
-    struct switch_event event[ORDER_SLOTS];
-    struct switch_order arrivals = {.mask = ORDER_SLOTS - 1, .event = event}; /* fronts of rows */
+    struct switch_event event[ORDER_ROOM(TIMED_ROWS)];
+    struct switch_order arrivals;
     uint64_t later_ps;
     uint32_t moved = 0;
 
+    order_init(&arrivals, event, TIMED_ROWS, true);
     later_ps = timed_begin(sw, &arrivals, until_ps);
 
     for (;; moved++) {

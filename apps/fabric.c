@@ -143,6 +143,7 @@ static int fabric_plug_local(struct fabric *fabric, uint32_t n)
                         profile->xpoint_slots, profile);
     if (err)
         return err;
+    fabric->local[n] = rx;
     return emu_link_join(switch_tx(sw, at->port), switch_emu_dev(sw), at->port, rx, dev, 0,
                          profile->xpoint_slots, profile);
 }
@@ -214,6 +215,7 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_edge_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
+    fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
     fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
     fabric->states = calloc(graph->switches, sizeof(*fabric->states));
     fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
@@ -223,7 +225,7 @@ static int fabric_alloc(struct fabric *fabric)
         return -EFBIG;
     fabric->pool = emu_pool_create((uint32_t)bufs);
     if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->edge ||
-        !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
+        !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
         return -ENOMEM;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
     return 0;
@@ -308,6 +310,7 @@ void fabric_stop(struct fabric *fabric)
     free(fabric->group);
     free(fabric->states);
     free(fabric->tree_load);
+    free(fabric->local);
     free(fabric->edge);
     free(fabric->sw);
     for (uint32_t i = 0; fabric->list && i < 2 * fabric->workers; i++)
@@ -328,18 +331,30 @@ uint64_t fabric_next_ps(const struct fabric *fabric)
     return emu_windows_next_ps(fabric->windows);
 }
 
+static int check_failed(const char *wrong, const char *where, uint32_t number, uint64_t now_ps,
+                        char *error, size_t error_bytes)
+{
+    snprintf(error, error_bytes, "at %llu ps, %s %u: %s", (unsigned long long)now_ps, where, number,
+             wrong);
+    return -EPROTO;
+}
+
 int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes)
 {
     const struct topo_graph *graph = fabric->config.graph;
+    const char *wrong;
 
     for (uint32_t s = 0; s < graph->switches; s++) {
-        const char *wrong = switch_check(fabric->sw[s], now_ps);
-
-        if (wrong) {
-            snprintf(error, error_bytes, "at %llu ps, switch %u: %s",
-                     (unsigned long long)now_ps, s, wrong);
-            return -EPROTO;
-        }
+        wrong = switch_check(fabric->sw[s], now_ps);
+        if (wrong)
+            return check_failed(wrong, "switch", s, now_ps, error, error_bytes);
+    }
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        wrong = fabric->local[n] ? emu_link_check(fabric->local[n], 0,
+                                                  fabric->config.profile.xpoint_slots)
+                                 : NULL;
+        if (wrong)
+            return check_failed(wrong, "node", n, now_ps, error, error_bytes);
     }
     return 0;
 }

@@ -36,6 +36,7 @@ struct fabric {
     struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
     struct switch_dev **sw; /* by switch */
     struct emu_edge **edge; /* by node; NULL: nobody attached */
+    struct emu_rx **local;  /* by node: the receiving end of one inside the fabric, or NULL */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;

@@ -66,6 +66,21 @@ void emu_link_free_edge(struct emu_rx *rx)
     rx->kind = EMU_LINK_NONE;
 }
 
+const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
+{
+    uint32_t flying = rx->tx->data.at - rx->data.at;
+    const struct emu_ring_end *back = &rx->tx->credit;
+    uint64_t sum = rx->tx->credits + flying + held + rx->owed;
+
+    for (uint32_t at = back->at; at != rx->credit.at; at++)
+        sum += back->slot[at & back->mask].credits;
+    if (sum != credits)
+        return "credits were lost or made";
+    if (emu_count_read(&rx->tx->counts.segments) != emu_count_read(&rx->counts.segments) + flying)
+        return "segments were lost or made on a cable";
+    return NULL;
+}
+
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_count(&tx->counts.dropped, 1);

@@ -103,6 +103,14 @@ int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uin
 /** emu_link_free_edge - free what emu_link_edge() made. After the workers have ended. */
 void emu_link_free_edge(struct emu_rx *rx);
 
+/**
+ * emu_link_check - what must hold on a local cable at any time: no segment was lost or made, and
+ * its credits add up. Returns NULL, or what is wrong.
+ * @rx: the receiving end. @held: credits that what it holds stands for. @credits: in all.
+ * Thread: any, while both ends' workers stand still.
+ */
+const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
+
 /* --- sending --------------------------------------------------------------- */
 
 /** emu_tx_take_credits - raw: collect the credits that came back. */

@@ -83,7 +83,7 @@ struct switch_dev {
     uint64_t unsettled; /* rows that may owe credits */
     uint64_t arriving;  /* rows to look at again; timed: their front segment is still on the wire */
     uint64_t due;       /* timed: outputs that know when they will act */
-    uint64_t untold;   /* timed: outputs that have sent in this step */
+    uint64_t stalled;   /* timed: outputs with a segment and no credit on its way */
     uint64_t light;     /* outputs with fewer than profile->light_slots segments */
     uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
@@ -138,10 +138,8 @@ static inline void switch_row_level(struct switch_row *row, uint8_t from, uint8_
 {
     row->level[from]--;
     row->level[to]++;
-    if (to > row->fullest)
-        row->fullest = to;
-    else if (!row->level[row->fullest])
-        row->fullest--;
+    row->fullest += (uint8_t)(to > row->fullest); /* no branches: nobody can predict them */
+    row->fullest -= (uint8_t)!row->level[row->fullest];
 }
 
 /* The unit that takes contributions from @row. */
@@ -170,13 +168,12 @@ static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
     struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
     uint8_t *count = switch_count(sw, r, o);
     uint32_t slot = switch_slot_take(sw);
+    uint16_t *link;
 
     assert(*count < sw->xpoint_slots);
     sw->slot[slot] = *entry;
-    if (*count)
-        sw->link[xpoint->last].next = (uint16_t)slot;
-    else
-        xpoint->first = (uint16_t)slot;
+    link = *count ? &sw->link[xpoint->last].next : &xpoint->first;
+    *link = (uint16_t)slot;
     xpoint->last = (uint16_t)slot;
     ++*count;
     if (sw->dev.timed) {

@@ -46,7 +46,9 @@ static inline void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t r
 
     if (due_ps > ready_ps && due_ps > tx->busy_ps)
         emu_count(&tx->counts.stalls, 1);
-    if (due_ps != EMU_NEVER) /* else EMU_EVENT_CREDIT tells */
+    if (due_ps == EMU_NEVER)
+        sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+    else
         timed_act_at(sw, o, due_ps);
 }
 
@@ -125,15 +127,17 @@ static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) /* looked up anew in each pass */
+    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
+        sw->stalled |= (uint64_t)1 << o;
         return;
+    }
     timed_little(sw, at_ps);
     r = switch_next_bit(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(sw, r, o);
     sw->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
-    sw->untold |= (uint64_t)1 << o;
+    emu_tx_flush(&out->tx);
     if (out->waiting)
         timed_plan_port(sw, o, at_ps);
     timed_left(sw, r, at_ps);
@@ -230,16 +234,13 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *
 static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals,
                             uint64_t until_ps)
 {
-    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & ~sw->due;
+    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & sw->stalled;
     uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
     uint64_t later_ps = EMU_NEVER;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        if (sw->out[o].waiting)
-            timed_plan_port(sw, o, 0);
-    }
+    sw->stalled &= ~outs;
+    for (; outs; outs &= outs - 1)
+        timed_plan_port(sw, (uint32_t)__builtin_ctzll(outs), 0);
     sw->arriving = 0;
     for (; rows; rows &= rows - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(rows);
@@ -277,9 +278,6 @@ uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
             break;
         }
     }
-    for (uint64_t outs = sw->untold; outs; outs &= outs - 1)
-        emu_tx_flush(&sw->out[__builtin_ctzll(outs)].tx);
-    sw->untold = 0;
     sw->unsettled = 0;
     return moved;
 }

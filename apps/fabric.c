@@ -17,19 +17,30 @@
 #include "emu/rcu.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
+#define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
 #define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 #define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
 #define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 
-/* Half the cores step the fabric at most; the rest is for the processes that use it. */
-static uint32_t fabric_auto_workers(uint32_t switches)
+/*
+ * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
+ * time there are none, but a window must be worth the meeting after it.
+ */
+static uint32_t fabric_auto_workers(const struct fabric_config *config)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t workers = cores < 4 ? 1 : (uint32_t)cores / 4;
+    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t most = config->graph->switches;
+    uint32_t workers = cores / 4;
 
+    if (config->clock == EMU_CLOCK_VIRTUAL) {
+        workers = cores;
+        most /= FABRIC_WINDOW_SWITCHES;
+    }
+    if (workers > most)
+        workers = most;
     if (workers > FABRIC_AUTO_WORKERS_MAX)
         workers = FABRIC_AUTO_WORKERS_MAX;
-    return workers < switches ? workers : switches;
+    return workers ? workers : 1;
 }
 
 static uint32_t fabric_worker_count(const struct fabric_config *config)
@@ -37,7 +48,7 @@ static uint32_t fabric_worker_count(const struct fabric_config *config)
     uint32_t switches = config->graph->switches;
 
     if (config->threads == FABRIC_THREADS_AUTO)
-        return fabric_auto_workers(switches);
+        return fabric_auto_workers(config);
     if (config->threads == FABRIC_THREADS_DEVICE || config->threads > switches)
         return switches;
     return config->threads;

@@ -32,6 +32,8 @@ static const struct entry entries[] = {
       false, 11, 0.6 },
     { "hops", "segment-hops per second of one core: one switch, a 3-level tree", bench_hops, 0,
       false, 8, 0.5 },
+    { "virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
+      bench_virtual, 0, false, 14, 3 },
     { "start256", "time to start a fabric of 256 nodes", bench_start256, 0, false, 0.5, 0.2 },
     { "idle256_raw", "share of a core that 256 idle nodes take, clock raw", bench_idle256,
       EMU_CLOCK_RAW, false, 2.3, 0.6 },

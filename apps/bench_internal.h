@@ -77,6 +77,7 @@ static inline uint64_t bench_clock_ns(clockid_t clock)
 
 void bench_ring(struct bench *bench, int unused);            /* bench_ring.c */
 void bench_hops(struct bench *bench, int unused);            /* bench_fabric.c */
+void bench_virtual(struct bench *bench, int unused);         /* bench_virtual.c */
 void bench_start256(struct bench *bench, int unused);        /* bench_fabric.c */
 void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */
 void bench_mpi_latency(struct bench *bench, int ranks);      /* bench_mpi.c */

@@ -55,18 +55,17 @@ static uint32_t fabric_worker_count(const struct fabric_config *config)
 }
 
 /*
- * Buffers: what all crosspoints, edges and workers' caches can hold at once.
+ * Buffers: what all switches, edges and workers' caches can hold at once.
  * Beyond these the pool has FABRIC_GROUP_BUFS for partial results, which groups
  * set aside when they are made. Reserved, not touched: memory follows use.
  */
 static uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
 {
     const struct topo_graph *graph = config->graph;
-    uint64_t rows = graph->ports + config->profile.combine_units;
 
     if (config->local_nodes) /* they send as long as there are buffers */
         return (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN + FABRIC_LOCAL_BUFS;
-    return graph->switches * rows * rows * config->profile.xpoint_slots +
+    return (uint64_t)graph->switches * switch_segments(graph->ports, &config->profile) +
            (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN +
            (uint64_t)graph->nodes * EMU_EDGE_BATCH;
 }
@@ -151,12 +150,12 @@ static int fabric_plug_local(struct fabric *fabric, uint32_t n)
     if (err)
         return err;
     err = emu_link_join(tx, dev, 0, switch_rx(sw, at->port), switch_emu_dev(sw), at->port,
-                        profile->xpoint_slots, profile);
+                        emu_profile_credits(profile), profile);
     if (err)
         return err;
     fabric->local[n] = rx;
     return emu_link_join(switch_tx(sw, at->port), switch_emu_dev(sw), at->port, rx, dev, 0,
-                         profile->xpoint_slots, profile);
+                         emu_profile_credits(profile), profile);
 }
 
 static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
@@ -172,7 +171,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
 
         if (end->kind == TOPO_END_NODE && !fabric->config.local_nodes)
             err = emu_link_edge(switch_tx(fabric->sw[s], p), switch_rx(fabric->sw[s], p), dev,
-                                (uint8_t)p, profile->xpoint_slots, profile);
+                                (uint8_t)p, emu_profile_credits(profile), profile);
         if (err)
             return err;
         if (end->kind != TOPO_END_SWITCH)
@@ -180,7 +179,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
         far = fabric->sw[end->id];
         err = emu_link_join(switch_tx(fabric->sw[s], p), dev, (uint8_t)p,
                             switch_rx(far, end->port), switch_emu_dev(far), end->port,
-                            profile->xpoint_slots, profile);
+                            emu_profile_credits(profile), profile);
         if (err)
             return err;
     }
@@ -261,21 +260,42 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
+/* Does the profile suit the clock and the nodes? */
+static int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    struct emu_profile profile = fabric_profile(config);
+
+    if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&profile)) {
+        snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "
+                                     "above 0");
+        return -EINVAL;
+    }
+    if (config->clock == EMU_CLOCK_RAW && profile.buffers == EMU_BUFFERS_INPUT) {
+        snprintf(error, error_bytes, "buffers=input has an arbiter that works in time slots, and "
+                                     "clock raw has no time: use real or virtual, or buffers=xpoint");
+        return -EINVAL;
+    }
+    if (!config->local_nodes && emu_profile_credits(&profile) > EMU_XPOINT_MAX) {
+        snprintf(error, error_bytes, "input_slots=%u is for networks without processes; with them "
+                                     "it can be 1 to %u", profile.input_slots, EMU_XPOINT_MAX);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
                  size_t error_bytes)
 {
-    struct fabric *fabric = calloc(1, sizeof(*fabric));
+    struct fabric *fabric;
     struct timespec now;
-    int err = -ENOMEM;
+    int err = fabric_check_config(config, error, error_bytes);
 
+    if (err)
+        return err;
+    err = -ENOMEM;
+    fabric = calloc(1, sizeof(*fabric));
     if (!fabric)
         goto failed;
-    if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&config->profile)) {
-        snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "
-                                     "above 0");
-        free(fabric);
-        return -EINVAL;
-    }
     fabric->config = *config;
     fabric->config.profile = fabric_profile(config);
     fabric->workers = fabric_worker_count(config);
@@ -362,7 +382,7 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
     }
     for (uint32_t n = 0; n < graph->nodes; n++) {
         wrong = fabric->local[n] ? emu_link_check(fabric->local[n], 0,
-                                                  fabric->config.profile.xpoint_slots)
+                                                  emu_profile_credits(&fabric->config.profile))
                                  : NULL;
         if (wrong)
             return check_failed(wrong, "node", n, now_ps, error, error_bytes);

@@ -49,7 +49,7 @@ struct fabric_config {
 
 /**
  * fabric_start - build the devices and start the workers.
- * Errors: -ENOMEM, -EAGAIN (threads) with one line in @error. Thread: any; the thread that
+ * Errors: -ENOMEM, -EAGAIN (threads), -EINVAL (profile) with one line in @error. Thread: any; the thread that
  * calls the functions below is the fabric's manager: one at a time.
  */
 int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
@@ -77,7 +77,8 @@ void fabric_detach(struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_group_create - plan a tree and put its tables into the switches.
- * Errors: -EINVAL (members), -ENOSPC (addresses or combine states) with one line in @error.
+ * Errors: -EINVAL (members), -ENOSPC (addresses or combine states), -ENOTSUP (profile: buffers=input)
+ * with one line in @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes);
@@ -167,5 +168,11 @@ struct fabric_bytes {
     uint64_t total;
 };
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);
+
+/**
+ * fabric_multicasts_bytes - memory that groups for multicasts take, at most. Pure.
+ * @groups: how many. @members: of all of them together.
+ */
+uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members);
 
 #endif

@@ -212,7 +212,22 @@ free_group:
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes)
 {
+    if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
+        snprintf(error, error_bytes, "switches with buffers=input have no combine units: their "
+                                     "groups can only multicast");
+        return -ENOTSUP;
+    }
     return group_create(fabric, nodes, count, true, group, error, error_bytes);
+}
+
+uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members)
+{
+    uint64_t part = switch_group_bytes(0, 0, EMU_COMBINE_ARRIVAL) + sizeof(struct switch_group *) +
+                    sizeof(struct topo_tree_switch);
+    uint64_t table = graph->switches * groups * 2 * sizeof(struct switch_group *);
+    uint64_t parts = members * graph->levels * part; /* a branch of its own for each member */
+
+    return table + parts + groups * sizeof(struct fabric_group) + members * sizeof(uint32_t);
 }
 
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,

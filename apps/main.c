@@ -26,6 +26,8 @@ static const struct {
     { "status", status_main, "what runs, and who is attached" },
     { "env", env_main, "print the environment that makes programs use a running fabric" },
     { "topo", topo_main, "print or check a network" },
+    { "traffic", traffic_main, "synthetic traffic in simulated time, measured" },
+    { "figures", figures_main, "the paper's figures, and its stated results beside ours" },
     { "bench", bench_main, "the emulator's own speed" },
 };
 

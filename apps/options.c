@@ -70,9 +70,17 @@ static bool read_profile(struct options *options, const char *value, const char 
 
 static bool read_clock(struct options *options, const char *value, const char **right)
 {
-    *right = "raw or real";
-    options->clock = strcmp(value, "real") == 0 ? EMU_CLOCK_REAL : EMU_CLOCK_RAW;
-    return strcmp(value, "real") == 0 || strcmp(value, "raw") == 0;
+    static const char *const names[] = {
+        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"
+    };
+
+    *right = "raw or real (virtual time is what fabemu traffic runs in)";
+    for (int clock = 0; clock <= EMU_CLOCK_VIRTUAL; clock++) {
+        options->clock = (enum emu_clock_mode)clock;
+        if (strcmp(value, names[clock]) == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool read_threads(struct options *options, const char *value, const char **right)
@@ -162,8 +170,9 @@ static const struct option_row rows[] = {
       OPTIONS_NETWORK, read_nodes },
     { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3, or a JSON file",
       OPTIONS_FABRIC, read_profile },
-    { "clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
-      read_clock },
+    { "clock", "raw|real|virtual",
+      "as fast as this host can (default), on time, or simulated (fabemu traffic, always)",
+      OPTIONS_FABRIC, read_clock },
     { "threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
       OPTIONS_FABRIC, read_threads },
     { "seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed },
@@ -183,6 +192,7 @@ static const struct option_row rows[] = {
 
 #define ROWS (sizeof rows / sizeof rows[0])
 #define HELP 1000
+#define OWN  2000 /* and the number of a command's own option */
 
 int options_usage_error(const char *command, const char *format, ...)
 {
@@ -196,23 +206,29 @@ int options_usage_error(const char *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
-static void print_help(const struct options_command *command)
+static void print_help_line(const char *name, const char *value, const char *help)
+{
+    char left[40];
+
+    snprintf(left, sizeof left, "--%s%s%s", name, value ? " " : "", value ? value : "");
+    printf("  %-26s %s\n", left, help);
+}
+
+static void print_help(const struct options_command *command, const struct options_owns *owns)
 {
     printf("usage: fabemu %s [options]%s%s\n\n%s\n\n", command->name, *command->operands ? " " : "",
            command->operands, command->about);
-    for (size_t i = 0; i < ROWS; i++) {
-        char left[40];
-        if (rows[i].group && !(rows[i].group & command->groups))
-            continue;
-        snprintf(left, sizeof left, "--%s%s%s", rows[i].name, rows[i].value ? " " : "",
-                 rows[i].value ? rows[i].value : "");
-        printf("  %-26s %s\n", left, rows[i].help);
-    }
+    for (size_t i = 0; i < owns->count; i++)
+        print_help_line(owns->row[i].name, owns->row[i].value, owns->row[i].help);
+    for (size_t i = 0; i < ROWS; i++)
+        if (!rows[i].group || rows[i].group & command->groups)
+            print_help_line(rows[i].name, rows[i].value, rows[i].help);
     printf("  %-26s %s\n", "--help", "this text");
 }
 
 /* getopt's table of the options that @command takes; val is 1 + the row. */
-static void long_options(struct option *ret, const struct options_command *command)
+static void long_options(struct option *ret, const struct options_command *command,
+                         const struct options_owns *owns)
 {
     size_t count = 0;
 
@@ -221,29 +237,62 @@ static void long_options(struct option *ret, const struct options_command *comma
             ret[count++] = (struct option){ rows[i].name,
                                             rows[i].value ? required_argument : no_argument, NULL,
                                             (int)i + 1 };
+    for (size_t i = 0; i < owns->count; i++)
+        ret[count++] = (struct option){ owns->row[i].name,
+                                        owns->row[i].value ? required_argument : no_argument, NULL,
+                                        OWN + (int)i };
     ret[count++] = (struct option){ "help", no_argument, NULL, HELP };
     ret[count] = (struct option){ NULL, 0, NULL, 0 };
 }
 
-static int take_option(struct options *options, const char *command, const struct option_row *row)
+/* @got: what getopt makes of a row, or of an option of the command's own. */
+static int take_option(struct options *options, const char *command,
+                       const struct options_owns *owns, int got)
 {
+    const char *name = got >= OWN ? owns->row[got - OWN].name : rows[got - 1].name;
     const char *right = "";
 
-    if (row->read(options, optarg, &right))
+    if (got >= OWN ? owns->row[got - OWN].read(owns->into, optarg, &right)
+                   : rows[got - 1].read(options, optarg, &right))
         return -1;
-    return options_usage_error(command, "--%s %.80s: it must be %s", row->name,
-                               optarg ? optarg : "", right);
+    return options_usage_error(command, "--%s %.80s: it must be %s", name, optarg ? optarg : "",
+                               right);
+}
+
+/* What no reader sees alone. Returns -1 to go on. */
+static int check_together(const struct options *options, const struct options_command *command)
+{
+    bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
+
+    if (options->topo && options->nodes)
+        return options_usage_error(command->name, "--topo and --nodes exclude each other");
+    if (virtual && !(command->groups & OPTIONS_VIRTUAL))
+        return options_usage_error(command->name,
+                                   "--clock virtual: it must be raw or real; virtual time is what "
+                                   "fabemu traffic runs in");
+    if (!virtual && command->groups & OPTIONS_VIRTUAL)
+        return options_usage_error(command->name, "--clock %s: it must be virtual",
+                                   options->clock == EMU_CLOCK_RAW ? "raw" : "real");
+    return -1;
 }
 
 int options_parse(struct options *ret, const struct options_command *command, int argc, char **argv)
 {
-    struct option longs[ROWS + 2];
+    return options_parse_own(ret, command, &(struct options_owns){ .count = 0 }, argc, argv);
+}
+
+int options_parse_own(struct options *ret, const struct options_command *command,
+                      const struct options_owns *owns, int argc, char **argv)
+{
+    struct option longs[ROWS + OPTIONS_OWNS_MAX + 2];
     int got;
 
     *ret = (struct options){
         .profile = "oq2004", .clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1
     };
-    long_options(longs, command);
+    if (command->groups & OPTIONS_VIRTUAL)
+        ret->clock = EMU_CLOCK_VIRTUAL;
+    long_options(longs, command, owns);
     optind = 0; /* glibc: start anew */
     opterr = 0;
     /* "+": what follows a command to run is the command's. */
@@ -251,7 +300,7 @@ int options_parse(struct options *ret, const struct options_command *command, in
     while ((got = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         const char *word = argv[optind - 1];
         if (got == HELP || got == 'h') {
-            print_help(command);
+            print_help(command, owns);
             return EXIT_SUCCESS;
         }
         if (got == ':')
@@ -259,15 +308,13 @@ int options_parse(struct options *ret, const struct options_command *command, in
         if (got == '?')
             return options_usage_error(command->name, "%s has no option '%.80s'%s", command->name,
                                        word, optopt ? " of this form" : "");
-        int status = take_option(ret, command->name, &rows[got - 1]);
+        int status = take_option(ret, command->name, owns, got);
         if (status >= 0)
             return status;
     }
     ret->operands = optind;
     ret->dashes = optind > 0 && strcmp(argv[optind - 1], "--") == 0;
-    if (ret->topo && ret->nodes)
-        return options_usage_error(command->name, "--topo and --nodes exclude each other");
-    return -1;
+    return check_together(ret, command);
 }
 
 static int load_profile(struct emu_profile *ret, const struct options *options)

@@ -6,6 +6,7 @@
 #define APPS_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "apps/fabric.h"
@@ -20,7 +21,26 @@ enum options_group {
     OPTIONS_NAME = 8,        /* --name */
     OPTIONS_JSON = 16,       /* --json */
     OPTIONS_FOREGROUND = 32, /* --foreground */
-    OPTIONS_CHECK = 64       /* --check */
+    OPTIONS_CHECK = 64,      /* --check */
+    OPTIONS_VIRTUAL = 128    /* no option: --clock is virtual, and nothing else */
+};
+
+/* An option of one command alone. */
+struct options_own {
+    const char *name;
+    const char *value; /* how --help calls it */
+    const char *help;
+    /* Takes one value; on a wrong one writes what would be right and returns false. */
+    bool (*read)(void *into, const char *value, const char **right);
+};
+
+#define OPTIONS_OWNS_MAX 32
+
+/* All of a command's. */
+struct options_owns {
+    const struct options_own *row;
+    size_t count; /* at most OPTIONS_OWNS_MAX */
+    void *into;   /* what the readers get */
 };
 
 /* A command, for its --help. */
@@ -56,6 +76,10 @@ struct options {
  */
 int options_parse(struct options *ret, const struct options_command *command, int argc,
                   char **argv);
+
+/** options_parse_own - the same for a command with options of its own. */
+int options_parse_own(struct options *ret, const struct options_command *command,
+                      const struct options_owns *owns, int argc, char **argv);
 
 /** options_usage_error - say the line and where help is; returns EXIT_USAGE. */
 int options_usage_error(const char *command, const char *format, ...)

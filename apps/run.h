@@ -12,5 +12,7 @@ int down_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int topo_main(int argc, char **argv);
+int traffic_main(int argc, char **argv);
+int figures_main(int argc, char **argv);
 
 #endif

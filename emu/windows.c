@@ -45,7 +45,8 @@ struct emu_windows {
 
     /*
      * Written by who opens a window: before `turn`, which publishes it. Two by turns: who still
-     * looks at a rest may do so while the driver writes the window after it.
+     * looks at a rest may do so while the driver writes the window after it, and the turn after
+     * that needs all of them.
      */
     alignas(EMU_LINE) _Atomic uint64_t turn; /* windows and rests so far */
     uint64_t until_ps[2];                    /* of the window, or WINDOW_REST, WINDOW_STOP */
@@ -153,6 +154,8 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
         if (next_ps < windows->at[i].next_ps)
             windows->at[i].next_ps = next_ps;
     }
+    if (windows_min(windows) > until_ps)
+        return; /* between two rests every worker takes part in a window: see until_ps[] */
     windows->limit_ps = until_ps;
     windows_open(windows);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_REST)

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_coll.c - a member: it sends its contributions and checks the results.
+ *
+ * Element i of operation op is a + w * b at a node of weight w, where a and b
+ * are drawn from (op, i). Sums wrap, so the result is known without adding up:
+ * members * a + (sum of weights) * b. A contribution that is lost, taken twice
+ * or put to another element shows.
+ */
+#include "apps/traffic_coll.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/traffic_random.h"
+#include "apps/traffic_stats.h"
+#include "emu/combine.h"
+#include "emu/link.h"
+
+#define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
+
+enum member_wrong { RIGHT, WRONG_SEGMENT, WRONG_RESULT, NO_BUFFER };
+
+struct traffic_member {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+
+    alignas(EMU_LINE) struct traffic_coll *all;
+    struct traffic_group *group; /* NULL: of none */
+    struct traffic_coll_worker *worker;
+    uint64_t weight;
+    uint64_t op;        /* being sent */
+    uint64_t part;      /* its segment to send next */
+    uint64_t got_op;    /* being received */
+    uint64_t got_part;
+    uint64_t got;       /* segments received; they come in the order of their numbers */
+    uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
+    uint64_t digest;
+    uint32_t node;
+    enum member_wrong wrong;
+    uint64_t wrong_op;
+};
+
+/* --- values ----------------------------------------------------------------------------- */
+
+static uint64_t weight_of(uint32_t node)
+{
+    return traffic_mix(node + UINT64_C(0x5851f42d4c957f2d));
+}
+
+/* The sum over @members nodes whose weights add up to @weights. */
+static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
+{
+    uint64_t a = traffic_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
+
+    return members * a + weights * traffic_mix(a);
+}
+
+/* Elements of segment @part. */
+static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
+{
+    uint64_t left = all->plan.bytes / 8 - part * WORDS;
+
+    return (uint32_t)(left < WORDS ? left : WORDS);
+}
+
+/* --- sending ---------------------------------------------------------------------------- */
+
+/* When the state of number @seq is known to be free in all switches; EMU_NEVER: it is not yet. */
+static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
+{
+    bool reduce = member->all->plan.what == TRAFFIC_REDUCE;
+
+    if (seq < EMU_WINDOW)
+        return 0;
+    if (seq - EMU_WINDOW >= (reduce ? member->group->announced : member->got))
+        return EMU_NEVER;
+    return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
+}
+
+/* When the next segment may be handed to the adapter; EMU_NEVER: something must happen first. */
+static uint64_t member_ready_ps(const struct traffic_member *member)
+{
+    const struct traffic_coll *all = member->all;
+    uint32_t g = (uint32_t)(member->group - all->group);
+    uint64_t post_ps, free_ps;
+
+    if (member->op == member->group->posted)
+        return EMU_NEVER;
+    post_ps = traffic_coll_post_ps(all, g, member->op);
+    free_ps = state_free_ps(member, member->op * all->segments + member->part);
+    if (free_ps == EMU_NEVER)
+        return EMU_NEVER;
+    return (post_ps > free_ps ? post_ps : free_ps) + all->plan.profile->nic_send_ps;
+}
+
+static void member_put(struct traffic_member *member, struct emu_entry *entry)
+{
+    static const uint8_t kinds[] = { [TRAFFIC_REDUCE] = EMU_REDUCE,
+                                     [TRAFFIC_BARRIER] = EMU_BARRIER,
+                                     [TRAFFIC_ALLREDUCE] = EMU_ALLREDUCE };
+    const struct traffic_coll *all = member->all;
+
+    entry->hdr = (struct emu_hdr){
+        .dst = member->group->id,
+        .src = member->node,
+        .seq = (uint32_t)(member->op * all->segments + member->part),
+        .kind = kinds[all->plan.what],
+        .op = EMU_SUM,
+        .type = EMU_U64,
+    };
+    entry->buf = EMU_NO_BUF;
+    if (all->plan.what == TRAFFIC_BARRIER)
+        return;
+    uint32_t words = words_of(all, member->part);
+    entry->hdr.len = (uint8_t)(8 * words);
+    entry->buf = emu_pool_take(&member->dev.worker->cache);
+    if (entry->buf == EMU_NO_BUF) {
+        member->wrong = NO_BUFFER;
+        return;
+    }
+    uint8_t *payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t value = value_of(member->op, member->part * WORDS + i, 1, member->weight);
+        memcpy(payload + 8 * i, &value, sizeof value);
+    }
+}
+
+/* The root of a reduce adds its own contribution when the others' sum is there. */
+static bool member_sends(const struct traffic_member *member)
+{
+    return member->group && !member->wrong &&
+           (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
+}
+
+/* Everything that may leave by @until_ps. Says when the next may. */
+static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
+{
+    uint64_t depart_ps = EMU_NEVER;
+    bool sent = false;
+
+    while (member_sends(member)) {
+        uint64_t ready_ps = member_ready_ps(member);
+        struct emu_entry entry = { .born_ns = 0 };
+
+        depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
+        if (depart_ps > until_ps)
+            break;
+        member_put(member, &entry);
+        if (member->wrong)
+            break;
+        emu_tx_depart(&member->tx, &entry, depart_ps);
+        sent = true;
+        if (++member->part == member->all->segments) {
+            member->part = 0;
+            member->op++;
+        }
+    }
+    if (sent)
+        emu_tx_flush(&member->tx);
+    return depart_ps;
+}
+
+/* --- receiving -------------------------------------------------------------------------- */
+
+static enum member_wrong member_check(const struct traffic_member *member,
+                                      const struct emu_entry *entry)
+{
+    const struct traffic_coll *all = member->all;
+    uint32_t words = words_of(all, member->got_part);
+    bool reduce = all->plan.what == TRAFFIC_REDUCE;
+    const uint8_t *payload;
+
+    if (!member->group || entry->hdr.dst != member->group->id ||
+        entry->hdr.seq != (uint32_t)member->got || entry->hdr.len != 8 * words)
+        return WRONG_SEGMENT;
+    if (!words)
+        return RIGHT;
+    payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t element = member->got_part * WORDS + i;
+        uint64_t want = value_of(member->got_op, element, all->plan.members, member->group->sum);
+        uint64_t got;
+        memcpy(&got, payload + 8 * i, sizeof got);
+        if (reduce)
+            got += value_of(member->got_op, element, 1, member->weight);
+        if (got != want)
+            return WRONG_RESULT;
+    }
+    return RIGHT;
+}
+
+/* One segment of a result lies in memory. */
+static void member_deliver(struct traffic_member *member, const struct emu_entry *entry)
+{
+    const struct traffic_coll *all = member->all;
+    const struct emu_profile *profile = all->plan.profile;
+    uint64_t at_ps = entry->time_ps - profile->switch_ps + emu_wire_ps(profile, &entry->hdr) +
+                     profile->nic_recv_ps;
+
+    if (!member->wrong) {
+        member->wrong = member_check(member, entry);
+        member->wrong_op = member->got_op;
+    }
+    emu_pool_drop(&member->dev.worker->cache, entry->buf);
+    if (member->wrong)
+        return;
+    member->digest = traffic_digest(member->digest, entry->hdr.dst, member->got, at_ps);
+    if (member->freed_ps)
+        member->freed_ps[member->got % EMU_WINDOW] = at_ps;
+    member->got++;
+    if (++member->got_part < all->segments)
+        return;
+    traffic_log_add(&member->worker->log,
+                    &(struct traffic_part){ .birth_ps = member->got_op,
+                                            .at_ps = at_ps,
+                                            .src = (uint32_t)(member->group - all->group),
+                                            .of = traffic_coll_receivers(&all->plan) });
+    member->got_part = 0;
+    member->got_op++;
+}
+
+/* Everything that has arrived by @until_ps. Says when the next will have. */
+static uint64_t member_take(struct traffic_member *member, uint64_t until_ps)
+{
+    const struct emu_entry *entry;
+    uint64_t time_ps = EMU_NEVER;
+    uint32_t taken = 0;
+
+    for (; (entry = emu_rx_front(&member->rx, EMU_NEVER)); taken++) {
+        time_ps = entry->time_ps;
+        if (time_ps > until_ps)
+            break;
+        member_deliver(member, entry);
+        emu_rx_skip(&member->rx); /* the slot before the credit that lets it be filled */
+        member->rx.owed = 1;
+        emu_rx_pay(&member->rx, time_ps + member->all->plan.profile->credit_ps);
+    }
+    if (taken)
+        emu_rx_done(&member->rx, taken);
+    return entry ? time_ps : EMU_NEVER;
+}
+
+static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct traffic_member *member = (struct traffic_member *)dev;
+    uint64_t arrive_ps;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    arrive_ps = member_take(member, until_ps);
+    dev->next_ps = member_send(member, until_ps);
+    if (arrive_ps < dev->next_ps)
+        dev->next_ps = arrive_ps;
+    return 0;
+}
+
+/* --- the driver's ----------------------------------------------------------------------- */
+
+uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan)
+{
+    return plan->what == TRAFFIC_REDUCE ? 1 : plan->members;
+}
+
+uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
+{
+    return all->plan.interval_ps ? op * all->plan.interval_ps : all->group[g].post_ps;
+}
+
+static void wake_members(struct traffic_coll *all, const struct traffic_group *group,
+                         uint64_t at_ps)
+{
+    for (uint32_t i = 0; i < all->plan.members; i++)
+        emu_dev_wake(&all->member[group->node[i]]->dev, at_ps);
+}
+
+void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
+{
+    struct traffic_group *group = &all->group[g];
+
+    group->post_ps = at_ps;
+    group->posted++;
+    wake_members(all, group, at_ps + 1); /* what happened up to at_ps stays as it is */
+}
+
+bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
+{
+    struct emu_hdr longest = { .len = EMU_PAYLOAD_BYTES };
+    uint64_t known_ps = /* by then what has arrived lies in memory */
+        now_ps + emu_wire_ps(all->plan.profile, &longest) + all->plan.profile->nic_recv_ps;
+    bool news = false;
+
+    for (uint32_t g = 0; all->plan.what == TRAFFIC_REDUCE && g < all->plan.groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        const struct traffic_member *root = all->member[group->node[0]];
+
+        if (group->announced == root->got)
+            continue;
+        news = true;
+        for (; group->announced < root->got; group->announced++)
+            if (group->freed_ps)
+                group->freed_ps[group->announced % EMU_WINDOW] = known_ps;
+        wake_members(all, group, now_ps + 1);
+    }
+    return news;
+}
+
+uint64_t traffic_coll_digest(const struct traffic_coll *all)
+{
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        digest = traffic_digest(digest, n, all->member[n]->digest, 0);
+    return digest;
+}
+
+uint64_t traffic_coll_sent(const struct traffic_coll *all)
+{
+    uint64_t sent = 0;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        sent += emu_count_read(&all->member[n]->tx.counts.segments);
+    return sent;
+}
+
+int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
+{
+    static const char *const what[] = {
+        [WRONG_SEGMENT] = "a segment that is not the next of its group's stream",
+        [WRONG_RESULT] = "a wrong result",
+        [NO_BUFFER] = "no buffer was left for a payload",
+    };
+
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        const struct traffic_member *member = all->member[n];
+        if (!member->wrong)
+            continue;
+        snprintf(error, error_bytes, "node %u, operation %llu: %s", n,
+                 (unsigned long long)member->wrong_op, what[member->wrong]);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+/* --- made ------------------------------------------------------------------------------- */
+
+static struct traffic_coll_worker *worker_of(struct traffic_coll *all, uint32_t index)
+{
+    if (index >= all->workers) {
+        struct traffic_coll_worker **more = realloc(all->worker, (index + 1) * sizeof more[0]);
+        if (!more)
+            return NULL;
+        for (all->worker = more; all->workers <= index; all->workers++)
+            more[all->workers] = NULL;
+    }
+    if (!all->worker[index])
+        all->worker[index] = calloc(1, sizeof(struct traffic_coll_worker));
+    return all->worker[index];
+}
+
+static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                         struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct traffic_coll *all = ctx;
+    struct traffic_coll_worker *own = worker_of(all, worker->index);
+    struct traffic_member *member = own ? aligned_alloc(EMU_LINE, sizeof(*member)) : NULL;
+
+    if (!member)
+        return -ENOMEM;
+    memset(member, 0, sizeof(*member));
+    all->member[n] = member;
+    own->nodes++;
+    member->all = all;
+    member->worker = own;
+    member->node = n;
+    member->weight = weight_of(n);
+    member->digest = TRAFFIC_DIGEST_START + n;
+    emu_dev_init(&member->dev, worker, member_step);
+    *dev = &member->dev;
+    *tx = &member->tx;
+    *rx = &member->rx;
+    if (all->windowed && all->plan.what != TRAFFIC_REDUCE) {
+        member->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+        if (!member->freed_ps)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Who is in which group: the first groups * members nodes, in order or shuffled. */
+static int place(struct traffic_coll *all)
+{
+    const struct traffic_coll_plan *plan = &all->plan;
+    struct traffic_random random;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        all->at[n] = n;
+    traffic_random_init(&random, plan->seed, 0, TRAFFIC_STREAM_GROUPS);
+    for (uint32_t i = all->nodes; plan->at_random && i > 1; i--) {
+        uint32_t j = traffic_random_below(&random, i);
+        uint32_t kept = all->at[j];
+        all->at[j] = all->at[i - 1];
+        all->at[i - 1] = kept;
+    }
+    for (uint32_t g = 0; g < plan->groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        group->node = &all->at[(size_t)g * plan->members];
+        for (uint32_t i = 0; i < plan->members; i++)
+            group->sum += weight_of(group->node[i]);
+        if (!all->windowed || plan->what != TRAFFIC_REDUCE)
+            continue;
+        group->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+        if (!group->freed_ps)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
+                      const struct traffic_coll_plan *plan)
+{
+    uint64_t segments = plan->bytes ? (plan->bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
+
+    *all = (struct traffic_coll){
+        .ops = { .create = member_create, .ctx = all },
+        .plan = *plan,
+        .nodes = nodes,
+        .segments = segments,
+        .windowed = plan->operations * segments > EMU_WINDOW,
+        .at = calloc(nodes, sizeof(uint32_t)),
+        .group = calloc(plan->groups, sizeof(struct traffic_group)),
+        .member = calloc(nodes, sizeof(struct traffic_member *)),
+    };
+    return all->at && all->group && all->member ? place(all) : -ENOMEM;
+}
+
+int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
+                        char *error, size_t error_bytes)
+{
+    struct emu_hdr shortest = { .len = all->plan.bytes < 8 ? 0 : 8 };
+    uint64_t wire_ps = emu_wire_ps(all->plan.profile, &shortest);
+    uint64_t most = all->plan.interval_ps ? slice_ps / wire_ps + 2 : 2;
+    int err = 0;
+
+    for (uint32_t g = 0; !err && g < all->plan.groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        err = fabric_group_create(fabric, group->node, all->plan.members, &group->id, error,
+                                  error_bytes);
+        for (uint32_t i = 0; !err && i < all->plan.members; i++)
+            all->member[group->node[i]]->group = group;
+    }
+    for (uint32_t w = 0; !err && w < all->workers; w++) {
+        if (all->worker[w])
+            err = traffic_log_init(&all->worker[w]->log, (uint32_t)most * all->worker[w]->nodes);
+        if (err)
+            snprintf(error, error_bytes, "out of memory");
+    }
+    return err;
+}
+
+void traffic_coll_free(struct traffic_coll *all)
+{
+    for (uint32_t n = 0; all->member && n < all->nodes; n++) {
+        if (!all->member[n])
+            continue;
+        emu_link_unjoin(&all->member[n]->tx);
+        free(all->member[n]->freed_ps);
+        free(all->member[n]);
+    }
+    for (uint32_t g = 0; all->group && g < all->plan.groups; g++)
+        free(all->group[g].freed_ps);
+    for (uint32_t w = 0; w < all->workers; w++) {
+        if (all->worker[w])
+            traffic_log_release(&all->worker[w]->log);
+        free(all->worker[w]);
+    }
+    free(all->worker);
+    free(all->member);
+    free(all->group);
+    free(all->at);
+    *all = (struct traffic_coll){ .nodes = 0 };
+}
+
+uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan)
+{
+    uint64_t each = sizeof(struct traffic_member) + sizeof(struct traffic_member *) +
+                    2 * sizeof(struct traffic_part);
+
+    return nodes * each + plan->groups * sizeof(struct traffic_group);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_node.c - the path of every message: drawn, sent, received, measured.
+ */
+#include "apps/traffic_node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/link.h"
+
+#define NODE_SLOTS 256u /* messages that a node can have in parts, at first */
+
+struct traffic_node {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+
+    /* The message that is being sent, or waits to be. */
+    alignas(EMU_LINE) struct traffic_nodes *all;
+    struct traffic_random gaps;
+    struct traffic_random picks;
+    uint64_t birth_ps;
+    uint64_t drawn;    /* messages so far, this one included */
+    uint32_t dst;
+    uint32_t left;     /* segments to send of this copy; 0: sends nothing, ever */
+    uint32_t copy;     /* multicast by messages: the destination in sets->member[] */
+    uint32_t copies;   /* and how many come after it */
+    uint16_t fanout;   /* destinations of the message */
+    uint8_t kind;      /* enum emu_kind */
+    uint32_t node;
+
+    /* What arrives. */
+    alignas(EMU_LINE) uint64_t arrive_ps; /* of the next segment to come; EMU_NEVER: unknown */
+    uint64_t depart_ps;             /* of the next one that leaves, the same */
+    uint64_t digest;
+    struct traffic_worker *worker;
+    struct traffic_pending pending; /* messages of more than one segment */
+    uint64_t awaited;               /* copies that are to come of the segments sent */
+
+    /* The driver's: the times of birth, drawn once more. */
+    struct traffic_random counted_gaps;
+    uint64_t counted_birth_ps; /* of the next message to count */
+    uint64_t counted;
+    uint32_t first_set; /* multicast: of its sets */
+};
+static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic_node, all) ==
+                  EMU_LINE,
+              "sending takes one line");
+
+uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes)
+{
+    uint64_t segments = bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
+
+    return (segments * EMU_HDR_BYTES + bytes) * profile->link_ps_per_byte;
+}
+
+/* --- sending ----------------------------------------------------------------------- */
+
+/* From one birth to the next: at least 1 ps, so that no two messages of a source are one. */
+static uint64_t draw_gap(const struct traffic_nodes *all, struct traffic_random *gaps)
+{
+    uint64_t gap_ps = all->plan.gap_ps;
+
+    if (all->plan.poisson)
+        gap_ps = traffic_exp_ps(&all->exp, gaps, gap_ps);
+    return gap_ps ? gap_ps : 1;
+}
+
+static void pick_set(struct traffic_node *node)
+{
+    const struct traffic_sets *sets = node->all->plan.sets;
+    uint32_t set = node->first_set + traffic_random_below(&node->picks, sets->per_source);
+
+    node->fanout = (uint16_t)traffic_sets_fanout(sets, set);
+    if (node->all->plan.hardware) {
+        node->dst = sets->group[set];
+        return;
+    }
+    node->copy = sets->first[set];
+    node->copies = node->fanout - 1u;
+    node->dst = sets->member[node->copy];
+}
+
+/* The next message: when it was born, and where it goes. */
+static void draw_message(struct traffic_node *node)
+{
+    const struct traffic_nodes *all = node->all;
+    const struct traffic_pattern *pattern = all->plan.pattern;
+
+    node->birth_ps += draw_gap(all, &node->gaps);
+    node->left = all->segments;
+    node->drawn++;
+    switch (pattern->kind) {
+    case TRAFFIC_UNIFORM:
+        node->dst = traffic_other(&node->picks, all->nodes, node->node);
+        break;
+    case TRAFFIC_HOTSPOT:
+        node->dst = traffic_hot_or_other(pattern, &node->picks, node->node);
+        break;
+    case TRAFFIC_ALLTOALL:
+        node->dst = traffic_next_in_turn(all->nodes, node->node, node->dst);
+        break;
+    case TRAFFIC_MULTICAST:
+        pick_set(node);
+        break;
+    case TRAFFIC_FIXED:
+    case TRAFFIC_COLLECTIVE:
+        break;
+    }
+}
+
+/* This copy is on the wire: the next copy, or the next message. */
+static void next_copy(struct traffic_node *node)
+{
+    if (!node->copies) {
+        draw_message(node);
+        return;
+    }
+    node->copies--;
+    node->dst = node->all->plan.sets->member[++node->copy];
+    node->left = node->all->segments;
+}
+
+/* Everything that may leave by @until_ps. Says when the next may. */
+static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
+{
+    const struct traffic_nodes *all = node->all;
+    bool sent = false;
+    uint64_t depart_ps = EMU_NEVER;
+
+    while (node->left && node->birth_ps <= all->plan.stop_ps &&
+           (depart_ps = emu_tx_earliest_ps(&node->tx, node->birth_ps + all->send_ps)) <= until_ps) {
+        struct emu_entry entry = {
+            .hdr = { .dst = node->dst,
+                     .src = node->node,
+                     .seq = (uint32_t)(node->birth_ps >> 32),
+                     .kind = node->kind,
+                     .len = node->left == 1 ? all->last_bytes : EMU_PAYLOAD_BYTES,
+                     .op = (uint8_t)node->fanout,
+                     .type = (uint8_t)(node->fanout >> 8) },
+            .buf = EMU_NO_BUF,
+            .born_ns = (uint32_t)node->birth_ps,
+        };
+
+        emu_tx_depart(&node->tx, &entry, depart_ps);
+        node->awaited += node->kind == EMU_MULTICAST ? node->fanout : 1;
+        sent = true;
+        depart_ps = EMU_NEVER;
+        if (!--node->left)
+            next_copy(node);
+    }
+    if (sent)
+        emu_tx_flush(&node->tx);
+    return depart_ps;
+}
+
+/* --- receiving ----------------------------------------------------------------------- */
+
+/* A segment lies in memory whole. */
+static inline void node_deliver(struct traffic_node *node, const struct emu_entry *entry)
+{
+    const struct traffic_nodes *all = node->all;
+    struct traffic_worker *worker = node->worker;
+    uint64_t wire_ps = emu_wire_ps(node->tx.profile, &entry->hdr);
+    struct traffic_part part = {
+        .birth_ps = (uint64_t)entry->hdr.seq << 32 | entry->born_ns,
+        .at_ps = entry->time_ps + wire_ps + all->memory_ps,
+        .src = entry->hdr.src,
+    };
+    uint32_t fanout = entry->hdr.op | (uint32_t)entry->hdr.type << 8;
+
+    node->digest = traffic_digest(node->digest, part.src, part.birth_ps, part.at_ps);
+    traffic_stats_wire(&worker->stats, part.at_ps, wire_ps,
+                       wire_ps * all->share[fanout] >> 22);
+    if (all->segments > 1) {
+        part.of = all->segments;
+        if (!traffic_pending_arrive(&node->pending, &part, &part.at_ps))
+            return;
+    }
+    traffic_stats_latency(&worker->stats, part.birth_ps, part.at_ps);
+    if (all->plan.completions &&
+        part.birth_ps - all->plan.phase.start_ps < all->plan.phase.measure_ps) {
+        part.of = fanout;
+        traffic_log_add(&worker->log, &part);
+    }
+}
+
+/* Everything that has arrived by @until_ps. Says when the next will have. */
+static uint64_t node_take(struct traffic_node *node, uint64_t until_ps)
+{
+    uint64_t credit_ps = node->tx.profile->credit_ps;
+    const struct emu_entry *entry;
+    uint64_t time_ps = EMU_NEVER;
+    uint32_t taken = 0;
+
+    for (; (entry = emu_rx_front(&node->rx, EMU_NEVER)); taken++) {
+        time_ps = entry->time_ps;
+        if (time_ps > until_ps)
+            break;
+        node_deliver(node, entry);
+        emu_rx_skip(&node->rx); /* the slot before the credit that lets it be filled */
+        node->rx.owed = 1;
+        emu_rx_pay(&node->rx, time_ps + credit_ps);
+    }
+    if (taken)
+        emu_rx_done(&node->rx, taken);
+    return entry ? time_ps : EMU_NEVER;
+}
+
+/*
+ * Both times are exact once they are known, so a signal means something only while they are not:
+ * a credit that returns when it is not waited for costs a look at two words.
+ */
+static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct traffic_node *node = (struct traffic_node *)dev;
+    bool data = emu_dev_take(dev, EMU_EVENT_DATA);
+    bool credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
+
+    if (node->arrive_ps <= until_ps || (data && node->arrive_ps == EMU_NEVER))
+        node->arrive_ps = node_take(node, until_ps);
+    if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
+        node->depart_ps = node_send(node, until_ps);
+    dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
+    return 0;
+}
+
+/* --- made ------------------------------------------------------------------------------ */
+
+/* Sources begin apart from each other: fixed gaps at a random time of the first. */
+static void source_begin(struct traffic_node *node)
+{
+    const struct traffic_plan *plan = &node->all->plan;
+
+    traffic_random_init(&node->gaps, plan->seed, node->node, TRAFFIC_STREAM_GAPS);
+    traffic_random_init(&node->picks, plan->seed, node->node, TRAFFIC_STREAM_PICKS);
+    if (!plan->poisson) {
+        uint64_t at = traffic_random_next(&node->gaps);
+        node->birth_ps = (uint64_t)((unsigned __int128)plan->gap_ps * at >> 64);
+        node->birth_ps -= draw_gap(node->all, &node->gaps); /* the first adds it again */
+    }
+    node->counted_gaps = node->gaps;
+    node->counted_birth_ps = node->birth_ps + draw_gap(node->all, &node->counted_gaps);
+    node->kind = plan->pattern->kind == TRAFFIC_MULTICAST && plan->hardware ? EMU_MULTICAST
+                                                                            : EMU_UNICAST;
+    node->fanout = 1;
+    node->dst = plan->pattern->kind == TRAFFIC_FIXED ? plan->pattern->to[node->node] : node->node;
+    draw_message(node);
+}
+
+/* The sets stand in the order of their sources. */
+static uint32_t first_set_of(const struct traffic_sets *sets, uint32_t node)
+{
+    uint32_t low = 0, high = sets->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sets->source[middle] < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The worker's own accumulator, made with its first node. */
+static struct traffic_worker *worker_of(struct traffic_nodes *all, uint32_t index)
+{
+    if (index >= all->workers) {
+        struct traffic_worker **more = realloc(all->worker, (index + 1) * sizeof more[0]);
+        if (!more)
+            return NULL;
+        for (all->worker = more; all->workers <= index; all->workers++)
+            more[all->workers] = NULL;
+    }
+    if (!all->worker[index]) {
+        all->worker[index] = calloc(1, sizeof(struct traffic_worker));
+        if (!all->worker[index])
+            return NULL;
+        traffic_stats_init(&all->worker[index]->stats, &all->plan.phase);
+    }
+    return all->worker[index];
+}
+
+static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                       struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct traffic_nodes *all = ctx;
+    struct traffic_worker *own = worker_of(all, worker->index);
+    struct traffic_node *node = own ? aligned_alloc(EMU_LINE, sizeof(*node)) : NULL;
+
+    if (!node)
+        return -ENOMEM;
+    memset(node, 0, sizeof(*node));
+    all->node[n] = node;
+    own->nodes++;
+    node->all = all;
+    node->worker = own;
+    node->node = n;
+    node->digest = TRAFFIC_DIGEST_START + n;
+    node->arrive_ps = node->depart_ps = EMU_NEVER;
+    node->first_set = all->plan.sets ? first_set_of(all->plan.sets, n) : 0;
+    emu_dev_init(&node->dev, worker, node_step);
+    *dev = &node->dev;
+    *tx = &node->tx;
+    *rx = &node->rx;
+    return 0;
+}
+
+int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct traffic_plan *plan)
+{
+    uint32_t most = plan->sets ? plan->sets->fanout_max : 1;
+    uint64_t segments = plan->bytes ? (plan->bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
+
+    *all = (struct traffic_nodes){
+        .ops = { .create = node_create, .ctx = all },
+        .plan = *plan,
+        .message_wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes),
+        .send_ps = plan->profile->nic_send_ps,
+        .memory_ps = plan->profile->nic_recv_ps - plan->profile->switch_ps,
+        .nodes = nodes,
+        .segments = (uint32_t)segments,
+        .last_bytes = (uint8_t)(plan->bytes - (segments - 1) * EMU_PAYLOAD_BYTES),
+        .node = calloc(nodes, sizeof(struct traffic_node *)),
+        .share = calloc(most + 1, sizeof(uint64_t)),
+    };
+    traffic_exp_init(&all->exp);
+    for (uint32_t fanout = 1; all->share && fanout <= most; fanout++)
+        all->share[fanout] = ((uint64_t)1 << 32) / fanout;
+    return all->node && all->share ? 0 : -ENOMEM;
+}
+
+void traffic_nodes_free(struct traffic_nodes *all)
+{
+    for (uint32_t n = 0; all->node && n < all->nodes; n++) {
+        if (!all->node[n])
+            continue;
+        emu_link_unjoin(&all->node[n]->tx);
+        traffic_pending_release(&all->node[n]->pending);
+        free(all->node[n]);
+    }
+    for (uint32_t w = 0; w < all->workers; w++) {
+        if (all->worker[w])
+            traffic_log_release(&all->worker[w]->log);
+        free(all->worker[w]);
+    }
+    free(all->worker);
+    free(all->share);
+    free(all->node);
+    *all = (struct traffic_nodes){ .nodes = 0 };
+}
+
+uint64_t traffic_nodes_bytes(uint32_t nodes, const struct traffic_plan *plan)
+{
+    uint64_t each = sizeof(struct traffic_node) + sizeof(struct traffic_node *);
+
+    if (plan->bytes > EMU_PAYLOAD_BYTES)
+        each += 2 * NODE_SLOTS * sizeof(struct traffic_slot);
+    return nodes * each + sizeof(struct traffic_worker);
+}
+
+/* --- the driver's ------------------------------------------------------------------------ */
+
+void traffic_nodes_begin(struct traffic_nodes *all)
+{
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        struct traffic_node *node = all->node[n];
+        if (!all->plan.sends[n])
+            continue;
+        source_begin(node);
+        node->depart_ps = node->birth_ps + all->send_ps; /* or later: found out then */
+        emu_dev_wake(&node->dev, node->depart_ps);
+    }
+}
+
+/* Segments, or the first segments of messages, that can arrive at a node within @slice_ps. */
+static uint32_t arrivals_most(const struct traffic_nodes *all, uint64_t slice_ps)
+{
+    struct emu_hdr shortest = { .len = all->last_bytes };
+
+    return (uint32_t)(slice_ps / emu_wire_ps(all->plan.profile, &shortest)) + 2;
+}
+
+int traffic_nodes_room(struct traffic_nodes *all, uint64_t slice_ps)
+{
+    uint32_t most = arrivals_most(all, slice_ps);
+    int err = 0;
+
+    for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
+        err = traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
+    for (uint32_t w = 0; all->plan.completions && !err && w < all->workers; w++) {
+        struct traffic_worker *worker = all->worker[w];
+        if (worker && worker->log.room / worker->nodes < most) {
+            traffic_log_release(&worker->log);
+            err = traffic_log_init(&worker->log, worker->nodes * most);
+        }
+    }
+    return err;
+}
+
+static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
+{
+    while (node->counted_birth_ps <= now_ps) {
+        node->counted++;
+        node->counted_birth_ps += draw_gap(node->all, &node->counted_gaps);
+    }
+    counts->born += node->counted;
+    counts->waiting += (int64_t)(node->counted - (node->drawn - 1));
+}
+
+struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps)
+{
+    struct traffic_counts counts = { .born = 0 };
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        if (all->plan.sends[n])
+            count_node(all->node[n], now_ps, &counts);
+    return counts;
+}
+
+uint64_t traffic_nodes_digest(const struct traffic_nodes *all)
+{
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        digest = traffic_digest(digest, n, all->node[n]->digest, 0);
+    return digest;
+}
+
+struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
+{
+    struct traffic_segments segments = { .sent = 0 };
+
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        segments.sent += emu_count_read(&all->node[n]->tx.counts.segments);
+        segments.awaited += all->node[n]->awaited;
+        segments.received += emu_count_read(&all->node[n]->rx.counts.segments);
+    }
+    return segments;
+}
+
+bool traffic_nodes_lost(const struct traffic_nodes *all)
+{
+    bool lost = false;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        lost |= all->node[n]->pending.full;
+    for (uint32_t w = 0; w < all->workers; w++)
+        lost |= all->worker[w] && all->worker[w]->log.full;
+    return lost;
+}

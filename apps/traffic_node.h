@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_node.h - nodes inside the fabric that send messages at random times
+ * and measure those that arrive: open-loop traffic on clock virtual.
+ *
+ * The queue of a source has no end and takes no memory: the next message is
+ * drawn when the one before has been sent, and its birth may then lie in the
+ * past. How many wait is found by drawing the same times once more.
+ */
+#ifndef APPS_TRAFFIC_NODE_H
+#define APPS_TRAFFIC_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/fabric.h"
+#include "apps/traffic_pattern.h"
+#include "apps/traffic_pending.h"
+#include "apps/traffic_sets.h"
+#include "apps/traffic_stats.h"
+
+struct traffic_node;
+
+/* What all nodes do. The driver's; nodes only read it. */
+struct traffic_plan {
+    const struct emu_profile *profile;
+    const struct traffic_pattern *pattern;
+    const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: else NULL */
+    const bool *sends;               /* by node */
+    uint64_t seed;
+    uint64_t bytes;    /* payload of a message */
+    uint64_t gap_ps;   /* mean time between the births of a source's messages */
+    uint64_t stop_ps;  /* nothing that is born later is sent */
+    struct traffic_phase phase;
+    bool poisson;      /* gaps are exponential; else all the same */
+    bool hardware;     /* multicasts are copied by the switches; else a message a destination */
+    bool completions;  /* log every delivery: when is a whole multicast there? */
+};
+
+/* What the nodes of one worker have measured. */
+struct traffic_worker {
+    struct traffic_stats stats;
+    struct traffic_log log;
+    uint32_t nodes;
+};
+
+struct traffic_nodes {
+    struct fabric_node_ops ops; /* for fabric_config.local_nodes */
+    struct traffic_plan plan;
+    struct traffic_exp exp;
+    uint64_t message_wire_ps;   /* what a message takes of the wire, headers included */
+    uint64_t send_ps;           /* from birth to the wire */
+    uint64_t memory_ps;         /* from the time of an entry to memory, without its wire time */
+    uint64_t *share;            /* by fanout: 2^32 / fanout; what a copy counts */
+    uint32_t nodes;
+    uint32_t segments;          /* of a message */
+    uint8_t last_bytes;         /* payload of the last of them */
+    struct traffic_node **node;
+    struct traffic_worker **worker; /* by index; NULL: none of its devices is a node */
+    uint32_t workers;
+};
+
+/** traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure. */
+uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
+
+/**
+ * traffic_nodes_init - before fabric_start().
+ * @plan: copied; what it points to is borrowed until traffic_nodes_free().
+ * Errors: -ENOMEM; then traffic_nodes_free() still wants to be called.
+ */
+int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct traffic_plan *plan);
+
+/** traffic_nodes_free - after fabric_stop(). */
+void traffic_nodes_free(struct traffic_nodes *all);
+
+/** traffic_nodes_bytes - memory that they take, about. Pure. */
+uint64_t traffic_nodes_bytes(uint32_t nodes, const struct traffic_plan *plan);
+
+/*
+ * What follows is for the driver, while the workers stand still.
+ */
+
+/** traffic_nodes_begin - draw the first messages. The destination sets have their addresses. */
+void traffic_nodes_begin(struct traffic_nodes *all);
+
+/**
+ * traffic_nodes_room - make room for what can arrive in the next @slice_ps.
+ * Errors: -ENOMEM.
+ */
+int traffic_nodes_room(struct traffic_nodes *all, uint64_t slice_ps);
+
+/* Messages of all sources, up to a time. */
+struct traffic_counts {
+    uint64_t born;
+    int64_t waiting; /* of them, not whole on the wire yet */
+};
+
+/** traffic_nodes_count - count up to @now_ps: no less than in the call before, nor than is sent. */
+struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps);
+
+/** traffic_nodes_digest - of all deliveries so far, in the order of the nodes. */
+uint64_t traffic_nodes_digest(const struct traffic_nodes *all);
+
+/* Segments at the nodes so far. */
+struct traffic_segments {
+    uint64_t sent;
+    uint64_t awaited; /* copies that are to come of them, each */
+    uint64_t received;
+};
+struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all);
+
+/** traffic_nodes_lost - did a table or a log overflow? It never should. */
+bool traffic_nodes_lost(const struct traffic_nodes *all);
+
+#endif

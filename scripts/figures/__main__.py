@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""fabemu figures - the figures of "Hardware collectives in output-queued high-radix routers", measured
+with fabemu traffic, and its stated results beside what was measured. docs/figures.md tells the rest."""
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import curves
+import paper_oq
+import tables
+from measure import Measurement, Stop
+from model import Effort, Results
+from store import Fabemu, Store
+
+EXIT_FAILURE, EXIT_USAGE = 1, 2
+FIGURES = {figure.number: figure for figure in paper_oq.FIGURES}
+ROWS = paper_oq.ROWS
+
+
+class Interrupted(Exception):
+    """A signal asked us to end."""
+
+
+def say(line):
+    sys.stderr.write(f"fabemu: {line}\n")
+
+
+# --- the command line ----------------------------------------------------------------------
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        say(f"{message}; try: fabemu figures --help")
+        sys.exit(EXIT_USAGE)
+
+
+def count(most):
+    def read(text):
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text[:80]}': it must be a number from 1 to {most}")
+        return int(text)
+    return read
+
+
+def parser():
+    p = Parser(prog="fabemu figures", allow_abbrev=False, usage="fabemu figures [options]",
+               description=__doc__.split(" - ", 1)[1], epilog="Exit status: 0, every stated result holds; 1, "
+               "one does not, or a point failed; 2, the command line is wrong. A run that was interrupted "
+               "goes on where it stopped when it is started again with the same --out.")
+    p.add_argument("--only", metavar="LIST", help="only these figures (5 to 18) and rows (A1 to A11), for "
+                   "example 5,6,A3; a figure brings the rows that need nothing else")
+    p.add_argument("--quick", action="store_true", help="fewer loads, shorter: under a minute on 2 cores")
+    p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
+                   help="points that run at a time (default: the cores)")
+    p.add_argument("--out", metavar="DIR", default="fabemu-figures",
+                   help="where figures, tables and finished points are kept (default: fabemu-figures)")
+    p.add_argument("--json", action="store_true", help="print JSON")
+    p.add_argument("--seed", metavar="N", type=count(2**63), default=1, help="of all points (default 1)")
+    p.add_argument("--no-plots", action="store_true", help="numbers only: needs no matplotlib")
+    p.add_argument("--fresh", action="store_true", help="forget the points of earlier runs")
+    p.add_argument("--list", action="store_true", help="print what --only takes")
+    p.add_argument("--fabemu", metavar="PATH", help="measure with this command (default: this one)")
+    return p
+
+
+def choose(only):
+    """The figures and rows that --only names."""
+    if only is None:
+        return list(FIGURES.values()), list(ROWS)
+    figures, ids = set(), set()
+    for word in only.split(","):
+        if word.isascii() and word.isdigit() and int(word) in FIGURES:
+            figures.add(int(word))
+        elif word in {row.id for row in ROWS}:
+            ids.add(word)
+        else:
+            parser().error(f"--only: no figure or row '{word[:80]}'; --list prints them")
+    rows = [row for row in ROWS if row.id in ids or (row.figures and figures.issuperset(row.figures))]
+    return [figure for number, figure in FIGURES.items() if number in figures], rows
+
+
+def print_list():
+    for figure in FIGURES.values():
+        print(f"{figure.number:<4} {figure.title}")
+    for row in ROWS:
+        print(f"{row.id:<4} {row.what}" + (f": {row.rule}" if row.rule else ""))
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+def on_signals():
+    def interrupt(number, _frame):
+        raise Interrupted(number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+def run(options, figures, rows):
+    fabemu = Fabemu(options.fabemu)
+    store = Store(options.out, fabemu, options.fresh)
+    results = Results(Effort(options.quick, options.seed))
+    try:
+        Measurement(results, store, fabemu, options.jobs, figures, rows).run()
+        verdicts = [tables.judge(row, results) for row in rows]
+        tables.write_tables(options.out, verdicts, figures, results, fabemu)
+        drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
+        if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
+            raise Stop(f"the figures could not be drawn into {options.out}; the reason stands above")
+    except Interrupted as signal_number:
+        say(f"interrupted; the {len(results.known)} points that are finished are kept in {options.out}, the "
+            "same command goes on from there")
+        return 128 + signal_number.args[0]
+    print(json.dumps(verdicts, indent=1, ensure_ascii=False) if options.json else tables.text(verdicts),
+          end="\n" if options.json else "")
+    return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE
+
+
+def main():
+    options = parser().parse_args()
+    figures, rows = choose(options.only)
+    if options.list:
+        print_list()
+        return 0
+    if not options.fabemu:
+        parser().error("--fabemu must name the command that measures")
+    if figures and not options.no_plots and not importlib.util.find_spec("matplotlib"):
+        say("matplotlib is not there: install it (apt-get install python3-matplotlib), or give --no-plots")
+        return EXIT_FAILURE
+    on_signals()
+    try:
+        return run(options, figures, rows)
+    except (OSError, subprocess.SubprocessError, Stop) as error:
+        say(str(error))
+        return EXIT_FAILURE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""criteria.py - how a number is measured from series, and when a stated result holds.
+
+docs/figures.md says the same in words."""
+import math
+from dataclasses import dataclass
+
+from model import Failed, edge
+
+
+# --- rules: measured -> (difference, holds) ------------------------------------------
+
+@dataclass(frozen=True)
+class Within:
+    """As stated, up to a margin in the row's unit."""
+    stated: float
+    margin: float
+    unit: str = ""
+
+    def judge(self, measured):
+        return measured - self.stated, abs(measured - self.stated) <= self.margin + 1e-9
+
+    def __str__(self):
+        return f"within {self.margin:g}{self.unit} of {self.stated:g}"
+
+
+@dataclass(frozen=True)
+class Near:
+    """As stated, up to a part of the stated value."""
+    stated: float
+    part: float
+
+    def judge(self, measured):
+        difference = measured - self.stated
+        return difference, abs(difference) <= self.part * self.stated + 1e-9
+
+    def __str__(self):
+        return f"within {100 * self.part:g} % of {self.stated:g}"
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    bound: float
+    noise: float = 0    # what measurements may lack
+
+    def judge(self, measured):
+        return measured - self.bound, measured >= self.bound - self.noise
+
+    def __str__(self):
+        return f"at least {self.bound:g}" + (f", less {self.noise:g} for noise" if self.noise else "")
+
+
+@dataclass(frozen=True)
+class Between:
+    """Above low and below high. The difference is to the nearer end when it lies outside."""
+    low: float
+    high: float
+
+    def judge(self, measured):
+        inside = self.low < measured < self.high
+        nearer = self.low if measured <= self.low else self.high
+        return 0.0 if inside else measured - nearer, inside
+
+    def __str__(self):
+        return f"above {self.low:g}, below {self.high:g}"
+
+
+# --- measures: each returns a function of the results ----------------------------------
+
+def value(series, x, y):
+    """What a series shows at x."""
+    return lambda results: y.of(results.need(series, [x])[0])
+
+
+def rise(series, factor, base, y):
+    """The x from which y is more than factor times y at base, on straight lines between the points in a
+    plot with a logarithmic y axis; the last x of the sweep if it never is."""
+    def measure(results):
+        found = sorted((x, y.of(result)) for x, result in results.sweep(series).items())
+        bound = factor * y.of(results.need(series, [base])[0])
+        for (x, before), (next_x, after) in zip(found, found[1:]):
+            if before <= bound < after:
+                return x + (next_x - x) * math.log(bound / before) / math.log(after / before)
+        return found[-1][0]
+    return measure
+
+
+def least_gain(pairs, y):
+    """Over pairs of series (better, worse): by how much the largest y of the better exceeds the other's,
+    the least."""
+    def measure(results):
+        for series in (s for pair in pairs for s in pair):
+            ask(results, [series], results.effort.pick(series.xs))
+        return min(largest(results, a, y) - largest(results, b, y) for a, b in pairs)
+    return measure
+
+
+def largest(results, series, y):
+    return max(y.of(result) for result in results.sweep(series).values())
+
+
+def least_ratio(pairs, xs, y):
+    """Over pairs of series and xs: y of the first over y of the second, the least."""
+    return lambda results: min(ratios(results, pairs, results.effort.pick(xs), y))
+
+
+def ratios(results, pairs, xs, y):
+    ask(results, [s for pair in pairs for s in pair], xs)
+    for a, b in pairs:
+        for one, other in zip(results.need(a, xs), results.need(b, xs)):
+            yield y.of(one) / y.of(other)
+
+
+def saturation(series):
+    """The largest x that the series carries."""
+    def measure(results):
+        carried, lost = edge(results.sweep(series))
+        if carried is None or lost is None:
+            raise Failed
+        return carried
+    return measure
+
+
+def crossover(a, b, y):
+    """The x where the curves of a and b cross: on straight lines between the points."""
+    def measure(results):
+        xs = results.effort.pick(a.xs)
+        ask(results, [a, b], xs)
+        gaps = [y.of(one) - y.of(other)
+                for one, other in zip(results.need(a, xs), results.need(b, xs))]
+        for i in range(1, len(xs)):
+            if (gaps[i - 1] < 0) != (gaps[i] < 0):
+                part = gaps[i - 1] / (gaps[i - 1] - gaps[i])
+                return xs[i - 1] + part * (xs[i] - xs[i - 1])
+        raise Failed
+    return measure
+
+
+def ask(results, series, xs):
+    """Want all of these points at once, so that they run side by side."""
+    results.want([one.point(x, results.effort) for one in series for x in xs])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""curves.py - what is drawn, as plain data, and the processes that draw it."""
+import multiprocessing
+import signal
+from typing import NamedTuple
+
+
+class Curve(NamedTuple):
+    name: str
+    x: list
+    y: list
+    ci: list            # half widths; 0 where unknown
+    saturated: list
+
+
+class Drawing(NamedTuple):
+    """All that is drawn; plain data, so that another process can draw it."""
+    name: str
+    title: str
+    caption: str
+    x_label: str
+    y_label: str
+    x_log: int
+    y_log: bool
+    curves: list
+    marks: tuple
+
+
+def drawing(figure, results, version):
+    axis, y = figure.series[0].axis, figure.y
+    curves = []
+    for series in figure.series:
+        points = sorted(results.sweep(series).items())
+        curves.append(Curve(series.name, [x for x, _ in points], [y.of(r) for _, r in points],
+                            [y.ci_of(r) or 0 for _, r in points], [bool(r["saturated"]) for _, r in points]))
+    return Drawing(figure.name, f"Figure {figure.number}. {figure.title}",
+                   caption(figure, results.effort, version), axis.label, y.label, axis.log, y.log, curves,
+                   figure.marks)
+
+
+def caption(figure, effort, version):
+    """The parameters that all series share, and those that each has alone."""
+    lists = [pairs(series.args + effort.pick(series.time)) for series in figure.series]
+    shared = [pair for pair in lists[0] if all(pair in one for one in lists)]
+    lines = [f"{version}: " + ", ".join(shared + [f"seed {effort.seed}"])]
+    for series, one in zip(figure.series, lists):
+        own = [pair for pair in one if pair not in shared]
+        if own and own != [f"pattern {series.name}"]:
+            lines.append(f"{series.name}: " + ", ".join(own))
+    return "\n".join(lines)
+
+
+def pairs(args):
+    """('--topo', 'kary:4,4') -> 'topo kary:4,4'; a --set speaks for itself; times in µs."""
+    ret = []
+    for name, value in zip(args[::2], args[1::2]):
+        if name in ("--warmup", "--measure", "--interval"):
+            value = f"{float(value) / 1000:g} µs"
+        ret.append(value if name == "--set" else f"{name[2:]} {value}")
+    return ret
+
+
+# --- processes -------------------------------------------------------------------------------
+
+def draw_all(folder, drawings, jobs):
+    """Draw them, some at a time. Returns how many processes failed."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=draw_some, args=(folder, drawings[i::jobs]), daemon=True)
+                 for i in range(min(jobs, len(drawings)))]
+    try:
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            if process.pid:
+                process.kill()
+                process.join()
+    return sum(process.exitcode != 0 for process in processes)
+
+
+def draw_some(folder, drawings):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)    # a terminal sends it to us too; our parent ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    import draw
+    for one in drawings:
+        draw.draw(folder, one)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""measure.py - run every point that the chosen figures and rows ask for, the longest first."""
+import os
+import sys
+
+from children import Children, command_line
+from model import Failed, Pending
+from progress import Progress
+
+
+class Stop(Exception):
+    """The run cannot go on; one line says why."""
+
+
+def ask(results, figures, rows):
+    """Let all of them ask for their points."""
+    for figure in figures:
+        for series in figure.series:
+            attempt(results.sweep, series)
+    for row in rows:
+        if row.measure:
+            attempt(row.measure, results)
+
+
+def attempt(function, argument):
+    try:
+        function(argument)
+    except (Pending, Failed):
+        pass
+
+
+class Measurement:
+    def __init__(self, results, store, fabemu, jobs, figures, rows):
+        self.results = results
+        self.store = store
+        self.fabemu = fabemu
+        self.figures = figures
+        self.rows = rows
+        self.children = Children(fabemu.path, jobs)
+        self.progress = Progress(jobs)
+        self.waiting = []
+
+    def run(self):
+        try:
+            while True:
+                self._plan()
+                self._start()
+                if not self.children.running:
+                    break
+                self.progress.show(self.waiting, self.children.running.values())
+                for point, result, why, seconds in self.children.wait(0.5):
+                    self._take(point, result, why, seconds)
+        finally:
+            self.children.end()
+            self.progress.clear()
+
+    def _plan(self):
+        """What is wanted and not under way; what an earlier run left behind counts as done."""
+        while True:
+            self.results.wanted.clear()
+            ask(self.results, self.figures, self.rows)
+            kept = {point: self.store.load(point) for point in self.results.wanted
+                    if point not in self.children.running and point not in self.waiting}
+            found = {point: result for point, result in kept.items() if result is not None}
+            self.results.known.update(found)
+            self.waiting += [point for point in kept if point not in found]
+            if not found:
+                break
+        self.waiting.sort(key=lambda point: -point.cost)
+
+    def _start(self):
+        while self.waiting and self.children.room():
+            if self.fabemu.changed():
+                raise Stop(f"{self.fabemu.path} was built anew meanwhile; start again")
+            self.children.start(self.waiting.pop(0))
+
+    def _take(self, point, result, why, seconds):
+        self.progress.point_done(point, seconds)
+        if why is None:
+            self.store.save(point, result)
+            self.results.known[point] = result
+            return
+        self.results.failed[point] = why
+        self.progress.clear()
+        print(f"fabemu: a point failed: {command_line(os.path.relpath(self.fabemu.path), point)}: {why}",
+              file=sys.stderr)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""progress.py - a bar with the time left, on a terminal only."""
+import sys
+import time
+
+WIDTH = 24
+EVERY_S = 0.2
+
+
+class Progress:
+    """Time left is judged from what finished points took for what they were thought to cost."""
+
+    def __init__(self, jobs):
+        self.shown = sys.stderr.isatty()
+        self.jobs = jobs
+        self.done = 0           # points that ran to their end here
+        self.done_cost = 0.0
+        self.took_s = 0.0
+        self.last = 0.0
+
+    def point_done(self, point, seconds):
+        self.done += 1
+        self.done_cost += point.cost
+        self.took_s += seconds
+
+    def left_s(self, waiting, running):
+        if not self.done:
+            return None
+        per_cost = self.took_s / self.done_cost
+        left = sum(point.cost for point in waiting) * per_cost
+        left += sum(max(0.0, child.point.cost * per_cost - child.seconds()) for child in running)
+        return left / self.jobs
+
+    def show(self, waiting, running):
+        now = time.monotonic()
+        if not self.shown or now - self.last < EVERY_S:
+            return
+        self.last = now
+        known = self.done_cost + sum(p.cost for p in waiting) + sum(c.point.cost for c in running)
+        self.line(self.done / max(1, self.done + len(waiting) + len(running)) if not known else
+                  self.done_cost / known,
+                  f"{self.done} of {self.done + len(waiting) + len(running)} points",
+                  self.left_s(waiting, running))
+
+    def line(self, part, what, left_s):
+        bar = "#" * int(WIDTH * part)
+        left = "" if left_s is None else f", {duration(left_s)} left"
+        sys.stderr.write(f"\r\033[K[{bar:.<{WIDTH}}] {what}{left}")
+        sys.stderr.flush()
+
+    def clear(self):
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def duration(seconds):
+    seconds = int(seconds + 0.99)
+    return f"{seconds} s" if seconds < 100 else f"{(seconds + 59) // 60} min"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""store.py - finished points, kept in the output folder so that an interrupted run goes on.
+
+FOLDER/points/BUILD/KEY.json, each written under another name and then renamed: a file is whole or not
+there. BUILD is a fingerprint of the command that was run, KEY one of the point's command line."""
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+
+
+class Fabemu:
+    """The command that is run. What it measured holds for this version and this very file."""
+
+    def __init__(self, path):
+        self.path = os.path.abspath(path)
+        self.version = subprocess.run([self.path, "--version"], stdin=subprocess.DEVNULL, text=True,
+                                      capture_output=True, timeout=30, check=True).stdout.strip()
+        self.file = self._file()
+        with open(self.path, "rb") as f:
+            self.fingerprint = hashlib.sha256(self.version.encode() + f.read()).hexdigest()[:16]
+
+    def _file(self):
+        st = os.stat(self.path)
+        return st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns
+
+    def changed(self):
+        """Was it built anew since we looked?"""
+        try:
+            return self._file() != self.file
+        except OSError:
+            return True
+
+
+class Store:
+    def __init__(self, folder, fabemu, fresh):
+        self.folder = os.path.join(folder, "points", fabemu.fingerprint)
+        self.fabemu = fabemu
+        os.makedirs(folder, exist_ok=True)
+        self.lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(f"another fabemu figures writes into {folder}; wait for it, or choose "
+                          "another --out") from None
+        if fresh:
+            shutil.rmtree(os.path.join(folder, "points"), ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
+
+    def _path(self, point):
+        key = hashlib.sha256("\0".join(point.args).encode()).hexdigest()[:24]
+        return os.path.join(self.folder, key + ".json")
+
+    def load(self, point):
+        """The point's result; None: it was not finished, or what is there is not whole."""
+        try:
+            with open(self._path(point)) as f:
+                kept = json.load(f)
+        except (OSError, ValueError):
+            return None
+        return kept["result"] if kept.get("args") == list(point.args) else None
+
+    def save(self, point, result):
+        path = self._path(point)
+        with open(path + ".new", "w") as f:
+            json.dump({"version": self.fabemu.version, "args": list(point.args), "result": result}, f)
+            f.write("\n")
+        os.replace(path + ".new", path)

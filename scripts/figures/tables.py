@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""tables.py - verdicts, and what is written: the table as text, Markdown and JSON, a CSV a figure."""
+import csv
+import io
+import json
+import os
+import shlex
+
+from model import Failed, Pending, dig, number
+
+HOLDS, DIFFERS, NOT_MEASURED, NOT_BUILT = "holds", "differs", "not measured", "not built"
+
+
+def judge(row, results):
+    """One object of the JSON."""
+    measured = difference = None
+    verdict = NOT_BUILT
+    if row.measure:
+        verdict = NOT_MEASURED
+        try:
+            measured = row.measure(results)
+            difference, holds = row.rule.judge(measured)
+            verdict = HOLDS if holds else DIFFERS
+        except (Failed, Pending):
+            pass
+    return {"id": row.id, "stated": row.stated, "measured": rounded(measured),
+            "difference": rounded(difference), "verdict": verdict, "part": row.part, "what": row.what,
+            "unit": row.unit, "criterion": str(row.rule) if row.rule else None,
+            "figure": list(row.figures)}
+
+
+def rounded(value):
+    return None if value is None else float(f"{value:.6g}")
+
+
+def good(verdicts):
+    return all(v["verdict"] in (HOLDS, NOT_BUILT) for v in verdicts)
+
+
+def cell(value, sign=""):
+    return "-" if value is None else value if isinstance(value, str) else f"{value:{sign}.4g}"
+
+
+def columns(v):
+    return (v["id"], v["what"], cell(v["stated"]), cell(v["measured"]), cell(v["difference"], "+"),
+            v["unit"], v["criterion"] or "-", v["verdict"])
+
+
+HEAD = ("id", "what", "stated", "measured", "difference", "unit", "criterion", "verdict")
+
+
+def text(verdicts):
+    """For a terminal: without the criteria, which --list, the JSON and the Markdown tell."""
+    table = [(*line[:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    return "".join("  ".join(f"{word:<{width}}" for word, width in zip(line, widths)).rstrip() + "\n"
+                   for line in table)
+
+
+def markdown(verdicts):
+    table = [HEAD, ("---",) * len(HEAD), *map(columns, verdicts)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in table)
+
+
+# --- a figure's numbers ------------------------------------------------------------------
+
+FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)), ("accepted_ci95", ("accepted_ci95",)),
+          ("latency_mean_ns", ("latency_ns", "mean")), ("latency_mean_ci95_ns", ("latency_ns", "mean_ci95")),
+          ("latency_median_ns", ("latency_ns", "median")), ("latency_p99_ns", ("latency_ns", "p99")),
+          ("latency_max_ns", ("latency_ns", "max")), ("messages", ("messages",)),
+          ("digest", ("digest",)))
+
+
+def figure_csv(figure, results, fabemu):
+    """The points of every series; lines that begin with '#' come first and name all parameters."""
+    out = io.StringIO()
+    axis = figure.series[0].axis
+    out.write(f"# Figure {figure.number}. {figure.title}\n")
+    out.write(f"# {fabemu.version}, seed {results.effort.seed}, "
+              f"{'quick' if results.effort.quick else 'full'} run\n")
+    out.write(f"# x: {axis.label}; y: {figure.y.label}; offered, accepted: fractions of link rate; "
+              "ci95: half the width of the 95 % confidence interval\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["series", axis.option[2:], figure.y.column, figure.y.column + "_ci95", "saturated",
+                     *(name for name, _ in FIELDS), "command"])
+    for series in figure.series:
+        for x, result in sorted(results.sweep(series).items()):
+            command = shlex.join(["fabemu", "traffic", *series.point(x, results.effort).args])
+            values = (figure.y.of(result), figure.y.ci_of(result), int(bool(result["saturated"])),
+                      *(dig(result, path) for _, path in FIELDS))
+            writer.writerow([series.name, number(x), *map(plain, values), command])
+    return out.getvalue()
+
+
+def plain(value):
+    return "" if value is None else f"{value:.8g}" if isinstance(value, float) else value
+
+
+def write(folder, name, content):
+    """Whole or not at all."""
+    path = os.path.join(folder, name)
+    with open(path + ".new", "w") as f:
+        f.write(content)
+    os.replace(path + ".new", path)
+
+
+def write_tables(folder, verdicts, figures, results, fabemu):
+    for figure in figures:
+        write(folder, figure.name + ".csv", figure_csv(figure, results, fabemu))
+    write(folder, "table.json", json.dumps(verdicts, indent=1, ensure_ascii=False) + "\n")
+    write(folder, "table.md", markdown(verdicts))

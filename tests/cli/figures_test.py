@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""figures_test.py - fabemu figures: what it writes, and that an interrupted run goes on.
+
+    tests/cli/figures_test.py --fabemu build/fabemu [unittest options]
+
+No verdict is judged here: the figures themselves are for scripts and eyes (docs/figures.md)."""
+import csv
+import glob
+import json
+import os
+import signal
+import stat
+import time
+import xml.etree.ElementTree
+
+from cli_kit import FabemuCase, main, until
+
+CHEAP = "16"    # the figure that these tests measure
+VERDICTS = {"holds", "differs", "not measured", "not built"}
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class FiguresTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        self.out = os.path.join(self.dir, "figures")
+        self.log = os.path.join(self.dir, "log")
+
+    def figures(self, *args, **kwargs):
+        return self.fabemu("figures", "--quick", "--out", self.out, *args, **kwargs)
+
+    def wrapper(self, before):
+        """A fabemu that notes each run of traffic and does something before it."""
+        path = os.path.join(self.dir, "wrapper")
+        with open(path, "w") as f:
+            f.write(f'#!/bin/sh\nif [ "$1" = traffic ]; then\necho "$$ $*" >>{self.log}\n{before}\nfi\n'
+                    f'exec {self.command} "$@"\n')
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def logged(self):
+        """[(pid, command line)] of the runs of traffic so far."""
+        try:
+            with open(self.log) as f:
+                return [(int(pid), line) for pid, line in
+                        (text.rstrip("\n").split(" ", 1) for text in f if text.endswith("\n"))]
+        except FileNotFoundError:
+            return []
+
+    def kept(self):
+        return glob.glob(os.path.join(self.out, "points", "*", "*.json"))
+
+    # --- the command line ---------------------------------------------------------
+
+    def test_list__names_every_figure_and_row(self):
+        done = self.fabemu("figures", "--list")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = {line.split()[0] for line in done.stdout.splitlines()}
+        self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)})
+
+    def test_help__names_the_options(self):
+        done = self.fabemu("figures", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for option in ("--only", "--quick", "--jobs", "--out", "--json", "--seed", "--fresh", "--list"):
+            self.assertIn(option, done.stdout)
+
+    def test_usage_errors__are_one_line_and_exit_2(self):
+        for args, words in (
+                (("--only", "4"), ["'4'", "--list"]),
+                (("--only", "5,B1"), ["'B1'", "--list"]),
+                (("--only", ""), ["--list"]),
+                (("--only",), ["--only"]),
+                (("--jobs", "0"), ["--jobs", "1 to"]),
+                (("--seed", "x"), ["--seed", "number"]),
+                (("--fast",), ["--fast"]),
+                (("now",), ["now"]),
+        ):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu("figures", *args), 2, *words, "fabemu figures --help")
+
+    def test_out_that_cannot_be_made__is_one_line(self):
+        done = self.fabemu("figures", "--only", "A1", "--out", "/proc/none")
+        self.one_line(done, 1, "/proc/none")
+
+    # --- what it writes -------------------------------------------------------------
+
+    def test_one_figure__writes_csv_svg_png_and_rows(self):
+        done = self.figures("--only", CHEAP, "--json")
+        self.assertEqual(done.stderr, "")
+        self.check_rows(json.loads(done.stdout), done.returncode)
+        base = os.path.join(self.out, "fig" + CHEAP)
+        self.check_csv(base + ".csv")
+        self.assertTrue(xml.etree.ElementTree.parse(base + ".svg").getroot().tag.endswith("svg"))
+        with open(base + ".png", "rb") as f:
+            self.assertEqual(f.read(8), PNG)
+        with open(os.path.join(self.out, "table.json")) as f:
+            self.assertEqual(json.load(f), json.loads(done.stdout))
+
+    def check_rows(self, rows, status):
+        self.assertGreater(len(rows), 0)
+        for row in rows:
+            self.assertLessEqual({"id", "stated", "measured", "difference", "verdict", "what", "figure"},
+                                 set(row))
+            self.assertIn(row["verdict"], VERDICTS)
+            self.assertIsInstance(row["measured"], float)
+        holds = all(row["verdict"] == "holds" for row in rows)
+        self.assertEqual(status, 0 if holds else 1)
+
+    def check_csv(self, path):
+        with open(path) as f:
+            head = [line for line in f if line.startswith("#")]
+            f.seek(0)
+            rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
+        self.assertIn("Figure " + CHEAP, head[0])
+        self.assertGreaterEqual(len({row["series"] for row in rows}), 2)
+        for row in rows:
+            self.assertGreater(float(row["mean_time_us"]), 0)
+            self.assertIn(row["saturated"], ("0", "1"))
+            self.assertIn("--seed 1", row["command"])
+
+    def test_a_row_alone__prints_the_table_and_draws_nothing(self):
+        done = self.figures("--only", "A8,A11")
+        self.assertEqual(done.stderr, "")
+        head, *rest = done.stdout.splitlines()
+        for word in ("stated", "measured", "difference", "verdict"):
+            self.assertIn(word, head)
+        self.assertEqual({line.split()[0] for line in rest}, {"A8", "A11"})
+        self.assertIn("not built", rest[-1])
+        self.assertEqual(glob.glob(os.path.join(self.out, "*.svg")), [])
+
+    def test_the_same_seed__the_same_numbers(self):
+        runs = [self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh", "--jobs", jobs).stdout
+                for jobs in ("1", "2")]
+        self.assertEqual(runs[0], runs[1])
+
+    def test_a_point_that_fails__is_said_and_the_others_go_on(self):
+        broken = self.wrapper('case "$*" in *"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
+                              ' echo no luck >&2; exit 3;; esac')
+        done = self.figures("--only", CHEAP, "--no-plots", "--json", "--fabemu", broken)
+        self.one_line(done, 1, "wrapper traffic", "--bytes 8", "combine_units=5", "exit status 3: no luck")
+        verdicts = {(row["id"], row["part"]): row["verdict"] for row in json.loads(done.stdout)}
+        self.assertEqual(verdicts["A9", "ports"], "not measured")
+        self.assertNotEqual(verdicts["A8", "short"], "not measured")
+
+    # --- interruption ------------------------------------------------------------------
+
+    def test_interrupted__goes_on_where_it_stopped(self):
+        slow = self.wrapper("sleep 0.2")
+        args = ("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--jobs", "1",
+                "--fabemu", slow)
+        run = self.start(*args)
+        self.assertTrue(until(self.kept), "no point was kept")
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=20)
+        self.assertEqual(run.returncode, 130)
+        self.assertIn("interrupted", err)
+        before = len(self.logged())
+        kept = len(self.kept())
+        self.assertGreaterEqual(kept, 1)
+        self.assertEqual(self.fabemu(*args).stderr, "")
+        lines = [line for _, line in self.logged()]
+        self.assertEqual(len(lines) - len(set(lines)), before - kept)   # only what was cut short
+        self.assertEqual(len(self.kept()), len(set(lines)))
+        self.assertEqual(self.fabemu(*args).stderr, "")
+        self.assertEqual(len(self.logged()), len(lines))                # a third run: nothing to do
+
+    def test_killed__its_children_end(self):
+        for signal_number in (signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(signal=signal_number):
+                stuck = self.wrapper("exec sleep 60")
+                run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots",
+                                 "--jobs", "2", "--fabemu", stuck)
+                seen = len(self.logged())
+                self.assertTrue(until(lambda: len(self.logged()) == seen + 2))
+                pids = [pid for pid, _ in self.logged()[seen:]]
+                run.send_signal(signal_number)
+                run.communicate(timeout=20)
+                self.ends(run, pids, time.monotonic())
+
+    def test_two_runs_on_one_folder__the_second_says_so(self):
+        stuck = self.wrapper("exec sleep 60")
+        run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--fabemu",
+                         stuck)
+        self.assertTrue(until(self.logged))
+        self.one_line(self.figures("--only", CHEAP, "--no-plots"), 1, "another fabemu figures", "--out")
+        run.terminate()
+        run.communicate(timeout=20)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""traffic_test.py - fabemu traffic: what it prints, what it refuses, that it ends.
+
+    tests/cli/traffic_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import pty
+import subprocess
+
+from cli_kit import FabemuCase, main
+
+PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "saturated", "digest",
+            "bytes_per_node"}
+BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
+                   "messages", "segments", "virtual_ns", "build_s", "hops_per_s", "ns_per_hop"}
+OPEN = BOTH | {"load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
+               "arrivals", "warmup_ns", "measure_ns"}
+LATENCY = {"mean", "mean_ci95", "min", "median", "p99", "max"}
+SHORT = ("--warmup", "5000", "--measure", "30000")
+
+
+class TrafficTest(FabemuCase):
+    def json(self, *args):
+        done = self.fabemu("traffic", *args, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+        return json.loads(done.stdout)
+
+    # --- what it prints ---------------------------------------------------------------
+
+    def test_json__has_the_promised_fields(self):
+        got = self.json("--topo", "kary:4,2", "--pattern", "uniform", "--load", "0.3", *SHORT,
+                        "--threads", "2", "--seed", "7")
+        self.assertEqual(set(got), OPEN)
+        self.assertEqual(set(got["latency_ns"]), LATENCY)
+        self.assertEqual((got["topo"], got["profile"], got["pattern"], got["seed"], got["threads"]),
+                         ("kary:4,2", "oq2004", "uniform", 7, 2))
+        self.assertEqual((got["warmup_ns"], got["measure_ns"]), (5000, 30000))
+        self.assertIs(got["saturated"], False)
+        self.assertAlmostEqual(got["offered"], 0.3, delta=0.05)
+        self.assertAlmostEqual(got["accepted"], 0.3, delta=0.05)
+        self.assertRegex(got["digest"], "^[0-9a-f]{16}$")
+        latency = got["latency_ns"]
+        self.assertEqual(latency["min"], 2934.8)  # FACTS A, over one switch
+        self.assertLessEqual(latency["min"], latency["median"])
+        self.assertLessEqual(latency["median"], latency["p99"])
+        self.assertLessEqual(latency["p99"], latency["max"])
+        self.assertGreater(got["segment_hops"], got["segments"])
+        self.assertGreater(got["virtual_ns"], 35000)
+        self.assertGreater(got["bytes_per_node"], 1000)
+
+    def test_zero_load__is_as_in_the_paper(self):
+        for topo, mean in (("kary:16,2", 3154.8), ("kary:4,4", 3594.8)):
+            got = self.json("--topo", topo, "--pattern", "complement", "--sources", "first:1",
+                            "--arrivals", "fixed", "--load", "0.01", *SHORT)
+            self.assertEqual(got["latency_ns"]["mean"], mean)
+            self.assertEqual(got["latency_ns"]["max"], mean)
+
+    def test_digest__is_the_same_for_any_number_of_threads(self):
+        for args in (("--load", "0.9"), ("--pattern", "multicast", "--load", "0.2"),
+                     ("--pattern", "allreduce", "--bytes", "1000", "--operations", "5")):
+            short = () if "allreduce" in args else SHORT
+            args = ("--topo", "kary:4,2", *args, *short)
+            digests = {self.json(*args, "--threads", threads)["digest"]
+                       for threads in ("1", "2", "3", "device", "auto")}
+            self.assertEqual(len(digests), 1, args)
+
+    def test_loads__make_a_list_or_a_table(self):
+        got = self.json("--load", "0.1,0.2:0.4:0.1", *SHORT)
+        self.assertEqual([one["load"] for one in got], [0.1, 0.2, 0.3, 0.4])
+        self.assertEqual(len({one["digest"] for one in got}), 4)
+        done = self.fabemu("traffic", "--load", "0.1:0.3:0.1", *SHORT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *rows = done.stdout.splitlines()
+        self.assertEqual(head.split()[:3], ["load", "offered", "accepted"])
+        self.assertEqual([row.split()[0] for row in rows], ["0.1", "0.2", "0.3"])
+
+    def test_multicast__has_its_own_figures(self):
+        for how, word in (("hardware", "switches"), ("messages", "messages")):
+            args = ("--topo", "kary:8,1", "--pattern", "multicast", "--fanout", "3", "--fanout-law",
+                    "fixed", "--sources", "first:2", "--load", "0.1", "--multicast", how)
+            got = self.json(*args)
+            self.assertEqual(set(got), OPEN | {"fanout", "multicast", "completion_ns"})
+            self.assertEqual((got["fanout"], got["senders"]), (3, 2))
+            self.assertEqual(set(got["completion_ns"]), LATENCY)
+            self.assertGreaterEqual(got["completion_ns"]["mean"], got["latency_ns"]["mean"])
+            self.assertAlmostEqual(got["accepted"], 0.1, delta=0.02)
+            self.assertAlmostEqual(got["delivered"], 0.1 * 3 * 2 / 8, delta=0.01)
+            self.assertIn(word, self.fabemu("traffic", *args).stdout)
+
+    def test_md__sends_from_one_node_in_sixteen(self):
+        got = self.json("--topo", "kary:8,2", "--pattern", "md", "--load", "0.05", *SHORT)
+        self.assertEqual(got["senders"], 4)
+        self.assertAlmostEqual(got["fanout"], 16, delta=1.5)
+
+    def test_collectives__are_checked_and_timed(self):
+        for pattern in ("reduce", "barrier", "allreduce"):
+            got = self.json("--topo", "kary:4,2", "--pattern", pattern, "--operations", "7")
+            self.assertEqual(set(got), BOTH | {"collectives"})
+            self.assertIsNone(got["accepted"])
+            self.assertEqual(got["collectives"]["operations"], 7)
+            self.assertEqual(got["collectives"]["group_size"], 16)
+            self.assertGreater(got["collectives"]["mean_ns"], 2600)
+            self.assertEqual(got["collectives"]["mean_ns"], got["latency_ns"]["mean"])
+        done = self.fabemu("traffic", "--pattern", "reduce", "--groups", "4")
+        self.assertIn("400 of 8 bytes, 4 groups of 4 nodes; all results right", done.stdout)
+
+    def test_permutation__comes_from_a_file(self):
+        path = os.path.join(self.dir, "pairs")
+        with open(path, "w") as f:
+            f.write("# two pairs\n0 15\n15 0\n3 4\n")
+        got = self.json("--pattern", "file:" + path, "--load", "0.2")
+        self.assertEqual(got["senders"], 3)
+        with open(path, "a") as f:
+            f.write("5 4\n")
+        self.one_line(self.fabemu("traffic", "--pattern", "file:" + path), 2, path, "line 5",
+                      "node 4")
+
+    def test_text__says_it_all(self):
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.4", *SHORT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for word in ("uniform on kary:4,2", "16 nodes", "throughput", "latency", "digest"):
+            self.assertIn(word, done.stdout)
+
+    def test_terminal__shows_progress_and_wipes_it(self):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:8,2", "--load", "0.9",
+                                    "--measure", "3000000"], env=self.env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
+        out, _ = process.communicate(timeout=60)
+        err = b""
+        try:
+            while True:
+                data = os.read(master, 4096)
+                if not data:
+                    break
+                err += data
+        except OSError:  # the terminal's other end is closed
+            pass
+        os.close(master)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"of virtual time", err)
+        self.assertTrue(err.endswith(b"\r\x1b[K"), err[-40:])
+        self.assertNotIn(b"of virtual time\n", out)
+
+    # --- past saturation --------------------------------------------------------------------
+
+    def test_saturation__ends_by_itself_and_is_said(self):
+        got = self.json("--topo", "kary:4,2", "--load", "1.5")
+        self.assertIs(got["saturated"], True)
+        self.assertGreater(got["offered"], 1.4)
+        self.assertLess(got["accepted"], 1)
+        self.assertGreater(got["backlog"], 100)
+        self.assertGreater(got["undelivered"], 100)
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.5,1.5")
+        rows = done.stdout.splitlines()[1:]
+        self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
+
+    # --- what it refuses ------------------------------------------------------------------------
+
+    def test_usage_errors__are_one_line_and_exit_2(self):
+        for args, words in (
+                (("--load", "0"), ["--load 0", "above 0"]),
+                (("--load", "0.1,x"), ["0.1,x"]),
+                (("--load", "0.1:0.5"), ["0.1:1:0.1"]),
+                (("--load", "0.5:0.1:0.1"), ["0.5:0.1:0.1"]),
+                (("--load", "11"), ["at most 10"]),
+                (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
+                (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
+                (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
+                (("--pattern", "hotspot:99"), ["no node 99"]),
+                (("--fanout", "3"), ["--fanout has no meaning", "uniform"]),
+                (("--pattern", "reduce", "--load", "0.1"), ["--load has no meaning"]),
+                (("--pattern", "barrier", "--bytes", "8"), ["--bytes has no meaning"]),
+                (("--operations", "5"), ["--operations has no meaning"]),
+                (("--pattern", "multicast", "--fanout", "9"), ["mean fanout of 9", "from 1 to 8"]),
+                (("--pattern", "multicast", "--sets", "60000"), ["65536 collective addresses"]),
+                (("--pattern", "reduce", "--groups", "9"), ["2 or more"]),
+                (("--pattern", "reduce", "--group-size", "17"), ["there are 16 nodes"]),
+                (("--sources", "17"), ["17 sources", "16 nodes"]),
+                (("--sources", "some"), ["first:N"]),
+                (("--arrivals", "late"), ["poisson or fixed"]),
+                (("--bytes", "1e3"), ["--bytes 1e3"]),
+                (("--warmup", "0"), ["number of ns"]),
+                (("--clock", "raw"), ["must be virtual"]),
+                (("--threads", "0"), ["--threads 0"]),
+                (("--load",), ["needs a value"]),
+                (("--speed", "3"), ["--speed"]),
+                (("now",), ["'now'"]),
+        ):
+            with self.subTest(args=args):
+                self.one_line(self.fabemu("traffic", *args), 2, *words)
+
+    def test_virtual_clock__is_for_traffic_only(self):
+        for args in (("run", "--clock", "virtual", "--", "true"), ("up", "--clock", "virtual")):
+            self.one_line(self.fabemu(*args), 2, "--clock virtual", "raw or real", "fabemu traffic")
+        self.assertEqual(self.fabemu("traffic", "--clock", "virtual", *SHORT).returncode, 0)
+
+    def test_too_large_for_the_memory__is_refused_at_once(self):
+        done = self.fabemu("traffic", "--topo", "kary:2,20")
+        self.one_line(done, 1, "kary:2,20 needs", "GiB", "available")
+
+    def test_help__names_every_option_with_its_unit(self):
+        done = self.fabemu("traffic", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for word in ("--pattern", "--load", "fraction of link rate", "--warmup NS", "--interval NS",
+                     "--fanout-law", "--group-size", "--seed", "--threads", "--json"):
+            self.assertIn(word, done.stdout)
+
+
+if __name__ == "__main__":
+    main()

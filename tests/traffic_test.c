@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic_test.c - synthetic traffic through whole fabrics on clock virtual.
+ *
+ * FABEMU_SEED replays the random configurations; each is printed before it runs if
+ * FABEMU_TRAFFIC_SHOW is set.
+ */
+#include "tests/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "apps/traffic_run.h"
+
+static struct topo_graph *graph;
+
+/* A configuration to start from; the graph stands until the next one. */
+static struct traffic_config config_of(const char *topo, const char *pattern)
+{
+    struct traffic_config config = { .bytes = 240, .groups = 1, .operations = 10,
+                                     .load = TRAFFIC_LOAD_UNIT / 2 };
+    char error[512];
+
+    topo_free(graph);
+    graph = NULL;
+    if (topo_parse(&graph, topo, error, sizeof error) ||
+        emu_profile_load(&config.fabric.profile, "oq2004", error, sizeof error) ||
+        traffic_pattern_parse(&config.pattern, pattern, graph->nodes, error, sizeof error)) {
+        printf("%s\n", error);
+        CU_FAIL_FATAL("a good configuration was refused");
+    }
+    config.fabric.graph = graph;
+    config.fabric.threads = 1;
+    config.fabric.seed = 1;
+    return config;
+}
+
+static bool run(struct traffic_result *result, const struct traffic_config *config)
+{
+    char error[640] = "";
+    int err = traffic_run(result, config, error, sizeof error);
+
+    if (err)
+        printf("%s\n", error);
+    CU_ASSERT(!err || error[0]);
+    return err == 0;
+}
+
+static struct traffic_result run_and_release(struct traffic_config *config)
+{
+    struct traffic_result result;
+
+    CU_ASSERT(run(&result, config));
+    traffic_pattern_release(&config->pattern);
+    return result;
+}
+
+/* --- latency without load --------------------------------------------------------------- */
+
+static const struct {
+    const char *topo;
+    uint32_t switches;
+} distances[] = { { "kary:4,1", 1 }, { "kary:2,2", 3 }, { "kary:2,3", 5 }, { "kary:2,4", 7 } };
+
+/* FACTS A: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire, 1300 ns. */
+static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
+{
+    return 2600000 + (switches + 1) * 20000 + switches * 90000 + wire_ps;
+}
+
+static void all_take(const char *topo, uint64_t bytes, uint64_t want_ps)
+{
+    struct traffic_config config = config_of(topo, "complement");
+
+    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.fixed_gaps = true;
+    config.load = TRAFFIC_LOAD_UNIT / 200;
+    config.bytes = bytes;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(result.latency.messages > 20);
+    CU_ASSERT_EQUAL(result.latency.least_ps, want_ps);
+    CU_ASSERT_EQUAL(result.latency.mean_ps, want_ps);
+    CU_ASSERT_EQUAL(result.latency.most_ps, want_ps);
+}
+
+static void traffic_run__zero_load_latency_is_exact(void)
+{
+    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++) {
+        all_take(distances[i].topo, 240, zero_load_ps(distances[i].switches, 256 * 800));
+        all_take(distances[i].topo, 0, zero_load_ps(distances[i].switches, 16 * 800));
+        all_take(distances[i].topo, 1000, zero_load_ps(distances[i].switches, 1080 * 800));
+    }
+    CU_ASSERT_EQUAL(zero_load_ps(3, 204800), 3154800);
+    CU_ASSERT_EQUAL(zero_load_ps(7, 204800), 3594800);
+}
+
+/* Each switch copies as it sends on: copies are as fast as a message of their own. */
+static void traffic_run__multicast_takes_no_longer_than_a_message(void)
+{
+    struct traffic_config config = config_of("kary:2,3", "multicast");
+
+    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.load = TRAFFIC_LOAD_UNIT / 200;
+    config.fixed_gaps = true;
+    config.fanout = 7;
+    config.law = TRAFFIC_LAW_FIXED;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT_EQUAL(result.latency.least_ps, zero_load_ps(1, 204800));
+    CU_ASSERT_EQUAL(result.latency.most_ps, zero_load_ps(5, 204800));
+    CU_ASSERT_EQUAL(result.completion.least_ps, zero_load_ps(5, 204800));
+    CU_ASSERT_EQUAL(result.completion.most_ps, zero_load_ps(5, 204800));
+    CU_ASSERT_EQUAL(result.latency.messages, 7 * result.completion.messages);
+    CU_ASSERT_EQUAL(result.hops, 13 * result.segments); /* 7 to nodes, 6 between the 7 switches */
+}
+
+/* A source with a way of its own is an M/D/1 queue: load r waits r / (2 - 2r) wire times. */
+static void traffic_run__waiting_is_that_of_a_queue(void)
+{
+    const double loads[] = { 0.2, 0.5, 0.8 };
+
+    for (int i = 0; i < 3; i++) {
+        struct traffic_config config = config_of("kary:4,1", "neighbour");
+        config.load = (uint64_t)(loads[i] * TRAFFIC_LOAD_UNIT);
+        config.fabric.seed = test_seed() + (uint64_t)i;
+        config.warmup_ps = 100000000;
+        config.measure_ps = 4000000000;
+        struct traffic_result result = run_and_release(&config);
+        double want_ps = (double)zero_load_ps(1, 204800) + 204800 * loads[i] / (2 - 2 * loads[i]);
+        double off_ps = (double)result.latency.mean_ps - want_ps;
+        CU_ASSERT(off_ps < 3 * result.latency.mean_ci95_ps);
+        CU_ASSERT(off_ps > -3 * result.latency.mean_ci95_ps);
+        CU_ASSERT(result.latency.mean_ci95_ps < 100000);
+        CU_ASSERT_EQUAL(result.latency.least_ps, zero_load_ps(1, 204800));
+    }
+}
+
+/* --- nothing is lost, and it ends ---------------------------------------------------------- */
+
+/* At fixed intervals the links are busy all the time, and nothing ever waits. */
+static void traffic_run__complement_at_full_load_loses_nothing(void)
+{
+    struct traffic_config config = config_of("kary:4,2", "complement");
+
+    config.load = TRAFFIC_LOAD_UNIT;
+    config.fixed_gaps = true;
+    config.measure_ps = 60000000;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(!result.saturated);
+    CU_ASSERT_EQUAL(result.undelivered, 0);
+    CU_ASSERT(result.accepted.mean > 0.999 && result.accepted.mean < 1.001);
+    CU_ASSERT(result.offered > 0.999 && result.offered < 1.001);
+    config = config_of("kary:4,2", "complement");
+    config.load = TRAFFIC_LOAD_UNIT;
+    config.measure_ps = 60000000;
+    result = run_and_release(&config);
+    CU_ASSERT(result.accepted.mean > 0.9 && result.accepted.mean < 1);
+}
+
+static void traffic_run__ends_past_saturation(void)
+{
+    struct traffic_config config = config_of("kary:4,2", "uniform");
+
+    config.load = TRAFFIC_LOAD_UNIT * 3 / 2;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(result.saturated);
+    CU_ASSERT(result.undelivered > 0 && result.backlog > 0);
+    CU_ASSERT(result.offered > 1.4 && result.accepted.mean < 1);
+    CU_ASSERT_EQUAL(result.virtual_ps, result.warmup_ps + result.measure_ps);
+    config = config_of("kary:4,2", "hotspot:3:0.5");
+    result = run_and_release(&config);
+    CU_ASSERT(result.saturated);
+    config = config_of("kary:4,2", "uniform");
+    result = run_and_release(&config);
+    CU_ASSERT(!result.saturated);
+    CU_ASSERT_EQUAL(result.undelivered, 0);
+}
+
+/* A message a destination takes fanout times as much of the source's link. */
+static void traffic_run__multicast_by_messages_saturates_earlier(void)
+{
+    struct traffic_result result[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct traffic_config config = config_of("kary:8,1", "multicast");
+        config.load = TRAFFIC_LOAD_UNIT * 3 / 10;
+        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 2 };
+        config.by_messages = i;
+        result[i] = run_and_release(&config);
+        CU_ASSERT(result[i].fanout > 3.5 && result[i].fanout < 4.5);
+    }
+    CU_ASSERT(!result[0].saturated && result[1].saturated);
+    CU_ASSERT(result[0].accepted.mean > 0.28 && result[0].accepted.mean < 0.32);
+    CU_ASSERT(result[1].accepted.mean > 0.2 && result[1].accepted.mean < 0.28);
+    CU_ASSERT(result[0].latency.mean_ps < result[1].latency.mean_ps);
+}
+
+/* --- collectives ------------------------------------------------------------------------------ */
+
+/* Results are checked inside: a wrong one is an error of the run. */
+static void collective(const char *pattern, uint32_t groups, uint64_t bytes, uint64_t operations,
+                       uint64_t interval_ps)
+{
+    struct traffic_config config = config_of("kary:4,2", pattern);
+
+    config.groups = groups;
+    config.bytes = bytes;
+    config.operations = operations;
+    config.interval_ps = interval_ps;
+    config.at_random = groups > 1;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT_EQUAL(result.latency.messages, operations * groups);
+    CU_ASSERT_EQUAL(result.groups, groups);
+    CU_ASSERT_EQUAL(result.members, 16 / groups);
+    CU_ASSERT(result.latency.least_ps >= zero_load_ps(1, (16 + bytes) * 800 > 204800 ? 0 : 12800));
+}
+
+static void traffic_run__collectives_are_right(void)
+{
+    static const char *const patterns[] = { "reduce", "allreduce", "barrier" };
+
+    for (int i = 0; i < 3; i++) {
+        collective(patterns[i], 1, 8, 20, 0);
+        collective(patterns[i], 4, 8, 20, 0);
+        collective(patterns[i], 1, 8, 600, 0);       /* more numbers than a window */
+        collective(patterns[i], 1, 8, 600, 200000);  /* many at a time */
+        collective(patterns[i], 2, 80000, 3, 0);     /* an operation longer than a window */
+        collective(patterns[i], 3, 1234, 20, 1);     /* as fast as the window lets them */
+    }
+}
+
+static void traffic_run__refuses_groups_that_cannot_be(void)
+{
+    struct traffic_config config = config_of("kary:4,2", "reduce");
+    struct traffic_result result;
+    char error[640];
+
+    config.groups = 3;
+    config.members = 6;
+    CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "there are 16 nodes"));
+    config.groups = 16;
+    config.members = 0;
+    CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+}
+
+/* --- the same for any number of workers --------------------------------------------------- */
+
+static uint64_t pick(uint64_t *seed, uint64_t least, uint64_t most)
+{
+    return least + test_random(seed) % (most - least + 1);
+}
+
+static const char *one_of(uint64_t *seed, const char *const *names, size_t count)
+{
+    return names[test_random(seed) % count];
+}
+#define ONE_OF(seed, names) one_of(seed, names, sizeof(names) / sizeof((names)[0]))
+
+static void any_profile(uint64_t *seed, struct emu_profile *profile)
+{
+    profile->link_ps_per_byte = pick(seed, 1, 3) * 300;
+    profile->channel_ps = pick(seed, 0, 40) * 1000;
+    profile->switch_ps = pick(seed, 1, 100) * 1000 + pick(seed, 0, 999);
+    profile->credit_ps = pick(seed, 1, 150) * 1000;
+    profile->nic_send_ps = pick(seed, 0, 1000) * 1000;
+    profile->nic_recv_ps = pick(seed, 0, 1000) * 1000;
+    profile->xpoint_slots = (uint32_t)pick(seed, 1, 8);
+    profile->light_slots = (uint32_t)pick(seed, 1, 4);
+    profile->combine_units = (uint32_t)pick(seed, 1, 3);
+    profile->credit = test_random(seed) % 2 ? EMU_CREDIT_ROW : EMU_CREDIT_COUNTER;
+    profile->choice = (enum emu_choice)(test_random(seed) % 3);
+    profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
+}
+
+static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
+{
+    static const char *const topos[] = { "kary:4,1", "kary:2,2", "kary:4,2", "kary:2,4" };
+    static const char *const patterns[] = { "uniform",  "transpose", "reversal", "complement",
+                                            "tornado",  "neighbour", "alltoall", "hotspot:1:0.3",
+                                            "multicast", "multicast", "md",       "reduce",
+                                            "barrier",  "allreduce" };
+    *topo = ONE_OF(seed, topos);
+    *pattern = ONE_OF(seed, patterns);
+    struct traffic_config config = config_of(*topo, *pattern);
+
+    any_profile(seed, &config.fabric.profile);
+    config.fabric.seed = test_random(seed);
+    config.load = pick(seed, 5, 150) * (TRAFFIC_LOAD_UNIT / 100);
+    config.fixed_gaps = test_random(seed) % 4 == 0;
+    config.bytes = test_random(seed) % 2 ? 240 : pick(seed, 0, 1500);
+    config.warmup_ps = 3000000;
+    config.measure_ps = 12000000;
+    config.fanout = config.pattern.md || graph->nodes < 8 ? 1.5 : 3;
+    config.law = (enum traffic_law)(test_random(seed) % 3);
+    config.sets = (uint32_t)pick(seed, 1, 20);
+    config.by_messages = test_random(seed) % 2;
+    config.groups = (uint32_t)pick(seed, 1, 2);
+    config.at_random = test_random(seed) % 2;
+    config.interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
+    if (config.pattern.kind == TRAFFIC_COLLECTIVE)
+        config.bytes += config.pattern.collective != TRAFFIC_BARRIER && !config.bytes;
+    return config;
+}
+
+static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
+{
+    static const uint32_t threads[] = { 1, 2, 3, FABRIC_THREADS_DEVICE };
+    uint64_t seed = test_seed();
+
+    for (int i = 0; i < 24; i++) {
+        uint64_t began = seed;
+        struct traffic_result result[4];
+        const char *topo, *pattern;
+        struct traffic_config config = any_config(&seed, &topo, &pattern);
+
+        if (getenv("FABEMU_TRAFFIC_SHOW"))
+            printf("%d: FABEMU_SEED=%llu %s %s bytes %llu load %llu\n", i,
+                   (unsigned long long)began, topo, pattern, (unsigned long long)config.bytes,
+                   (unsigned long long)config.load);
+        bool good = true;
+        for (int t = 0; t < 4; t++) {
+            config.fabric.threads = threads[t];
+            good &= run(&result[t], &config);
+            good &= !t || (result[t].digest == result[0].digest &&
+                           result[t].hops == result[0].hops &&
+                           result[t].virtual_ps == result[0].virtual_ps &&
+                           memcmp(&result[t].latency, &result[0].latency,
+                                  sizeof result[t].latency) == 0 &&
+                           memcmp(&result[t].completion, &result[0].completion,
+                                  sizeof result[t].completion) == 0);
+        }
+        traffic_pattern_release(&config.pattern);
+        CU_ASSERT(good);
+        if (!good)
+            printf("configuration %d, alone with FABEMU_SEED=%llu: %s %s\n", i,
+                   (unsigned long long)began, topo, pattern);
+    }
+}
+
+/* Another seed is another run. */
+static void traffic_run__digest_depends_on_the_seed(void)
+{
+    struct traffic_result result[3];
+
+    for (uint64_t i = 0; i < 3; i++) {
+        struct traffic_config config = config_of("kary:2,2", "uniform");
+        config.fabric.seed = 1 + i / 2;
+        config.measure_ps = 20000000;
+        result[i] = run_and_release(&config);
+    }
+    CU_ASSERT_EQUAL(result[0].digest, result[1].digest);
+    CU_ASSERT_NOT_EQUAL(result[0].digest, result[2].digest);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        { "traffic_run__zero_load_latency_is_exact", traffic_run__zero_load_latency_is_exact },
+        { "traffic_run__waiting_is_that_of_a_queue", traffic_run__waiting_is_that_of_a_queue },
+        { "traffic_run__multicast_takes_no_longer_than_a_message",
+          traffic_run__multicast_takes_no_longer_than_a_message },
+        { "traffic_run__complement_at_full_load_loses_nothing",
+          traffic_run__complement_at_full_load_loses_nothing },
+        { "traffic_run__ends_past_saturation", traffic_run__ends_past_saturation },
+        { "traffic_run__multicast_by_messages_saturates_earlier",
+          traffic_run__multicast_by_messages_saturates_earlier },
+        { "traffic_run__collectives_are_right", traffic_run__collectives_are_right },
+        { "traffic_run__refuses_groups_that_cannot_be",
+          traffic_run__refuses_groups_that_cannot_be },
+        { "traffic_run__digest_is_the_same_for_any_number_of_workers",
+          traffic_run__digest_is_the_same_for_any_number_of_workers },
+        { "traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed },
+        { NULL, NULL },
+    };
+    int failed = test_run("traffic", cases);
+
+    topo_free(graph);
+    return failed;
+}

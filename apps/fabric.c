@@ -275,6 +275,16 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
                                      "clock raw has no time: use real or virtual, or buffers=xpoint");
         return -EINVAL;
     }
+    if (config->graph->ports + profile.combine_units > SWITCH_ROWS_MAX ||
+        switch_segments(config->graph->ports, &profile) > SWITCH_SEGMENTS_MAX) {
+        snprintf(error, error_bytes, "a switch of %u ports and %u combine units would hold %u "
+                                     "segments; it can have %u ports and units, and hold %u: lower "
+                                     "combine_units, xpoint_slots, raw_xpoint_slots or input_slots",
+                 config->graph->ports, profile.combine_units,
+                 switch_segments(config->graph->ports, &profile), SWITCH_ROWS_MAX,
+                 SWITCH_SEGMENTS_MAX);
+        return -EINVAL;
+    }
     if (!config->local_nodes && emu_profile_credits(&profile) > EMU_XPOINT_MAX) {
         snprintf(error, error_bytes, "input_slots=%u is for networks without processes; with them "
                                      "it can be 1 to %u", profile.input_slots, EMU_XPOINT_MAX);

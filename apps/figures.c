@@ -56,17 +56,21 @@ int figures_main(int argc, char **argv)
             FIGURES_SOURCE);
         return EXIT_FAILURE;
     }
-    /* python3 -B RUNNER --fabemu EXE, then the user's arguments and the NULL at their end. */
+    /*
+     * PYTHON -B RUNNER --fabemu EXE, then the user's arguments and the NULL at their end.
+     * Python looks for its packages beside what argv[0] names.
+     */
     char **args = calloc((size_t)argc + 5, sizeof *args);
     if (!args) {
         say("no memory");
         return EXIT_FAILURE;
     }
-    char *const head[] = { "python3", "-B", runner, "--fabemu", exe };
+    char *const head[] = { DEBIAN_PYTHON, "-B", runner, "--fabemu", exe };
     memcpy(args, head, sizeof head);
     memcpy(args + 5, argv + 1, (size_t)argc * sizeof *args);
-    execv(DEBIAN_PYTHON, args);
-    execvp("python3", args);
+    execv(args[0], args);
+    args[0] = "python3";
+    execvp(args[0], args);
     say("cannot run python3: %s; install it: apt-get install python3 python3-matplotlib",
         strerror(errno));
     free(args);

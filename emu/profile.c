@@ -60,8 +60,10 @@ static const struct field fields[] = {
     U32(combine_units, 1, EMU_UNITS_MAX),
     U32(xpoint_slots, 1, EMU_XPOINT_MAX),
     U32(raw_xpoint_slots, 1, EMU_XPOINT_MAX),
+    U32(input_slots, 1, EMU_INPUT_MAX),
     U32(combine_states, 1, 1u << 20),
     U32(light_slots, 1, 1u << 16),
+    NAMED(buffers, "xpoint", "input_xpoint", "input"),
     NAMED(credit, "row", "counter"),
     NAMED(choice, "next_free", "first_free", "random"),
     NAMED(combine_order, "arrival", "port"),
@@ -84,8 +86,10 @@ static const struct emu_profile built_in[] = {
         .combine_units = 1,
         .xpoint_slots = 4,
         .raw_xpoint_slots = 16,
+        .input_slots = 8,
         .combine_states = 65536,
         .light_slots = 1,
+        .buffers = EMU_BUFFERS_XPOINT,
         .credit = EMU_CREDIT_ROW,
         .choice = EMU_CHOICE_NEXT_FREE,
         .combine_order = EMU_COMBINE_ARRIVAL,
@@ -103,8 +107,10 @@ static const struct emu_profile built_in[] = {
         .combine_units = 1,
         .xpoint_slots = 16,
         .raw_xpoint_slots = 16,
+        .input_slots = 8,
         .combine_states = 65536,
         .light_slots = 2,
+        .buffers = EMU_BUFFERS_XPOINT,
         .credit = EMU_CREDIT_ROW,
         .choice = EMU_CHOICE_NEXT_FREE,
         .combine_order = EMU_COMBINE_ARRIVAL,
@@ -178,7 +184,8 @@ static int field_named(struct emu_profile *profile, const struct field *field, c
     return wrong(error, error_bytes, "%s=%.40s is unknown; it can be %s", field->name, value,
                  names);
 }
-_Static_assert(sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
+_Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
+                   sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
                    sizeof(enum emu_choice) == sizeof(unsigned) &&
                    sizeof(enum emu_combine_order) == sizeof(unsigned),
                "field_named() writes an unsigned");
@@ -346,6 +353,9 @@ struct emu_profile emu_profile_for_raw(const struct emu_profile *profile)
 {
     struct emu_profile raw = *profile;
 
-    raw.xpoint_slots = profile->raw_xpoint_slots;
+    if (profile->buffers == EMU_BUFFERS_XPOINT)
+        raw.xpoint_slots = profile->raw_xpoint_slots;
+    else if (profile->input_slots < profile->raw_xpoint_slots)
+        raw.input_slots = profile->raw_xpoint_slots;
     return raw;
 }

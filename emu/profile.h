@@ -11,9 +11,17 @@
 #include "emu/seg.h"
 
 #define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
+#define EMU_INPUT_MAX  255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX  16 /* combine units of a switch, at most */
 
-/* What a credit means (FACTS A, "Two readings of the credit counter"). */
+/* Where a switch keeps segments, and so what a credit of a cable stands for. */
+enum emu_buffers {
+    EMU_BUFFERS_XPOINT,       /* at crosspoints: the paper's router; emu_credit_policy says more */
+    EMU_BUFFERS_INPUT_XPOINT, /* a place in the input's FIFO, which feeds small crosspoints */
+    EMU_BUFFERS_INPUT         /* a place at the input: virtual output queues, a central arbiter */
+};
+
+/* What a credit of crosspoint buffers means (FACTS A, "Two readings of the credit counter"). */
 enum emu_credit_policy {
     EMU_CREDIT_ROW,    /* owed while the row's fullest crosspoint and the wire take it */
     EMU_CREDIT_COUNTER /* owed until the packet, or its last copy, has left */
@@ -47,8 +55,10 @@ struct emu_profile {
     uint32_t xpoint_slots;      /* segments a crosspoint holds: 4 */
     uint32_t raw_xpoint_slots;  /* the same under clock raw, where a round trip is a pass of the
                                    host's threads and not 200 ns: 16 */
+    uint32_t input_slots;       /* segments an input's buffer holds, where inputs have one: 8 */
     uint32_t combine_states;    /* partial results that one switch can hold */
     uint32_t light_slots;       /* an output with fewer segments waiting is lightly loaded */
+    enum emu_buffers buffers;
     enum emu_credit_policy credit;
     enum emu_choice choice;
     enum emu_combine_order combine_order;
@@ -79,7 +89,13 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
     return flight_ps < profile->credit_ps ? flight_ps : profile->credit_ps;
 }
 
-/** emu_profile_for_raw - the profile as clock raw runs it. Pure. */
+/** emu_profile_credits - credits of a cable into a switch: what its input was promised room for. Pure. */
+static inline uint32_t emu_profile_credits(const struct emu_profile *profile)
+{
+    return profile->buffers == EMU_BUFFERS_XPOINT ? profile->xpoint_slots : profile->input_slots;
+}
+
+/** emu_profile_for_raw - the profile as clock raw runs it: the credits of a cable are for a pass. Pure. */
 struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);
 
 /** emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with one line. */

@@ -26,13 +26,13 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
     if (copies > 1) {
         emu_pool_share(sw->dev.worker->cache.pool, entry->buf, copies - 1);
         emu_count(&sw->counts.multicasts, 1);
-        if (!sw->by_row && row < sw->ports)
+        if (sw->by_copy && row < sw->ports)
             copy_of = queue_copies(&sw->row[row], copies);
     }
     for (; outs; outs &= outs - 1) {
         uint32_t slot = switch_put(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
 
-        if (!sw->by_row)
+        if (sw->by_copy)
             sw->link[slot].copy_of = copy_of;
     }
 }
@@ -42,7 +42,7 @@ static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_ent
 {
     emu_count(&sw->counts.bad, 1);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
-    if (!sw->by_row)
+    if (sw->by_copy)
         sw->row[row].rx.owed++;
 }
 
@@ -51,19 +51,27 @@ static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_ent
  * The result of an all-reduce comes down from the tree's top: from there on it
  * is a multicast.
  */
-static void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+uint64_t switch_collective_outs(const struct switch_dev *sw, uint32_t row,
+                                const struct emu_hdr *hdr)
 {
-    const struct switch_group *group = switch_group_of(sw, entry->hdr.dst);
+    const struct switch_group *group = switch_group_of(sw, hdr->dst);
     uint64_t from = (uint64_t)1 << row;
 
     if (!group || !(group->ports & from))
-        admit_drop(sw, row, entry);
-    else if (entry->hdr.kind == EMU_MULTICAST)
-        switch_queue(sw, row, group->ports & ~from, entry);
-    else if (entry->hdr.kind != EMU_REDUCE && (int)row == group->up)
-        switch_queue(sw, row, group->ports & ~from, entry);
+        return 0;
+    if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
+        return group->ports & ~from;
+    return (uint64_t)1 << (sw->ports + switch_unit_of(sw, row));
+}
+
+static void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+{
+    uint64_t outs = switch_collective_outs(sw, row, &entry->hdr);
+
+    if (outs)
+        switch_queue(sw, row, outs, entry);
     else
-        switch_queue(sw, row, (uint64_t)1 << (sw->ports + switch_unit_of(sw, row)), entry);
+        admit_drop(sw, row, entry);
 }
 
 static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
@@ -77,7 +85,7 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
     }
     slot = switch_put(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
                                                 : (uint32_t)__builtin_ctzll(outs), entry);
-    if (!sw->by_row)
+    if (sw->by_copy)
         sw->link[slot].copy_of = 0;
 }
 
@@ -104,6 +112,8 @@ uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t r)
 
     if (sw->by_row)
         return row->fullest;
+    if (!sw->by_copy)
+        return switch_input_holds(sw, r);
     for (uint32_t o = 0; o < sw->rows; o++) {
         uint32_t slot = switch_xpoint(sw, r, o)->first;
 

@@ -29,7 +29,7 @@ static const char *check_credits(const struct switch_dev *sw, uint32_t r)
     flying = rx->tx->data.at - rx->data.at;
     if (rx->tx->credits + ring_credits(&rx->credit, &rx->tx->credit) + flying +
             switch_row_holds(sw, r) + rx->owed !=
-        sw->xpoint_slots)
+        emu_profile_credits(sw->profile))
         return "credits were lost or made";
     if (emu_count_read(&rx->tx->counts.segments) !=
         emu_count_read(&rx->counts.segments) + flying)
@@ -37,7 +37,7 @@ static const char *check_credits(const struct switch_dev *sw, uint32_t r)
     return NULL;
 }
 
-/* The crosspoints of row @r, counted: adds to the segments held and to how long they have waited. */
+/* What stands at (@r, output), counted: adds to the segments held and to how long they have waited. */
 static const char *check_row(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
                              uint64_t *held, uint64_t *waited_ps)
 {
@@ -56,7 +56,19 @@ static const char *check_row(const struct switch_dev *sw, uint32_t r, uint64_t n
             slot = sw->link[slot].next;
         }
     }
+    if (sw->profile->buffers == EMU_BUFFERS_INPUT)
+        return NULL;
     return fullest == sw->row[r].fullest ? NULL : "a row does not know its fullest crosspoint";
+}
+
+/* An output knows how many segments are for it. */
+static const char *check_out(const struct switch_dev *sw, uint32_t o)
+{
+    uint32_t queued = 0;
+
+    for (uint32_t r = 0; r < sw->rows; r++)
+        queued += *switch_count(sw, r, o);
+    return queued == sw->out[o].queued ? NULL : "an output does not know how many wait for it";
 }
 
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
@@ -68,6 +80,10 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
 
     for (uint32_t r = 0; r < sw->rows; r++) {
         wrong = check_row(sw, r, now_ps, &held, &waited_ps);
+        if (!wrong)
+            wrong = check_out(sw, r);
+        if (!wrong && r < sw->ports && sw->input)
+            wrong = switch_input_check(sw, r, now_ps, &held, &waited_ps);
         if (!wrong && r < sw->ports)
             wrong = check_credits(sw, r);
         if (wrong)

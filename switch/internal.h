@@ -27,24 +27,46 @@
  */
 struct switch_row {
     alignas(EMU_LINE) uint32_t arrived; /* raw: segments since the credits were last settled */
+    bool backed;                       /* something may wait for room at its crosspoints: a unit's results,
+                                          or an input's fifo */
     uint8_t fullest;                   /* segments at the fullest crosspoint; raw: as last settled */
     uint8_t level[EMU_XPOINT_MAX + 1]; /* timed: crosspoints that hold so many segments */
     struct emu_rx rx;
     uint8_t copies[EMU_XPOINT_MAX];    /* plain counter: copies of a multicast not yet sent */
 };
 
-/* A crosspoint's segments, oldest first, as slots; without meaning while there is none. */
-struct switch_xpoint {
+/* The segments of a queue, oldest first, as slots; without meaning while there is none. */
+struct switch_list {
     uint16_t first;
     uint16_t last;
 };
 
 struct switch_slot {
-    uint16_t next;   /* at the crosspoint, or among the free */
+    uint16_t next;    /* in its queue, or among the free */
     uint16_t copy_of; /* plain counter: 1 + index into row->copies, or 0 */
 };
 
 #define SWITCH_NO_SLOT UINT16_MAX
+static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
+
+/*
+ * An input's own buffer, where the profile has one. buffers=input: the fifo is
+ * of multicasts, and unicasts wait at (row, output), as at crosspoints.
+ */
+struct switch_input {
+    struct switch_list fifo;
+    uint32_t queued;    /* segments in the fifo */
+    uint32_t last;      /* buffers=input: output served last, round robin */
+    uint64_t head_slot; /* buffers=input: the first time slot that the fifo's first one is first in */
+};
+
+/* buffers=input: time is cut into slots of a whole segment's wire time. */
+struct switch_slots {
+    uint64_t length_ps;
+    uint64_t next_ps; /* the arbiter works then; EMU_NEVER: nothing that waits can go */
+    uint64_t from_ps; /* and no earlier than then: slots before it are over */
+    uint64_t counted; /* outputs whose stall has been counted */
+};
 
 struct switch_out {
     alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
@@ -57,6 +79,7 @@ struct switch_out {
 struct switch_unit {
     bool working;     /* timed: on the oldest segment of `row`, until its next act */
     uint8_t row;
+    uint64_t free_ps; /* timed: when its last work ended */
     uint32_t first;   /* groups with results that wait for room in its row: free-running */
     uint32_t last;
     uint32_t *group;  /* their ids, SWITCH_PENDING_MAX; each at most once */
@@ -89,19 +112,25 @@ struct switch_dev {
     uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
     uint32_t light_slots;  /* copies of the profile's, for the path of every segment */
     uint32_t xpoint_slots;
-    bool by_row;
+    bool by_row;        /* credits stand for crosspoints, by the row guarantee, */
+    bool by_copy;       /* or by the plain counter; neither: for places in the input's buffer */
 
+    void (*admit)(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
     struct switch_row *row;       /* rows */
     struct switch_out *out;       /* rows */
     struct switch_unit *unit;     /* units */
     struct switch_order acts;     /* timed: of the outputs in `due` */
     uint32_t width;               /* of a row in count and xpoint: rows, rounded up to 16 */
     uint8_t *count;               /* [row][output]: segments at the crosspoint; beyond them 0 */
-    struct switch_xpoint *xpoint; /* [row][output]: which */
+    struct switch_list *xpoint;   /* [row][output]: which */
     struct emu_entry *slot;       /* segments at crosspoints; as many as all of them hold */
     struct switch_slot *link;     /* like slot: what joins them */
     uint32_t free;                /* slots free again, linked: the last one given back is warm */
     uint32_t fresh;               /* slots never used start here */
+
+    struct switch_input *input;   /* ports of them, where inputs have buffers; else NULL */
+    uint64_t *outs;               /* like slot: outputs that a segment of a fifo still goes to */
+    struct switch_slots slots;    /* buffers=input */
 
     struct switch_little little;
     struct switch_counts counts;
@@ -120,8 +149,8 @@ static inline uint8_t *switch_count(const struct switch_dev *sw, uint32_t row, u
     return &sw->count[switch_at(sw, row, out)];
 }
 
-static inline struct switch_xpoint *switch_xpoint(const struct switch_dev *sw, uint32_t row,
-                                                  uint32_t out)
+static inline struct switch_list *switch_xpoint(const struct switch_dev *sw, uint32_t row,
+                                                uint32_t out)
 {
     return &sw->xpoint[switch_at(sw, row, out)];
 }
@@ -159,31 +188,70 @@ static inline uint32_t switch_slot_take(struct switch_dev *sw)
     return slot;
 }
 
-/* Put a segment at one crosspoint. Its row was promised the room. Returns its slot. */
-static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
-                                 const struct emu_entry *entry)
+/* Append a segment to a queue that has @count of them. Returns its slot. */
+static inline uint32_t switch_append(struct switch_dev *sw, struct switch_list *queue,
+                                     uint32_t count, const struct emu_entry *entry)
 {
-    struct switch_row *row = &sw->row[r];
-    struct switch_out *out = &sw->out[o];
-    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
-    uint8_t *count = switch_count(sw, r, o);
     uint32_t slot = switch_slot_take(sw);
     uint16_t *link;
 
-    assert(*count < sw->xpoint_slots);
     sw->slot[slot] = *entry;
-    link = *count ? &sw->link[xpoint->last].next : &xpoint->first;
+    link = count ? &sw->link[queue->last].next : &queue->first;
     *link = (uint16_t)slot;
-    xpoint->last = (uint16_t)slot;
-    ++*count;
-    if (sw->dev.timed) {
-        sw->little.held++;
-        switch_row_level(row, (uint8_t)(*count - 1), *count);
-    }
+    queue->last = (uint16_t)slot;
+    return slot;
+}
+
+/*
+ * Take the oldest segment off a queue that has one. Returns its slot: free again, but it stays
+ * readable until the next segment is put anywhere in the switch.
+ */
+static inline uint32_t switch_remove(struct switch_dev *sw, struct switch_list *queue)
+{
+    uint32_t slot = queue->first;
+
+    queue->first = sw->link[slot].next;
+    sw->link[slot].next = (uint16_t)sw->free;
+    sw->free = slot;
+    return slot;
+}
+
+/* Output @o has one more segment, from row @r. */
+static inline void switch_out_gains(struct switch_dev *sw, uint32_t r, uint32_t o)
+{
+    struct switch_out *out = &sw->out[o];
+
     out->waiting |= (uint64_t)1 << r;
     sw->runnable |= (uint64_t)1 << o;
     out->queued++;
     sw->light &= ~((uint64_t)(out->queued >= sw->light_slots) << o);
+}
+
+/* Output @o has one less, and row @r has @left for it. */
+static inline void switch_out_loses(struct switch_dev *sw, uint32_t r, uint32_t o, uint32_t left)
+{
+    struct switch_out *out = &sw->out[o];
+
+    out->waiting &= ~((uint64_t)(left == 0) << r);
+    out->queued--;
+    sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
+}
+
+/* Put a segment at one crosspoint. It has room. Returns its slot. */
+static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
+                                 const struct emu_entry *entry)
+{
+    uint8_t *count = switch_count(sw, r, o);
+    uint32_t slot;
+
+    assert(*count < sw->xpoint_slots);
+    slot = switch_append(sw, switch_xpoint(sw, r, o), *count, entry);
+    ++*count;
+    if (sw->dev.timed) {
+        sw->little.held++;
+        switch_row_level(&sw->row[r], (uint8_t)(*count - 1), *count);
+    }
+    switch_out_gains(sw, r, o);
     return slot;
 }
 
@@ -194,17 +262,10 @@ static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
  */
 static inline struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r, uint32_t o)
 {
-    struct switch_out *out = &sw->out[o];
-    struct switch_xpoint *xpoint = switch_xpoint(sw, r, o);
-    uint32_t slot = xpoint->first;
+    uint32_t slot = switch_remove(sw, switch_xpoint(sw, r, o));
     uint8_t left = --*switch_count(sw, r, o);
 
-    xpoint->first = sw->link[slot].next;
-    sw->link[slot].next = (uint16_t)sw->free;
-    sw->free = slot;
-    out->waiting &= ~((uint64_t)(left == 0) << r);
-    out->queued--;
-    sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
+    switch_out_loses(sw, r, o, left);
     sw->unsettled |= (uint64_t)1 << r;
     if (sw->dev.timed) { /* a departure that lowers the fullest */
         struct switch_row *row = &sw->row[r];
@@ -214,7 +275,7 @@ static inline struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r
         switch_row_level(row, (uint8_t)(left + 1), left);
         row->rx.owed += sw->by_row && row->fullest < fullest;
     }
-    if (!sw->by_row) { /* plain counter: the last copy's departure */
+    if (sw->by_copy) { /* plain counter: the last copy's departure */
         struct switch_row *row = &sw->row[r];
         uint32_t copy_of = sw->link[slot].copy_of;
 
@@ -231,12 +292,36 @@ static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
     return (uint32_t)__builtin_ctzll(above ? above : bits);
 }
 
-/* admit.c: a segment enters row @row. The row's crosspoints have room: its credit says so. */
+/* admit.c: sw->admit of crosspoint buffers. A segment enters; its row has room: its credit says so. */
 void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
+
+/* admit.c: the outputs that a collective's segment goes to from @row, all of them; 0: drop it. */
+uint64_t switch_collective_outs(const struct switch_dev *sw, uint32_t row,
+                                const struct emu_hdr *hdr);
+
+/* input.c: sw->admit of buffers=input_xpoint, and of buffers=input. */
+void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
+void switch_input_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
+
+/*
+ * input.c: buffers=input_xpoint. The segments of a fifo move on to their crosspoints as far as
+ * there is room; timed: at @at_ps. Returns true if any did.
+ */
+bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps);
+
+/* input.c: the first segment of a fifo has left; timed: at @at_ps. Its place is free. */
+void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps);
+
+/* input.c: segments in an input's buffer, counted. */
+uint32_t switch_input_holds(const struct switch_dev *sw, uint32_t r);
+
+/* input.c: who is where in the fifo of @r, for check.c: adds to what it holds and how long that waits. */
+const char *switch_input_check(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
+                               uint64_t *held, uint64_t *waited_ps);
 
 /* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
 uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r);
@@ -250,8 +335,20 @@ uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
 uint32_t switch_send(struct switch_dev *sw);
 
-/* timed.c: everything that happens by @until_ps, in order. Returns segments moved. */
-uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps);
+/* timed.c: emu_step_fn of a timed clock: everything that happens by @until_ps, in order. */
+uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps);
+
+/* slots.c: the same for buffers=input. */
+uint32_t switch_step_slots(struct emu_dev *dev, uint64_t until_ps);
+
+/* buffers=input: what a row sends in one time slot. */
+struct switch_sends {
+    uint64_t outs;  /* 0: nothing */
+    bool multicast; /* the first of its fifo; else a unicast, by one output */
+};
+
+/* arbiter.c: the match of time slot @slot, by row: outputs of @outs, none of them twice. */
+void switch_match(struct switch_dev *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends);
 
 /* combine.c: raw. The units take contributions and send results back into the crossbar. */
 uint32_t switch_combine(struct switch_dev *sw);

@@ -49,6 +49,18 @@ static inline uint64_t order_next_ps(const struct switch_order *order)
     return order->first->at_ps;
 }
 
+/**
+ * order_turn - who is first of several that compete at the same @time: the lowest. Drawn by time
+ * and port, so that of any set of ports each is first as often as any other. Pure.
+ */
+static inline uint64_t order_turn(uint64_t time, uint64_t port)
+{
+    uint64_t turn = (time ^ port << 57) * 0x9e3779b97f4a7c15u;
+
+    turn = (turn ^ turn >> 32) * 0xd6e8feb86659fd93u;
+    return turn ^ turn >> 32;
+}
+
 /*
  * Who is first among events at the same time: the lower port, or, for those
  * that compete, in a turn that the time itself draws.
@@ -56,14 +68,13 @@ static inline uint64_t order_next_ps(const struct switch_order *order)
 static inline uint64_t order_rank(const struct switch_order *order,
                                   const struct switch_event *event)
 {
-    return order->by_turn ? (event->port - (event->at_ps * 0x9e3779b97f4a7c15u >> 58)) & 63
-                          : event->port;
+    return order->by_turn ? order_turn(event->at_ps, event->port) : event->port;
 }
 
 static inline bool order_before(const struct switch_order *order, const struct switch_event *a,
                                 const struct switch_event *b)
 {
-    if (a->at_ps != b->at_ps)
+    if (__builtin_expect(a->at_ps != b->at_ps, 1)) /* most are not at the same time */
         return a->at_ps < b->at_ps;
     return order_rank(order, a) < order_rank(order, b);
 }

@@ -34,7 +34,7 @@ static void take_port(struct switch_dev *sw, uint32_t r)
 
     emu_rx_begin(rx);
     while (moved < SWITCH_BURST && (entry = emu_rx_front(rx, 0))) {
-        switch_admit(sw, r, entry);
+        sw->admit(sw, r, entry);
         emu_rx_skip(rx);
         moved++;
     }
@@ -77,30 +77,55 @@ static bool switch_pending(const struct switch_dev *sw)
     return false;
 }
 
-/* One pass: bounded, never blocks or allocates. Returns segments moved. */
+/* Inputs with a buffer of their own: what waits in it, after others have left. */
+static void switch_advance(struct switch_dev *sw)
+{
+    bool moved = false;
+
+    for (uint32_t r = 0; r < sw->ports; r++)
+        if (sw->row[r].backed)
+            moved |= switch_input_advance(sw, r, 0);
+    if (moved)
+        emu_dev_again(&sw->dev);
+}
+
+/* Clock raw. One pass: bounded, never blocks or allocates. Returns segments moved. */
 static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_dev *sw = (struct switch_dev *)dev;
     uint32_t moved;
 
-    if (dev->timed)
-        return switch_step_timed(sw, until_ps);
+    (void)until_ps;
     switch_take_credits(sw);       /* refill before spending */
     switch_take_segments(sw);      /* links -> crosspoints */
     moved = switch_combine(sw);    /* contributions fold into one */
     moved += switch_send(sw);      /* arbitrate, spend credit */
     if (moved && switch_pending(sw))
         emu_dev_again(dev);        /* sending may have made room for results */
+    if (sw->input)
+        switch_advance(sw);
     switch_return_credits(sw);     /* only for room truly free */
     return moved;
 }
 
-/* Segments that all crosspoints hold together. */
-static uint32_t switch_slots(uint32_t ports, const struct emu_profile *profile)
+uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t rows = ports + profile->combine_units;
+    uint32_t slots = 0;
 
-    return rows * rows * profile->xpoint_slots;
+    if (profile->buffers != EMU_BUFFERS_INPUT)
+        slots += rows * rows * profile->xpoint_slots;
+    if (profile->buffers != EMU_BUFFERS_XPOINT)
+        slots += ports * profile->input_slots;
+    return slots;
+}
+
+/* Of an input's own buffer, where it has one. */
+static size_t switch_input_bytes(uint32_t ports, const struct emu_profile *profile)
+{
+    if (profile->buffers == EMU_BUFFERS_XPOINT)
+        return 0;
+    return ports * sizeof(struct switch_input) + switch_segments(ports, profile) * sizeof(uint64_t);
 }
 
 static uint32_t switch_width(uint32_t rows)
@@ -117,10 +142,11 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
                    3 * sizeof(struct switch_event)) +
            profile->combine_units *
                (sizeof(struct switch_unit) + SWITCH_PENDING_MAX * sizeof(uint32_t)) +
-           rows * switch_width((uint32_t)rows) * (1 + sizeof(struct switch_xpoint)) +
-           switch_slots(ports, profile) *
+           rows * switch_width((uint32_t)rows) * (1 + sizeof(struct switch_list)) +
+           switch_segments(ports, profile) *
                (sizeof(struct emu_entry) + sizeof(struct switch_slot)) +
-           2 * ports * emu_ring_bytes(profile->xpoint_slots);
+           switch_input_bytes(ports, profile) +
+           2 * ports * emu_ring_bytes(emu_profile_credits(profile));
 }
 
 /* By lines, and not touched: memory follows use. */
@@ -138,9 +164,18 @@ static void *switch_zeros(size_t bytes)
     return at;
 }
 
+static bool switch_alloc_inputs(struct switch_dev *sw, size_t slots)
+{
+    if (sw->profile->buffers == EMU_BUFFERS_XPOINT)
+        return true;
+    sw->input = calloc(sw->ports, sizeof(*sw->input));
+    sw->outs = switch_lines(slots * sizeof(*sw->outs));
+    return sw->input && sw->outs;
+}
+
 static int switch_alloc(struct switch_dev *sw, size_t rows)
 {
-    size_t slots = switch_slots(sw->ports, sw->profile);
+    size_t slots = switch_segments(sw->ports, sw->profile);
 
     sw->row = switch_zeros(rows * sizeof(*sw->row));
     sw->out = switch_zeros(rows * sizeof(*sw->out));
@@ -151,7 +186,7 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     sw->slot = switch_lines(slots * sizeof(*sw->slot));
     sw->link = switch_lines(slots * sizeof(*sw->link));
     if (!sw->row || !sw->out || !sw->unit || !sw->count ||
-        !sw->acts.event || !sw->xpoint || !sw->slot || !sw->link)
+        !sw->acts.event || !sw->xpoint || !sw->slot || !sw->link || !switch_alloc_inputs(sw, slots))
         return -ENOMEM;
     order_init(&sw->acts, sw->acts.event, (uint32_t)rows, false);
     for (uint32_t u = 0; u < sw->units; u++) {
@@ -162,6 +197,46 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     return 0;
 }
 
+/* What the profile's buffers mean for who does what. */
+static emu_step_fn switch_policy(struct switch_dev *sw, enum emu_clock_mode clock)
+{
+    const struct emu_profile *profile = sw->profile;
+
+    sw->by_row = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_ROW;
+    sw->by_copy = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_COUNTER;
+    for (uint32_t r = sw->ports; r < sw->rows; r++)
+        sw->row[r].backed = true;
+    switch (profile->buffers) {
+    case EMU_BUFFERS_INPUT:
+        sw->admit = switch_input_admit;
+        sw->slots.length_ps = EMU_SEG_BYTES * profile->link_ps_per_byte;
+        sw->slots.next_ps = EMU_NEVER;
+        return switch_step_slots;
+    case EMU_BUFFERS_INPUT_XPOINT:
+        sw->admit = switch_input_admit_xpoint;
+        break;
+    case EMU_BUFFERS_XPOINT:
+        sw->admit = switch_admit;
+        break;
+    }
+    return clock == EMU_CLOCK_RAW ? switch_step : switch_step_timed;
+}
+
+/* Can a switch be so? */
+static bool switch_sane(uint32_t ports, const struct emu_profile *profile,
+                        enum emu_clock_mode clock)
+{
+    uint32_t credits = emu_profile_credits(profile);
+
+    if (!ports || ports > TOPO_PORTS_MAX || ports + profile->combine_units > SWITCH_ROWS_MAX ||
+        !profile->xpoint_slots || profile->xpoint_slots > EMU_XPOINT_MAX || !credits ||
+        credits > EMU_INPUT_MAX)
+        return false;
+    if (profile->buffers == EMU_BUFFERS_INPUT && clock == EMU_CLOCK_RAW)
+        return false;
+    return switch_segments(ports, profile) <= SWITCH_SEGMENTS_MAX;
+}
+
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile,
                   uint64_t seed)
@@ -169,8 +244,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     struct switch_dev *sw;
     size_t rows = ports + profile->combine_units;
 
-    if (!ports || ports > TOPO_PORTS_MAX || rows > 64 || !profile->xpoint_slots ||
-        profile->xpoint_slots > EMU_XPOINT_MAX || switch_slots(ports, profile) > SWITCH_NO_SLOT)
+    if (!switch_sane(ports, profile, worker->clock.mode))
         return -EINVAL;
     sw = switch_zeros(sizeof(*sw));
     if (!sw)
@@ -186,7 +260,6 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     sw->light = UINT64_MAX;
     sw->light_slots = profile->light_slots;
     sw->xpoint_slots = profile->xpoint_slots;
-    sw->by_row = profile->credit == EMU_CREDIT_ROW;
     sw->width = switch_width((uint32_t)rows);
     if (switch_alloc(sw, rows)) {
         switch_destroy(sw);
@@ -194,7 +267,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     }
     for (size_t r = 0; r < rows; r++)
         sw->row[r].level[0] = (uint8_t)rows;
-    emu_dev_init(&sw->dev, worker, switch_step);
+    emu_dev_init(&sw->dev, worker, switch_policy(sw, worker->clock.mode));
     *ret = sw;
     return 0;
 }
@@ -214,6 +287,8 @@ void switch_destroy(struct switch_dev *sw)
     free(sw->acts.event);
     free(sw->link);
     free(sw->slot);
+    free(sw->outs);
+    free(sw->input);
     free(sw->xpoint);
     free(sw->count);
     free(sw->out);

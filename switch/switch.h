@@ -20,6 +20,8 @@
 
 #define SWITCH_GROUPS_MAX    65536u /* groups at a time: the low bits of an address name the slot */
 #define SWITCH_COMBINING_MAX 1024u  /* of them, groups that can combine */
+#define SWITCH_ROWS_MAX      64u    /* ports and combine units together */
+#define SWITCH_SEGMENTS_MAX  65535u /* that a switch can hold */
 
 struct switch_dev;
 struct switch_group;
@@ -34,7 +36,7 @@ struct switch_counts {
 
 /**
  * switch_create - a switch, its ports empty.
- * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units at most 64.
+ * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
  * @route, @profile: borrowed.
  * Errors: -ENOMEM, -EINVAL.
  */
@@ -49,6 +51,9 @@ struct emu_dev *switch_emu_dev(struct switch_dev *sw);
 struct emu_tx *switch_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port);
 const struct switch_counts *switch_counts(const struct switch_dev *sw);
+
+/** switch_segments - segments that a switch can hold. Pure. */
+uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 
 /** switch_bytes - memory that a switch takes, rings of its sending ends included. Pure. */
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);

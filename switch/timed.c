@@ -19,17 +19,7 @@
  * credit's, not as of when the host got round to it: on clock real, how far the
  * host is behind is measured, and does not add up from hop to hop.
  */
-#include "switch/internal.h"
-
-#define TIMED_ROWS 64 /* at most */
-
-static inline void timed_little(struct switch_dev *sw, uint64_t at_ps)
-{
-    struct switch_little *little = &sw->little;
-
-    little->area_ps += little->held * (at_ps - little->last_ps);
-    little->last_ps = at_ps;
-}
+#include "switch/events.h"
 
 /* Output @o will act at @at_ps. It had nothing to do so far. */
 static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
@@ -38,18 +28,24 @@ static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_p
     order_add(&sw->acts, at_ps, o);
 }
 
-/* Output @o has a segment that is ready at @ready_ps: when will it leave? */
+/*
+ * Output @o has a segment that is ready at @ready_ps: when will it leave? A stall is counted when
+ * its credit's time is known: whether that is at once or later is for the windows to say.
+ */
 static inline void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
 {
     struct emu_tx *tx = &sw->out[o].tx;
     uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
 
+    if (due_ps == EMU_NEVER) {
+        sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+        if (tx->kind != EMU_LINK_LOCAL)
+            emu_count(&tx->counts.stalls, 1);
+        return;
+    }
     if (due_ps > ready_ps && due_ps > tx->busy_ps)
         emu_count(&tx->counts.stalls, 1);
-    if (due_ps == EMU_NEVER)
-        sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
-    else
-        timed_act_at(sw, o, due_ps);
+    timed_act_at(sw, o, due_ps);
 }
 
 /* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
@@ -60,12 +56,14 @@ static uint64_t timed_whole_ps(const struct switch_dev *sw, uint32_t u, uint32_t
     return entry->time_ps + (row < sw->ports ? emu_wire_ps(sw->profile, &entry->hdr) : 0);
 }
 
-/* Unit @u is idle at @now_ps: when can it begin? */
+/* Unit @u is idle: when can it begin? Not before @now_ps, nor (on clock real) before it was idle. */
 static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
 {
     uint32_t o = sw->ports + u;
     uint64_t begin_ps = EMU_NEVER;
 
+    if (now_ps < sw->unit[u].free_ps)
+        now_ps = sw->unit[u].free_ps;
     if (sw->due >> o & 1)
         order_drop(&sw->acts, o);
     sw->due &= ~((uint64_t)1 << o);
@@ -91,34 +89,31 @@ static inline void timed_news(struct switch_dev *sw, uint64_t at_ps)
         if (o >= sw->ports) {
             if (!sw->unit[o - sw->ports].working)
                 timed_plan_unit(sw, o - sw->ports, at_ps);
-        } else if (sw->out[o].queued == 1) { /* else it knows, or waits for a credit */
+        } else if (!((sw->due | sw->stalled) >> o & 1)) { /* else it knows, or waits for a credit */
             timed_plan_port(sw, o, at_ps);
         }
     }
 }
 
-static inline void timed_pay(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+/* Input @r has room at a crosspoint again: its fifo moves on. Seldom, hence not inline. */
+__attribute__((noinline)) static void timed_advance(struct switch_dev *sw, uint32_t r,
+                                                    uint64_t at_ps)
 {
-    if (r < sw->ports && sw->row[r].rx.owed)
-        emu_rx_pay(&sw->row[r].rx, at_ps + sw->profile->credit_ps);
-}
-
-static void timed_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t now_ps)
-{
-    _Atomic uint64_t *worst = &sw->dev.worker->worst_lag_ps;
-
-    if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
-        atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
+    switch_input_advance(sw, r, at_ps);
+    switch_pay(sw, r, at_ps);
 }
 
 /* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
 static inline void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 {
-    timed_pay(sw, r, at_ps);
-    if (r >= sw->ports && switch_unit_pending(sw, r - sw->ports)) {
+    switch_pay(sw, r, at_ps);
+    if (!sw->row[r].backed)
+        return;
+    if (r < sw->ports)
+        timed_advance(sw, r, at_ps);
+    else if (switch_unit_pending(sw, r - sw->ports))
         switch_unit_flush(sw, r - sw->ports, at_ps);
-        timed_news(sw, at_ps);
-    }
+    timed_news(sw, at_ps);
 }
 
 static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
@@ -131,7 +126,7 @@ static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
         sw->stalled |= (uint64_t)1 << o;
         return;
     }
-    timed_little(sw, at_ps);
+    switch_little(sw, at_ps);
     r = switch_next_bit(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(sw, r, o);
@@ -164,7 +159,8 @@ static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
 
     if (unit->working) {
         unit->working = false;
-        timed_little(sw, at_ps);
+        unit->free_ps = at_ps;
+        switch_little(sw, at_ps);
         sw->little.waited_ps += at_ps - switch_front(sw, unit->row, o)->time_ps;
         switch_unit_take(sw, u, unit->row, at_ps);
         switch_units_flush(sw, at_ps);
@@ -187,29 +183,11 @@ static inline void timed_act(struct switch_dev *sw, uint64_t now_ps)
     struct switch_event event = order_take(&sw->acts);
 
     sw->due &= ~((uint64_t)1 << event.port);
-    timed_lag(sw, event.at_ps, now_ps);
+    switch_lag(sw, event.at_ps, now_ps);
     if (event.port < sw->ports)
         timed_send(sw, event.port, event.at_ps);
     else
         timed_work(sw, event.port - sw->ports, event.at_ps);
-}
-
-/*
- * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
- * Returns when it arrives, if that is later.
- */
-static inline uint64_t timed_look(struct switch_dev *sw, struct switch_order *arrivals, uint32_t r,
-                                  uint64_t until_ps)
-{
-    struct emu_rx *rx = &sw->row[r].rx;
-    uint64_t at_ps = emu_rx_front_ps(rx, until_ps);
-
-    if (at_ps <= until_ps) {
-        order_add(arrivals, at_ps, r);
-        return EMU_NEVER;
-    }
-    sw->arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
-    return at_ps;
 }
 
 static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
@@ -218,13 +196,13 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *
     struct switch_event event = order_take(arrivals);
     struct emu_rx *rx = &sw->row[event.port].rx;
 
-    timed_little(sw, event.at_ps);
-    switch_admit(sw, event.port, emu_rx_front(rx, until_ps));
+    switch_little(sw, event.at_ps);
+    sw->admit(sw, event.port, emu_rx_front(rx, until_ps));
     emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
     emu_rx_done(rx, 1);
-    timed_pay(sw, event.port, event.at_ps);
+    switch_pay(sw, event.port, event.at_ps);
     timed_news(sw, event.at_ps);
-    return timed_look(sw, arrivals, event.port, until_ps);
+    return switch_look(sw, arrivals, event.port, until_ps);
 }
 
 /*
@@ -235,32 +213,22 @@ static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals
                             uint64_t until_ps)
 {
     uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & sw->stalled;
-    uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
-    uint64_t later_ps = EMU_NEVER;
 
     sw->stalled &= ~outs;
     for (; outs; outs &= outs - 1)
         timed_plan_port(sw, (uint32_t)__builtin_ctzll(outs), 0);
-    sw->arriving = 0;
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
-        uint64_t next_ps;
-
-        emu_rx_begin(&sw->row[r].rx);
-        next_ps = timed_look(sw, arrivals, r, until_ps);
-        later_ps = next_ps < later_ps ? next_ps : later_ps;
-    }
-    return later_ps;
+    return switch_look_all(sw, arrivals, until_ps);
 }
 
-uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
+uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct switch_event event[ORDER_ROOM(TIMED_ROWS)];
+    struct switch_dev *sw = (struct switch_dev *)dev;
+    struct switch_event event[ORDER_ROOM(SWITCH_ROWS_MAX)];
     struct switch_order arrivals;
     uint64_t later_ps;
     uint32_t moved = 0;
 
-    order_init(&arrivals, event, TIMED_ROWS, true);
+    order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
     later_ps = timed_begin(sw, &arrivals, until_ps);
 
     for (;; moved++) {
@@ -274,7 +242,7 @@ uint32_t switch_step_timed(struct switch_dev *sw, uint64_t until_ps)
         } else if (act_ps <= until_ps) {
             timed_act(sw, until_ps);
         } else {
-            sw->dev.next_ps = act_ps < later_ps ? act_ps : later_ps;
+            dev->next_ps = act_ps < later_ps ? act_ps : later_ps;
             break;
         }
     }

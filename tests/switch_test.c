@@ -80,23 +80,41 @@ static int probe_create(void *ctx, uint32_t node, struct emu_worker *worker, str
     return 0;
 }
 
-static void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
-                       uint32_t slots)
+static void bench_start(struct bench *b, const char *spec, const struct emu_profile *profile)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
     char error[256];
 
     CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, spec, error, sizeof(error)), 0);
     CU_ASSERT_TRUE_FATAL(b->graph->nodes <= NODES_MAX);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "oq2004", error, sizeof(error)), 0);
     b->ops = (struct fabric_node_ops){.create = probe_create, .ctx = b};
     config.graph = b->graph;
     config.seed = test_seed();
     config.local_nodes = &b->ops;
-    config.profile.credit = credit;
-    config.profile.raw_xpoint_slots = slots;
+    config.profile = *profile;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
     b->worker = fabric_worker(b->fabric, 0);
+}
+
+/* Cables of @slots credits. */
+static struct emu_profile bench_profile(enum emu_credit_policy credit, uint32_t slots)
+{
+    struct emu_profile profile;
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&profile, "oq2004", error, sizeof(error)), 0);
+    profile.credit = credit;
+    profile.raw_xpoint_slots = slots;
+    profile.input_slots = slots;
+    return profile;
+}
+
+static void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
+                       uint32_t slots)
+{
+    struct emu_profile profile = bench_profile(credit, slots);
+
+    bench_start(b, spec, &profile);
 }
 
 static void bench_close(struct bench *b)
@@ -155,6 +173,8 @@ static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
     }
     for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
         taken += sw->row[r].copies[i] != 0;
+    if (sw->input)
+        return sw->input[r].queued;
     return sw->by_row ? fullest : taken;
 }
 
@@ -206,14 +226,15 @@ static uint64_t all_got(const struct bench *b)
 }
 
 /* Random unicasts and multicasts under load; every link checked after every pass. */
-static void conserve(const char *spec, enum emu_credit_policy credit, uint32_t slots)
+static void conserve(const char *spec, const struct emu_profile *profile)
 {
+    uint32_t slots = profile->raw_xpoint_slots;
     struct bench b;
     uint64_t random = test_seed() ^ slots;
     uint32_t leaks = 0, group, members[NODES_MAX], cast = 0;
     char error[256];
 
-    bench_open(&b, spec, credit, slots);
+    bench_start(&b, spec, profile);
     for (uint32_t n = 0; n < b.graph->nodes; n++)
         members[n] = n;
     CU_ASSERT_EQUAL_FATAL(
@@ -244,17 +265,41 @@ static void conserve(const char *spec, enum emu_credit_policy credit, uint32_t s
     bench_close(&b);
 }
 
+static void conserve_credits(const char *spec, enum emu_credit_policy credit, uint32_t slots)
+{
+    struct emu_profile profile = bench_profile(credit, slots);
+
+    conserve(spec, &profile);
+}
+
 static void credits__are_conserved_by_the_row_guarantee(void)
 {
-    conserve("kary:4,2", EMU_CREDIT_ROW, 4);
-    conserve("kary:2,3", EMU_CREDIT_ROW, 2);
-    conserve("kary:8,1", EMU_CREDIT_ROW, 16);
+    conserve_credits("kary:4,2", EMU_CREDIT_ROW, 4);
+    conserve_credits("kary:2,3", EMU_CREDIT_ROW, 2);
+    conserve_credits("kary:8,1", EMU_CREDIT_ROW, 16);
 }
 
 static void credits__are_conserved_by_the_plain_counter(void)
 {
-    conserve("kary:4,2", EMU_CREDIT_COUNTER, 4);
-    conserve("kary:2,3", EMU_CREDIT_COUNTER, 2);
+    conserve_credits("kary:4,2", EMU_CREDIT_COUNTER, 4);
+    conserve_credits("kary:2,3", EMU_CREDIT_COUNTER, 2);
+}
+
+/* Fifos at the inputs, crosspoints of one or two: everything gets through them, multicasts too. */
+static void credits__are_conserved_by_input_buffers(void)
+{
+    static const struct {
+        const char *spec;
+        uint32_t slots, xpoint_slots;
+    } cases[] = {{"kary:4,2", 8, 1}, {"kary:2,3", 2, 2}, {"kary:8,1", 16, 1}, {"kary:2,3", 1, 1}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, cases[i].slots);
+
+        profile.buffers = EMU_BUFFERS_INPUT_XPOINT;
+        profile.xpoint_slots = cases[i].xpoint_slots;
+        conserve(cases[i].spec, &profile);
+    }
 }
 
 /* What the row guarantee is for: one blocked output does not take the whole link's credits. */
@@ -398,6 +443,7 @@ int main(void)
          credits__are_conserved_by_the_row_guarantee},
         {"credits__are_conserved_by_the_plain_counter",
          credits__are_conserved_by_the_plain_counter},
+        {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
         {"credits__row_guarantee_lets_others_pass_a_blocked_output",
          credits__row_guarantee_lets_others_pass_a_blocked_output},
         {"credits__multicast_is_paid_after_the_last_copy",

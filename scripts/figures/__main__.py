@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fabemu figures - the figures of "Hardware collectives in output-queued high-radix routers", measured
-with fabemu traffic, and its stated results beside what was measured. docs/figures.md tells the rest."""
+"""__main__.py - `fabemu figures`: the command line, and what follows what."""
 import argparse
 import importlib.util
 import json
@@ -18,6 +17,8 @@ from model import Effort, Results
 from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2
+ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" with fabemu
+traffic, and print the paper's stated results beside what was measured. docs/figures.md tells the rest."""
 FIGURES = {figure.number: figure for figure in paper_oq.FIGURES}
 ROWS = paper_oq.ROWS
 
@@ -48,7 +49,7 @@ def count(most):
 
 def parser():
     p = Parser(prog="fabemu figures", allow_abbrev=False, usage="fabemu figures [options]",
-               description=__doc__.split(" - ", 1)[1], epilog="Exit status: 0, every stated result holds; 1, "
+               description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, "
                "one does not, or a point failed; 2, the command line is wrong. A run that was interrupted "
                "goes on where it stopped when it is started again with the same --out.")
     p.add_argument("--only", metavar="LIST", help="only these figures (5 to 18) and rows (A1 to A11), for "
@@ -103,19 +104,18 @@ def run(options, figures, rows):
     fabemu = Fabemu(options.fabemu)
     store = Store(options.out, fabemu, options.fresh)
     results = Results(Effort(options.quick, options.seed))
-    try:
-        Measurement(results, store, fabemu, options.jobs, figures, rows).run()
-        verdicts = [tables.judge(row, results) for row in rows]
-        tables.write_tables(options.out, verdicts, figures, results, fabemu)
-        drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
-        if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
-            raise Stop(f"the figures could not be drawn into {options.out}; the reason stands above")
-    except Interrupted as signal_number:
-        say(f"interrupted; the {len(results.known)} points that are finished are kept in {options.out}, the "
-            "same command goes on from there")
-        return 128 + signal_number.args[0]
-    print(json.dumps(verdicts, indent=1, ensure_ascii=False) if options.json else tables.text(verdicts),
-          end="\n" if options.json else "")
+    Measurement(results, store, fabemu, options.jobs, figures, rows).run()
+    verdicts = [tables.judge(row, results) for row in rows]
+    tables.write_tables(options.out, verdicts, figures, results, fabemu)
+    drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
+    if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
+        raise Stop(f"the figures could not be drawn into {options.out}; the reason stands above")
+    if options.json:
+        print(json.dumps(verdicts, indent=1, ensure_ascii=False))
+    else:
+        print(tables.text(verdicts), end="")
+        if figures:
+            print(f"figures {', '.join(str(figure.number) for figure in figures)}: {options.out}")
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE
 
 
@@ -133,6 +133,9 @@ def main():
     on_signals()
     try:
         return run(options, figures, rows)
+    except Interrupted as interrupted:
+        say(f"interrupted; finished points are kept in {options.out}, the same command goes on from there")
+        return 128 + interrupted.args[0]
     except (OSError, subprocess.SubprocessError, Stop) as error:
         say(str(error))
         return EXIT_FAILURE

@@ -68,6 +68,8 @@ class Child:
         missing = [name for name in FIELDS if not isinstance(result, dict) or name not in result]
         if missing:
             return None, f"its JSON has no {missing[0]}"
+        if not isinstance(result["latency_ns"], dict) or result["latency_ns"].get("mean") is None:
+            return None, "it measured no message"
         return result, None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from model import Failed, edge
 
 
-# --- rules: measured -> (difference, holds) ------------------------------------------
+# --- rules: measured, half of its confidence interval -> (difference, holds) ---------
 
 @dataclass(frozen=True)
 class Within:
@@ -17,8 +17,8 @@ class Within:
     margin: float
     unit: str = ""
 
-    def judge(self, measured):
-        return measured - self.stated, abs(measured - self.stated) <= self.margin + 1e-9
+    def judge(self, measured, ci):
+        return measured - self.stated, abs(measured - self.stated) <= self.margin + ci + 1e-9
 
     def __str__(self):
         return f"within {self.margin:g}{self.unit} of {self.stated:g}"
@@ -30,9 +30,9 @@ class Near:
     stated: float
     part: float
 
-    def judge(self, measured):
+    def judge(self, measured, ci):
         difference = measured - self.stated
-        return difference, abs(difference) <= self.part * self.stated + 1e-9
+        return difference, abs(difference) <= self.part * self.stated + ci + 1e-9
 
     def __str__(self):
         return f"within {100 * self.part:g} % of {self.stated:g}"
@@ -43,8 +43,8 @@ class AtLeast:
     bound: float
     noise: float = 0    # what measurements may lack
 
-    def judge(self, measured):
-        return measured - self.bound, measured >= self.bound - self.noise
+    def judge(self, measured, ci):
+        return measured - self.bound, measured >= self.bound - self.noise - ci
 
     def __str__(self):
         return f"at least {self.bound:g}" + (f", less {self.noise:g} for noise" if self.noise else "")
@@ -56,8 +56,8 @@ class Between:
     low: float
     high: float
 
-    def judge(self, measured):
-        inside = self.low < measured < self.high
+    def judge(self, measured, ci):
+        inside = self.low < measured + ci and measured - ci < self.high
         nearer = self.low if measured <= self.low else self.high
         return 0.0 if inside else measured - nearer, inside
 
@@ -65,18 +65,21 @@ class Between:
         return f"above {self.low:g}, below {self.high:g}"
 
 
-# --- measures: each returns a function of the results ----------------------------------
+# --- measures: each returns a function of the results; that gives (number, ci) or a number -------
 
 def value(series, x, y):
     """What a series shows at x."""
-    return lambda results: y.of(results.need(series, [x])[0])
+    def measure(results):
+        result, = results.need(series, [x])
+        return y.of(result), y.ci_of(result) or 0.0
+    return measure
 
 
 def rise(series, factor, base, y):
     """The x from which y is more than factor times y at base, on straight lines between the points in a
     plot with a logarithmic y axis; the last x of the sweep if it never is."""
     def measure(results):
-        found = sorted((x, y.of(result)) for x, result in results.sweep(series).items())
+        found = sorted((x, y.of(result)) for x, result in results.whole_sweep(series).items())
         bound = factor * y.of(results.need(series, [base])[0])
         for (x, before), (next_x, after) in zip(found, found[1:]):
             if before <= bound < after:
@@ -96,7 +99,7 @@ def least_gain(pairs, y):
 
 
 def largest(results, series, y):
-    return max(y.of(result) for result in results.sweep(series).values())
+    return max(y.of(result) for result in results.whole_sweep(series).values())
 
 
 def least_ratio(pairs, xs, y):
@@ -114,7 +117,7 @@ def ratios(results, pairs, xs, y):
 def saturation(series):
     """The largest x that the series carries."""
     def measure(results):
-        carried, lost = edge(results.sweep(series))
+        carried, lost = edge(results.whole_sweep(series))
         if carried is None or lost is None:
             raise Failed
         return carried

@@ -19,7 +19,8 @@ LINES = ("-", "--", "-.", ":", "-", "--")       # curves that coincide stay visi
 def curve(axes, one, number):
     colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
     axes.errorbar(one.x, one.y, yerr=one.ci if any(one.ci) else None, color=colour, capsize=2,
-                  elinewidth=0.8, marker=marker, linestyle=LINES[number % len(LINES)], label=one.name, zorder=3)
+                  elinewidth=0.8, marker=marker, linestyle=LINES[number % len(LINES)], label=one.name,
+                  zorder=3)
     lost = [i for i, saturated in enumerate(one.saturated) if saturated]
     axes.plot([one.x[i] for i in lost], [one.y[i] for i in lost], linestyle="none", marker=marker,
               markerfacecolor="white", markeredgecolor=colour, zorder=4)
@@ -27,7 +28,8 @@ def curve(axes, one, number):
 
 def mark(axes, where, at, label):
     """A line at what the paper's text states, with its words along it."""
-    words = {"fontsize": 7, "color": "0.35", "textcoords": "offset points"}
+    words = {"fontsize": 7, "color": "0.35", "textcoords": "offset points", "zorder": 5,
+             "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}}
     if where == "x":
         axes.axvline(at, color="0.45", linestyle=":", linewidth=1, zorder=1)
         axes.annotate(label, (at, 0.98), xycoords=("data", "axes fraction"), xytext=(-2, 0), rotation=90,

@@ -8,6 +8,9 @@ from model import Failed, Pending
 from progress import Progress
 
 
+FAILURES_SHOWN = 10
+
+
 class Stop(Exception):
     """The run cannot go on; one line says why."""
 
@@ -53,6 +56,9 @@ class Measurement:
         finally:
             self.children.end()
             self.progress.clear()
+        if len(self.results.failed) > FAILURES_SHOWN:
+            print(f"fabemu: {len(self.results.failed)} points failed, the first {FAILURES_SHOWN} are shown",
+                  file=sys.stderr)
 
     def _plan(self):
         """What is wanted and not under way; what an earlier run left behind counts as done."""
@@ -81,6 +87,8 @@ class Measurement:
             self.results.known[point] = result
             return
         self.results.failed[point] = why
+        if len(self.results.failed) > FAILURES_SHOWN:
+            return
         self.progress.clear()
         print(f"fabemu: a point failed: {command_line(os.path.relpath(self.fabemu.path), point)}: {why}",
               file=sys.stderr)

@@ -109,7 +109,7 @@ class Row:
     unit: str
     stated: object          # the paper's number, or its words
     rule: object            # criteria.py; None: no verdict
-    measure: Callable       # results -> number; None: nothing to measure
+    measure: Callable       # results -> number or (number, ci); None: nothing to measure
 
 
 class Pending(Exception):
@@ -143,6 +143,12 @@ class Results:
         if any(p in self.failed for p in points):
             raise Failed
         return [self.known[p] for p in points]
+
+    def whole_sweep(self, series):
+        """As sweep(), if nothing of it failed."""
+        found = self.sweep(series)
+        self.need(series, self.effort.pick(series.xs))
+        return found
 
     def sweep(self, series):
         """{x: result} of a whole series without what failed; with a tolerance, also the xs around

@@ -13,19 +13,20 @@ HOLDS, DIFFERS, NOT_MEASURED, NOT_BUILT = "holds", "differs", "not measured", "n
 
 def judge(row, results):
     """One object of the JSON."""
-    measured = difference = None
+    measured = difference = ci = None
     verdict = NOT_BUILT
     if row.measure:
         verdict = NOT_MEASURED
         try:
             measured = row.measure(results)
-            difference, holds = row.rule.judge(measured)
+            measured, ci = measured if isinstance(measured, tuple) else (measured, None)
+            difference, holds = row.rule.judge(measured, ci or 0.0)
             verdict = HOLDS if holds else DIFFERS
         except (Failed, Pending):
             pass
     return {"id": row.id, "stated": row.stated, "measured": rounded(measured),
             "difference": rounded(difference), "verdict": verdict, "part": row.part, "what": row.what,
-            "unit": row.unit, "criterion": str(row.rule) if row.rule else None,
+            "unit": row.unit, "ci95": rounded(ci), "criterion": str(row.rule) if row.rule else None,
             "figure": list(row.figures)}
 
 

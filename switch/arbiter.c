@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arbiter.c - the central arbiter of an input-queued switch: who sends where in
+ * one time slot. An input sends one segment and an output one.
+ *
+ * Unicasts, from virtual output queues: iSLIP (McKeown, "The iSLIP scheduling
+ * algorithm for input-queued switches", 1999). In each iteration every free
+ * output grants to the next input in turn that has a segment for it, and every
+ * free input accepts the next output in turn of those that grant. The turns
+ * move on only past what was accepted in the first iteration: so the turns of
+ * different outputs come apart, and no queue starves. It goes on until nothing
+ * more is accepted, which is a maximal match (log2 of the ports, mostly).
+ *
+ * Multicasts, from one fifo an input, with fanout splitting: WBA, the weight
+ * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for
+ * input-queued switches", 1997): the weight of what is left of an input's first
+ * segment is its age less its fanout, and every output grants to the heaviest
+ * input that wants it. Age is in slots since it became first, the fanout is
+ * what is left of it, both with the factor 1, so that of the same age the
+ * smaller residue wins, and nobody waits long: with M inputs, N outputs at most
+ * M + N - 1 slots at the head. All outputs see the same weights, so the residue
+ * is left at as few inputs as can be. The same weight: a turn that the slot
+ * draws.
+ *
+ * The two share the switch by turns, as in ESLIP: in even slots the multicasts
+ * are matched first and the unicasts have what is left, in odd ones the other
+ * way round.
+ */
+#include "switch/internal.h"
+
+/* What is still free in this slot. */
+struct arbiter {
+    uint64_t rows;
+    uint64_t outs;
+    struct switch_sends *sends; /* the match, by row */
+};
+
+static void arbiter_take(struct arbiter *free, uint32_t r, uint64_t outs, bool multicast)
+{
+    free->rows &= ~((uint64_t)1 << r);
+    free->outs &= ~outs;
+    free->sends[r] = (struct switch_sends){.outs = outs, .multicast = multicast};
+}
+
+/* One iteration of iSLIP. Returns true if something was accepted. */
+static bool arbiter_iterate(struct switch_dev *sw, struct arbiter *free, bool first)
+{
+    uint64_t grants[SWITCH_ROWS_MAX];
+    uint64_t rows = 0;
+
+    for (uint64_t outs = free->outs; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+        uint64_t asks = sw->out[o].waiting & free->rows;
+        uint32_t r;
+
+        if (!asks)
+            continue;
+        r = switch_next_bit(asks, sw->out[o].last);
+        if (!(rows >> r & 1))
+            grants[r] = 0;
+        grants[r] |= (uint64_t)1 << o;
+        rows |= (uint64_t)1 << r;
+    }
+    for (uint64_t left = rows; left; left &= left - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(left);
+        uint32_t o = switch_next_bit(grants[r], sw->input[r].last);
+
+        arbiter_take(free, r, (uint64_t)1 << o, false);
+        if (first) {
+            sw->out[o].last = (uint8_t)r;
+            sw->input[r].last = o;
+        }
+    }
+    return rows != 0;
+}
+
+static void arbiter_unicasts(struct switch_dev *sw, struct arbiter *free)
+{
+    bool first = true;
+
+    while (arbiter_iterate(sw, free, first))
+        first = false;
+}
+
+/* WBA: the weight of the first multicast of @r in slot @slot. */
+static int64_t arbiter_weight(const struct switch_dev *sw, uint32_t r, uint64_t slot)
+{
+    const struct switch_input *in = &sw->input[r];
+
+    return (int64_t)(slot - in->head_slot) - __builtin_popcountll(sw->outs[in->fifo.first]);
+}
+
+/* The heaviest of @rows. */
+static uint32_t arbiter_heaviest(const struct switch_dev *sw, uint64_t rows, uint64_t slot)
+{
+    int64_t most = INT64_MIN;
+    uint32_t best = 0;
+
+    for (; rows; rows &= rows - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+        int64_t weight = arbiter_weight(sw, r, slot);
+
+        if (weight < most ||
+            (weight == most && order_turn(slot, r) > order_turn(slot, best)))
+            continue;
+        most = weight;
+        best = r;
+    }
+    return best;
+}
+
+/* From the heaviest to the lightest: whatever each wants and is still free. */
+static void arbiter_multicasts(struct switch_dev *sw, uint64_t slot, struct arbiter *free)
+{
+    uint64_t rows = 0;
+
+    for (uint64_t left = free->rows; left; left &= left - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(left);
+
+        if (sw->input[r].queued)
+            rows |= (uint64_t)1 << r;
+    }
+    while (rows && free->outs) {
+        uint32_t r = arbiter_heaviest(sw, rows, slot);
+        uint64_t outs = sw->outs[sw->input[r].fifo.first] & free->outs;
+
+        rows &= ~((uint64_t)1 << r);
+        if (outs)
+            arbiter_take(free, r, outs, true);
+    }
+}
+
+void switch_match(struct switch_dev *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
+{
+    struct arbiter free = {
+        .rows = ((uint64_t)1 << sw->ports) - 1, .outs = outs, .sends = sends};
+
+    for (uint32_t r = 0; r < sw->ports; r++)
+        sends[r] = (struct switch_sends){0};
+    if (slot & 1)
+        arbiter_unicasts(sw, &free);
+    arbiter_multicasts(sw, slot, &free);
+    if (!(slot & 1))
+        arbiter_unicasts(sw, &free);
+}

@@ -367,7 +367,7 @@ void fabric_advance(struct fabric *fabric, uint64_t until_ps)
     emu_windows_advance(fabric->windows, until_ps);
 }
 
-uint64_t fabric_next_ps(const struct fabric *fabric)
+uint64_t fabric_next_ps(struct fabric *fabric)
 {
     return emu_windows_next_ps(fabric->windows);
 }

@@ -139,9 +139,9 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 void fabric_advance(struct fabric *fabric, uint64_t until_ps);
 
 /** fabric_next_ps - clock virtual: when something happens next; EMU_NEVER: nothing is left to happen. */
-uint64_t fabric_next_ps(const struct fabric *fabric);
+uint64_t fabric_next_ps(struct fabric *fabric);
 
-static inline bool fabric_idle(const struct fabric *fabric)
+static inline bool fabric_idle(struct fabric *fabric)
 {
     return fabric_next_ps(fabric) == UINT64_MAX;
 }

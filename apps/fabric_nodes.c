@@ -249,7 +249,7 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
             worst_ps = lag_ps;
     }
     ret->dropped = ret->dropped_bad + ret->dropped_dead;
-    ret->worst_lag_ns = worst_ps / 1000u;
+    ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
 }
 

@@ -24,7 +24,7 @@ static const char *const places[] = { "../scripts/figures", "../share/fabemu/fig
 
 static bool is_runner(const char *folder)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX + sizeof "/__main__.py"];
 
     snprintf(path, sizeof path, "%s/__main__.py", folder);
     return access(path, R_OK) == 0;

@@ -148,13 +148,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     uint64_t seen = atomic_load_explicit(&windows->turn, memory_order_relaxed);
     uint64_t window_ps;
 
-    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
-        uint64_t next_ps = emu_worker_due_ps(windows->at[i].worker);
-
-        if (next_ps < windows->at[i].next_ps)
-            windows->at[i].next_ps = next_ps;
-    }
-    if (windows_min(windows) > until_ps)
+    if (emu_windows_next_ps(windows) > until_ps)
         return; /* between two rests every worker takes part in a window: see until_ps[] */
     windows->limit_ps = until_ps;
     windows_open(windows);
@@ -162,8 +156,14 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
         windows_step(windows, own, window_ps);
 }
 
-uint64_t emu_windows_next_ps(const struct emu_windows *windows)
+uint64_t emu_windows_next_ps(struct emu_windows *windows)
 {
+    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
+        uint64_t next_ps = emu_worker_due_ps(windows->at[i].worker);
+
+        if (next_ps < windows->at[i].next_ps)
+            windows->at[i].next_ps = next_ps;
+    }
     return windows_min(windows);
 }
 

@@ -167,9 +167,10 @@ static bool combine_fits(const struct switch_dev *sw, const struct switch_group 
         return false;
     if (state->active)
         return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1);
-    if (row >= sw->ports)
+    if (row >= sw->ports || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
         return false;
-    *state = (struct switch_state){.hdr = in->hdr, .born_ns = in->born_ns, .active = true};
+    *state = (struct switch_state){
+        .hdr = in->hdr, .born_ns = in->born_ns, .active = true, .used = true};
     return true;
 }
 

@@ -40,6 +40,7 @@ struct switch_state {
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
+    bool used;          /* hdr is that of this state, or of the last before it */
 };
 
 /*

@@ -25,12 +25,12 @@
 static struct json_object **shared_groups(struct daemon *daemon, uint32_t dead)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
-    uint32_t groups[FABRIC_GROUPS_MAX];
-    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_GROUPS_MAX);
+    uint32_t groups[FABRIC_COMBINING_MAX];
+    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_COMBINING_MAX);
     struct json_object **shared = calloc(nodes, sizeof *shared);
     uint32_t *members = calloc(nodes, sizeof *members);
 
-    for (uint32_t i = 0; shared && members && i < count && i < FABRIC_GROUPS_MAX; i++) {
+    for (uint32_t i = 0; shared && members && i < count && i < FABRIC_COMBINING_MAX; i++) {
         uint32_t found = fabric_group_members(daemon->fabric, groups[i], members, nodes);
         for (uint32_t j = 0; j < found && j < nodes; j++) {
             if (members[j] >= nodes)

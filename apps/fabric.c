@@ -106,8 +106,8 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
 
         for (uint32_t s = 0; s < graph->switches; s++)
             devs += worker_of[s] == w;
-        if (fabric->config.local_nodes)
-            devs += graph->nodes;
+        for (uint32_t n = 0; fabric->config.local_nodes && n < graph->nodes; n++)
+            devs += worker_of[graph->node[n].sw] == w;
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
         if (err)
             return err;

@@ -148,12 +148,12 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
 {
     struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
     struct emu_worker *worker;
-    uint32_t groups[FABRIC_GROUPS_MAX];
+    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
     uint32_t count;
 
     if (!edge)
         return;
-    count = fabric_node_groups(fabric, node, groups, FABRIC_GROUPS_MAX);
+    count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
     for (uint32_t g = 0; g < count; g++)
         fabric_group_leave(fabric, groups[g], node);
     worker = edge->dev->worker;
@@ -187,7 +187,7 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
     if (++edge->watch_ticks < FABRIC_STALL_TICKS)
         return false;
     atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
-    atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_release);
+    atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_relaxed);
     node_nudge(fabric, edge->node);
     return true;
 }

@@ -31,7 +31,10 @@ static inline uint64_t emu_host_ps(uint64_t origin_ns)
     return ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - origin_ns) * 1000u;
 }
 
-/** emu_clock_now - the time up to which devices may step, in ps; 0 in raw. Not for clock virtual. Thread: any. */
+/**
+ * emu_clock_now - the time up to which devices may step, in ps; 0 in raw. Not for clock virtual.
+ * Thread: any.
+ */
 static inline uint64_t emu_clock_now(const struct emu_clock *clock)
 {
     return clock->mode == EMU_CLOCK_RAW ? 0 : emu_host_ps(clock->origin_ns);

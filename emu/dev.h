@@ -59,7 +59,7 @@ struct emu_signals {
 /* A thread that steps its devices. The members that other threads may touch say so. */
 struct emu_worker {
     /* Set by other workers and by the manager; taken by the worker. */
-    alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, lines of their own */
+    alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, on own lines */
     _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
     _Atomic uint32_t stop;                   /* 1: leave the loop */
     _Atomic uint32_t crowded;                /* 1: this host has more busy threads than cores */
@@ -73,7 +73,7 @@ struct emu_worker {
     uint32_t devs;
     struct emu_dev **dev;
     struct emu_clock clock;
-    uint64_t now_ps;              /* of this pass */
+    uint64_t now_ps;              /* of this pass; virtual: up to which this window goes */
     uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
     uint64_t *due_ps;             /* timed: by device, its next_ps as of its last step */
     uint64_t sent_ps;             /* virtual: the earliest entry that was sent in this window */
@@ -128,11 +128,15 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
         dev->next_ps = *due_ps = at_ps;
 }
 
-/** emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. */
+/**
+ * emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. On clock virtual
+ * that is after the window that is being stepped, or the result would depend on who is stepped first.
+ */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 {
     struct emu_worker *worker = dev->worker;
 
+    assert(at_ps > worker->now_ps || worker->clock.mode != EMU_CLOCK_VIRTUAL);
     if (at_ps < worker->sent_ps)
         worker->sent_ps = at_ps;
 }
@@ -143,7 +147,10 @@ static inline void emu_dev_again(struct emu_dev *dev)
     dev->worker->told.near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
 }
 
-/** emu_dev_take - take the ports that had an event since the last call. Thread: the device's own step. */
+/**
+ * emu_dev_take - take the ports that had an event since the last call.
+ * Thread: the device's own step.
+ */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
     uint64_t *ready = &dev->worker->taken.ready[dev->index][event];

@@ -39,7 +39,7 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The sending end. All of it is the sending device's, but plug.edge. Two lines with the switch's own. */
+/* The sending end. All of it is the sending device's, but plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     uint8_t kind;
     uint8_t peer_port;
@@ -86,7 +86,10 @@ struct emu_rx {
     };
 };
 
-/** emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits credits. */
+/**
+ * emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits
+ * credits. Errors: -ENOMEM.
+ */
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
@@ -134,7 +137,8 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits;
-    tx->plug.plugged = atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
+    tx->plug.plugged =
+        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
     return tx->plug.plugged ? emu_edge_room(tx->plug.plugged) : UINT32_MAX;
 }
 
@@ -286,7 +290,10 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
     return emu_rx_front_ps(rx, 0);
 }
 
-/** emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once when timed. */
+/**
+ * emu_rx_pay - give the owed credits back; they arrive at @arrive_ps. Once a burst in raw, at once
+ * when timed.
+ */
 static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 {
     uint32_t owed = rx->owed;

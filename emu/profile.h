@@ -89,13 +89,16 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
     return flight_ps < profile->credit_ps ? flight_ps : profile->credit_ps;
 }
 
-/** emu_profile_credits - credits of a cable into a switch: what its input was promised room for. Pure. */
+/** emu_profile_credits - credits of a cable into a switch: what its input has room for. Pure. */
 static inline uint32_t emu_profile_credits(const struct emu_profile *profile)
 {
     return profile->buffers == EMU_BUFFERS_XPOINT ? profile->xpoint_slots : profile->input_slots;
 }
 
-/** emu_profile_for_raw - the profile as clock raw runs it: the credits of a cable are for a pass. Pure. */
+/**
+ * emu_profile_for_raw - the profile as clock raw runs it: the credits of a cable are for a pass.
+ * Pure.
+ */
 struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);
 
 /** emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with one line. */

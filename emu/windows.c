@@ -73,7 +73,7 @@ static void windows_turn(struct emu_windows *windows, uint64_t until_ps)
     for (uint32_t i = 0; i < windows->workers; i++) {
         struct window_worker *at = &windows->at[i];
 
-        if (atomic_load_explicit(&at->asleep, memory_order_seq_cst) &&
+        if (atomic_load_explicit(&at->asleep, memory_order_seq_cst) && /* V4 */
             atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst))
             emu_waiter_ring(at->worker->waiter);
     }

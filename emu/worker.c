@@ -110,7 +110,7 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
         return;
     atomic_fetch_or_explicit(&worker->far[dev->index / 64], (uint64_t)1 << dev->index % 64,
                              memory_order_seq_cst); /* W4 */
-    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) &&
+    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
         atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
         emu_waiter_ring(worker->waiter);
 }
@@ -243,7 +243,8 @@ bool emu_worker_quiet(const struct emu_worker *worker)
 /* Ask all edges to ring, or not to. Returns true if one has something already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
-    const struct emu_edge_list *list = atomic_load_explicit(&worker->edges, memory_order_acquire);
+    const struct emu_edge_list *list =
+        atomic_load_explicit(&worker->edges, memory_order_acquire); /* E1 */
     bool busy = false;
 
     for (uint32_t i = 0; list && i < list->count; i++)
@@ -259,7 +260,7 @@ static void worker_sleep(struct emu_worker *worker)
 
     if (worker->next_ps != EMU_NEVER)
         timeout_ns = (worker->next_ps - worker->now_ps - WORKER_NEAR_PS / 2) / 1000u;
-    atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst);
+    atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
     busy = worker_bells(worker, true);
     if (!busy && emu_worker_quiet(worker) &&
         !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {

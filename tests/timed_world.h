@@ -212,8 +212,10 @@ static inline struct post *world_post(struct world *w, uint32_t src, uint64_t re
         p->post = realloc(p->post, p->posts_room * sizeof(*p->post));
     }
     post = &p->post[p->posts++];
+    if (w->now_ps && ready_ps <= w->now_ps) /* that has happened */
+        ready_ps = w->now_ps + 1;
     *post = (struct post){.ready_ps = ready_ps, .hdr = hdr};
-    emu_dev_wake(&p->dev, ready_ps > w->now_ps ? ready_ps : w->now_ps + 1);
+    emu_dev_wake(&p->dev, ready_ps);
     return post;
 }
 

@@ -13,7 +13,7 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
 {
     if (!emu_ring_create(&tx->data, &rx->data, credits))
         return -ENOMEM;
-    if (!emu_ring_create(&rx->credit, &tx->credit, credits)) {
+    if (!emu_credit_ring_create(&rx->credit, &tx->credit, credits)) {
         emu_ring_destroy(&tx->data);
         return -ENOMEM;
     }
@@ -39,7 +39,7 @@ void emu_link_unjoin(struct emu_tx *tx)
     if (tx->kind != EMU_LINK_LOCAL)
         return;
     emu_ring_destroy(&tx->data);
-    emu_ring_destroy(&tx->credit);
+    emu_credit_ring_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
 }
 
@@ -69,11 +69,11 @@ void emu_link_free_edge(struct emu_rx *rx)
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
 {
     uint32_t flying = rx->tx->data.at - rx->data.at;
-    const struct emu_ring_end *back = &rx->tx->credit;
+    const struct emu_credit_end *back = &rx->tx->credit;
     uint64_t sum = rx->tx->credits + flying + held + rx->owed;
 
     for (uint32_t at = back->at; at != rx->credit.at; at++)
-        sum += back->slot[at & back->mask].credits;
+        sum += back->slot[at & back->mask].count;
     if (sum != credits)
         return "credits were lost or made";
     if (emu_count_read(&rx->tx->counts.segments) != emu_count_read(&rx->counts.segments) + flying)

@@ -50,7 +50,7 @@ struct emu_tx {
     union {
         struct {
             struct emu_ring_end data;   /* produces */
-            struct emu_ring_end credit; /* consumes */
+            struct emu_credit_end credit; /* consumes */
         };
         struct emu_plug plug;
     };
@@ -70,7 +70,7 @@ struct emu_rx {
     union {
         struct {
             struct emu_ring_end data;   /* consumes */
-            struct emu_ring_end credit; /* produces */
+            struct emu_credit_end credit; /* produces */
         };
         struct emu_plug plug;
     };
@@ -119,13 +119,13 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
 /** emu_tx_take_credits - raw: collect the credits that came back. */
 static inline void emu_tx_take_credits(struct emu_tx *tx)
 {
-    const struct emu_entry *entry;
+    const struct emu_credit *back;
 
     if (tx->kind != EMU_LINK_LOCAL)
         return;
-    while ((entry = emu_ring_front(&tx->credit))) {
-        tx->credits += entry->credits;
-        emu_ring_skip(&tx->credit);
+    while ((back = emu_credit_front(&tx->credit))) {
+        tx->credits += back->count;
+        emu_credit_skip(&tx->credit);
     }
 }
 
@@ -180,14 +180,14 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
     if (tx->kind != EMU_LINK_LOCAL)
         return emu_tx_room(tx) ? at_ps : EMU_NEVER;
     if (!tx->credits) {
-        const struct emu_entry *entry = emu_ring_front(&tx->credit);
+        const struct emu_credit *back = emu_credit_front(&tx->credit);
 
-        if (!entry)
+        if (!back)
             return EMU_NEVER;
-        if (tx->credit_ps < entry->time_ps)
-            tx->credit_ps = entry->time_ps;
-        tx->credits = entry->credits;
-        emu_ring_skip(&tx->credit);
+        if (tx->credit_ps < back->time_ps)
+            tx->credit_ps = back->time_ps;
+        tx->credits = back->count;
+        emu_credit_skip(&tx->credit);
     }
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
@@ -300,9 +300,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 
     rx->owed = 0;
     if (rx->kind == EMU_LINK_LOCAL) {
-        struct emu_entry entry = {.time_ps = arrive_ps, .credits = owed};
-
-        emu_ring_put(&rx->credit, &entry); /* there is a slot for each credit */
+        emu_credit_put(&rx->credit, owed, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);
         emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
                    (uint64_t)1 << rx->peer_port);

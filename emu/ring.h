@@ -22,24 +22,37 @@
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */
 struct emu_entry {
-    uint64_t time_ps : 63; /* when the head of the segment, or the credit, is at the far end */
+    uint64_t time_ps : 63; /* when the head of the segment is at the far end */
     uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
     struct emu_hdr hdr;
-    uint32_t buf; /* pool buffer with the payload, or EMU_NO_BUF */
-    union {
-        uint32_t born_ns; /* data: when the adapter posted it, low 32 bits */
-        uint32_t credits; /* credit ring: how many come back */
-    };
+    uint32_t buf;     /* pool buffer with the payload, or EMU_NO_BUF */
+    uint32_t born_ns; /* when the adapter posted it, low 32 bits */
 };
 static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
 
-#define EMU_RING_FULL ((uint64_t)1 << 63) /* emu_entry.full, in its word */
+/* Credits on their way back. */
+struct emu_credit {
+    uint64_t time_ps : 63; /* when they are at the far end */
+    uint64_t full : 1;     /* as in an entry */
+    uint32_t count;
+    uint32_t unused;
+};
+static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a line");
+
+#define EMU_RING_FULL ((uint64_t)1 << 63) /* emu_entry.full, emu_credit.full, in its word */
 
 /* One side's view of a ring; nobody else reads it. */
 struct emu_ring_end {
     struct emu_entry *slot;
     uint32_t at;   /* entries pushed, or skipped, so far; free-running */
     uint32_t mask; /* slots - 1; slots is a power of two */
+};
+
+/* The same of a ring of credits. */
+struct emu_credit_end {
+    struct emu_credit *slot;
+    uint32_t at;
+    uint32_t mask;
 };
 
 /**
@@ -53,6 +66,12 @@ void emu_ring_destroy(struct emu_ring_end *end);
 
 /** emu_ring_bytes - memory that a ring of @slots slots takes. Pure. */
 size_t emu_ring_bytes(uint32_t slots);
+
+/** emu_credit_ring_create, emu_credit_ring_destroy, emu_credit_ring_bytes - the same for a ring of credits. */
+bool emu_credit_ring_create(struct emu_credit_end *producer, struct emu_credit_end *consumer,
+                        uint32_t slots);
+void emu_credit_ring_destroy(struct emu_credit_end *end);
+size_t emu_credit_ring_bytes(uint32_t slots);
 
 /* The word of an entry that says whether it is full. */
 static inline uint64_t *emu_ring_word(struct emu_entry *entry)
@@ -104,6 +123,35 @@ static inline const struct emu_entry *emu_ring_front(const struct emu_ring_end *
 static inline void emu_ring_skip(struct emu_ring_end *end)
 {
     __atomic_store_n(emu_ring_word(&end->slot[end->at++ & end->mask]), 0, __ATOMIC_RELEASE); /* R4 */
+}
+
+/**
+ * emu_credit_put - send @count credits that are at the far end at @at_ps. There is a slot for each
+ * credit of the cable. Thread: producer. R2, as of an entry.
+ */
+static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint64_t at_ps)
+{
+    struct emu_credit *slot = &end->slot[end->at++ & end->mask];
+
+    slot->count = count;
+    __atomic_store_n((uint64_t *)(void *)slot, at_ps | EMU_RING_FULL, __ATOMIC_RELEASE); /* R2 */
+}
+
+/** emu_credit_front - the credits that were sent first, or NULL. Thread: consumer. R3. */
+static inline const struct emu_credit *emu_credit_front(const struct emu_credit_end *end)
+{
+    struct emu_credit *slot = &end->slot[end->at & end->mask];
+
+    if (__atomic_load_n((uint64_t *)(void *)slot, __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R3 */
+        return slot;
+    return NULL;
+}
+
+/** emu_credit_skip - done with them. Thread: consumer. R4. */
+static inline void emu_credit_skip(struct emu_credit_end *end)
+{
+    __atomic_store_n((uint64_t *)(void *)&end->slot[end->at++ & end->mask], 0,
+                     __ATOMIC_RELEASE); /* R4 */
 }
 
 #endif

@@ -4,37 +4,14 @@
  */
 #include "switch/internal.h"
 
-/* Credits on their way. */
-static uint64_t ring_credits(const struct emu_ring_end *from, const struct emu_ring_end *to)
+/* The cable into port @r: what the row holds stands for credits that are out. */
+static const char *check_cable(const struct switch_dev *sw, uint32_t r)
 {
-    uint64_t credits = 0;
-
-    for (uint32_t at = to->at; at != from->at; at++)
-        credits += to->slot[at & to->mask].credits;
-    return credits;
-}
-
-/*
- * Credits of the cable into port @r: the sender's, those on their way back, the
- * segments on their way here, what the row holds and what it owes.
- */
-static const char *check_credits(const struct switch_dev *sw, uint32_t r)
-{
-    const struct switch_row *row = &sw->row[r];
-    const struct emu_rx *rx = &row->rx;
-    uint32_t flying;
+    const struct emu_rx *rx = &sw->row[r].rx;
 
     if (rx->kind != EMU_LINK_LOCAL)
         return NULL;
-    flying = rx->tx->data.at - rx->data.at;
-    if (rx->tx->credits + ring_credits(&rx->credit, &rx->tx->credit) + flying +
-            switch_row_holds(sw, r) + rx->owed !=
-        emu_profile_credits(sw->profile))
-        return "credits were lost or made";
-    if (emu_count_read(&rx->tx->counts.segments) !=
-        emu_count_read(&rx->counts.segments) + flying)
-        return "segments were lost or made on a cable";
-    return NULL;
+    return emu_link_check(rx, switch_row_holds(sw, r), emu_profile_credits(sw->profile));
 }
 
 /* What stands at (@r, output), counted: adds to the segments held and to how long they have waited. */
@@ -85,7 +62,7 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
         if (!wrong && r < sw->ports && sw->input)
             wrong = switch_input_check(sw, r, now_ps, &held, &waited_ps);
         if (!wrong && r < sw->ports)
-            wrong = check_credits(sw, r);
+            wrong = check_cable(sw, r);
         if (wrong)
             return wrong;
     }

@@ -146,7 +146,8 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
            switch_segments(ports, profile) *
                (sizeof(struct emu_entry) + sizeof(struct switch_slot)) +
            switch_input_bytes(ports, profile) +
-           2 * ports * emu_ring_bytes(emu_profile_credits(profile));
+           ports * (emu_ring_bytes(emu_profile_credits(profile)) +
+                    emu_credit_ring_bytes(emu_profile_credits(profile)));
 }
 
 /* By lines, and not touched: memory follows use. */

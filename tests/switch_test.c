@@ -149,12 +149,12 @@ static bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr
 
 /* --- credit conservation ------------------------------------------------------------ */
 
-static uint32_t ring_credits(const struct emu_ring_end *from, const struct emu_ring_end *to)
+static uint32_t ring_credits(const struct emu_credit_end *from, const struct emu_credit_end *to)
 {
     uint32_t sum = 0;
 
     for (uint32_t i = to->at; i != from->at; i++)
-        sum += to->slot[i & to->mask].credits;
+        sum += to->slot[i & to->mask].count;
     return sum;
 }
 

@@ -170,9 +170,8 @@ static const struct option_row rows[] = {
       OPTIONS_NETWORK, read_nodes },
     { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3, or a JSON file",
       OPTIONS_FABRIC, read_profile },
-    { "clock", "raw|real|virtual",
-      "as fast as this host can (default), on time, or simulated (fabemu traffic, always)",
-      OPTIONS_FABRIC, read_clock },
+    { "clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
+      read_clock },
     { "threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
       OPTIONS_FABRIC, read_threads },
     { "seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed },
@@ -220,9 +219,12 @@ static void print_help(const struct options_command *command, const struct optio
            command->operands, command->about);
     for (size_t i = 0; i < owns->count; i++)
         print_help_line(owns->row[i].name, owns->row[i].value, owns->row[i].help);
-    for (size_t i = 0; i < ROWS; i++)
-        if (!rows[i].group || rows[i].group & command->groups)
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].read == read_clock && command->groups & OPTIONS_VIRTUAL)
+            print_help_line("clock", "virtual", "simulated time: the only one here");
+        else if (!rows[i].group || rows[i].group & command->groups)
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
+    }
     printf("  %-26s %s\n", "--help", "this text");
 }
 

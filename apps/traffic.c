@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <json-c/json.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "apps/now.h"
@@ -16,7 +18,8 @@
 #include "apps/traffic_report.h"
 #include "apps/traffic_run.h"
 
-#define PROGRESS_MS 100
+#define PROGRESS_MS      100
+#define EXIT_INTERRUPTED (128 + SIGINT)
 
 static const struct options_command traffic_command = {
     "traffic", "",
@@ -37,17 +40,51 @@ struct progress {
     uint32_t run, runs;
 };
 
-static void progress_tell(void *context, double done)
+static sigset_t interrupt_set(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
+/* From here on SIGINT waits until a run looks; who ignores it, goes on doing so. */
+static void interrupt_hold(void)
+{
+    const sigset_t interrupt = interrupt_set();
+    struct sigaction now;
+
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigprocmask(SIG_BLOCK, &interrupt, NULL); /* the workers inherit it */
+}
+
+/* Has there been one? Then the next ends the process. */
+static bool interrupted(void)
+{
+    const struct timespec at_once = { .tv_sec = 0 };
+    const sigset_t interrupt = interrupt_set();
+
+    if (sigtimedwait(&interrupt, NULL, &at_once) < 0)
+        return false;
+    sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
+    return true;
+}
+
+static bool progress_tell(void *context, double done)
 {
     struct progress *progress = context;
     int64_t at_ms = now_ms();
 
-    if (!progress->shown || at_ms - progress->last_ms < PROGRESS_MS)
-        return;
+    if (at_ms - progress->last_ms < PROGRESS_MS)
+        return true;
     progress->last_ms = at_ms;
-    fprintf(stderr, "\r\033[K%3.0f %% of virtual time", 100 * done);
-    if (progress->runs > 1)
-        fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
+    if (progress->shown) {
+        fprintf(stderr, "\r\033[K%3.0f %% of virtual time", 100 * done);
+        if (progress->runs > 1)
+            fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
+    }
+    return !interrupted();
 }
 
 static void progress_clear(const struct progress *progress)
@@ -65,11 +102,21 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
     progress_clear(progress);
     if (!err)
         return EXIT_SUCCESS;
+    if (err == -EINTR)
+        return EXIT_INTERRUPTED;
     say("traffic: %s", error);
-    return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+    return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
 }
 
-/* All loads, one after the other. */
+static void print_json(struct json_object *list, const struct traffic_options *own)
+{
+    printf("%s\n", json_object_to_json_string_ext(
+                       own->loads > 1 ? list : json_object_array_get_idx(list, 0),
+                       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                           JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+/* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
     struct progress progress = { .shown = isatty(STDERR_FILENO), .runs = own->loads };
@@ -79,7 +126,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
 
     config->progress = progress_tell;
     config->context = &progress;
-    for (uint32_t i = 0; i < own->loads && status == EXIT_SUCCESS; i++) {
+    for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
         progress.run = i;
         config->load = own->load[i];
         status = run_one(&result, config);
@@ -92,13 +139,21 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
         else
             traffic_report_text(stdout, &result, config, own->pattern);
     }
-    if (json && status == EXIT_SUCCESS)
-        printf("%s\n", json_object_to_json_string_ext(
-                           own->loads > 1 ? list : json_object_array_get_idx(list, 0),
-                           JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-                               JSON_C_TO_STRING_NOSLASHESCAPE));
+    if (json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
+        print_json(list, own);
     json_object_put(list);
     return status;
+}
+
+/* What was printed must have got somewhere. */
+static int check_output(int status)
+{
+    int failed = fflush(stdout) ? errno : ferror(stdout) ? EIO : 0;
+
+    if (!failed)
+        return status;
+    say("traffic: standard output: %s", strerror(failed));
+    return EXIT_FAILURE;
 }
 
 int traffic_main(int argc, char **argv)
@@ -121,7 +176,8 @@ int traffic_main(int argc, char **argv)
         return status;
     status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
-        status = run_all(&config, &own, options.json);
+        interrupt_hold();
+        status = check_output(run_all(&config, &own, options.json));
         traffic_pattern_release(&config.pattern);
     }
     topo_free(graph);

@@ -2,8 +2,8 @@
 /*
  * traffic_closed.c - the driver of closed loops: reductions and barriers.
  *
- * The driver looks at the members every SLICE_PS of virtual time. A group's
- * next operation is posted, at all members at once, when the driver sees that
+ * The driver looks at the members every SLICE_PS of virtual time in which
+ * something happens. A group's next operation is posted, at all members at once, when the driver sees that
  * the one before is complete at all of its receivers; or at fixed intervals.
  */
 #include <errno.h>
@@ -13,7 +13,8 @@
 #include "apps/traffic_coll.h"
 #include "apps/traffic_inside.h"
 
-#define SLICE_PS UINT64_C(1000000) /* 1 us */
+#define SLICE_PS     UINT64_C(1000000) /* 1 us */
+#define TIME_MOST_PS (UINT64_C(1) << 62) /* of the last post */
 
 struct closed_run {
     struct traffic_run *run;
@@ -28,8 +29,8 @@ static int take_logs(struct closed_run *closed)
 {
     struct traffic_coll *coll = &closed->coll;
 
-    for (uint32_t w = 0; w < coll->workers; w++) {
-        struct traffic_log *log = coll->worker[w] ? &coll->worker[w]->log : NULL;
+    for (uint32_t w = 0; w < coll->workers.count; w++) {
+        struct traffic_log *log = coll->workers.at[w] ? &coll->workers.at[w]->log : NULL;
         if (!log || !log->count)
             continue;
         if (log->full)
@@ -63,7 +64,8 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            uint64_t at_ps = group->done_ps > now_ps ? group->done_ps : now_ps;
+            uint64_t next_ps = now_ps + (now_ps > 0); /* what happened up to now stays as it is */
+            uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
                 at_ps = group->posted * plan->interval_ps;
             if (plan->interval_ps ? at_ps > now_ps + SLICE_PS : group->done < group->posted)
@@ -85,12 +87,24 @@ static bool posts_to_come(const struct closed_run *closed)
     return false;
 }
 
-static void tell(const struct closed_run *closed, uint64_t all)
+/*
+ * When to look again: at the end of the slice in which something happens next, or before that in
+ * which something is to be posted.
+ */
+static uint64_t next_look_ps(const struct closed_run *closed)
 {
-    const struct traffic_config *config = closed->run->config;
+    const struct traffic_coll_plan *plan = &closed->coll.plan;
+    uint64_t least_ps = closed->run->now_ps + SLICE_PS;
+    uint64_t next_ps = fabric_next_ps(closed->run->fabric);
 
-    if (config->progress)
-        config->progress(config->context, (double)closed->completed / (double)all);
+    for (uint32_t g = 0; plan->interval_ps && g < plan->groups; g++) {
+        uint64_t post_ps = closed->coll.group[g].posted * plan->interval_ps;
+        if (closed->coll.group[g].posted < plan->operations && post_ps - SLICE_PS < next_ps)
+            next_ps = post_ps - SLICE_PS;
+    }
+    if (next_ps <= least_ps || next_ps == EMU_NEVER)
+        return least_ps;
+    return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
 }
 
 static int run_operations(struct closed_run *closed)
@@ -102,7 +116,7 @@ static int run_operations(struct closed_run *closed)
     traffic_run_begin(run);
     post_due(closed);
     while (!err && closed->completed < all) {
-        run->now_ps += SLICE_PS;
+        run->now_ps = next_look_ps(closed);
         fabric_advance(run->fabric, run->now_ps);
         err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
         if (!err)
@@ -116,7 +130,8 @@ static int run_operations(struct closed_run *closed)
                                     "complete",
                                     (unsigned long long)(all - closed->completed),
                                     (unsigned long long)all);
-        tell(closed, all);
+        if (!err)
+            err = traffic_run_tell(run, (double)closed->completed / (double)all);
     }
     /* What a reduce's root has was the last segment, but credits are still on their way. */
     while (!err && !fabric_idle(run->fabric))
@@ -147,6 +162,11 @@ static int build(struct closed_run *closed)
                                  "%u group%s of %u nodes: a group has 2 or more, no node is in "
                                  "two, and there are %u nodes",
                                  plan.groups, plan.groups == 1 ? "" : "s", plan.members, nodes);
+    if (plan.interval_ps && plan.operations > TIME_MOST_PS / plan.interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%llu operations, one each %llu ns: more than 50 days",
+                                 (unsigned long long)plan.operations,
+                                 (unsigned long long)plan.interval_ps / 1000);
     result->collective = true;
     result->groups = plan.groups;
     result->members = plan.members;
@@ -156,7 +176,8 @@ static int build(struct closed_run *closed)
     if (!closed->latency || traffic_coll_init(&closed->coll, nodes, &plan))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_stats_init(closed->latency, &phase);
-    int err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan));
+    int err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS),
+                                0);
     if (!err)
         err = traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error,
                                   run->error_bytes);

@@ -30,7 +30,7 @@ struct traffic_member {
 
     alignas(EMU_LINE) struct traffic_coll *all;
     struct traffic_group *group; /* NULL: of none */
-    struct traffic_coll_worker *worker;
+    struct traffic_worker *worker;
     uint64_t weight;
     uint64_t op;        /* being sent */
     uint64_t part;      /* its segment to send next */
@@ -194,8 +194,9 @@ static enum member_wrong member_check(const struct traffic_member *member,
 }
 
 /* One segment of a result lies in memory. */
-static void member_deliver(struct traffic_member *member, const struct emu_entry *entry)
+static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
+    struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
     const struct emu_profile *profile = all->plan.profile;
     uint64_t at_ps = entry->time_ps - profile->switch_ps + emu_wire_ps(profile, &entry->hdr) +
@@ -209,8 +210,9 @@ static void member_deliver(struct traffic_member *member, const struct emu_entry
     if (member->wrong)
         return;
     member->digest = traffic_digest(member->digest, entry->hdr.dst, member->got, at_ps);
-    if (member->freed_ps)
-        member->freed_ps[member->got % EMU_WINDOW] = at_ps;
+    if (member->freed_ps) /* not before it is known: a slow switch shows it later than it is there */
+        member->freed_ps[member->got % EMU_WINDOW] =
+            at_ps > entry->time_ps ? at_ps : entry->time_ps;
     member->got++;
     if (++member->got_part < all->segments)
         return;
@@ -223,27 +225,6 @@ static void member_deliver(struct traffic_member *member, const struct emu_entry
     member->got_op++;
 }
 
-/* Everything that has arrived by @until_ps. Says when the next will have. */
-static uint64_t member_take(struct traffic_member *member, uint64_t until_ps)
-{
-    const struct emu_entry *entry;
-    uint64_t time_ps = EMU_NEVER;
-    uint32_t taken = 0;
-
-    for (; (entry = emu_rx_front(&member->rx, EMU_NEVER)); taken++) {
-        time_ps = entry->time_ps;
-        if (time_ps > until_ps)
-            break;
-        member_deliver(member, entry);
-        emu_rx_skip(&member->rx); /* the slot before the credit that lets it be filled */
-        member->rx.owed = 1;
-        emu_rx_pay(&member->rx, time_ps + member->all->plan.profile->credit_ps);
-    }
-    if (taken)
-        emu_rx_done(&member->rx, taken);
-    return entry ? time_ps : EMU_NEVER;
-}
-
 static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct traffic_member *member = (struct traffic_member *)dev;
@@ -251,7 +232,8 @@ static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
 
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps = member_take(member, until_ps);
+    arrive_ps = traffic_take(&member->rx, member->tx.profile->credit_ps, until_ps, member,
+                             member_deliver);
     dev->next_ps = member_send(member, until_ps);
     if (arrive_ps < dev->next_ps)
         dev->next_ps = arrive_ps;
@@ -283,14 +265,14 @@ void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
 
     group->post_ps = at_ps;
     group->posted++;
-    wake_members(all, group, at_ps + 1); /* what happened up to at_ps stays as it is */
+    wake_members(all, group, at_ps);
 }
 
 bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
 {
-    struct emu_hdr longest = { .len = EMU_PAYLOAD_BYTES };
     uint64_t known_ps = /* by then what has arrived lies in memory */
-        now_ps + emu_wire_ps(all->plan.profile, &longest) + all->plan.profile->nic_recv_ps;
+        now_ps + traffic_wire_ps(all->plan.profile, EMU_PAYLOAD_BYTES) +
+        all->plan.profile->nic_recv_ps;
     bool news = false;
 
     for (uint32_t g = 0; all->plan.what == TRAFFIC_REDUCE && g < all->plan.groups; g++) {
@@ -347,32 +329,17 @@ int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error
 
 /* --- made ------------------------------------------------------------------------------- */
 
-static struct traffic_coll_worker *worker_of(struct traffic_coll *all, uint32_t index)
-{
-    if (index >= all->workers) {
-        struct traffic_coll_worker **more = realloc(all->worker, (index + 1) * sizeof more[0]);
-        if (!more)
-            return NULL;
-        for (all->worker = more; all->workers <= index; all->workers++)
-            more[all->workers] = NULL;
-    }
-    if (!all->worker[index])
-        all->worker[index] = calloc(1, sizeof(struct traffic_coll_worker));
-    return all->worker[index];
-}
-
 static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                          struct emu_tx **tx, struct emu_rx **rx)
 {
     struct traffic_coll *all = ctx;
-    struct traffic_coll_worker *own = worker_of(all, worker->index);
+    struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
     struct traffic_member *member = own ? aligned_alloc(EMU_LINE, sizeof(*member)) : NULL;
 
     if (!member)
         return -ENOMEM;
     memset(member, 0, sizeof(*member));
     all->member[n] = member;
-    own->nodes++;
     member->all = all;
     member->worker = own;
     member->node = n;
@@ -399,12 +366,8 @@ static int place(struct traffic_coll *all)
     for (uint32_t n = 0; n < all->nodes; n++)
         all->at[n] = n;
     traffic_random_init(&random, plan->seed, 0, TRAFFIC_STREAM_GROUPS);
-    for (uint32_t i = all->nodes; plan->at_random && i > 1; i--) {
-        uint32_t j = traffic_random_below(&random, i);
-        uint32_t kept = all->at[j];
-        all->at[j] = all->at[i - 1];
-        all->at[i - 1] = kept;
-    }
+    if (plan->at_random)
+        traffic_shuffle(&random, all->at, all->nodes);
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &all->group[g];
         group->node = &all->at[(size_t)g * plan->members];
@@ -422,7 +385,7 @@ static int place(struct traffic_coll *all)
 int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
                       const struct traffic_coll_plan *plan)
 {
-    uint64_t segments = plan->bytes ? (plan->bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
+    uint64_t segments = traffic_segments_of(plan->bytes);
 
     *all = (struct traffic_coll){
         .ops = { .create = member_create, .ctx = all },
@@ -437,12 +400,18 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
     return all->at && all->group && all->member ? place(all) : -ENOMEM;
 }
 
+/* Operations that can be complete at a member between two looks of the driver. */
+static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t slice_ps)
+{
+    uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
+
+    return plan->interval_ps ? (uint32_t)(slice_ps / wire_ps) + 2 : 2;
+}
+
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
                         char *error, size_t error_bytes)
 {
-    struct emu_hdr shortest = { .len = all->plan.bytes < 8 ? 0 : 8 };
-    uint64_t wire_ps = emu_wire_ps(all->plan.profile, &shortest);
-    uint64_t most = all->plan.interval_ps ? slice_ps / wire_ps + 2 : 2;
+    uint32_t most = completions_most(&all->plan, slice_ps);
     int err = 0;
 
     for (uint32_t g = 0; !err && g < all->plan.groups; g++) {
@@ -452,9 +421,10 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
         for (uint32_t i = 0; !err && i < all->plan.members; i++)
             all->member[group->node[i]]->group = group;
     }
-    for (uint32_t w = 0; !err && w < all->workers; w++) {
-        if (all->worker[w])
-            err = traffic_log_init(&all->worker[w]->log, (uint32_t)most * all->worker[w]->nodes);
+    for (uint32_t w = 0; !err && w < all->workers.count; w++) {
+        struct traffic_worker *worker = all->workers.at[w];
+        if (worker)
+            err = traffic_log_init(&worker->log, most * worker->nodes);
         if (err)
             snprintf(error, error_bytes, "out of memory");
     }
@@ -472,22 +442,20 @@ void traffic_coll_free(struct traffic_coll *all)
     }
     for (uint32_t g = 0; all->group && g < all->plan.groups; g++)
         free(all->group[g].freed_ps);
-    for (uint32_t w = 0; w < all->workers; w++) {
-        if (all->worker[w])
-            traffic_log_release(&all->worker[w]->log);
-        free(all->worker[w]);
-    }
-    free(all->worker);
+    traffic_workers_free(&all->workers);
     free(all->member);
     free(all->group);
     free(all->at);
     *all = (struct traffic_coll){ .nodes = 0 };
 }
 
-uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan)
+uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan,
+                            uint64_t slice_ps)
 {
+    uint64_t segments = plan->operations * traffic_segments_of(plan->bytes);
+    uint64_t window = segments > EMU_WINDOW ? EMU_WINDOW * sizeof(uint64_t) : 0;
     uint64_t each = sizeof(struct traffic_member) + sizeof(struct traffic_member *) +
-                    2 * sizeof(struct traffic_part);
+                    completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window;
 
-    return nodes * each + plan->groups * sizeof(struct traffic_group);
+    return nodes * each + plan->groups * (sizeof(struct traffic_group) + window);
 }

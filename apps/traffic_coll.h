@@ -18,7 +18,7 @@
 
 #include "apps/fabric.h"
 #include "apps/traffic_pattern.h"
-#include "apps/traffic_pending.h"
+#include "apps/traffic_worker.h"
 
 struct traffic_member;
 
@@ -47,12 +47,6 @@ struct traffic_group {
     uint64_t *freed_ps;  /* reduce, by number: when all knew; NULL: fewer than a window */
 };
 
-/* Parts of the log: src is the group, birth_ps the operation. */
-struct traffic_coll_worker {
-    struct traffic_log log;
-    uint32_t nodes;
-};
-
 struct traffic_coll {
     struct fabric_node_ops ops; /* for fabric_config.local_nodes */
     struct traffic_coll_plan plan;
@@ -62,8 +56,7 @@ struct traffic_coll {
     uint32_t *at;       /* node numbers: groups * members of them */
     struct traffic_group *group;
     struct traffic_member **member; /* by node */
-    struct traffic_coll_worker **worker;
-    uint32_t workers;
+    struct traffic_workers workers; /* parts of the logs: src is the group, birth_ps the operation */
 };
 
 /**
@@ -85,7 +78,10 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
 
 /* --- the driver's, while the workers stand still -------------------------------------- */
 
-/** traffic_coll_post - one more operation of group @g; nothing of it happens before @at_ps. */
+/**
+ * traffic_coll_post - one more operation of group @g; nothing of it happens before @at_ps, up to
+ * which nothing has happened yet.
+ */
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
 /**
@@ -109,7 +105,8 @@ uint64_t traffic_coll_sent(const struct traffic_coll *all);
 /** traffic_coll_check - were all results right so far? Errors: -EPROTO with one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);
 
-/** traffic_coll_bytes - memory that it takes, about. Pure. */
-uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan);
+/** traffic_coll_bytes - memory that it takes, about. @slice_ps: as traffic_coll_groups(). Pure. */
+uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan,
+                            uint64_t slice_ps);
 
 #endif

@@ -24,12 +24,18 @@ int traffic_run_open(struct traffic_run *run);
 /** traffic_run_closed - reductions and barriers, one after the other. */
 int traffic_run_closed(struct traffic_run *run);
 
-/** traffic_run_start - check the memory and start the fabric. @own_bytes: what its nodes take. */
+/**
+ * traffic_run_start - check the memory and start the fabric.
+ * @own_bytes: what its nodes take. @group_bytes: what destination sets take.
+ */
 int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
-                      uint64_t own_bytes);
+                      uint64_t own_bytes, uint64_t group_bytes);
 
 /** traffic_run_begin - everything is built: wall time counts from here. */
 void traffic_run_begin(struct traffic_run *run);
+
+/** traffic_run_tell - @done of the run is done. Errors: -EINTR, it is to end. */
+int traffic_run_tell(struct traffic_run *run, double done);
 
 /** traffic_run_check - wall time ends; read the totals, check conservation. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);

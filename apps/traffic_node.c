@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/link.h"
-
-#define NODE_SLOTS 256u /* messages that a node can have in parts, at first */
+#define NODE_SLOTS     256u                 /* messages that a node can have in parts, at first */
+#define SLICE_PS       UINT64_C(20000000)   /* virtual time between two looks at the nodes: 20 us */
+#define PARTS_IN_SLICE 256                  /* the same if nodes keep tables: segments a node */
+#define GAP_MOST_PS    (UINT64_C(1) << 57)  /* even 44 times as long, it fits 63 bits */
 
 struct traffic_node {
     struct emu_dev dev;
@@ -51,9 +52,7 @@ static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic
 
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes)
 {
-    uint64_t segments = bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
-
-    return (segments * EMU_HDR_BYTES + bytes) * profile->link_ps_per_byte;
+    return (traffic_segments_of(bytes) * EMU_HDR_BYTES + bytes) * profile->link_ps_per_byte;
 }
 
 /* --- sending ----------------------------------------------------------------------- */
@@ -123,14 +122,16 @@ static void next_copy(struct traffic_node *node)
     node->left = node->all->segments;
 }
 
-/* Everything that may leave by @until_ps. Says when the next may. */
+/* Everything that may leave by @until_ps. Says when the next may; EMU_NEVER: not known, or none will. */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
     bool sent = false;
     uint64_t depart_ps = EMU_NEVER;
 
-    while (node->left && node->birth_ps <= all->plan.stop_ps &&
+    if (!all->stop_ps)
+        node->left = 0;
+    while (node->left && node->birth_ps < all->stop_ps &&
            (depart_ps = emu_tx_earliest_ps(&node->tx, node->birth_ps + all->send_ps)) <= until_ps) {
         struct emu_entry entry = {
             .hdr = { .dst = node->dst,
@@ -159,8 +160,9 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 /* --- receiving ----------------------------------------------------------------------- */
 
 /* A segment lies in memory whole. */
-static inline void node_deliver(struct traffic_node *node, const struct emu_entry *entry)
+static inline void node_deliver(void *context, const struct emu_entry *entry)
 {
+    struct traffic_node *node = context;
     const struct traffic_nodes *all = node->all;
     struct traffic_worker *worker = node->worker;
     uint64_t wire_ps = emu_wire_ps(node->tx.profile, &entry->hdr);
@@ -187,28 +189,6 @@ static inline void node_deliver(struct traffic_node *node, const struct emu_entr
     }
 }
 
-/* Everything that has arrived by @until_ps. Says when the next will have. */
-static uint64_t node_take(struct traffic_node *node, uint64_t until_ps)
-{
-    uint64_t credit_ps = node->tx.profile->credit_ps;
-    const struct emu_entry *entry;
-    uint64_t time_ps = EMU_NEVER;
-    uint32_t taken = 0;
-
-    for (; (entry = emu_rx_front(&node->rx, EMU_NEVER)); taken++) {
-        time_ps = entry->time_ps;
-        if (time_ps > until_ps)
-            break;
-        node_deliver(node, entry);
-        emu_rx_skip(&node->rx); /* the slot before the credit that lets it be filled */
-        node->rx.owed = 1;
-        emu_rx_pay(&node->rx, time_ps + credit_ps);
-    }
-    if (taken)
-        emu_rx_done(&node->rx, taken);
-    return entry ? time_ps : EMU_NEVER;
-}
-
 /*
  * Both times are exact once they are known, so a signal means something only while they are not:
  * a credit that returns when it is not waited for costs a look at two words.
@@ -220,7 +200,8 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     bool credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
 
     if (node->arrive_ps <= until_ps || (data && node->arrive_ps == EMU_NEVER))
-        node->arrive_ps = node_take(node, until_ps);
+        node->arrive_ps = traffic_take(&node->rx, node->tx.profile->credit_ps, until_ps, node,
+                                       node_deliver);
     if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
         node->depart_ps = node_send(node, until_ps);
     dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
@@ -265,37 +246,17 @@ static uint32_t first_set_of(const struct traffic_sets *sets, uint32_t node)
     return low;
 }
 
-/* The worker's own accumulator, made with its first node. */
-static struct traffic_worker *worker_of(struct traffic_nodes *all, uint32_t index)
-{
-    if (index >= all->workers) {
-        struct traffic_worker **more = realloc(all->worker, (index + 1) * sizeof more[0]);
-        if (!more)
-            return NULL;
-        for (all->worker = more; all->workers <= index; all->workers++)
-            more[all->workers] = NULL;
-    }
-    if (!all->worker[index]) {
-        all->worker[index] = calloc(1, sizeof(struct traffic_worker));
-        if (!all->worker[index])
-            return NULL;
-        traffic_stats_init(&all->worker[index]->stats, &all->plan.phase);
-    }
-    return all->worker[index];
-}
-
 static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                        struct emu_tx **tx, struct emu_rx **rx)
 {
     struct traffic_nodes *all = ctx;
-    struct traffic_worker *own = worker_of(all, worker->index);
+    struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
     struct traffic_node *node = own ? aligned_alloc(EMU_LINE, sizeof(*node)) : NULL;
 
     if (!node)
         return -ENOMEM;
     memset(node, 0, sizeof(*node));
     all->node[n] = node;
-    own->nodes++;
     node->all = all;
     node->worker = own;
     node->node = n;
@@ -312,11 +273,13 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
 int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct traffic_plan *plan)
 {
     uint32_t most = plan->sets ? plan->sets->fanout_max : 1;
-    uint64_t segments = plan->bytes ? (plan->bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
+    uint64_t segments = traffic_segments_of(plan->bytes);
 
     *all = (struct traffic_nodes){
         .ops = { .create = node_create, .ctx = all },
         .plan = *plan,
+        .stop_ps = UINT64_MAX,
+        .slice_ps = SLICE_PS,
         .message_wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes),
         .send_ps = plan->profile->nic_send_ps,
         .memory_ps = plan->profile->nic_recv_ps - plan->profile->switch_ps,
@@ -326,6 +289,12 @@ int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct t
         .node = calloc(nodes, sizeof(struct traffic_node *)),
         .share = calloc(most + 1, sizeof(uint64_t)),
     };
+    if (all->plan.gap_ps > GAP_MOST_PS)
+        all->plan.gap_ps = GAP_MOST_PS;
+    if (segments > 1 || plan->completions) {
+        uint64_t slice_ps = PARTS_IN_SLICE * traffic_wire_ps(plan->profile, all->last_bytes);
+        all->slice_ps = slice_ps < SLICE_PS ? slice_ps : SLICE_PS;
+    }
     traffic_exp_init(&all->exp);
     for (uint32_t fanout = 1; all->share && fanout <= most; fanout++)
         all->share[fanout] = ((uint64_t)1 << 32) / fanout;
@@ -341,30 +310,42 @@ void traffic_nodes_free(struct traffic_nodes *all)
         traffic_pending_release(&all->node[n]->pending);
         free(all->node[n]);
     }
-    for (uint32_t w = 0; w < all->workers; w++) {
-        if (all->worker[w])
-            traffic_log_release(&all->worker[w]->log);
-        free(all->worker[w]);
-    }
-    free(all->worker);
+    traffic_workers_free(&all->workers);
     free(all->share);
     free(all->node);
     *all = (struct traffic_nodes){ .nodes = 0 };
 }
 
-uint64_t traffic_nodes_bytes(uint32_t nodes, const struct traffic_plan *plan)
+/* Segments, or the first segments of messages, that can arrive at a node within a slice. */
+static uint32_t arrivals_most(const struct traffic_nodes *all)
+{
+    return (uint32_t)(all->slice_ps / traffic_wire_ps(all->plan.profile, all->last_bytes)) + 2;
+}
+
+uint64_t traffic_nodes_bytes(const struct traffic_nodes *all)
 {
     uint64_t each = sizeof(struct traffic_node) + sizeof(struct traffic_node *);
 
-    if (plan->bytes > EMU_PAYLOAD_BYTES)
-        each += 2 * NODE_SLOTS * sizeof(struct traffic_slot);
-    return nodes * each + sizeof(struct traffic_worker);
+    if (all->segments > 1)
+        each += 4 * NODE_SLOTS * sizeof(struct traffic_slot);
+    if (all->plan.completions)
+        each += arrivals_most(all) * sizeof(struct traffic_part);
+    return all->nodes * each + sizeof(struct traffic_worker);
 }
 
 /* --- the driver's ------------------------------------------------------------------------ */
 
+void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase)
+{
+    all->plan.phase = *phase;
+    for (uint32_t w = 0; w < all->workers.count; w++)
+        if (all->workers.at[w])
+            traffic_stats_init(&all->workers.at[w]->stats, phase);
+}
+
 void traffic_nodes_begin(struct traffic_nodes *all)
 {
+    traffic_nodes_measure(all, &all->plan.phase);
     for (uint32_t n = 0; n < all->nodes; n++) {
         struct traffic_node *node = all->node[n];
         if (!all->plan.sends[n])
@@ -375,23 +356,15 @@ void traffic_nodes_begin(struct traffic_nodes *all)
     }
 }
 
-/* Segments, or the first segments of messages, that can arrive at a node within @slice_ps. */
-static uint32_t arrivals_most(const struct traffic_nodes *all, uint64_t slice_ps)
+int traffic_nodes_room(struct traffic_nodes *all)
 {
-    struct emu_hdr shortest = { .len = all->last_bytes };
-
-    return (uint32_t)(slice_ps / emu_wire_ps(all->plan.profile, &shortest)) + 2;
-}
-
-int traffic_nodes_room(struct traffic_nodes *all, uint64_t slice_ps)
-{
-    uint32_t most = arrivals_most(all, slice_ps);
+    uint32_t most = arrivals_most(all);
     int err = 0;
 
     for (uint32_t n = 0; all->segments > 1 && !err && n < all->nodes; n++)
         err = traffic_pending_room(&all->node[n]->pending, most > NODE_SLOTS ? most : NODE_SLOTS);
-    for (uint32_t w = 0; all->plan.completions && !err && w < all->workers; w++) {
-        struct traffic_worker *worker = all->worker[w];
+    for (uint32_t w = 0; all->plan.completions && !err && w < all->workers.count; w++) {
+        struct traffic_worker *worker = all->workers.at[w];
         if (worker && worker->log.room / worker->nodes < most) {
             traffic_log_release(&worker->log);
             err = traffic_log_init(&worker->log, worker->nodes * most);
@@ -400,14 +373,37 @@ int traffic_nodes_room(struct traffic_nodes *all, uint64_t slice_ps)
     return err;
 }
 
+void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps)
+{
+    uint64_t before_ps = all->stop_ps;
+
+    all->stop_ps = stop_ps;
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        struct traffic_node *node = all->node[n];
+        if (!stop_ps && node->birth_ps >= before_ps)
+            node->left = 0; /* it has stopped already */
+        if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
+            continue; /* it waits for a credit, or is looked at anyway */
+        node->depart_ps = now_ps + 1; /* to find out that there is nothing, or when */
+        emu_dev_wake(&node->dev, now_ps + 1);
+    }
+}
+
+/* Those that are still in the adapter at @now_ps do not wait. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
-    while (node->counted_birth_ps <= now_ps) {
+    uint64_t send_ps = node->all->send_ps;
+
+    while (node->counted_birth_ps < now_ps && node->counted_birth_ps + send_ps <= now_ps) {
         node->counted++;
         node->counted_birth_ps += draw_gap(node->all, &node->counted_gaps);
     }
     counts->born += node->counted;
     counts->waiting += (int64_t)(node->counted - (node->drawn - 1));
+    struct traffic_random gaps = node->counted_gaps;
+    for (uint64_t birth_ps = node->counted_birth_ps; birth_ps < now_ps;
+         birth_ps += draw_gap(node->all, &gaps))
+        counts->born++;
 }
 
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps)
@@ -441,13 +437,22 @@ struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
     return segments;
 }
 
+uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
+{
+    uint32_t n = 0;
+
+    while (n < all->nodes && !all->node[n]->left)
+        n++;
+    return n;
+}
+
 bool traffic_nodes_lost(const struct traffic_nodes *all)
 {
     bool lost = false;
 
     for (uint32_t n = 0; n < all->nodes; n++)
         lost |= all->node[n]->pending.full;
-    for (uint32_t w = 0; w < all->workers; w++)
-        lost |= all->worker[w] && all->worker[w]->log.full;
+    for (uint32_t w = 0; w < all->workers.count; w++)
+        lost |= all->workers.at[w] && all->workers.at[w]->log.full;
     return lost;
 }

@@ -18,7 +18,7 @@
 #include "apps/traffic_pattern.h"
 #include "apps/traffic_pending.h"
 #include "apps/traffic_sets.h"
-#include "apps/traffic_stats.h"
+#include "apps/traffic_worker.h"
 
 struct traffic_node;
 
@@ -31,24 +31,18 @@ struct traffic_plan {
     uint64_t seed;
     uint64_t bytes;    /* payload of a message */
     uint64_t gap_ps;   /* mean time between the births of a source's messages */
-    uint64_t stop_ps;  /* nothing that is born later is sent */
     struct traffic_phase phase;
     bool poisson;      /* gaps are exponential; else all the same */
     bool hardware;     /* multicasts are copied by the switches; else a message a destination */
     bool completions;  /* log every delivery: when is a whole multicast there? */
 };
 
-/* What the nodes of one worker have measured. */
-struct traffic_worker {
-    struct traffic_stats stats;
-    struct traffic_log log;
-    uint32_t nodes;
-};
-
 struct traffic_nodes {
     struct fabric_node_ops ops; /* for fabric_config.local_nodes */
     struct traffic_plan plan;
     struct traffic_exp exp;
+    uint64_t stop_ps;           /* what is born then or later is not sent; 0: nothing is */
+    uint64_t slice_ps;          /* the driver looks at the nodes at least so often */
     uint64_t message_wire_ps;   /* what a message takes of the wire, headers included */
     uint64_t send_ps;           /* from birth to the wire */
     uint64_t memory_ps;         /* from the time of an entry to memory, without its wire time */
@@ -57,8 +51,7 @@ struct traffic_nodes {
     uint32_t segments;          /* of a message */
     uint8_t last_bytes;         /* payload of the last of them */
     struct traffic_node **node;
-    struct traffic_worker **worker; /* by index; NULL: none of its devices is a node */
-    uint32_t workers;
+    struct traffic_workers workers;
 };
 
 /** traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure. */
@@ -74,8 +67,8 @@ int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct t
 /** traffic_nodes_free - after fabric_stop(). */
 void traffic_nodes_free(struct traffic_nodes *all);
 
-/** traffic_nodes_bytes - memory that they take, about. Pure. */
-uint64_t traffic_nodes_bytes(uint32_t nodes, const struct traffic_plan *plan);
+/** traffic_nodes_bytes - memory that they take, about, tables and logs included. Pure. */
+uint64_t traffic_nodes_bytes(const struct traffic_nodes *all);
 
 /*
  * What follows is for the driver, while the workers stand still.
@@ -84,19 +77,29 @@ uint64_t traffic_nodes_bytes(uint32_t nodes, const struct traffic_plan *plan);
 /** traffic_nodes_begin - draw the first messages. The destination sets have their addresses. */
 void traffic_nodes_begin(struct traffic_nodes *all);
 
+/** traffic_nodes_measure - what is born, or arrives, in @phase counts; forget what was counted. */
+void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase);
+
 /**
- * traffic_nodes_room - make room for what can arrive in the next @slice_ps.
+ * traffic_nodes_room - make room for what can arrive in the next slice.
  * Errors: -ENOMEM.
  */
-int traffic_nodes_room(struct traffic_nodes *all, uint64_t slice_ps);
+int traffic_nodes_room(struct traffic_nodes *all);
+
+/**
+ * traffic_nodes_stop - send nothing more that is born at @stop_ps or later; 0: nothing at all, and
+ * messages that wait stay where they are. No source wakes for what it does not send.
+ * @now_ps: up to where everything has happened.
+ */
+void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps);
 
 /* Messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting; /* of them, not whole on the wire yet */
+    int64_t waiting; /* of them, through the adapter and not whole on the wire yet */
 };
 
-/** traffic_nodes_count - count up to @now_ps: no less than in the call before, nor than is sent. */
+/** traffic_nodes_count - count what was born before @now_ps, which is no less than in the call before. */
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps);
 
 /** traffic_nodes_digest - of all deliveries so far, in the order of the nodes. */
@@ -109,6 +112,12 @@ struct traffic_segments {
     uint64_t received;
 };
 struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all);
+
+/**
+ * traffic_nodes_stuck - after traffic_nodes_stop(0), and the network is empty: a node that was
+ * waiting for a credit and was told of none, or traffic_nodes.nodes.
+ */
+uint32_t traffic_nodes_stuck(const struct traffic_nodes *all);
 
 /** traffic_nodes_lost - did a table or a log overflow? It never should. */
 bool traffic_nodes_lost(const struct traffic_nodes *all);

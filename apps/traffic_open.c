@@ -3,20 +3,20 @@
  * traffic_open.c - the driver of open loops: warm-up, measurement, drain.
  *
  * Sources go on until all messages that were born in the measurement have been
- * delivered, so that these see the load to their end; then sources stop, the
- * network runs empty, and every segment that was sent must have come out. Past
- * saturation the run ends with the measurement.
+ * delivered, so that these see the load to their end; past saturation they do
+ * not. A run that names no phases measures again, twice as long, until it finds
+ * the traffic steady. In the end nothing more is sent, the network runs empty,
+ * and every segment that was sent must have come out.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/report.h"
 #include "apps/traffic_inside.h"
 #include "apps/traffic_node.h"
 #include "emu/seg.h"
 
-#define SLICE_PS      UINT64_C(20000000) /* virtual time between two looks at the nodes: 20 us */
-#define PARTS_IN_SLICE 256               /* the same if nodes keep tables: segments a node */
 #define DRAIN_PHASES  10                 /* times warm-up and measurement, that a drain may take */
 #define SETS_DEFAULT  1024 /* of a source, as far as there are collective addresses */
 #define FANOUT_DEFAULT 4
@@ -29,8 +29,9 @@ struct open_run {
     struct traffic_pending multicasts; /* that are not complete */
     struct traffic_stats *completion;
     struct traffic_stats *total;       /* of all workers, once it is asked for */
-    uint64_t slice_ps;
+    uint64_t longest_ps;               /* latency without load over the longest route */
     uint64_t end_ps;                   /* of the measurement */
+    bool given;                        /* the phases are: measure once */
     uint64_t measured;                 /* messages born in it */
     struct traffic_counts counts;      /* of messages, at the end of the last batch */
     double offered[TRAFFIC_BATCHES];
@@ -46,8 +47,8 @@ static int take_logs(struct open_run *open)
     struct traffic_nodes *nodes = &open->nodes;
     int err = 0;
 
-    for (uint32_t w = 0; w < nodes->workers && !err; w++) {
-        struct traffic_log *log = nodes->worker[w] ? &nodes->worker[w]->log : NULL;
+    for (uint32_t w = 0; w < nodes->workers.count && !err; w++) {
+        struct traffic_log *log = nodes->workers.at[w] ? &nodes->workers.at[w]->log : NULL;
         if (!log || !log->count)
             continue;
         err = traffic_pending_room(&open->multicasts, log->count);
@@ -61,15 +62,6 @@ static int take_logs(struct open_run *open)
     return err;
 }
 
-static void tell(const struct open_run *open)
-{
-    const struct traffic_config *config = open->run->config;
-    double done = (double)open->run->now_ps / (double)open->end_ps;
-
-    if (config->progress)
-        config->progress(config->context, done < 1 ? done : 1);
-}
-
 /* Everything up to @until_ps happens. */
 static int advance(struct open_run *open, uint64_t until_ps)
 {
@@ -78,17 +70,18 @@ static int advance(struct open_run *open, uint64_t until_ps)
 
     while (!err && run->now_ps < until_ps) {
         uint64_t left_ps = until_ps - run->now_ps;
-        err = traffic_nodes_room(&open->nodes, open->slice_ps);
+        err = traffic_nodes_room(&open->nodes);
         if (err)
             break;
-        run->now_ps += left_ps < open->slice_ps ? left_ps : open->slice_ps;
+        run->now_ps += left_ps < open->nodes.slice_ps ? left_ps : open->nodes.slice_ps;
         fabric_advance(run->fabric, run->now_ps);
         err = take_logs(open);
-        tell(open);
+        if (!err)
+            err = traffic_run_tell(run, (double)run->now_ps / (double)open->end_ps);
     }
-    if (err)
+    if (err == -ENOMEM)
         return traffic_run_wrong(run, err, "out of memory");
-    return 0;
+    return err;
 }
 
 /* --- phases -------------------------------------------------------------------------- */
@@ -109,7 +102,7 @@ static int advance_batch(struct open_run *open, uint32_t i)
 
     if (err)
         return err;
-    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps - 1);
+    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
     open->growth[i] = part_of_links(open, (double)(open->counts.waiting - before.waiting));
     return 0;
 }
@@ -120,7 +113,8 @@ static int measure(struct open_run *open)
 
     if (err)
         return err;
-    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps - 1);
+    open->measured = 0;
+    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES && !err; i++) {
         uint64_t born = open->counts.born;
         err = advance_batch(open, i);
@@ -133,19 +127,36 @@ static int measure(struct open_run *open)
 
 static void merge(struct open_run *open)
 {
+    const struct traffic_workers *workers = &open->nodes.workers;
+
     traffic_stats_init(open->total, &open->nodes.plan.phase);
-    for (uint32_t w = 0; w < open->nodes.workers; w++)
-        if (open->nodes.worker[w])
-            traffic_stats_add(open->total, &open->nodes.worker[w]->stats);
+    for (uint32_t w = 0; w < workers->count; w++)
+        if (workers->at[w])
+            traffic_stats_add(open->total, &workers->at[w]->stats);
 }
 
-/* Throughput is known when the measurement ends: what is delivered in it has been. */
-static void throughput(struct open_run *open)
+/* Queues have not been filled once: what is not accepted yet says nothing. */
+static bool too_cold(const struct open_run *open)
 {
-    struct traffic_result *result = open->run->result;
-    double batch_ps = (double)open->nodes.plan.phase.batch_ps;
-    double wire_ps = 0;
+    return open->nodes.plan.phase.start_ps < open->longest_ps;
+}
 
+/*
+ * Throughput is known when the measurement ends: what is delivered in it has been; but with a
+ * switch slower than an adapter, a segment can be in memory before its head would have been
+ * through another switch, which is when the node looks at it.
+ */
+static int throughput(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    const struct emu_profile *profile = nodes->plan.profile;
+    struct traffic_result *result = open->run->result;
+    double batch_ps = (double)nodes->plan.phase.batch_ps;
+    double wire_ps = 0;
+    int err = 0;
+
+    if (profile->nic_recv_ps + traffic_wire_ps(profile, nodes->last_bytes) < profile->switch_ps)
+        err = advance(open, open->end_ps + profile->switch_ps);
     merge(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
         const struct traffic_batch *batch = &open->total->batch[i];
@@ -154,19 +165,22 @@ static void throughput(struct open_run *open)
     }
     result->offered = traffic_mean_of(open->offered).mean;
     result->accepted = traffic_mean_of(open->accepted);
-    result->delivered = wire_ps / (batch_ps * TRAFFIC_BATCHES * open->nodes.nodes);
-    result->saturated = traffic_saturated(open->offered, open->accepted, open->growth);
+    result->delivered = wire_ps / (batch_ps * TRAFFIC_BATCHES * nodes->nodes);
+    result->saturated =
+        !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
+    return err;
 }
 
 /* Measured messages that are delivered: multicasts, if all of their copies are. */
 static uint64_t delivered(const struct open_run *open)
 {
+    const struct traffic_workers *workers = &open->nodes.workers;
     uint64_t messages = 0;
 
     if (open->nodes.plan.sets)
         return open->completion->messages;
-    for (uint32_t w = 0; w < open->nodes.workers; w++)
-        messages += open->nodes.worker[w] ? open->nodes.worker[w]->stats.messages : 0;
+    for (uint32_t w = 0; w < workers->count; w++)
+        messages += workers->at[w] ? workers->at[w]->stats.messages : 0;
     return messages;
 }
 
@@ -178,67 +192,135 @@ static int drain(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     struct traffic_result *result = run->result;
-    uint64_t limit_ps = DRAIN_PHASES * open->end_ps;
+    uint64_t limit_ps = DRAIN_PHASES * (open->end_ps + (too_cold(open) ? open->longest_ps : 0));
     int err = 0;
 
     for (uint32_t i = 0; !err && !result->saturated && delivered(open) < open->measured; i++) {
         err = advance_batch(open, i % TRAFFIC_BATCHES);
-        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1)
+        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1 && !too_cold(open))
             result->saturated = traffic_saturated(open->offered, open->accepted, open->growth);
         result->saturated |= run->now_ps >= limit_ps;
     }
-    result->undelivered = open->measured - delivered(open);
     return err;
 }
 
-/* Sources stop and the network runs empty: is everything there? */
-static int empty(struct open_run *open)
+/* One warm-up, one measurement, one drain. */
+static int measure_once(struct open_run *open)
+{
+    struct traffic_result *result = open->run->result;
+    double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
+
+    result->warmup_ps = open->nodes.plan.phase.start_ps;
+    result->measure_ps = open->nodes.plan.phase.measure_ps;
+    int err = measure(open);
+    if (err)
+        return err;
+    memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
+    err = throughput(open);
+    if (!err && !result->saturated)
+        err = drain(open);
+    if (err)
+        return err;
+    result->undelivered = open->measured - delivered(open);
+    merge(open);
+    traffic_latency_of(&result->latency, open->total);
+    traffic_latency_of(&result->completion, open->completion);
+    if (open->total->messages)
+        traffic_batch_latencies(open->total, latency);
+    result->steady = !result->saturated &&
+                     (!open->total->messages || traffic_steady(latency, growth));
+    return 0;
+}
+
+/* From now on, when nothing that counted before still arrives, and for @measure_ps. */
+static void begin_again(struct open_run *open, uint64_t measure_ps)
+{
+    struct traffic_phase phase =
+        traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
+
+    open->end_ps = phase.start_ps + phase.measure_ps;
+    traffic_nodes_measure(&open->nodes, &phase);
+    traffic_stats_init(open->completion, &phase);
+}
+
+/* What was measured while queues still filled is warm-up for a measurement twice as long. */
+static int measure_until_steady(struct open_run *open)
+{
+    const struct traffic_result *result = open->run->result;
+    int err = measure_once(open);
+
+    while (!err && !open->given && !result->steady && !result->saturated &&
+           result->measure_ps < TRAFFIC_PHASE_MOST_PS) {
+        uint64_t twice_ps = 2 * result->measure_ps;
+        begin_again(open, twice_ps < TRAFFIC_PHASE_MOST_PS ? twice_ps : TRAFFIC_PHASE_MOST_PS);
+        err = measure_once(open);
+    }
+    return err;
+}
+
+/* --- the end --------------------------------------------------------------------------- */
+
+/* What is born before now is sent and arrives: it counts in the digest. */
+static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     uint64_t limit_ps = run->now_ps + DRAIN_PHASES * open->end_ps;
-    struct traffic_segments segments;
     int err = 0;
 
-    open->nodes.plan.stop_ps = run->now_ps;
+    traffic_nodes_stop(&open->nodes, run->now_ps + 1, run->now_ps);
     while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps)
-        err = advance(open, run->now_ps + open->slice_ps);
-    segments = traffic_nodes_segments(&open->nodes);
-    if (!err && fabric_idle(run->fabric) && segments.received != segments.awaited)
-        err = traffic_run_wrong(run, -EPROTO, "%llu segments were to arrive, and %llu have",
-                                (unsigned long long)segments.awaited,
-                                (unsigned long long)segments.received);
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
     return err;
+}
+
+/* No segment is sent any more. All that is inside, one after the other, sets the limit. */
+static int run_empty(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
+    const struct emu_profile *profile = open->nodes.plan.profile;
+    uint64_t hops = report_longest_route(run->config->fabric.graph) + 1u;
+    uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t limit_ps = run->now_ps + (segments.awaited - segments.received + 2) * turn_ps;
+    int err = 0;
+
+    traffic_nodes_stop(&open->nodes, 0, run->now_ps);
+    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps)
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
+    if (err)
+        return err;
+    segments = traffic_nodes_segments(&open->nodes);
+    if (!fabric_idle(run->fabric))
+        return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
+    if (segments.received != segments.awaited)
+        return traffic_run_wrong(run, -EPROTO, "%llu segments were to arrive, and %llu have",
+                                 (unsigned long long)segments.awaited,
+                                 (unsigned long long)segments.received);
+    uint32_t stuck = traffic_nodes_stuck(&open->nodes);
+    if (stuck < open->nodes.nodes)
+        return traffic_run_wrong(run, -EPROTO, "node %u waits for a credit that does not come",
+                                 stuck);
+    if (traffic_nodes_lost(&open->nodes))
+        return traffic_run_wrong(run, -EPROTO, "a table of arrivals overflowed");
+    return 0;
 }
 
 static int run_phases(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     struct traffic_result *result = run->result;
-    int err;
 
     traffic_nodes_begin(&open->nodes);
     traffic_run_begin(run);
-    err = measure(open);
-    if (err)
-        return err;
-    throughput(open);
-    result->undelivered = open->measured - delivered(open);
-    if (!result->saturated)
-        err = drain(open);
+    int err = measure_until_steady(open);
     if (!err && !result->saturated)
-        err = empty(open);
-    if (!err)
-        err = traffic_run_check(run);
-    if (!err && traffic_nodes_lost(&open->nodes))
-        err = traffic_run_wrong(run, -EPROTO, "a table of arrivals overflowed");
+        err = finish_born(open);
     if (err)
         return err;
-    merge(open);
-    traffic_latency_of(&result->latency, open->total);
-    traffic_latency_of(&result->completion, open->completion);
     result->digest = traffic_nodes_digest(&open->nodes);
     result->segments = traffic_nodes_segments(&open->nodes).sent;
-    return 0;
+    err = run_empty(open);
+    return err ? err : traffic_run_check(run);
 }
 
 /* --- building ---------------------------------------------------------------------------- */
@@ -318,12 +400,11 @@ static uint64_t longest_ps(const struct traffic_config *config, uint64_t wire_ps
 static void plan_phases(struct open_run *open, struct traffic_plan *plan)
 {
     const struct traffic_config *config = open->run->config;
-    struct traffic_result *result = open->run->result;
     uint64_t wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes);
     struct traffic_scale scale = { .load = config->load,
                                    .longest_ps = longest_ps(config, wire_ps),
                                    .wire_ps = wire_ps,
-                                   .senders = result->senders };
+                                   .senders = open->run->result->senders };
     uint64_t warmup_ps, measure_ps;
 
     traffic_phases_choose(&warmup_ps, &measure_ps, &scale);
@@ -331,11 +412,12 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
         warmup_ps = config->warmup_ps;
     if (config->measure_ps)
         measure_ps = config->measure_ps;
+    unsigned __int128 gap_ps = (unsigned __int128)wire_ps * TRAFFIC_LOAD_UNIT / config->load;
+    plan->gap_ps = gap_ps < UINT64_MAX ? (uint64_t)gap_ps : UINT64_MAX;
     plan->phase = traffic_phase_of(warmup_ps, measure_ps);
-    plan->gap_ps = (uint64_t)((unsigned __int128)wire_ps * TRAFFIC_LOAD_UNIT / config->load);
     open->end_ps = plan->phase.start_ps + plan->phase.measure_ps;
-    result->warmup_ps = plan->phase.start_ps;
-    result->measure_ps = plan->phase.measure_ps;
+    open->longest_ps = scale.longest_ps;
+    open->given = config->warmup_ps || config->measure_ps;
 }
 
 static int make_nodes(struct open_run *open)
@@ -349,7 +431,6 @@ static int make_nodes(struct open_run *open)
         .sends = open->sends,
         .seed = config->fabric.seed,
         .bytes = config->bytes,
-        .stop_ps = UINT64_MAX,
         .poisson = !config->fixed_gaps,
         .hardware = multicast && !config->by_messages,
         .completions = multicast,
@@ -362,12 +443,6 @@ static int make_nodes(struct open_run *open)
         traffic_nodes_init(&open->nodes, config->fabric.graph->nodes, &plan))
         return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
     traffic_stats_init(open->completion, &plan.phase);
-    open->slice_ps = SLICE_PS;
-    if (open->nodes.segments > 1 || plan.completions) {
-        struct emu_hdr shortest = { .len = open->nodes.last_bytes };
-        uint64_t slice_ps = PARTS_IN_SLICE * emu_wire_ps(plan.profile, &shortest);
-        open->slice_ps = slice_ps < SLICE_PS ? slice_ps : SLICE_PS;
-    }
     return 0;
 }
 
@@ -391,15 +466,14 @@ static int make_groups(struct open_run *open)
     return err;
 }
 
-static uint64_t own_bytes(const struct open_run *open)
+static uint64_t sets_bytes(const struct open_run *open)
 {
     const struct traffic_sets *sets = &open->sets;
-    uint64_t bytes = traffic_nodes_bytes(open->nodes.nodes, &open->nodes.plan);
 
-    if (open->nodes.plan.hardware && sets->count)
-        bytes += fabric_multicasts_bytes(open->run->config->fabric.graph, sets->count,
-                                         sets->first[sets->count] + sets->count);
-    return bytes;
+    if (!open->nodes.plan.hardware || !sets->count)
+        return 0;
+    return fabric_multicasts_bytes(open->run->config->fabric.graph, sets->count,
+                                   sets->first[sets->count] + sets->count);
 }
 
 static int build(struct open_run *open)
@@ -412,7 +486,8 @@ static int build(struct open_run *open)
     if (!err)
         err = make_nodes(open);
     if (!err)
-        err = traffic_run_start(open->run, &open->nodes.ops, own_bytes(open));
+        err = traffic_run_start(open->run, &open->nodes.ops, traffic_nodes_bytes(&open->nodes),
+                                sets_bytes(open));
     if (!err && open->nodes.plan.hardware)
         err = make_groups(open);
     if (open->sets.count) {

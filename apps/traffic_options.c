@@ -15,24 +15,52 @@
 #define LOAD_MOST  (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
 #define BYTES_MOST (UINT64_C(1) << 30)
 
-/* Options that not every pattern takes: bits of traffic_options.given. */
-enum given {
-    GIVEN_LOAD = 1,
-    GIVEN_ARRIVALS = 2,
-    GIVEN_BYTES = 4,
-    GIVEN_SOURCES = 8,
-    GIVEN_WARMUP = 16,
-    GIVEN_MEASURE = 32,
-    GIVEN_FANOUT = 64,
-    GIVEN_LAW = 128,
-    GIVEN_SETS = 256,
-    GIVEN_MULTICAST = 512,
-    GIVEN_GROUPS = 1024,
-    GIVEN_MEMBERS = 2048,
-    GIVEN_OPERATIONS = 4096,
-    GIVEN_INTERVAL = 8192,
-    GIVEN_PLACEMENT = 16384
-};
+/* Which patterns have a use for an option. */
+enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
+
+/* All options: what reads it, its name, its value, which patterns take it, and --help's words. */
+#define OPTIONS(ROW)                                                                               \
+    ROW(pattern, "pattern", "P", USE_ALL, "who sends to whom: see above (default uniform)")        \
+    ROW(load, "load", "F[,F...]|A:B:STEP", USE_OPEN,                                               \
+        "of each source, as a fraction of link rate (default 0.5)")                                \
+    ROW(arrivals, "arrivals", "poisson|fixed", USE_OPEN,                                           \
+        "times between messages: random (default), or all the same")                               \
+    ROW(bytes, "bytes", "N", USE_ALL,                                                              \
+        "payload of a message or a vector (default 240: one segment; vectors 8)")                  \
+    ROW(sources, "sources", "[first:|random:]N", USE_OPEN,                                         \
+        "only N nodes send: evenly spread, the first, or drawn")                                   \
+    ROW(warmup, "warmup", "NS", USE_OPEN,                                                          \
+        "virtual time before the measurement (default: by load and latency)")                      \
+    ROW(measure, "measure", "NS", USE_OPEN,                                                        \
+        "virtual time of the measurement (default: until it is steady)")                           \
+    ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
+        "multicast: mean destinations (default 4; md: 16)")                                        \
+    ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
+        "multicast: uniform (1 to 2*MEAN-1; default), binomial, fixed")                            \
+    ROW(sets, "sets", "N", USE_MULTICAST,                                                          \
+        "multicast: destination sets of each source (default 1024; 65536 in all)")                 \
+    ROW(multicast, "multicast", "HOW", USE_MULTICAST,                                              \
+        "hardware: switches copy (default); messages: one a destination")                          \
+    ROW(groups, "groups", "N", USE_COLLECTIVE,                                                     \
+        "collectives: groups at work at the same time (default 1)")                                \
+    ROW(members, "group-size", "N", USE_COLLECTIVE,                                                \
+        "collectives: nodes of a group (default: all, shared out)")                                \
+    ROW(operations, "operations", "N", USE_COLLECTIVE,                                             \
+        "collectives: of each group (default 100)")                                                \
+    ROW(interval, "interval", "NS", USE_COLLECTIVE,                                                \
+        "collectives: from post to post; 0: after the one before (default)")                       \
+    ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
+        "collectives: which nodes make a group (default block)")
+
+/* Bits of traffic_options.given. */
+#define OPTION_ROW(reader, name, value, use, help) OPTION_##reader,
+enum option_row { OPTIONS(OPTION_ROW) OPTION_COUNT };
+#undef OPTION_ROW
+
+static bool given(const struct traffic_options *options, enum option_row row)
+{
+    return options->given >> row & 1;
+}
 
 /* --- numbers ------------------------------------------------------------------------ */
 
@@ -109,70 +137,70 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
 
 /* --- readers --------------------------------------------------------------------------- */
 
-#define READER(name, bit)                                                                          \
+#define READER(name)                                                                               \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right);     \
     static bool read_##name(void *into, const char *value, const char **right)                     \
     {                                                                                              \
         struct traffic_options *options = into;                                                    \
-        options->given |= bit;                                                                     \
+        options->given |= UINT64_C(1) << OPTION_##name;                                            \
         return take_##name(options, value, right);                                                 \
     }                                                                                              \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right)
 
-READER(pattern, 0)
+READER(pattern)
 {
     (void)right; /* traffic_pattern_parse() says what is wrong */
     o->pattern = value;
     return true;
 }
 
-READER(load, GIVEN_LOAD)
+READER(load)
 {
-    *right = "fractions of the link rate above 0 and at most 10, such as 0.5 or 0.1,0.2 or "
-             "0.1:1:0.1, 1000 in all";
+    *right = "fractions of the link rate above 0 and at most 10 with at most 9 decimals and no "
+             "exponent, such as 0.5 or 0.1,0.2 or 0.1:1:0.1, 1000 in all";
     return read_loads(o, value);
 }
 
-READER(arrivals, GIVEN_ARRIVALS)
+READER(arrivals)
 {
     *right = "poisson or fixed";
     o->config.fixed_gaps = strcmp(value, "fixed") == 0;
     return o->config.fixed_gaps || strcmp(value, "poisson") == 0;
 }
 
-READER(bytes, GIVEN_BYTES)
+READER(bytes)
 {
     *right = "a number from 0 to 1073741824";
     return read_count(value, 0, BYTES_MOST, &o->config.bytes);
 }
 
-READER(sources, GIVEN_SOURCES)
+READER(sources)
 {
     *right = "N, first:N or random:N";
     return traffic_sources_parse(&o->config.sources, value);
 }
 
-READER(warmup, GIVEN_WARMUP)
+READER(warmup)
 {
     return read_time(value, 1, &o->config.warmup_ps, right);
 }
 
-READER(measure, GIVEN_MEASURE)
+READER(measure)
 {
     return read_time(value, 1, &o->config.measure_ps, right);
 }
 
-READER(fanout, GIVEN_FANOUT)
+READER(fanout)
 {
     char *end;
 
-    *right = "a mean of destinations from 1 on";
+    *right = "a mean of destinations from 1 on, such as 4 or 2.5";
     o->config.fanout = strtod(value, &end);
-    return *value >= '0' && *value <= '9' && !*end && o->config.fanout >= 1 &&
-           o->config.fanout < 65536;
+    return *value >= '0' && *value <= '9' && !value[strspn(value, "0123456789.")] && !*end &&
+           o->config.fanout >= 1 && o->config.fanout < 65536;
 }
 
-READER(law, GIVEN_LAW)
+READER(law)
 {
     static const char *const names[] = { [TRAFFIC_LAW_UNIFORM] = "uniform",
                                          [TRAFFIC_LAW_BINOMIAL] = "binomial",
@@ -187,7 +215,7 @@ READER(law, GIVEN_LAW)
     return false;
 }
 
-READER(sets, GIVEN_SETS)
+READER(sets)
 {
     uint64_t sets = 0;
 
@@ -198,14 +226,14 @@ READER(sets, GIVEN_SETS)
     return true;
 }
 
-READER(multicast, GIVEN_MULTICAST)
+READER(multicast)
 {
     *right = "hardware or messages";
     o->config.by_messages = strcmp(value, "messages") == 0;
     return o->config.by_messages || strcmp(value, "hardware") == 0;
 }
 
-READER(groups, GIVEN_GROUPS)
+READER(groups)
 {
     uint64_t groups = 0;
 
@@ -216,7 +244,7 @@ READER(groups, GIVEN_GROUPS)
     return true;
 }
 
-READER(members, GIVEN_MEMBERS)
+READER(members)
 {
     uint64_t members = 0;
 
@@ -227,51 +255,31 @@ READER(members, GIVEN_MEMBERS)
     return true;
 }
 
-READER(operations, GIVEN_OPERATIONS)
+READER(operations)
 {
     *right = "a number from 1 to 1000000000";
     return read_count(value, 1, 1000000000, &o->config.operations);
 }
 
-READER(interval, GIVEN_INTERVAL)
+READER(interval)
 {
     return read_time(value, 0, &o->config.interval_ps, right);
 }
 
-READER(placement, GIVEN_PLACEMENT)
+READER(placement)
 {
     *right = "block or random";
     o->config.at_random = strcmp(value, "random") == 0;
     return o->config.at_random || strcmp(value, "block") == 0;
 }
 
-static const struct options_own owns_rows[] = {
-    { "pattern", "P", "who sends to whom: see above (default uniform)", read_pattern },
-    { "load", "F[,F...]|A:B:STEP", "of each source, as a fraction of link rate (default 0.5)",
-      read_load },
-    { "arrivals", "poisson|fixed", "times between messages: random (default), or all the same",
-      read_arrivals },
-    { "bytes", "N", "payload of a message or a vector (default 240: one segment; vectors 8)",
-      read_bytes },
-    { "sources", "[first:|random:]N", "only N nodes send: evenly spread, the first, or drawn",
-      read_sources },
-    { "warmup", "NS", "virtual time before the measurement (default: by load and latency)",
-      read_warmup },
-    { "measure", "NS", "virtual time of the measurement (default: 200000 or more)", read_measure },
-    { "fanout", "MEAN", "multicast: mean destinations (default 4; md: 16)", read_fanout },
-    { "fanout-law", "LAW", "multicast: uniform (1 to 2*MEAN-1; default), binomial, fixed",
-      read_law },
-    { "sets", "N", "multicast: destination sets of each source (default 1024; 65536 in all)", read_sets },
-    { "multicast", "HOW", "hardware: switches copy (default); messages: one a destination",
-      read_multicast },
-    { "groups", "N", "collectives: groups at work at the same time (default 1)", read_groups },
-    { "group-size", "N", "collectives: nodes of a group (default: all, shared out)", read_members },
-    { "operations", "N", "collectives: of each group (default 100)", read_operations },
-    { "interval", "NS", "collectives: from post to post; 0: after the one before (default)",
-      read_interval },
-    { "placement", "block|random", "collectives: which nodes make a group (default block)",
-      read_placement },
-};
+#define OPTION_ROW(reader, name, value, use, help) { name, value, help, read_##reader },
+static const struct options_own owns_rows[] = { OPTIONS(OPTION_ROW) };
+#undef OPTION_ROW
+
+#define OPTION_ROW(reader, name, value, use, help) use,
+static const enum use uses[] = { OPTIONS(OPTION_ROW) };
+#undef OPTION_ROW
 
 void traffic_options_init(struct traffic_options *ret, struct options_owns *owns)
 {
@@ -282,42 +290,39 @@ void traffic_options_init(struct traffic_options *ret, struct options_owns *owns
         .load = { TRAFFIC_LOAD_UNIT / 2 },
     };
     *owns = (struct options_owns){ .row = owns_rows,
-                                   .count = sizeof owns_rows / sizeof owns_rows[0],
+                                   .count = OPTION_COUNT,
                                    .into = ret };
 }
 
 /* --- together ------------------------------------------------------------------------------ */
 
-#define OPEN_ONLY                                                                                  \
-    (GIVEN_LOAD | GIVEN_ARRIVALS | GIVEN_SOURCES | GIVEN_WARMUP | GIVEN_MEASURE)
-#define MULTICAST_ONLY  (GIVEN_FANOUT | GIVEN_LAW | GIVEN_SETS | GIVEN_MULTICAST)
-#define COLLECTIVE_ONLY                                                                            \
-    (GIVEN_GROUPS | GIVEN_MEMBERS | GIVEN_OPERATIONS | GIVEN_INTERVAL | GIVEN_PLACEMENT)
-
-static const char *option_name(uint64_t bit)
+static bool has_use(const struct traffic_pattern *pattern, enum option_row row)
 {
-    static const char *const names[] = { "load",   "arrivals",   "bytes",      "sources",
-                                         "warmup", "measure",    "fanout",     "fanout-law",
-                                         "sets",   "multicast",  "groups",     "group-size",
-                                         "operations", "interval", "placement" };
+    bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
 
-    return names[__builtin_ctzll(bit)];
+    if (row == OPTION_bytes)
+        return !collective || pattern->collective != TRAFFIC_BARRIER;
+    switch (uses[row]) {
+    case USE_OPEN:
+        return !collective;
+    case USE_MULTICAST:
+        return pattern->kind == TRAFFIC_MULTICAST;
+    case USE_COLLECTIVE:
+        return collective;
+    case USE_ALL:
+        break;
+    }
+    return true;
 }
 
 /* An option that this pattern has no use for is a mistake. */
 static int check_use(const struct traffic_options *options, const struct traffic_pattern *pattern)
 {
-    bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
-    uint64_t useless = pattern->kind == TRAFFIC_MULTICAST ? 0 : MULTICAST_ONLY;
-
-    useless |= collective ? OPEN_ONLY : COLLECTIVE_ONLY;
-    if (collective && pattern->collective == TRAFFIC_BARRIER)
-        useless |= GIVEN_BYTES;
-    useless &= options->given;
-    if (!useless)
-        return 0;
-    return options_usage_error("traffic", "--%s has no meaning with --pattern %.80s",
-                               option_name(useless & -useless), options->pattern);
+    for (enum option_row row = 0; row < OPTION_COUNT; row++)
+        if (given(options, row) && !has_use(pattern, row))
+            return options_usage_error("traffic", "--%s has no meaning with --pattern %.80s",
+                                       owns_rows[row].name, options->pattern);
+    return 0;
 }
 
 int traffic_options_config(struct traffic_config *ret, const struct traffic_options *options,
@@ -331,10 +336,10 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
                                     sizeof error);
     if (err) {
         say("--pattern: %s", error);
-        return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     int status = check_use(options, &ret->pattern);
-    if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE && !(options->given & GIVEN_BYTES))
+    if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE && !given(options, OPTION_bytes))
         ret->bytes = 8;
     if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE &&
         ret->pattern.collective != TRAFFIC_BARRIER && ret->bytes == 0)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define HOT_SHARE_DEFAULT 0.1
+#define LINE_BYTES        4096 /* of a file, at most */
 
 /* A rule of fixed destinations; @bits: of an address. */
 typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
@@ -130,7 +131,8 @@ static int hotspot(struct traffic_pattern *pattern, const char *text, char *erro
 
     if (*text == ':' && text[1] >= '0' && text[1] <= '9')
         node = strtoul(text + 1, &end, 10);
-    if (end != text && *end == ':' && ((end[1] >= '0' && end[1] <= '9') || end[1] == '.'))
+    if (end != text && *end == ':' && ((end[1] >= '0' && end[1] <= '9') || end[1] == '.') &&
+        !end[1 + strspn(end + 1, "0123456789.")])
         share = strtod(end + 1, &end);
     if (*end || !(share >= 0 && share <= 1)) {
         snprintf(error, error_bytes,
@@ -191,14 +193,16 @@ static int file_pair(struct traffic_pattern *pattern, struct table_file *file, u
     return 0;
 }
 
-/* "DST" or "SRC DST"; nothing but a comment is no row. */
-static int file_line(struct traffic_pattern *pattern, struct table_file *file, char *text)
+/* "DST" or "SRC DST"; nothing but a comment is no row. @cut: there is more. */
+static int file_line(struct traffic_pattern *pattern, struct table_file *file, char *text, bool cut)
 {
     unsigned long number[2];
     unsigned count = 0;
     char *rest;
 
     file->line++;
+    if (cut)
+        return file_wrong(file, "it is too long");
     text[strcspn(text, "#\r\n")] = '\0';
     for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         char *end = word;
@@ -217,29 +221,32 @@ static int file_line(struct traffic_pattern *pattern, struct table_file *file, c
                       : file_pair(pattern, file, number[0], number[1]);
 }
 
+static int file_unreadable(const struct table_file *file, int error)
+{
+    snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, strerror(error));
+    return -error;
+}
+
 static int file_read(struct traffic_pattern *pattern, struct table_file *file)
 {
     FILE *stream = fopen(file->path, "re");
-    char *line = NULL;
-    size_t room = 0;
+    char line[LINE_BYTES];
     int err = 0;
 
-    if (!stream) {
-        err = -errno;
-        snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, strerror(errno));
-        return err;
+    if (!stream)
+        return file_unreadable(file, errno);
+    line[LINE_BYTES - 1] = 1; /* a line that is cut off overwrites it: even one of zeros */
+    while (!err && fgets(line, LINE_BYTES, stream)) {
+        bool cut = !line[LINE_BYTES - 1] && line[LINE_BYTES - 2] != '\n';
+        line[LINE_BYTES - 1] = 1;
+        err = file_line(pattern, file, line, cut);
     }
-    while (!err && getline(&line, &room, stream) >= 0)
-        err = file_line(pattern, file, line);
-    if (!err && ferror(stream)) {
-        err = -EIO;
-        snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, strerror(EIO));
-    }
+    if (!err && ferror(stream))
+        err = file_unreadable(file, errno);
     if (!err && !file->rows) {
         err = -EINVAL;
         snprintf(file->error, file->error_bytes, "%s has no destinations", file->path);
     }
-    free(line);
     fclose(stream);
     return err;
 }

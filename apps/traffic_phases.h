@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define TRAFFIC_PHASE_MOST_PS UINT64_C(20000000000) /* 20 ms: of those that are chosen */
 #define TRAFFIC_LOAD_UNIT 1000000000u /* loads are in 10^-9 of the link rate */
 
 /* What the choice of phases goes by. */
@@ -22,8 +23,8 @@ struct traffic_scale {
  * traffic_phases_choose - warm-up and measurement for a run that names none. Pure.
  *
  * Warm-up: 20 us, 5 latencies without load, or the relaxation time of a queue at this load,
- * wire / (1 - load)^2, whichever is longest. Measurement: 200 us, 4 warm-ups, or 20000 messages in
- * all. Neither is longer than 20 ms.
+ * wire / (1 - load)^2, whichever is longest. Measurement: 200 us, 4 warm-ups, 20 relaxation times
+ * (below load 1), or 20000 messages in all. Neither is longer than TRAFFIC_PHASE_MOST_PS.
  */
 void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
                            const struct traffic_scale *scale);
@@ -38,5 +39,15 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
  * queues that were still filling when the measurement began do not count as saturation.
  */
 bool traffic_saturated(const double *offered, const double *accepted, const double *growth);
+
+/**
+ * traffic_steady - had the queues forgotten how the measurement began? Pure.
+ * @latency: by batch (traffic_batch_latencies()). @growth: as above.
+ *
+ * They had not, if neighbouring batches are alike (correlation above 0.5), the last third differs
+ * from the first by more than 3 standard errors and 0.5 %, or what waits in the sources grows by
+ * more than 1.5 times its confidence interval.
+ */
+bool traffic_steady(const double *latency, const double *growth);
 
 #endif

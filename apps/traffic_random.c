@@ -16,6 +16,16 @@ void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t 
     random->state = traffic_mix(key ^ ((uint64_t)stream + 1) * UINT64_C(0xda942042e4dd58b5));
 }
 
+void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t count)
+{
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = traffic_random_below(random, i);
+        uint32_t kept = item[j];
+        item[j] = item[i - 1];
+        item[i - 1] = kept;
+    }
+}
+
 /* log2 of y / 2^62, y / 2^62 from 1 up to 2, in units of 2^-LOG_BITS: a digit for each squaring. */
 static uint64_t log2_of(uint64_t y)
 {

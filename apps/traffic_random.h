@@ -48,6 +48,9 @@ static inline uint32_t traffic_random_below(struct traffic_random *random, uint3
     return (uint32_t)((traffic_random_next(random) >> 32) * below >> 32);
 }
 
+/** traffic_shuffle - put @count items into random order, each as likely. */
+void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t count);
+
 #define TRAFFIC_EXP_BITS 8 /* of the table's index: it errs by 2e-6 at most */
 
 /* -ln(x) at x = 1/2 + i/512, in units of 2^-32. */

@@ -20,6 +20,11 @@ static double per(double value, double by)
     return by > 0 ? value / by : 0;
 }
 
+static const char *s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static double load_of(const struct traffic_config *config)
 {
     return (double)config->load / TRAFFIC_LOAD_UNIT;
@@ -79,6 +84,7 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     add(all, "accepted_ci95", result->accepted.ci95);
     add(all, "delivered", result->delivered);
     json_object_object_add(all, "saturated", json_object_new_boolean(result->saturated));
+    json_object_object_add(all, "steady", json_object_new_boolean(result->steady));
     wire_add_number(all, "senders", result->senders);
     wire_add_number(all, "undelivered", result->undelivered);
     json_object_object_add(all, "backlog", json_object_new_int64(result->backlog));
@@ -144,15 +150,15 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
 
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
-    char ci[32] = "";
+    char ci[32] = "-";
 
     if (!latency->messages) {
         fprintf(out, "  %-12s none\n", what);
         return;
     }
     if (latency->mean_ci95_ps >= 0)
-        snprintf(ci, sizeof ci, " (+- %.1f)", latency->mean_ci95_ps / 1000);
-    fprintf(out, "  %-12s %.1f ns%s mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n", what,
+        snprintf(ci, sizeof ci, "%.1f", latency->mean_ci95_ps / 1000);
+    fprintf(out, "  %-12s %.1f ns (+- %s) mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n", what,
             ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
             ns(latency->p99_ps), ns(latency->most_ps));
 }
@@ -166,9 +172,10 @@ static void open_text(FILE *out, const struct traffic_result *result,
     fprintf(out, "  sources      %u, load %g each, %s, messages of %llu bytes\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
             (unsigned long long)result->bytes);
-    fprintf(out, "  measured     %.1f us after %.1f us of warm-up; %llu messages\n",
+    fprintf(out, "  measured     %.1f us after %.1f us of warm-up; %llu message%s%s\n",
             ns(result->measure_ps) / 1000, ns(result->warmup_ps) / 1000,
-            (unsigned long long)result->latency.messages);
+            (unsigned long long)result->latency.messages, s(result->latency.messages),
+            result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
             result->saturated ? ": more than the network takes" : "");
@@ -176,9 +183,10 @@ static void open_text(FILE *out, const struct traffic_result *result,
     if (result->multicast)
         latency_text(out, "last copy", &result->completion);
     if (result->saturated)
-        fprintf(out, "  waiting      %lld messages at the sources; %llu of the measurement not "
+        fprintf(out, "  waiting      %lld message%s at the sources; %llu of the measurement not "
                      "delivered, and not in the latency\n",
-                (long long)result->backlog, (unsigned long long)result->undelivered);
+                (long long)result->backlog, s((uint64_t)result->backlog),
+                (unsigned long long)result->undelivered);
 }
 
 void traffic_report_text(FILE *out, const struct traffic_result *result,
@@ -186,24 +194,30 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 {
     const struct topo_graph *graph = config->fabric.graph;
 
-    fprintf(out, "%s on %s: %u nodes, %u switches, profile %s, seed %llu\n", pattern, graph->spec,
-            graph->nodes, graph->switches, config->fabric.profile.name,
-            (unsigned long long)config->fabric.seed);
+    fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern,
+            graph->spec, graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
+            config->fabric.profile.name, (unsigned long long)config->fabric.seed);
     if (!result->collective) {
         open_text(out, result, config);
     } else {
-        fprintf(out, "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results "
-                     "right\n",
+        fprintf(out, "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
-                result->groups, result->groups == 1 ? "" : "s", result->members);
+                result->groups, s(result->groups), result->members);
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out, "  emulation    %.1f us of virtual time in %.3f s, %u thread%s; %llu hops, %.2f "
                  "million a second\n",
             ns(result->virtual_ps) / 1000, result->wall_s, result->threads,
-            result->threads == 1 ? "" : "s", (unsigned long long)result->hops,
+            s(result->threads), (unsigned long long)result->hops,
             per((double)result->hops, result->wall_s) / 1e6);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
+}
+
+/* A latency in a table, or that there is none. */
+static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency, uint64_t ps)
+{
+    snprintf(text, bytes, latency->messages ? "%.1f" : "-", ns(ps));
+    return text;
 }
 
 void traffic_report_row(FILE *out, const struct traffic_result *result,
@@ -212,10 +226,17 @@ void traffic_report_row(FILE *out, const struct traffic_result *result,
     if (first)
         fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
                 "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
-    fprintf(out, "%8g %9.4f %9.4f %10.1f %10.1f %10.1f %10.1f %8.3f  %016llx%s\n", load_of(config),
-            result->offered, result->accepted.mean, ns(result->latency.mean_ps),
-            ns(result->latency.median_ps), ns(result->latency.p99_ps), ns(result->latency.most_ps),
-            result->wall_s, (unsigned long long)result->digest,
-            result->saturated ? "  saturated" : "");
+    const struct traffic_latency *latency = &result->latency;
+    const uint64_t times[] = { latency->mean_ps, latency->median_ps, latency->p99_ps,
+                               latency->most_ps };
+    fprintf(out, "%8g %9.4f %9.4f", load_of(config), result->offered, result->accepted.mean);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        char text[32];
+        fprintf(out, " %10s", cell(text, sizeof text, latency, times[i]));
+    }
+    fprintf(out, " %8.3f  %016llx%s\n", result->wall_s, (unsigned long long)result->digest,
+            result->saturated ? "  saturated"
+            : result->steady  ? ""
+                              : "  not steady");
     fflush(out);
 }

@@ -55,26 +55,57 @@ static uint64_t memory_available(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
+/* The least memory.max (cgroup v2) of our group and those above it; UINT64_MAX: there is none. */
+static uint64_t memory_limit(void)
+{
+    char path[4096 + 64] = "/sys/fs/cgroup";
+    size_t root = strlen(path);
+    uint64_t least = UINT64_MAX;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[4096];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "0::%4094[^\n]", path + root) == 1)
+            break;
+    if (file)
+        fclose(file);
+    for (char *end; (end = strrchr(path, '/')) >= path + root - strlen("/cgroup"); *end = '\0') {
+        size_t length = strlen(path);
+        unsigned long long most;
+        strcat(path, "/memory.max");
+        file = fopen(path, "re");
+        path[length] = '\0';
+        if (file && fscanf(file, "%llu", &most) == 1 && most < least)
+            least = most;
+        if (file)
+            fclose(file);
+    }
+    return least;
+}
+
 static int check_memory(struct traffic_run *run, const struct fabric_config *fabric,
-                        uint64_t own_bytes)
+                        uint64_t own_bytes, uint64_t group_bytes)
 {
     struct fabric_bytes bytes;
     uint64_t available = memory_available();
+    uint64_t limit = memory_limit();
 
+    available = available < limit ? available : limit;
     fabric_bytes(fabric, &bytes);
-    run->result->bytes_per_node = (bytes.total + own_bytes) / fabric->graph->nodes;
-    if (bytes.total + own_bytes <= available)
+    uint64_t all = bytes.total + own_bytes + group_bytes;
+    run->result->bytes_per_node = all / fabric->graph->nodes;
+    if (all <= available)
         return 0;
     return traffic_run_wrong(run, -ENOMEM,
-                             "%s needs %.1f GiB of memory and %.1f GiB are available; choose a "
-                             "smaller network",
-                             fabric->graph->spec,
-                             (double)(bytes.total + own_bytes) / (1u << 30),
-                             (double)available / (1u << 30));
+                             "%s needs %.1f GiB of memory and %.1f GiB are available; choose %s",
+                             fabric->graph->spec, (double)all / (1u << 30),
+                             (double)available / (1u << 30),
+                             all - group_bytes <= available ? "fewer --sets or --sources"
+                                                            : "a smaller network");
 }
 
 int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
-                      uint64_t own_bytes)
+                      uint64_t own_bytes, uint64_t group_bytes)
 {
     struct fabric_config fabric = run->config->fabric;
     int err;
@@ -82,10 +113,19 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
     fabric.clock = EMU_CLOCK_VIRTUAL;
     fabric.local_nodes = ops;
     run->began_ns = host_ns();
-    err = check_memory(run, &fabric, own_bytes);
+    err = check_memory(run, &fabric, own_bytes, group_bytes);
     if (!err)
         err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);
     return err;
+}
+
+int traffic_run_tell(struct traffic_run *run, double done)
+{
+    const struct traffic_config *config = run->config;
+
+    if (!config->progress || config->progress(config->context, done < 1 ? done : 1))
+        return 0;
+    return traffic_run_wrong(run, -EINTR, "interrupted");
 }
 
 void traffic_run_begin(struct traffic_run *run)

@@ -25,7 +25,7 @@ struct traffic_config {
     bool fixed_gaps;             /* else Poisson */
     struct traffic_sources sources;
     uint64_t warmup_ps;          /* 0: traffic_phases_choose() */
-    uint64_t measure_ps;
+    uint64_t measure_ps;         /* both 0: and as long as it takes until the traffic is steady */
     double fanout;               /* multicast: 0: 4, or what the network allows */
     enum traffic_law law;
     uint32_t sets;               /* of each source; 0: 1024, or as many as there can be */
@@ -38,8 +38,8 @@ struct traffic_config {
     uint64_t interval_ps;
     bool at_random;
 
-    /* Called now and then with the part that is done, 0 to 1; may be NULL. */
-    void (*progress)(void *context, double done);
+    /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
+    bool (*progress)(void *context, double done);
     void *context;
 };
 
@@ -49,6 +49,7 @@ struct traffic_result {
     struct traffic_mean accepted;
     double delivered;         /* of all nodes' links: each copy of a multicast counts whole */
     bool saturated;
+    bool steady;              /* latencies and backlog did not drift */
     uint64_t undelivered;     /* measured messages that had not arrived when the run ended */
     int64_t backlog;          /* messages that waited in sources when the measurement ended */
     uint32_t senders;
@@ -73,13 +74,14 @@ struct traffic_result {
     uint32_t threads;
     double wall_s;            /* of the run, without building the fabric */
     double build_s;
-    uint64_t bytes_per_node;  /* memory */
+    uint64_t bytes_per_node;  /* memory, reserved */
 };
 
 /**
  * traffic_run - build the fabric, run, measure, check conservation, free it.
  * Errors: -EINVAL, the configuration cannot be; -ENOMEM, it does not fit; -EPROTO, a check of the
- *         fabric or of a result failed; others of fabric_start(); with one line in @error.
+ *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile has
+ *         no such groups; others of fabric_start(); with one line in @error.
  */
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes);

@@ -134,16 +134,6 @@ static void binomial_begin(struct draw *draw)
 
 /* --- which --------------------------------------------------------------------------- */
 
-static void shuffle(struct draw *draw, uint32_t *member, uint32_t count)
-{
-    for (uint32_t i = count; i > 1; i--) {
-        uint32_t j = traffic_random_below(&draw->random, i);
-        uint32_t kept = member[j];
-        member[j] = member[i - 1];
-        member[i - 1] = kept;
-    }
-}
-
 /* @count distinct nodes but @source, each set as likely (Floyd). */
 static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32_t count)
 {
@@ -159,7 +149,7 @@ static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32
         draw->taken[member[i]] = false;
         member[i] += member[i] >= source;
     }
-    shuffle(draw, member, count);
+    traffic_shuffle(&draw->random, member, count);
 }
 
 /* Fanouts first, so that the room is known; then who. */

@@ -3,7 +3,9 @@
  * traffic_stats.c - accumulators become means, percentiles and intervals.
  *
  * Confidence intervals are those of batch means: the measurement is cut into
- * TRAFFIC_BATCHES parts of equal length, whose means are taken as independent.
+ * TRAFFIC_BATCHES parts of equal length. Those of throughput are taken as
+ * independent; those of latency as a process in which each remembers the one
+ * before, and whose sums therefore vary (1 + r) / (1 - r) times as much.
  */
 #include "apps/traffic_stats.h"
 
@@ -77,27 +79,50 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 
 /*
  * Batches have different numbers of messages, so the mean is a ratio of two
- * sums and its variance that of the batches' sums about what their messages
+ * sums, and what counts is how a batch's sum differs from what its messages
  * let expect.
  */
-static double latency_ci95(const struct traffic_stats *stats)
+double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {
     double messages = (double)stats->messages;
-    double total = 0;
-    double squares = 0;
+    double mean = 0;
+
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
+        mean += (double)stats->batch[i].latency_ps / messages;
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
+        double expected = mean * (double)stats->batch[i].messages;
+        double off = (double)stats->batch[i].latency_ps - expected;
+        ret[i] = mean + off * TRAFFIC_BATCHES / messages;
+    }
+    return mean;
+}
+
+double traffic_correlation(const double *value)
+{
+    double mean = 0, squares = 0, products = 0;
+
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
+        mean += value[i] / TRAFFIC_BATCHES;
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
+        squares += (value[i] - mean) * (value[i] - mean);
+        if (i)
+            products += (value[i] - mean) * (value[i - 1] - mean);
+    }
+    return squares > 1e-18 * mean * mean ? products / squares : 0;
+}
+
+static double latency_ci95(const struct traffic_stats *stats)
+{
+    double value[TRAFFIC_BATCHES];
     unsigned used = 0;
 
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
-        total += (double)stats->batch[i].latency_ps;
-    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
-        double expected = total / messages * (double)stats->batch[i].messages;
-        double off = (double)stats->batch[i].latency_ps - expected;
-        squares += off * off;
         used += stats->batch[i].messages > 0;
-    }
-    if (used < 20)
+    traffic_batch_latencies(stats, value);
+    double r = traffic_correlation(value);
+    if (used < 20 || r > TRAFFIC_CORRELATION_MOST)
         return -1;
-    return STUDENT_T95 * sqrt(squares * TRAFFIC_BATCHES / (TRAFFIC_BATCHES - 1)) / messages;
+    return traffic_mean_of(value).ci95 * (r > 0 ? sqrt((1 + r) / (1 - r)) : 1);
 }
 
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats)

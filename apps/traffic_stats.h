@@ -121,10 +121,27 @@ struct traffic_latency {
     uint64_t median_ps;
     uint64_t p99_ps;
     uint64_t most_ps;
-    double mean_ci95_ps; /* half of the interval's width; negative: too few messages */
+    double mean_ci95_ps; /* half of the interval's width; negative: not known */
 };
 
+/**
+ * traffic_latency_of - what the accumulator says. Pure.
+ *
+ * The interval is widened by what neighbouring batches have in common. It is not known with
+ * messages in fewer than 20 batches, or with a correlation above TRAFFIC_CORRELATION_MOST.
+ */
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats);
+
+/**
+ * traffic_batch_latencies - mean latency (ps) and how the batches differ from it: @ret, values
+ * about that mean, batches with more messages further from it. Pure.
+ */
+double traffic_batch_latencies(const struct traffic_stats *stats, double *ret);
+
+#define TRAFFIC_CORRELATION_MOST 0.7
+
+/** traffic_correlation - of TRAFFIC_BATCHES values with their next ones (lag 1). Pure. */
+double traffic_correlation(const double *value);
 
 /** traffic_percentile - the least value that @part (0 to 1) of all messages do not exceed. */
 uint64_t traffic_percentile(const struct traffic_stats *stats, double part);

@@ -193,7 +193,10 @@ static void traffic_pattern_parse__says_what_is_right(void)
     CU_ASSERT(refuses("hotspot:", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:0:nan", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:-1", 16, "hotspot:NODE:FRACTION"));
+    CU_ASSERT(refuses("hotspot:0:0x1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("file:/no/such/file", 16, "/no/such/file"));
+    CU_ASSERT(refuses("file:/tmp", 16, "Is a directory"));
+    CU_ASSERT(refuses("file:/dev/zero", 16, "line 1: it is too long"));
 }
 
 static const char *file_with(const char *text)
@@ -222,6 +225,12 @@ static void traffic_pattern_parse__reads_files(void)
     CU_ASSERT(refuses(file_with("0 1 2\n"), 4, "line 1: it must be"));
     CU_ASSERT(refuses(file_with("one\n"), 4, "line 1: it must be"));
     CU_ASSERT(refuses(file_with("1x\n"), 4, "line 1: it must be"));
+    char text[5000] = "1\n#";
+    memset(text + 3, '-', 4093);
+    strcpy(text + 3 + 4093, "\n2\n"); /* 4094 characters and a newline: they fit */
+    SENDS(file_with(text), 1, 2, NO);
+    strcpy(text + 3 + 4093, "-\n2\n");
+    CU_ASSERT(refuses(file_with(text), 4, "line 2: it is too long"));
     unlink(file_with("") + 5);
 }
 
@@ -524,6 +533,37 @@ static void traffic_latency_of__one_value_is_exact(void)
     free(stats);
 }
 
+/* Batches whose latencies remember the one before by @memory. */
+static double ci95_with(uint64_t *seed, double memory)
+{
+    struct traffic_stats *stats = malloc(sizeof *stats);
+    struct traffic_phase phase = traffic_phase_of(0, 3000);
+    struct traffic_latency latency;
+    double value = 0;
+
+    traffic_stats_init(stats, &phase);
+    for (uint64_t i = 0; i < TRAFFIC_BATCHES; i++) {
+        value = memory * value + (double)(test_random(seed) >> 11) / 9007199254740992.0 - 0.5;
+        traffic_stats_latency(stats, 100 * i, 100 * i + 1000000 + (uint64_t)(1000 * (value + 100)));
+    }
+    traffic_latency_of(&latency, stats);
+    free(stats);
+    return latency.mean_ci95_ps;
+}
+
+static void traffic_latency_of__says_nothing_when_batches_are_alike(void)
+{
+    uint64_t seed = test_seed();
+    int unknown[3] = { 0 };
+
+    for (int i = 0; i < 300; i++) {
+        unknown[0] += ci95_with(&seed, 0) < 0;
+        unknown[1] += ci95_with(&seed, 0.5) < 0;
+        unknown[2] += ci95_with(&seed, 0.999) < 0;
+    }
+    CU_ASSERT(unknown[0] <= 3 && unknown[1] < 90 && unknown[2] > 150);
+}
+
 /* Normal batches: 95 of 100 intervals hold the mean. */
 static void traffic_mean_of__covers(void)
 {
@@ -603,6 +643,34 @@ static void traffic_saturated__needs_growth_to_the_end(void)
     CU_ASSERT(false_alarms < 40); /* 400 tries at 2.5 % each */
 }
 
+/* Noise of 1 about 100 and a slope over all batches. */
+static bool steady(uint64_t *seed, double slope, double grows)
+{
+    double latency[TRAFFIC_BATCHES], growth[TRAFFIC_BATCHES];
+
+    for (int i = 0; i < TRAFFIC_BATCHES; i++) {
+        double noise = (double)test_random(seed) / 18446744073709551616.0 * 2 - 1;
+        latency[i] = 100 + noise + slope * i / TRAFFIC_BATCHES;
+        growth[i] = grows + noise / 10;
+    }
+    return traffic_steady(latency, growth);
+}
+
+static void traffic_steady__is_without_drift(void)
+{
+    uint64_t seed = test_seed();
+    int wrong = 0;
+
+    for (int i = 0; i < 300; i++) {
+        CU_ASSERT(!steady(&seed, 10, 0));
+        CU_ASSERT(!steady(&seed, -10, 0));
+        CU_ASSERT(!steady(&seed, 0, 0.1));
+        wrong += !steady(&seed, 0, -0.1);
+        wrong += !steady(&seed, 0, 0);
+    }
+    CU_ASSERT(wrong < 30);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -634,12 +702,15 @@ int main(void)
         { "traffic_latency_of__mean_is_exact_and_percentiles_near",
           traffic_latency_of__mean_is_exact_and_percentiles_near },
         { "traffic_latency_of__one_value_is_exact", traffic_latency_of__one_value_is_exact },
+        { "traffic_latency_of__says_nothing_when_batches_are_alike",
+          traffic_latency_of__says_nothing_when_batches_are_alike },
         { "traffic_mean_of__covers", traffic_mean_of__covers },
         { "traffic_digest__depends_on_everything", traffic_digest__depends_on_everything },
         { "traffic_phases_choose__grows_near_saturation",
           traffic_phases_choose__grows_near_saturation },
         { "traffic_saturated__needs_growth_to_the_end",
           traffic_saturated__needs_growth_to_the_end },
+        { "traffic_steady__is_without_drift", traffic_steady__is_without_drift },
         { NULL, NULL },
     };
 

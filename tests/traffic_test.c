@@ -8,8 +8,10 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
+#include "apps/traffic_coll.h"
 #include "apps/traffic_run.h"
 
 static struct topo_graph *graph;
@@ -134,6 +136,99 @@ static void traffic_run__waiting_is_that_of_a_queue(void)
     }
 }
 
+#define COVERAGE_RUNS 100
+
+/* With the phases that it chooses, 93 to 96 of 100 intervals hold the truth at this load. */
+static void traffic_run__interval_holds_the_mean(void)
+{
+    const double want_ps = (double)zero_load_ps(1, 204800) + 204800 * 0.8 / (2 - 1.6);
+    int held = 0;
+
+    for (uint64_t i = 0; i < COVERAGE_RUNS; i++) {
+        struct traffic_config config = config_of("kary:4,1", "neighbour");
+        config.load = TRAFFIC_LOAD_UNIT / 10 * 8;
+        config.fabric.seed = test_seed() + i;
+        struct traffic_result result = run_and_release(&config);
+        CU_ASSERT(!result.saturated);
+        held += fabs((double)result.latency.mean_ps - want_ps) <= result.latency.mean_ci95_ps;
+    }
+    CU_ASSERT(held >= 80); /* 5 standard deviations */
+    if (held < 80)
+        printf("%d of %d intervals hold the mean\n", held, COVERAGE_RUNS);
+}
+
+/* A run that names no phases measures until it has found out. */
+static void traffic_run__finds_slow_saturation(void)
+{
+    for (uint64_t i = 0; i < 3; i++) {
+        struct traffic_config config = config_of("kary:4,2", "uniform");
+        config.load = TRAFFIC_LOAD_UNIT / 100 * 92;
+        config.fabric.seed = test_seed() + i;
+        struct traffic_result result = run_and_release(&config);
+        CU_ASSERT(result.saturated);
+        CU_ASSERT(!result.steady);
+    }
+}
+
+/* Queues that are still being filled are no saturation, but they are not steady. */
+static void traffic_run__phases_may_be_shorter_than_a_latency(void)
+{
+    struct traffic_config config = config_of("kary:2,6", "uniform");
+
+    config.load = TRAFFIC_LOAD_UNIT / 10;
+    config.warmup_ps = 100000;
+    config.measure_ps = 1000000;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(!result.saturated);
+    CU_ASSERT_EQUAL(result.undelivered, 0);
+    CU_ASSERT_EQUAL(result.accepted.mean, 0);
+    CU_ASSERT(result.latency.messages > 0);
+    config = config_of("kary:4,2", "uniform");
+    config.load = TRAFFIC_LOAD_UNIT * 3 / 2;
+    config.warmup_ps = 1000000;
+    config.measure_ps = 60000000;
+    result = run_and_release(&config);
+    CU_ASSERT(!result.steady);
+}
+
+/* The next message of a source is an hour away: nobody waits for it, and no time overflows. */
+static void traffic_run__rare_messages_end_with_the_measurement(void)
+{
+    struct traffic_config config = config_of("kary:2,1", "uniform");
+
+    config.bytes = 172938225;
+    config.load = 1;
+    config.fabric.profile.link_ps_per_byte = 100;
+    config.warmup_ps = 1000;
+    config.measure_ps = 300000000000;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(result.offered == 0 && result.accepted.mean == 0 && !result.saturated);
+    CU_ASSERT(result.virtual_ps < result.measure_ps + 100000000);
+}
+
+static bool stop_at_once(void *context, double done)
+{
+    CU_ASSERT(done >= 0 && done <= 1);
+    ++*(int *)context;
+    return false;
+}
+
+static void traffic_run__ends_when_it_is_told_to(void)
+{
+    static const char *const patterns[] = { "uniform", "barrier" };
+
+    for (int i = 0; i < 2; i++) {
+        struct traffic_config config = config_of("kary:4,2", patterns[i]);
+        struct traffic_result result;
+        char error[640];
+        int told = 0;
+        config.progress = stop_at_once;
+        config.context = &told;
+        CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINTR);
+        CU_ASSERT_EQUAL(told, 1);
+    }
+}
+
 /* --- nothing is lost, and it ends ---------------------------------------------------------- */
 
 /* At fixed intervals the links are busy all the time, and nothing ever waits. */
@@ -165,7 +260,8 @@ static void traffic_run__ends_past_saturation(void)
     CU_ASSERT(result.saturated);
     CU_ASSERT(result.undelivered > 0 && result.backlog > 0);
     CU_ASSERT(result.offered > 1.4 && result.accepted.mean < 1);
-    CU_ASSERT_EQUAL(result.virtual_ps, result.warmup_ps + result.measure_ps);
+    uint64_t ran_ps = result.virtual_ps - result.warmup_ps - result.measure_ps;
+    CU_ASSERT(ran_ps < 100000000); /* it runs empty of what is inside, not of what waits outside */
     config = config_of("kary:4,2", "hotspot:3:0.5");
     result = run_and_release(&config);
     CU_ASSERT(result.saturated);
@@ -272,9 +368,89 @@ static void any_profile(uint64_t *seed, struct emu_profile *profile)
     profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
 }
 
+/* --- nothing depends on where windows begin ------------------------------------------------ */
+
+#define OPERATIONS 1000
+#define LOG_PS     UINT64_C(25000000) /* room in the logs for all of them */
+
+/* All operations are posted at the start; steps of up to @step_ps cut the windows short. */
+static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
+                                const struct traffic_coll_plan *plan, uint64_t step_ps,
+                                uint64_t *seed)
+{
+    struct fabric_config config = *fabric_config;
+    struct traffic_coll coll;
+    struct fabric *fabric = NULL;
+    uint64_t now_ps = 0, completions = 0;
+    char error[256] = "";
+
+    CU_ASSERT_EQUAL_FATAL(traffic_coll_init(&coll, graph->nodes, plan), 0);
+    config.local_nodes = &coll.ops;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&fabric, &config, error, sizeof error), 0);
+    CU_ASSERT_EQUAL(traffic_coll_groups(&coll, fabric, LOG_PS, error, sizeof error), 0);
+    for (uint64_t op = 0; op < OPERATIONS; op++)
+        for (uint32_t g = 0; g < plan->groups; g++)
+            traffic_coll_post(&coll, g, op * plan->interval_ps);
+    while (!fabric_idle(fabric)) {
+        uint64_t next_ps = fabric_next_ps(fabric);
+        now_ps = next_ps + (step_ps ? pick(seed, 0, step_ps) : UINT64_C(1000000000000));
+        fabric_advance(fabric, now_ps);
+    }
+    for (uint32_t w = 0; w < coll.workers.count; w++)
+        completions += coll.workers.at[w] ? coll.workers.at[w]->log.count : 0;
+    CU_ASSERT_EQUAL(completions, (uint64_t)OPERATIONS * plan->groups * plan->members);
+    CU_ASSERT_EQUAL(traffic_coll_check(&coll, error, sizeof error), 0);
+    CU_ASSERT_EQUAL(fabric_check(fabric, now_ps, error, sizeof error), 0);
+    uint64_t digest = traffic_coll_digest(&coll);
+    fabric_stop(fabric);
+    traffic_coll_free(&coll);
+    return digest;
+}
+
+static void traffic_coll_post__does_not_depend_on_windows(void)
+{
+    uint64_t seed = test_seed();
+
+    for (int i = 0; i < 10; i++) {
+        uint64_t began = seed;
+        struct traffic_config config = config_of("kary:4,2", "allreduce");
+        struct emu_profile *profile = &config.fabric.profile;
+        any_profile(&seed, profile);
+        if (test_random(&seed) % 2) { /* memory comes before the node sees the segment */
+            profile->nic_send_ps = profile->nic_recv_ps = 0;
+            profile->switch_ps = pick(&seed, 1, 20000000);
+            profile->credit_ps = pick(&seed, 1, 30000000);
+            profile->buffers = EMU_BUFFERS_INPUT_XPOINT;
+            profile->input_slots = 255;
+        }
+        struct traffic_coll_plan plan = {
+            .profile = profile,
+            .what = test_random(&seed) % 3 ? TRAFFIC_ALLREDUCE : TRAFFIC_BARRIER,
+            .operations = OPERATIONS,
+            .interval_ps = pick(&seed, 1, 60) * 1000,
+            .groups = 3,
+            .members = 5,
+            .at_random = true,
+            .seed = test_random(&seed),
+        };
+        plan.bytes = plan.what == TRAFFIC_BARRIER ? 0 : 8;
+        config.fabric.clock = EMU_CLOCK_VIRTUAL;
+        uint64_t whole = digest_in_steps(&config.fabric, &plan, 0, &seed);
+        for (uint64_t step_ps = 1000; step_ps < 100000000; step_ps *= 300) {
+            bool same = digest_in_steps(&config.fabric, &plan, step_ps, &seed) == whole;
+            CU_ASSERT(same);
+            if (!same)
+                printf("profile %d, alone with FABEMU_SEED=%llu: steps of %llu ps\n", i,
+                       (unsigned long long)began, (unsigned long long)step_ps);
+        }
+    }
+}
+
+/* --- the same for any number of workers: whole runs ---------------------------------------- */
+
 static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
 {
-    static const char *const topos[] = { "kary:4,1", "kary:2,2", "kary:4,2", "kary:2,4" };
+    static const char *const topos[] = { "kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4" };
     static const char *const patterns[] = { "uniform",  "transpose", "reversal", "complement",
                                             "tornado",  "neighbour", "alltoall", "hotspot:1:0.3",
                                             "multicast", "multicast", "md",       "reduce",
@@ -324,6 +500,13 @@ static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
             good &= !t || (result[t].digest == result[0].digest &&
                            result[t].hops == result[0].hops &&
                            result[t].virtual_ps == result[0].virtual_ps &&
+                           result[t].segments == result[0].segments &&
+                           result[t].offered == result[0].offered &&
+                           result[t].accepted.mean == result[0].accepted.mean &&
+                           result[t].accepted.ci95 == result[0].accepted.ci95 &&
+                           result[t].backlog == result[0].backlog &&
+                           result[t].saturated == result[0].saturated &&
+                           result[t].steady == result[0].steady &&
                            memcmp(&result[t].latency, &result[0].latency,
                                   sizeof result[t].latency) == 0 &&
                            memcmp(&result[t].completion, &result[0].completion,
@@ -357,6 +540,15 @@ int main(void)
     static const struct test_case cases[] = {
         { "traffic_run__zero_load_latency_is_exact", traffic_run__zero_load_latency_is_exact },
         { "traffic_run__waiting_is_that_of_a_queue", traffic_run__waiting_is_that_of_a_queue },
+        { "traffic_run__interval_holds_the_mean", traffic_run__interval_holds_the_mean },
+        { "traffic_run__finds_slow_saturation", traffic_run__finds_slow_saturation },
+        { "traffic_run__phases_may_be_shorter_than_a_latency",
+          traffic_run__phases_may_be_shorter_than_a_latency },
+        { "traffic_run__rare_messages_end_with_the_measurement",
+          traffic_run__rare_messages_end_with_the_measurement },
+        { "traffic_run__ends_when_it_is_told_to", traffic_run__ends_when_it_is_told_to },
+        { "traffic_coll_post__does_not_depend_on_windows",
+          traffic_coll_post__does_not_depend_on_windows },
         { "traffic_run__multicast_takes_no_longer_than_a_message",
           traffic_run__multicast_takes_no_longer_than_a_message },
         { "traffic_run__complement_at_full_load_loses_nothing",

@@ -7,7 +7,9 @@
 import json
 import os
 import pty
+import signal
 import subprocess
+import time
 
 from cli_kit import FabemuCase, main
 
@@ -15,7 +17,7 @@ PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "satu
             "bytes_per_node"}
 BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
                    "messages", "segments", "virtual_ns", "build_s", "hops_per_s", "ns_per_hop"}
-OPEN = BOTH | {"load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
+OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
                "arrivals", "warmup_ns", "measure_ns"}
 LATENCY = {"mean", "mean_ci95", "min", "median", "p99", "max"}
 SHORT = ("--warmup", "5000", "--measure", "30000")
@@ -143,7 +145,37 @@ class TrafficTest(FabemuCase):
         self.assertEqual(process.returncode, 0)
         self.assertIn(b"of virtual time", err)
         self.assertTrue(err.endswith(b"\r\x1b[K"), err[-40:])
-        self.assertNotIn(b"of virtual time\n", out)
+        self.assertNotIn(b"% of virtual time", out)
+
+    # --- it is interrupted, or nobody takes what it prints ------------------------------------
+
+    def interrupt(self, *args):
+        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args], env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(0.7)     # the first load takes milliseconds, the second minutes
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, ""))
+        return out
+
+    def test_interrupt__prints_what_is_done(self):
+        long = ("--load", "0.000001,0.9", "--warmup", "1", "--measure", "1000000000")
+        got = json.loads(self.interrupt(*long, "--json"))
+        self.assertEqual([one["load"] for one in got], [1e-6])
+        self.assertEqual(len(self.interrupt(*long).splitlines()), 2)
+        alone = ("--load", "0.9", "--measure", "1000000000")
+        self.assertIsNone(json.loads(self.interrupt(*alone, "--json")))
+        self.assertEqual(self.interrupt(*alone), "")
+        self.assertEqual(self.interrupt("--pattern", "barrier", "--operations", "1000000000"), "")
+
+    def test_output__that_cannot_be_written_is_an_error(self):
+        for args in ((), ("--json",), ("--load", "0.1,0.2")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([self.command, "traffic", *args, *SHORT], env=self.env, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("standard output", done.stderr)
 
     # --- past saturation --------------------------------------------------------------------
 
@@ -158,6 +190,16 @@ class TrafficTest(FabemuCase):
         rows = done.stdout.splitlines()[1:]
         self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
 
+    def test_table__says_that_there_were_no_messages(self):
+        done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1", "--measure", "1")
+        for row in done.stdout.splitlines()[1:]:
+            self.assertEqual(row.split()[3:7], ["-"] * 4)
+
+    def test_steady__is_said(self):
+        args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000", "--measure", "60000")
+        self.assertIs(self.json(*args)["steady"], False)
+        self.assertIs(self.json("--topo", "kary:4,1", "--load", "0.3")["steady"], True)
+
     # --- what it refuses ------------------------------------------------------------------------
 
     def test_usage_errors__are_one_line_and_exit_2(self):
@@ -167,6 +209,16 @@ class TrafficTest(FabemuCase):
                 (("--load", "0.1:0.5"), ["0.1:1:0.1"]),
                 (("--load", "0.5:0.1:0.1"), ["0.5:0.1:0.1"]),
                 (("--load", "11"), ["at most 10"]),
+                (("--load", "1e-3"), ["no exponent"]),
+                (("--pattern", "multicast", "--fanout", "0x4"), ["--fanout 0x4"]),
+                (("--pattern", "hotspot:0:0x1"), ["hotspot:NODE:FRACTION"]),
+                (("--pattern", "file:/no/such/file"), ["/no/such/file", "No such file"]),
+                (("--pattern", "file:/tmp"), ["Is a directory"]),
+                (("--pattern", "file:/dev/zero"), ["line 1", "too long"]),
+                (("--pattern", "allreduce", "--set", "buffers=input"), ["combine units"]),
+                (("--pattern", "barrier", "--set", "combine_states=100"), ["combine_states"]),
+                (("--pattern", "reduce", "--interval", "1000000000", "--operations", "1000000000"),
+                 ["50 days"]),
                 (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),

@@ -358,7 +358,7 @@ static int daemon_open(struct daemon *daemon)
         daemon->owner = client_new(daemon, daemon->config->owner_fd, daemon->config->owner);
         err = daemon->owner ? 0 : -ENOMEM;
     }
-    daemon->hop_limit = report_longest_route(graph);
+    daemon->hop_limit = graph->longest;
     return err;
 }
 

@@ -31,7 +31,7 @@ static void refuse_full(struct daemon *daemon, struct client *client)
     char line[256];
 
     snprintf(line, sizeof line,
-             "all %u nodes of fabric '%s' (%s) are taken; start it with more, "
+             "all %u nodes of fabric '%s' (%.64s) are taken; start it with more, "
              "for example --nodes %u",
              config->graph->nodes, config->name, config->graph->spec, config->graph->nodes * 2);
     daemon->record.refused++;

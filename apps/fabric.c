@@ -84,7 +84,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     uint32_t edges = 0;
 
     for (uint32_t n = 0; n < graph->nodes; n++)
-        edges += worker_of[graph->node[n].sw] == w;
+        edges += worker_of[graph->node[n].link[0].sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_edge_list *list =
             calloc(1, sizeof(*list) + edges * sizeof(struct emu_edge *));
@@ -107,7 +107,7 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
         for (uint32_t s = 0; s < graph->switches; s++)
             devs += worker_of[s] == w;
         for (uint32_t n = 0; fabric->config.local_nodes && n < graph->nodes; n++)
-            devs += worker_of[graph->node[n].sw] == w;
+            devs += worker_of[graph->node[n].link[0].sw] == w;
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
         if (err)
             return err;
@@ -137,7 +137,7 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
 /* A node inside the fabric: a local cable each way. */
 static int fabric_plug_local(struct fabric *fabric, uint32_t n)
 {
-    const struct topo_node *at = &fabric->config.graph->node[n];
+    const struct topo_link *at = &fabric->config.graph->node[n].link[0];
     const struct fabric_node_ops *ops = fabric->config.local_nodes;
     const struct emu_profile *profile = &fabric->config.profile;
     struct switch_dev *sw = fabric->sw[at->sw];
@@ -260,10 +260,18 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
-/* Does the profile suit the clock and the nodes? */
+/* Does the profile suit the clock and the nodes, and do the nodes suit their adapters? */
 static int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     struct emu_profile profile = fabric_profile(config);
+
+    for (uint32_t n = 0; n < config->graph->nodes; n++)
+        if (config->graph->node[n].links > 1) {
+            snprintf(error, error_bytes, "node %u has %u links into the network, and adapters have "
+                                         "one: use a network with links=1 and rails=1", n,
+                     config->graph->node[n].links);
+            return -EINVAL;
+        }
 
     if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&profile)) {
         snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "

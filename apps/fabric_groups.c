@@ -186,6 +186,8 @@ static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     if (err == -EINVAL)
         snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
                  fabric->config.graph->nodes);
+    if (err == -EHOSTUNREACH)
+        snprintf(error, error_bytes, "no switch has ways down to all %u nodes of the group", count);
     if (err)
         goto free_group;
     err = group_reserve(fabric, group, error, error_bytes);

@@ -17,7 +17,7 @@
 
 static struct switch_dev *node_switch(const struct fabric *fabric, uint32_t node)
 {
-    return fabric->sw[fabric->config.graph->node[node].sw];
+    return fabric->sw[fabric->config.graph->node[node].link[0].sw];
 }
 
 /*
@@ -39,7 +39,7 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 /* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
 {
-    uint8_t port = fabric->config.graph->node[node].port;
+    uint8_t port = fabric->config.graph->node[node].link[0].port;
     struct switch_dev *sw = node_switch(fabric, node);
 
     atomic_store_explicit(&switch_rx(sw, port)->plug.edge, edge, memory_order_release); /* E4 */
@@ -49,7 +49,7 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edg
 /* Whatever waits for this port may go on, or be dropped. */
 static void node_nudge(struct fabric *fabric, uint32_t node)
 {
-    uint64_t port = (uint64_t)1 << fabric->config.graph->node[node].port;
+    uint64_t port = (uint64_t)1 << fabric->config.graph->node[node].link[0].port;
     struct emu_dev *dev = switch_emu_dev(node_switch(fabric, node));
 
     emu_dev_signal_far(dev, EMU_EVENT_CREDIT, port);
@@ -94,7 +94,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;
     init.nodes = fabric->config.graph->nodes;
-    init.port = fabric->config.graph->node[node].port;
+    init.port = fabric->config.graph->node[node].link[0].port;
     init.dev = switch_emu_dev(node_switch(fabric, init.node));
     init.credits = switch_rx(node_switch(fabric, init.node), init.port)->credits;
     init.profile = &fabric->config.profile;

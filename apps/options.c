@@ -164,7 +164,7 @@ static bool read_check(struct options *options, const char *value, const char **
 }
 
 static const struct option_row rows[] = {
-    { "topo", "SPEC", "network, such as kary:4,2 (a 4-ary 2-tree); see fabemu topo --help",
+    { "topo", "SPEC", "network: kary:4,2, qsnet:128, clos:..., or a file; see fabemu topo --help",
       OPTIONS_NETWORK, read_topo },
     { "nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
       OPTIONS_NETWORK, read_nodes },
@@ -186,7 +186,7 @@ static const struct option_row rows[] = {
     { "json", NULL, "print JSON", OPTIONS_JSON, read_json },
     { "foreground", NULL, "stay in the foreground until the fabric is shut down",
       OPTIONS_FOREGROUND, read_foreground },
-    { "check", NULL, "verify cables and every route", OPTIONS_CHECK, read_check },
+    { "check", NULL, "verify cables and every route, and that nothing can deadlock", OPTIONS_CHECK, read_check },
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
@@ -340,7 +340,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name)
 {
     char spec[64];
-    char error[256];
+    char error[1280];
 
     *ret = (struct fabric_config){ .clock = options->clock,
                                    .threads = options->threads,
@@ -361,7 +361,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     int err = topo_parse(graph, options->topo ? options->topo : spec, error, sizeof error);
     if (err) {
         say("--topo: %s", error);
-        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
+        return err == -EINVAL || err == -E2BIG ? EXIT_USAGE : EXIT_FAILURE;
     }
     ret->graph = *graph;
     return 0;

@@ -36,18 +36,6 @@ const char *report_clock_name(enum emu_clock_mode clock)
     return clock == EMU_CLOCK_REAL ? "real" : "raw";
 }
 
-/* Trees look the same from every node, so one node's longest route is the longest. */
-uint32_t report_longest_route(const struct topo_graph *graph)
-{
-    uint32_t longest = 0;
-
-    for (uint32_t dst = 1; dst < graph->nodes; dst++) {
-        uint32_t hops = topo_hops(graph, 0, dst);
-        longest = hops > longest ? hops : longest;
-    }
-    return longest;
-}
-
 static struct json_object *collectives(const struct fabric_totals *totals)
 {
     struct json_object *all = json_object_new_object();

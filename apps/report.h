@@ -28,9 +28,6 @@ int report_open(int *ret, const char *path);
 /** report_write - as JSON, in place of what @fd held. Says what goes wrong. */
 void report_write(int fd, struct json_object *report);
 
-/** report_longest_route - switches on the longest minimal route. */
-uint32_t report_longest_route(const struct topo_graph *graph);
-
 const char *report_clock_name(enum emu_clock_mode clock);
 
 #endif

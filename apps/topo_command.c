@@ -2,9 +2,11 @@
 /*
  * topo_command.c - `fabemu topo`: what a network consists of, and what it takes.
  */
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/options.h"
 #include "apps/report.h"
@@ -18,8 +20,32 @@ static const struct options_command topo_command = {
     "topo", "[SPEC]",
     "Print a network: its parts, its longest route, its memory. SPEC is\n"
     "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
-    "             each with K ports down and K ports up",
+    "             each with K ports down and K ports up\n"
+    "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32 ports;\n"
+    "             then any of ,links=1|2|4 (of a node, into one router), ,apart=router or\n"
+    "             ,apart=chassis (into several), ,rails=1..4 (the network so many times),\n"
+    "             ,tops=1..128 (top switches; fewer than 128: oversubscribed)\n"
+    "  clos:radix=R,levels=L[,over=F]\n"
+    "             a folded Clos of switches with R ports, F ports down to each one up\n"
+    "             next to the nodes\n"
+    "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
+    "             the same with ports down and up by level, lowest first, and parallel\n"
+    "             cables between a switch of level 1, 2.. and each one below it\n"
+    "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
+    "             ends in .topo, .txt or .net\n"
+    "docs/topo.md says more.",
     OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK, false
+};
+
+static bool read_write(void *into, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    *(const char **)into = value;
+    return *value != '\0';
+}
+
+static const struct options_own topo_own[] = {
+    { "write", "FILE", "write the network there, in the format of ibnetdiscover", read_write },
 };
 
 struct figures {
@@ -40,19 +66,50 @@ static void measure(struct figures *ret, const struct fabric_config *config)
     const struct topo_graph *graph = config->graph;
     uint64_t ends = 0;
 
+    *ret = (struct figures){ 0 };
+    for (uint32_t node = 0; node < graph->nodes; node++)
+        ret->node_cables += graph->node[node].links;
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
             ends += graph->sw[sw].end[port].kind == TOPO_END_SWITCH;
-    ret->node_cables = graph->nodes;
     ret->switch_cables = ends / 2;
-    ret->longest = report_longest_route(graph);
+    ret->longest = graph->longest;
     ret->least_ps = zero_load_ps(&config->profile, 1);
     ret->most_ps = zero_load_ps(&config->profile, ret->longest);
     fabric_bytes(config, &ret->bytes);
 }
 
+/* What Table I of the paper counts, and what a file had that is no part of the network. */
+static void print_parts(const struct topo_graph *graph, const struct figures *figures)
+{
+    const struct topo_parts *parts = &graph->parts;
+
+    if (parts->node_chassis)
+        printf("  made of        %u node chassis, %u top chassis (%u top switches), %u routers\n"
+               "                 %llu cables: %llu to nodes, %u between chassis; %u backplane links\n",
+               parts->node_chassis, parts->top_chassis, parts->top_switches, graph->switches,
+               (unsigned long long)figures->node_cables + parts->top_cables,
+               (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane);
+    if (parts->left_out || parts->loops)
+        printf("  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
+               "itself\n", parts->left_out, parts->left_out == 1 ? " that is" : "s that are",
+               parts->loops, parts->loops == 1 ? "" : "s");
+}
+
+static void print_checked(const struct topo_checked *checked)
+{
+    printf("  check          %llu links agree at both ends; %llu routes arrive, whichever way is "
+           "chosen;\n", (unsigned long long)checked->cables, (unsigned long long)checked->routes);
+    if (checked->by_levels)
+        puts("                 all go up and then down, so nothing waits in a ring: no deadlock");
+    else
+        printf("                 %llu channels, %llu pairs of which one waits for the other (routes, "
+               "multicast,\n                 combining): no ring, no deadlock\n",
+               (unsigned long long)checked->channels, (unsigned long long)checked->waits);
+}
+
 static void print_text(const struct fabric_config *config, const struct figures *figures,
-                       bool checked)
+                       const struct topo_checked *checked)
 {
     const struct topo_graph *graph = config->graph;
 
@@ -60,8 +117,9 @@ static void print_text(const struct fabric_config *config, const struct figures 
     printf("  nodes          %u\n", graph->nodes);
     printf("  switches       %u in %u level%s, %u ports each\n", graph->switches, graph->levels,
            graph->levels == 1 ? "" : "s", graph->ports);
-    printf("  cables         %llu to nodes, %llu between switches\n",
+    printf("  links          %llu to nodes, %llu between switches\n",
            (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
+    print_parts(graph, figures);
     printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
@@ -73,11 +131,38 @@ static void print_text(const struct fabric_config *config, const struct figures 
         (double)figures->bytes.per_attached_node / 1024,
         (double)figures->bytes.total / (1024 * 1024));
     if (checked)
-        puts("  check          cables and routes are right");
+        print_checked(checked);
+}
+
+static struct json_object *json_parts(const struct topo_graph *graph, const struct figures *figures)
+{
+    struct json_object *all = json_object_new_object();
+    const struct topo_parts *parts = &graph->parts;
+
+    wire_add_number(all, "node_chassis", parts->node_chassis);
+    wire_add_number(all, "top_chassis", parts->top_chassis);
+    wire_add_number(all, "top_switches", parts->top_switches);
+    wire_add_number(all, "routers", graph->switches);
+    wire_add_number(all, "cables", figures->node_cables + parts->top_cables);
+    wire_add_number(all, "node_cables", figures->node_cables);
+    wire_add_number(all, "top_cables", parts->top_cables);
+    return wire_add_number(all, "backplane_links", parts->backplane);
+}
+
+static struct json_object *json_checked(const struct topo_checked *checked)
+{
+    struct json_object *all = json_object_new_object();
+
+    wire_add_number(all, "cables", checked->cables);
+    wire_add_number(all, "routes", checked->routes);
+    wire_add_number(all, "channels", checked->channels);
+    wire_add_number(all, "waits", checked->waits);
+    json_object_object_add(all, "by_levels", json_object_new_boolean(checked->by_levels));
+    return all;
 }
 
 static void print_json(const struct fabric_config *config, const struct figures *figures,
-                       bool checked)
+                       const struct topo_checked *checked)
 {
     const struct topo_graph *graph = config->graph;
     struct json_object *all = json_object_new_object();
@@ -93,6 +178,12 @@ static void print_json(const struct fabric_config *config, const struct figures 
     wire_add_number(cables, "node", figures->node_cables);
     json_object_object_add(all, "cables",
                            wire_add_number(cables, "switch", figures->switch_cables));
+    if (graph->parts.node_chassis)
+        json_object_object_add(all, "parts", json_parts(graph, figures));
+    if (graph->names) {
+        wire_add_number(all, "left_out", graph->parts.left_out);
+        wire_add_number(all, "loops", graph->parts.loops);
+    }
     wire_add_number(all, "longest_route", figures->longest);
     wire_add_number(all, "zero_load_least_ps", figures->least_ps);
     wire_add_number(all, "zero_load_most_ps", figures->most_ps);
@@ -100,26 +191,41 @@ static void print_json(const struct fabric_config *config, const struct figures 
     wire_add_number(bytes, "idle_node", figures->bytes.per_idle_node);
     wire_add_number(bytes, "attached_node", figures->bytes.per_attached_node);
     json_object_object_add(all, "bytes", wire_add_number(bytes, "total", figures->bytes.total));
-    json_object_object_add(all, "checked", json_object_new_boolean(checked));
+    json_object_object_add(all, "checked", json_object_new_boolean(checked != NULL));
+    if (checked)
+        json_object_object_add(all, "check", json_checked(checked));
     printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
                                                            JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(all);
 }
 
+static int write_network(const struct topo_graph *graph, const char *name)
+{
+    FILE *to = fopen(name, "we");
+    bool failed = !to || topo_write(graph, to);
+
+    if (to && fclose(to))
+        failed = true;
+    if (failed)
+        say("--write %s: %s", name, strerror(errno));
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static int print_network(const struct fabric_config *config, const struct options *options)
 {
+    struct topo_checked checked;
     struct figures figures;
-    char error[256];
+    char error[1280];
 
-    if (options->check && topo_check(config->graph, error, sizeof error)) {
+    if (options->check && topo_check(config->graph, &checked, error, sizeof error)) {
         say("%s: %s", config->graph->spec, error);
         return EXIT_FAILURE;
     }
     measure(&figures, config);
     if (options->json)
-        print_json(config, &figures, options->check);
+        print_json(config, &figures, options->check ? &checked : NULL);
     else
-        print_text(config, &figures, options->check);
+        print_text(config, &figures, options->check ? &checked : NULL);
     return EXIT_SUCCESS;
 }
 
@@ -128,8 +234,10 @@ int topo_main(int argc, char **argv)
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
+    const char *write = NULL;
+    struct options_owns owns = { topo_own, sizeof topo_own / sizeof topo_own[0], &write };
 
-    int status = options_parse(&options, &topo_command, argc, argv);
+    int status = options_parse_own(&options, &topo_command, &owns, argc, argv);
     if (status >= 0)
         return status;
     int operands = argc - options.operands;
@@ -143,6 +251,8 @@ int topo_main(int argc, char **argv)
     if (status)
         return status;
     status = print_network(&config, &options);
+    if (!status && write)
+        status = write_network(graph, write);
     topo_free(graph);
     return status;
 }

@@ -391,7 +391,7 @@ static int draw_sets(struct open_run *open)
 static uint64_t longest_ps(const struct traffic_config *config, uint64_t wire_ps)
 {
     const struct emu_profile *profile = &config->fabric.profile;
-    uint64_t switches = report_longest_route(config->fabric.graph);
+    uint64_t switches = config->fabric.graph->longest;
 
     return profile->nic_send_ps + profile->nic_recv_ps + switches * profile->switch_ps +
            (switches + 1) * profile->channel_ps + wire_ps;

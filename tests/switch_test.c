@@ -192,7 +192,7 @@ static uint32_t leaking_links(struct bench *b, uint32_t slots)
     uint32_t leaks = 0;
 
     for (uint32_t n = 0; n < b->graph->nodes; n++) {
-        const struct topo_node *at = &b->graph->node[n];
+        const struct topo_link *at = &b->graph->node[n].link[0];
 
         leaks += credits_of(&b->probe[n]->tx, b->fabric->sw[at->sw], at->port) != slots;
     }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * graph.c - the graph itself: memory, plugs, paths, and the proof that it is sound.
+ * graph.c - the graph itself: memory, plugs, paths, and what it is without some cables.
  */
 #include "topo/graph.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
 {
@@ -28,42 +27,136 @@ struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
 
     /* The strictest alignment first, so that no padding is needed. */
     graph->sw = (struct topo_switch *)(graph + 1);
-    *sets = (uint64_t *)(graph->sw + size->switches);
-    struct topo_end *end = (struct topo_end *)(*sets + size->sets);
+    uint64_t *first_set = (uint64_t *)(graph->sw + size->switches);
+    struct topo_end *end = (struct topo_end *)(first_set + size->sets);
     graph->node = (struct topo_node *)(end + ends);
     for (uint32_t s = 0; s < size->switches; s++) {
         graph->sw[s].end = end + (size_t)s * size->ports;
         graph->sw[s].route.stride = 1;
+        graph->sw[s].low = 1; /* no node below */
     }
+    if (sets)
+        *sets = first_set;
     return graph;
 }
 
 void topo_free(struct topo_graph *graph)
 {
-    if (graph)
-        free(graph->slab);
+    if (!graph)
+        return;
+    free(graph->routes);
+    free((void *)graph->names);
+    free(graph->slab);
 }
 
 void topo_plug_node(struct topo_graph *graph, uint32_t node, uint32_t sw, uint32_t port)
 {
-    graph->node[node] = (struct topo_node){ .sw = sw, .port = (uint8_t)port };
-    graph->sw[sw].end[port] = (struct topo_end){ .kind = TOPO_END_NODE, .id = node };
+    struct topo_node *at = &graph->node[node];
+    struct topo_end *end = &graph->sw[sw].end[port];
+
+    at->link[at->links] = (struct topo_link){ .sw = sw, .port = (uint8_t)port };
+    end->kind = TOPO_END_NODE;
+    end->id = node;
+    end->port = at->links++;
+}
+
+static void plug_one(struct topo_end *end, uint32_t sw, uint32_t port)
+{
+    end->kind = TOPO_END_SWITCH;
+    end->port = (uint8_t)port;
+    end->id = sw;
 }
 
 void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint32_t b,
                      uint32_t b_port)
 {
-    graph->sw[a].end[a_port] =
-        (struct topo_end){ .kind = TOPO_END_SWITCH, .port = (uint8_t)b_port, .id = b };
-    graph->sw[b].end[b_port] =
-        (struct topo_end){ .kind = TOPO_END_SWITCH, .port = (uint8_t)a_port, .id = a };
+    plug_one(&graph->sw[a].end[a_port], b, b_port);
+    plug_one(&graph->sw[b].end[b_port], a, a_port);
+}
+
+/* The same nodes, switches, cables and levels; no routes, no names. */
+static struct topo_graph *graph_copy(const struct topo_graph *from)
+{
+    const struct topo_size size = {
+        .nodes = from->nodes, .switches = from->switches, .ports = from->ports
+    };
+    struct topo_graph *graph = topo_graph_new(&size, NULL);
+
+    if (!graph)
+        return NULL;
+    memcpy(graph->spec, from->spec, sizeof(graph->spec));
+    memcpy(graph->node, from->node, from->nodes * sizeof(from->node[0]));
+    graph->parts = from->parts;
+    for (uint32_t s = 0; s < from->switches; s++) {
+        graph->sw[s].level = from->sw[s].level;
+        memcpy(graph->sw[s].end, from->sw[s].end, from->ports * sizeof(struct topo_end));
+    }
+    return graph;
+}
+
+/* Names are one piece of memory: where each begins, then the text. */
+static int graph_copy_names(struct topo_graph *graph, const struct topo_graph *from)
+{
+    size_t places = ((size_t)from->switches + from->nodes) * sizeof(from->names[0]);
+
+    if (!from->names)
+        return 0;
+    const char *last = from->name_text + from->names[from->switches + from->nodes - 1];
+    size_t bytes = places + (size_t)(last - from->name_text) + strlen(last) + 1;
+    uint32_t *names = malloc(bytes);
+
+    if (!names)
+        return -ENOMEM;
+    memcpy(names, from->names, bytes);
+    graph->names = names;
+    graph->name_text = (const char *)names + places;
+    graph->bytes += bytes;
+    return 0;
+}
+
+/* Pull out the cable at a port: both of its ends. */
+static int graph_unplug(struct topo_graph *graph, const struct topo_at *at)
+{
+    if (at->sw >= graph->switches || at->port >= graph->ports)
+        return -EINVAL;
+    struct topo_end *end = &graph->sw[at->sw].end[at->port];
+
+    if (end->kind == TOPO_END_NODE)
+        graph->node[end->id].link[end->port].sw = TOPO_NONE;
+    else if (end->kind == TOPO_END_SWITCH)
+        graph->sw[end->id].end[end->port].kind = TOPO_END_NONE;
+    else
+        return -EINVAL;
+    end->kind = TOPO_END_NONE;
+    return 0;
+}
+
+int topo_without(struct topo_graph **ret, const struct topo_graph *graph,
+                 const struct topo_at *cut, uint32_t count, uint64_t *parted)
+{
+    struct topo_graph *copy = graph_copy(graph);
+    struct topo_gap gap;
+    const char *why;
+    int err = copy ? graph_copy_names(copy, graph) : -ENOMEM;
+
+    for (uint32_t i = 0; !err && i < count; i++)
+        err = graph_unplug(copy, &cut[i]);
+    if (!err)
+        err = topo_route_graph(copy, &gap, &why);
+    if (err) {
+        topo_free(copy);
+        return err;
+    }
+    *parted = gap.pairs;
+    *ret = copy;
+    return 0;
 }
 
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 {
-    uint32_t sw = graph->node[src].sw;
+    uint32_t sw = graph->node[src].link[0].sw;
 
-    for (uint32_t hops = 1; hops < 2 * graph->levels; hops++) {
+    for (uint32_t hops = 1; sw != TOPO_NONE && hops < 2 * graph->levels; hops++) {
         uint64_t ports = topo_route_ports(&graph->sw[sw].route, dst);
 
         if (!ports)
@@ -76,135 +169,91 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
     return 0;
 }
 
-/* A check under way: the graph, and where the user's line goes. */
-struct check {
-    const struct topo_graph *graph;
-    char *error;
-    size_t error_bytes;
-};
-
-__attribute__((format(printf, 2, 3))) static int check_fail(const struct check *c,
-                                                            const char *format, ...)
+static const char *name_show(const char *kind, uint32_t number, const char *name,
+                             char text[static 80])
 {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(c->error, c->error_bytes, format, args);
-    va_end(args);
-    return -EINVAL;
+    if (name)
+        snprintf(text, 80, "\"%.70s\"", name);
+    else
+        snprintf(text, 80, "%s%u", kind, number);
+    return text;
 }
 
-static int check_node(const struct check *c, uint32_t n)
+const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char text[static 80])
 {
-    const struct topo_graph *graph = c->graph;
-    const struct topo_node *node = &graph->node[n];
+    const char *name = graph->names ? graph->name_text + graph->names[sw] : NULL;
 
-    if (node->sw >= graph->switches || node->port >= graph->ports)
-        return check_fail(c, "node %u: no switch %u port %u", n, node->sw, node->port);
-    const struct topo_end *end = &graph->sw[node->sw].end[node->port];
-    if (end->kind != TOPO_END_NODE || end->id != n)
-        return check_fail(c, "node %u: not what is plugged into switch %u port %u", n, node->sw,
-                          node->port);
-    return 0;
+    return name_show("switch ", sw, name, text);
 }
 
-/* Whatever is plugged in here says so too. */
-static int check_end(const struct check *c, uint32_t s, uint32_t port)
+const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80])
 {
-    const struct topo_graph *graph = c->graph;
-    const struct topo_end *end = &graph->sw[s].end[port];
-    bool agree = false;
+    const char *name =
+        graph->names ? graph->name_text + graph->names[graph->switches + node] : NULL;
 
-    if (end->kind == TOPO_END_NONE) {
-        agree = true;
-    } else if (end->kind == TOPO_END_NODE && end->id < graph->nodes) {
-        agree = graph->node[end->id].sw == s && graph->node[end->id].port == port;
-    } else if (end->kind == TOPO_END_SWITCH && end->id < graph->switches &&
-               end->port < graph->ports) {
-        const struct topo_end *back = &graph->sw[end->id].end[end->port];
-        agree = back->kind == TOPO_END_SWITCH && back->id == s && back->port == port;
-    }
-    if (!agree)
-        return check_fail(c, "switch %u port %u: the far end does not agree on the cable", s, port);
-    return 0;
+    return name_show("node ", node, name, text);
 }
 
-/* To the one node [first, first + span), or to a lower switch that spans them all. */
-static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
-                       uint32_t span)
+uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port)
 {
-    const struct topo_end *end = &graph->sw[s].end[port];
+    uint32_t number = graph->sw[sw].end[port].number;
 
-    if (end->kind == TOPO_END_NODE)
-        return end->id == first && span == 1;
-    if (end->kind != TOPO_END_SWITCH || graph->sw[end->id].level >= graph->sw[s].level)
-        return false;
-    const struct topo_route *below = &graph->sw[end->id].route;
-    return first >= below->first &&
-           (uint64_t)first + span <= (uint64_t)below->first + below->span;
+    return number ? number : port;
 }
 
-static bool leads_up(const struct topo_graph *graph, uint32_t s, uint32_t port)
+/* Do cables join the switches of two nodes, whichever way they go? */
+static bool hang_together(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
-    const struct topo_end *end = &graph->sw[s].end[port];
+    bool *seen = calloc(graph->switches, sizeof(*seen));
+    uint32_t *queue = malloc(graph->switches * sizeof(*queue));
+    uint32_t count = 0;
+    bool found = false;
 
-    return end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[s].level;
-}
+    if (!seen || !queue)
+        goto out;
+    queue[count++] = graph->node[a].link[0].sw;
+    seen[queue[0]] = true;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t port = 0; port < graph->ports; port++) {
+            const struct topo_end *end = &graph->sw[queue[i]].end[port];
 
-/*
- * Every choice goes down if the node is below and up if not. Levels are finite,
- * so no path has a cycle, and a path can end only at its node. That holds for
- * all pairs at the cost of one look at each port set.
- */
-static int check_route(const struct check *c, uint32_t s)
-{
-    const struct topo_graph *graph = c->graph;
-    const struct topo_route *route = &graph->sw[s].route;
-
-    if (graph->sw[s].level >= graph->levels)
-        return check_fail(c, "switch %u: level %u of %u", s, graph->sw[s].level, graph->levels);
-    if (!route->stride || route->span % route->stride ||
-        (uint64_t)route->first + route->span > graph->nodes)
-        return check_fail(c, "switch %u: the route's range is not one of nodes", s);
-
-    for (uint32_t i = 0; i < route->span / route->stride; i++) {
-        uint32_t first = route->first + i * route->stride;
-        uint64_t set = route->sets[i];
-
-        if (!set || set >> graph->ports)
-            return check_fail(c, "switch %u: no ports, or unknown ones, to node %u", s, first);
-        for (; set; set &= set - 1) {
-            uint32_t port = (uint32_t)__builtin_ctzll(set);
-            if (!leads_down(graph, s, port, first, route->stride))
-                return check_fail(c, "switch %u port %u: no way down to node %u", s, port, first);
+            found = found || (end->kind == TOPO_END_NODE && end->id == b);
+            if (end->kind == TOPO_END_SWITCH && !seen[end->id]) {
+                seen[end->id] = true;
+                queue[count++] = end->id;
+            }
         }
-    }
 
-    if (route->span == graph->nodes)
-        return 0; /* nothing is elsewhere */
-    if (!route->elsewhere || route->elsewhere >> graph->ports)
-        return check_fail(c, "switch %u: no ports, or unknown ones, to nodes not below", s);
-    for (uint64_t set = route->elsewhere; set; set &= set - 1) {
-        uint32_t port = (uint32_t)__builtin_ctzll(set);
-        if (!leads_up(graph, s, port))
-            return check_fail(c, "switch %u port %u: does not lead up", s, port);
-    }
-    return 0;
+out:
+    free(seen);
+    free(queue);
+    return found;
 }
 
-int topo_check(const struct topo_graph *graph, char *error, size_t error_bytes)
+int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, size_t why_bytes)
 {
-    struct check c = { .graph = graph, .error = error, .error_bytes = error_bytes };
-    int err = 0;
+    struct topo_gap gap = { 0 };
+    const char *text = "not enough memory";
+    char src[80], dst[80];
+    int err = graph ? topo_route_graph(graph, &gap, &text) : -ENOMEM;
 
-    if (!graph->ports || graph->ports > TOPO_PORTS_MAX)
-        return check_fail(&c, "%u ports a switch: at most %u", graph->ports, TOPO_PORTS_MAX);
-    for (uint32_t n = 0; n < graph->nodes && !err; n++)
-        err = check_node(&c, n);
-    for (uint32_t s = 0; s < graph->switches && !err; s++)
-        for (uint32_t port = 0; port < graph->ports && !err; port++)
-            err = check_end(&c, s, port);
-    for (uint32_t s = 0; s < graph->switches && !err; s++)
-        err = check_route(&c, s);
+    if (!err && !gap.pairs) {
+        *ret = graph;
+        return 0;
+    }
+    if (err) {
+        snprintf(why, why_bytes, "%s", text);
+    } else {
+        err = -EHOSTUNREACH;
+        topo_name_node(graph, gap.src, src);
+        topo_name_node(graph, gap.dst, dst);
+        if (hang_together(graph, gap.src, gap.dst))
+            snprintf(why, why_bytes,
+                     "no route joins %s and %s: ways go up and then down, and with these levels none "
+                     "does", src, dst);
+        else
+            snprintf(why, why_bytes, "no cables join %s and %s: the network is in pieces", src, dst);
+    }
+    topo_free(graph);
     return err;
 }

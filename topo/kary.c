@@ -10,7 +10,6 @@
 #include "topo/graph.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -22,8 +21,15 @@ struct kary {
     uint32_t row; /* switches a level */
 };
 
-static int kary_size(struct kary *tree, uint32_t k, uint32_t n, const char **why)
+static int kary_size(struct kary *tree, const char *args, const char **why)
 {
+    uint32_t k, n;
+
+    if (!topo_scan_number(&args, &k) || !topo_scan_word(&args, ",") ||
+        !topo_scan_number(&args, &n) || *args) {
+        *why = "want kary:K,N, for example kary:4,2 (16 nodes)";
+        return -EINVAL;
+    }
     if (k < 2 || n < 1) {
         *why = "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)";
         return -EINVAL;
@@ -53,7 +59,9 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
     struct topo_switch *sw = &graph->sw[id];
 
     sw->level = level;
-    sw->route.first = w / unit * unit * tree->k;
+    sw->low = w / unit * unit * tree->k;
+    sw->high = sw->low + unit * tree->k - 1;
+    sw->route.first = sw->low;
     sw->route.span = unit * tree->k;
     sw->route.stride = unit;
     sw->route.sets = sets;
@@ -70,31 +78,30 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
     }
 }
 
-int topo_kary(struct topo_graph **ret, uint32_t k, uint32_t n, const char **why)
+int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_bytes)
 {
-    struct kary tree;
-    int err = kary_size(&tree, k, n, why);
-
-    if (err)
-        return err;
+    const char *text = "not enough memory";
+    struct kary tree = { 0 };
+    int err = kary_size(&tree, args, &text);
     const struct topo_size size = {
         .nodes = tree.nodes,
-        .switches = n * tree.row,
-        .ports = n == 1 ? k : 2 * k,
-        .levels = n,
-        .sets = k,
+        .switches = tree.n * tree.row,
+        .ports = tree.n == 1 ? tree.k : 2 * tree.k,
+        .levels = tree.n,
+        .sets = tree.k,
     };
     uint64_t *sets;
-    struct topo_graph *graph = topo_graph_new(&size, &sets);
+    struct topo_graph *graph = err ? NULL : topo_graph_new(&size, &sets);
 
     if (!graph) {
-        *why = "not enough memory";
-        return -ENOMEM;
+        snprintf(why, why_bytes, "%s", text);
+        return err ? err : -ENOMEM;
     }
-    snprintf(graph->spec, sizeof(graph->spec), "kary:%u,%u", k, n);
-    for (uint32_t port = 0; port < k; port++)
+    snprintf(graph->spec, sizeof(graph->spec), "kary:%u,%u", tree.k, tree.n);
+    graph->longest = 2 * tree.n - 1;
+    for (uint32_t port = 0; port < tree.k; port++)
         sets[port] = UINT64_C(1) << port; /* block i lies below port i, at every switch */
-    for (uint32_t level = 0, unit = 1; level < n; level++, unit *= k)
+    for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);
     *ret = graph;

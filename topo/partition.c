@@ -63,8 +63,10 @@ static void place_in_line(const struct topo_graph *graph, struct place *place)
         place[s] = (struct place){
             .sw = s,
             .level = graph->sw[s].level,
-            .first = graph->sw[s].route.first,
-            .span = graph->sw[s].route.span,
+            .first = graph->sw[s].low,
+            .span = graph->sw[s].low > graph->sw[s].high
+                        ? 0
+                        : graph->sw[s].high + 1 - graph->sw[s].low,
         };
     qsort(place, graph->switches, sizeof(*place), place_by_span);
     place_spread(place, graph->switches);

@@ -5,46 +5,10 @@
 #include "topo/graph.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_BYTES 48 /* of the user's text in an error, terminator included */
 #define RADIX_K 16     /* the tree that we suggest has switches of 32 ports at most */
-
-/* Digits at *@at, which moves past them; a number too large becomes UINT32_MAX. */
-static bool spec_number(const char **at, uint32_t *ret)
-{
-    const char *p = *at;
-    uint64_t number = 0;
-
-    for (; *p >= '0' && *p <= '9'; p++) {
-        number = number * 10 + (uint64_t)(*p - '0');
-        if (number > UINT32_MAX)
-            number = UINT32_MAX;
-    }
-    if (p == *at)
-        return false;
-    *at = p;
-    *ret = (uint32_t)number;
-    return true;
-}
-
-static bool spec_char(const char **at, char want)
-{
-    if (**at != want)
-        return false;
-    ++*at;
-    return true;
-}
-
-static bool spec_kary(const char *spec, uint32_t *k, uint32_t *n)
-{
-    static const char name[] = "kary:";
-    const char *at = spec + strlen(name);
-
-    return strncmp(spec, name, strlen(name)) == 0 && spec_number(&at, k) && spec_char(&at, ',') &&
-           spec_number(&at, n) && *at == '\0';
-}
 
 /* The user's text, fit to stand in one line. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
@@ -58,19 +22,49 @@ static void spec_show(char shown[SHOWN_BYTES], const char *spec)
         strcpy(shown + SHOWN_BYTES - sizeof("..."), "...");
 }
 
+static const struct {
+    const char *kind;
+    topo_generator *generate;
+} generators[] = {
+    { "kary:", topo_kary },
+    { "qsnet:", topo_qsnet },
+    { "clos:", topo_clos },
+};
+
+static bool names_file(const char *spec)
+{
+    static const char *const ends[] = { ".topo", ".txt", ".net" };
+    size_t length = strlen(spec);
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (length > strlen(ends[i]) && strcmp(spec + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return strchr(spec, '/');
+}
+
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes)
 {
-    const char *why = "want kary:K,N, for example kary:4,2 (16 nodes)";
+    char why[TOPO_ERROR_BYTES] = "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file "
+                                 "(./NAME); see fabemu topo --help";
     char shown[SHOWN_BYTES];
-    uint32_t k, n;
     int err = -EINVAL;
 
-    if (spec_kary(spec, &k, &n))
-        err = topo_kary(ret, k, n, &why);
-    if (err) {
-        spec_show(shown, spec);
-        snprintf(error, error_bytes, "bad topology '%s': %s", shown, why);
+    for (size_t i = 0; i < sizeof(generators) / sizeof(generators[0]); i++) {
+        const char *args = spec;
+
+        if (!topo_scan_word(&args, generators[i].kind))
+            continue;
+        err = generators[i].generate(ret, args, why, sizeof(why));
+        if (!err)
+            return 0;
+        goto failed;
     }
+    if (names_file(spec))
+        return topo_load(ret, spec, error, error_bytes);
+
+failed:
+    spec_show(shown, spec);
+    snprintf(error, error_bytes, "bad topology '%s': %s", shown, why);
     return err;
 }
 

@@ -11,9 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define TOPO_NONE UINT32_MAX
-#define TOPO_PORTS_MAX 60 /* external ports of a switch: leaves bits for combine units */
+#define TOPO_PORTS_MAX      60 /* external ports of a switch: leaves bits for combine units */
+#define TOPO_NODE_LINKS_MAX 4
+#define TOPO_NODES_MAX      1048576
+#define TOPO_SPEC_BYTES     256
 
 enum topo_end_kind {
     TOPO_END_NONE, /* nothing plugged in */
@@ -23,59 +27,112 @@ enum topo_end_kind {
 
 /* What sits at the far end of a port. */
 struct topo_end {
-    uint8_t kind;  /* enum topo_end_kind */
-    uint8_t port;  /* far port, when the far end is a switch */
-    uint32_t id;   /* node or switch */
+    uint8_t kind;   /* enum topo_end_kind */
+    uint8_t port;   /* far port when the far end is a switch, the node's link when it is a node */
+    uint8_t number; /* of this port, as a file calls it; 0: there is no file */
+    uint32_t id;    /* node or switch */
 };
 
+#define TOPO_SEAT_BITS 6      /* nodes plugged into the same switches: fewer than 64 */
+#define TOPO_SEATED    0x8000 /* in set_of[]: one set a seat, from there on */
+
 /*
- * How a switch finds its way: destinations [first, first + span) lie below it,
- * in blocks of stride nodes, one port set a block; every other destination has
- * the set `elsewhere` (all up ports). A set is a bit vector of candidate ports.
+ * How a switch finds its way: to each destination a set of candidate ports, a bit
+ * vector. Of two forms, the one that fits is in use.
+ *
+ * Regular: destinations [first, first + span) lie below, in blocks of stride nodes,
+ * one set a block; every other destination has the set `elsewhere` (all up ports).
+ *
+ * General (span is 0, set_of is not NULL): nodes that are plugged into the same
+ * switches are a cluster and have one set, but in those switches themselves: there
+ * each of them has its own, by its seat in the cluster.
  */
 struct topo_route {
-    uint32_t first;     /* nodes */
-    uint32_t span;      /* nodes; a multiple of stride */
-    uint32_t stride;    /* nodes a block, at least 1 */
-    uint64_t elsewhere; /* candidate ports; 0: unreachable */
-    uint64_t *sets;     /* span / stride of them; switches may share them */
+    uint32_t first;         /* nodes */
+    uint32_t span;          /* nodes; a multiple of stride, or up to the last node */
+    uint32_t stride;        /* nodes a block, at least 1 */
+    uint32_t set_count;     /* general: of sets */
+    uint64_t elsewhere;     /* candidate ports; 0: unreachable */
+    uint64_t *sets;         /* a set a block, or those that set_of[] names; switches may share them */
+    const uint16_t *set_of; /* general, by cluster: index into sets, TOPO_SEATED: plus the seat */
+    const uint32_t *where;  /* general, by node: its cluster << TOPO_SEAT_BITS, and its seat there */
 };
 
 struct topo_switch {
-    uint32_t level;       /* 0 next to the nodes */
+    uint32_t level;       /* up is where this is greater: a cable never joins equal levels */
+    uint32_t low, high;   /* the nodes below lie within low to high, both included; none: low > high */
     struct topo_end *end; /* graph->ports of them */
     struct topo_route route;
 };
 
+/* Where a link of a node is plugged in. */
+struct topo_link {
+    uint32_t sw;
+    uint8_t port;
+    uint8_t number; /* of the adapter's port, as a file calls it; 0: there is no file */
+};
+
 struct topo_node {
-    uint32_t sw;  /* the switch it is plugged into */
-    uint8_t port; /* and the port there */
+    uint8_t links; /* 1 to TOPO_NODE_LINKS_MAX */
+    struct topo_link link[TOPO_NODE_LINKS_MAX];
+};
+
+/* What a network is built from, where more is known of it than switches and cables (QsNet III). */
+struct topo_parts {
+    uint32_t node_chassis; /* 0: nothing is known of chassis */
+    uint32_t top_chassis;
+    uint32_t top_switches;  /* the paper's: several may share a router */
+    uint32_t top_cables;    /* between chassis */
+    uint32_t backplane;     /* links inside chassis: no cables */
+    uint32_t left_out;      /* devices of a file that are neither nodes nor switches */
+    uint32_t loops;         /* cables of a file from a switch to itself, left out */
 };
 
 struct topo_graph {
-    char spec[64];     /* canonical SPEC, such as "kary:4,2" */
+    char spec[TOPO_SPEC_BYTES]; /* canonical SPEC, such as "kary:4,2"; or the end of a file's name */
     uint32_t nodes;
     uint32_t switches;
-    uint32_t ports;    /* external ports of each switch */
+    uint32_t ports;   /* external ports of each switch */
     uint32_t levels;
+    uint32_t longest; /* switches on the longest route */
     struct topo_switch *sw;  /* switches of them */
     struct topo_node *node;  /* nodes of them */
-    void *slab;              /* what the arrays above lie in */
-    size_t bytes;            /* memory that the graph takes */
+    struct topo_parts parts;
+    const uint32_t *names; /* by switch, then by node: where its name begins in name_text */
+    const char *name_text; /* what a file calls them; NULL: there is no file */
+    void *slab;            /* what the graph and the arrays above lie in */
+    void *routes;          /* sets and tables that were not there when the slab was made */
+    size_t bytes;          /* memory that all of it takes */
 };
 
 /**
- * topo_parse - build the graph that a SPEC names.
- * @spec:  "kary:k,n": a k-ary n-tree (k^n nodes; n levels of k^(n-1) switches,
- *         ports 0..k-1 down, k..2k-1 up; the top level's up ports are empty,
- *         and a tree of one level has none).
+ * topo_parse - build the network that a SPEC names: docs/topo.md lists them.
+ * @spec:  "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has a
+ *         '/' or ends in .topo, .txt or .net.
  * @error: on failure, one line for the user that says what is wrong with the
  *         SPEC and what would be right.
  *
- * Errors: -EINVAL, the SPEC is wrong; -ENOMEM; -E2BIG, beyond what can be addressed.
- * Source: output-queued routers §2.2; Petrini and Vanneschi, k-ary n-trees.
+ * What comes from a generator is free of deadlock by construction; a file is checked (topo_check()).
+ * Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, beyond what can be addressed;
+ *         -EIO, the file cannot be read; -EHOSTUNREACH, nodes that no route joins; -EDEADLK.
+ * Source: output-queued routers §2.2; Petrini and Vanneschi, k-ary n-trees; QsNet III §V.
  */
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes);
+
+/**
+ * topo_read - build the network that @text describes, in the format of ibnetdiscover.
+ * @name: of the file, for messages and for graph->spec.
+ *
+ * Errors: as topo_parse(); the line names the text's line where there is one.
+ */
+int topo_read(struct topo_graph **ret, const char *name, const char *text, size_t bytes,
+              char *error, size_t error_bytes);
+
+/**
+ * topo_write - write a network as topo_read() reads it: the same graph comes back.
+ * Errors: -EIO.
+ */
+int topo_write(const struct topo_graph *graph, FILE *to);
 
 /**
  * topo_spec_for_nodes - the SPEC of a tree with room for @nodes nodes.
@@ -87,30 +144,89 @@ int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *err
 
 void topo_free(struct topo_graph *graph);
 
+/* The general form of topo_route_ports(). */
+static inline uint64_t topo_route_lookup(const struct topo_route *route, uint32_t dst)
+{
+    uint32_t where = route->where[dst];
+    uint32_t set = route->set_of[where >> TOPO_SEAT_BITS];
+
+    if (set & TOPO_SEATED)
+        set = (set & ~(uint32_t)TOPO_SEATED) + (where & ((1u << TOPO_SEAT_BITS) - 1));
+    return route->sets[set];
+}
+
 /**
  * topo_route_ports - candidate output ports towards node @dst, 0 if none.
  *
- * Inline: the switch's hot path.
+ * Every port that begins a shortest way to any of the node's links is one: ways go up and then
+ * down, and down as soon as the node is below. Inline: the switch's hot path.
  */
 static inline uint64_t topo_route_ports(const struct topo_route *route, uint32_t dst)
 {
     uint32_t off = dst - route->first; /* wraps to a large number when below first */
 
-    if (off >= route->span)
-        return route->elsewhere;
-    return route->sets[route->stride == 1 ? off : off / route->stride];
+    if (off < route->span)
+        return route->sets[route->stride == 1 ? off : off / route->stride];
+    return route->set_of ? topo_route_lookup(route, dst) : route->elsewhere;
 }
 
-/**
- * topo_check - verify a graph: cables symmetric, every route reaches its node
- * without a cycle, whichever candidates are chosen on the way.
- *
- * Cost:   one look at each port and each port set.
- * Errors: -EINVAL with one line in @error.
- */
-int topo_check(const struct topo_graph *graph, char *error, size_t error_bytes);
+/* What a check has looked at. */
+struct topo_checked {
+    uint64_t cables;   /* to nodes and between switches: both ends agree */
+    uint64_t routes;   /* pairs of a switch and a destination */
+    uint64_t channels; /* directions of cables between switches */
+    uint64_t waits;    /* pairs of channels of which a segment may hold one and want the other */
+    bool by_levels;    /* too large to list the waits: all routes go up and then down, so no cycle */
+};
 
-/** topo_hops - switches on the path between two nodes by the lowest candidates, 0 if none. */
+/**
+ * topo_check - verify a graph: cables agree at both ends; from every node every route
+ * arrives, whichever candidates are chosen on the way; and nothing can deadlock.
+ *
+ * Deadlock: a segment that came by one channel (a direction of a cable) and wants another waits
+ * with the first one's buffer for the second one's. The graph of those waits must have no cycle:
+ * of routes (every candidate), of multicasts and results (any tree that topo_tree_build() may
+ * build), of contributions (they end at the next combine unit, which is a sink). A cycle is named.
+ * @what: what was checked, or NULL.
+ *
+ * Cost:   switches x nodes look-ups and switches x clusters x ports steps: below 1 s for 16384
+ *         nodes. Beyond 2^28 look-ups, if all routes are regular, levels prove it: one look at
+ *         each port and each port set.
+ * Errors: -EINVAL, -EDEADLK, -ENOMEM with one line in @error.
+ * Source: Dally and Seitz, deadlock-free routing; here with candidates, multicast and combining.
+ */
+int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *error,
+               size_t error_bytes);
+
+/** topo_below - does the way from switch @sw to node @node lead down only? */
+static inline bool topo_below(const struct topo_graph *graph, uint32_t sw, uint32_t node)
+{
+    const struct topo_switch *at = &graph->sw[sw];
+    uint64_t ports = topo_route_ports(&at->route, node);
+
+    if (!ports)
+        return false;
+    const struct topo_end *end = &at->end[__builtin_ctzll(ports)];
+    return end->kind == TOPO_END_NODE || graph->sw[end->id].level < at->level;
+}
+
+/* One end of a cable. */
+struct topo_at {
+    uint32_t sw;
+    uint32_t port;
+};
+
+/**
+ * topo_without - the network without some cables: levels stay, routes are computed anew.
+ * @cut:    one end of each cable, to a switch or to a node's link.
+ * @parted: pairs of a switch with nodes and a destination that have no route any more, counted.
+ *
+ * Errors: -EINVAL, an end has no cable; -ENOMEM; -E2BIG.
+ */
+int topo_without(struct topo_graph **ret, const struct topo_graph *graph,
+                 const struct topo_at *cut, uint32_t count, uint64_t *parted);
+
+/** topo_hops - switches on the path from @src's first link to @dst, 0 if none. */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 
 /* One switch of a collective tree. */
@@ -130,14 +246,21 @@ struct topo_tree {
  * topo_tree_build - the paper's buildTree (§2.1), its traps mended: climb from
  * the first member's switch to one that spans all members, by the least loaded
  * parent, then descend to the members; both ends of every tree edge are set once.
+ * A parent from which no switch that spans them can be reached is given up for the next one.
+ * A member with several links is in the tree by one of them: topo_tree_link().
  * @members: node ids, distinct, at least 2.
  * @load:    per switch, trees through it; read only: see topo_tree_charge().
  *
- * Errors: -EINVAL, a member is out of range, repeated or unreachable; -ENOMEM.
+ * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch spans them all
+ *         (in a damaged network); -ENOMEM.
  * Ties among equally loaded parents go to the lowest port: same input, same tree.
  */
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
                     const uint32_t *members, uint32_t count, const uint32_t *load);
+
+/** topo_tree_link - by which of its links @node is in the tree, TOPO_NONE: by none. */
+uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
+                        uint32_t node);
 
 /** topo_tree_charge - add @delta (+1 or -1) to the load of each switch of the tree. */
 void topo_tree_charge(const struct topo_tree *tree, uint32_t *load, int delta);

@@ -2,6 +2,9 @@
 /*
  * tree.c - collective trees.
  *
+ * Up to a switch that spans the members, then down to each: so nothing that goes along a
+ * tree goes up again once it has come down, whichever member it comes from.
+ *
  * A tree grows member by member: the way from the top down to a member joins
  * the tree at the last of its switches that is in the tree already, and from
  * there on every switch is new. So the tree stays connected and free of cycles
@@ -11,11 +14,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A tree under construction. */
 struct grow {
     const struct topo_graph *graph;
     const uint32_t *load;
+    const uint32_t *members;
+    uint32_t members_count;
     struct topo_tree_switch *switches;
     uint32_t count;
     uint32_t *place; /* per switch of the graph: 1 + its index in switches, 0: not there */
@@ -42,27 +48,120 @@ static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
     return best;
 }
 
-static bool is_below(const struct topo_graph *graph, uint32_t sw, uint32_t node)
+/* The first member that is not below @sw; TOPO_NONE: it spans them all. */
+static uint32_t not_below(const struct grow *g, uint32_t sw)
 {
-    const struct topo_route *route = &graph->sw[sw].route;
-
-    return node - route->first < route->span;
+    for (uint32_t i = 0; i < g->members_count; i++)
+        if (!topo_below(g->graph, sw, g->members[i]))
+            return g->members[i];
+    return TOPO_NONE;
 }
 
-/* Climb from @sw to a switch that spans the nodes @low to @high; TOPO_NONE: no way. */
-static uint32_t grow_climb(const struct grow *g, uint32_t sw, uint32_t low, uint32_t high)
+/* The ports of @sw that lead up. */
+static uint64_t ports_up(const struct topo_graph *graph, uint32_t sw)
 {
-    for (uint32_t level = 0; level < g->graph->levels; level++) {
-        bool low_below = is_below(g->graph, sw, low);
+    const struct topo_switch *from = &graph->sw[sw];
+    uint64_t up = 0;
 
-        if (low_below && is_below(g->graph, sw, high))
+    for (uint32_t port = 0; port < graph->ports; port++)
+        if (from->end[port].kind == TOPO_END_SWITCH &&
+            graph->sw[from->end[port].id].level > from->level)
+            up |= UINT64_C(1) << port;
+    return up;
+}
+
+/* A switch on the climb. */
+struct step {
+    uint32_t sw;
+    uint64_t best; /* ports not tried yet: candidates of the route to a member not below, */
+    uint64_t rest; /* and the other ports up, which are tried after them */
+};
+
+/* Returns whether @sw spans all members: the climb is over. */
+static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
+{
+    uint32_t missing = not_below(g, sw);
+
+    if (missing == TOPO_NONE)
+        return true;
+    uint64_t up = ports_up(g->graph, sw);
+    step->sw = sw;
+    step->best = topo_route_ports(&g->graph->sw[sw].route, missing) & up;
+    step->rest = up & ~step->best;
+    return false;
+}
+
+/* The least loaded parent not tried yet, the lowest port of equals; -1: none is left. */
+static int climb_port(const struct grow *g, struct step *step)
+{
+    uint64_t *set = step->best ? &step->best : &step->rest;
+    int best = -1;
+    uint32_t least = 0;
+
+    for (uint64_t left = *set; left; left &= left - 1) {
+        int port = __builtin_ctzll(left);
+        uint32_t load = g->load[g->graph->sw[step->sw].end[port].id];
+
+        if (best < 0 || load < least) {
+            best = port;
+            least = load;
+        }
+    }
+    if (best >= 0)
+        *set &= ~(UINT64_C(1) << best);
+    return best;
+}
+
+/*
+ * Climb from @sw to a switch that spans all members; TOPO_NONE: no way. Greedy, and back where
+ * that ends at a top that does not span them. @step: room for one a level. @seen: by switch.
+ */
+static uint32_t grow_climb(const struct grow *g, uint32_t sw, struct step *step, bool *seen)
+{
+    uint32_t depth = 0;
+
+    if (seen[sw])
+        return TOPO_NONE;
+    seen[sw] = true;
+    if (climb_onto(g, &step[depth++], sw))
+        return sw;
+    while (depth) {
+        int port = climb_port(g, &step[depth - 1]);
+
+        if (port < 0) {
+            depth--;
+            continue;
+        }
+        sw = g->graph->sw[step[depth - 1].sw].end[port].id;
+        if (seen[sw])
+            continue;
+        seen[sw] = true;
+        if (climb_onto(g, &step[depth++], sw))
             return sw;
-        int port = grow_port(g, sw, low_below ? high : low);
-        if (port < 0 || g->graph->sw[sw].end[port].kind != TOPO_END_SWITCH)
-            break;
-        sw = g->graph->sw[sw].end[port].id;
     }
     return TOPO_NONE;
+}
+
+/* Climb from the first member, by its least loaded link first, the lowest of equals. */
+static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
+{
+    const struct topo_node *node = &g->graph->node[g->members[0]];
+    uint32_t tried = 0;
+    uint32_t top = TOPO_NONE;
+
+    for (uint32_t i = 0; i < node->links && top == TOPO_NONE; i++) {
+        int best = -1;
+
+        for (int l = 0; l < node->links; l++)
+            if (!(tried >> l & 1) && node->link[l].sw != TOPO_NONE &&
+                (best < 0 || g->load[node->link[l].sw] < g->load[node->link[best].sw]))
+                best = l;
+        if (best < 0)
+            break;
+        tried |= 1u << best;
+        top = grow_climb(g, node->link[best].sw, step, seen);
+    }
+    return top;
 }
 
 static void grow_add(struct grow *g, uint32_t sw, int up, uint64_t ports)
@@ -98,7 +197,7 @@ static int grow_member(struct grow *g, uint32_t dst)
     uint32_t sw = grow_join(g, dst);
 
     if (sw == TOPO_NONE)
-        return -EINVAL; /* unreachable */
+        return -EHOSTUNREACH;
     for (;;) {
         int port = grow_port(g, sw, dst);
         const struct topo_end *end = &g->graph->sw[sw].end[port];
@@ -114,59 +213,81 @@ static int grow_member(struct grow *g, uint32_t dst)
     }
 }
 
-static int grow_tree(struct grow *g, const uint32_t *members, uint32_t count)
+/*
+ * In a damaged network all members may be below one switch that the climb did not come by: then
+ * the tops above it have one port of the tree and nothing to do.
+ */
+static void drop_idle_tops(struct grow *g)
 {
-    uint32_t low = UINT32_MAX, high = 0;
+    uint32_t idle = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        low = members[i] < low ? members[i] : low;
-        high = members[i] > high ? members[i] : high;
+    while (__builtin_popcountll(g->switches[idle].ports) == 1) {
+        struct topo_tree_switch *next = &g->switches[++idle]; /* grown from it, before all others */
+
+        next->ports &= ~(UINT64_C(1) << next->up);
+        next->up = -1;
     }
-    if (high >= g->graph->nodes)
-        return -EINVAL;
+    g->count -= idle;
+    memmove(g->switches, g->switches + idle, g->count * sizeof(*g->switches));
+}
 
-    uint32_t top = grow_climb(g, g->graph->node[members[0]].sw, low, high);
+static int grow_tree(struct grow *g, struct step *step, bool *seen)
+{
+    for (uint32_t i = 0; i < g->members_count; i++)
+        if (g->members[i] >= g->graph->nodes)
+            return -EINVAL;
+
+    uint32_t top = grow_top(g, step, seen);
     if (top == TOPO_NONE)
-        return -EINVAL;
+        return -EHOSTUNREACH;
     grow_add(g, top, -1, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        int err = grow_member(g, members[i]);
+    for (uint32_t i = 0; i < g->members_count; i++) {
+        int err = grow_member(g, g->members[i]);
         if (err)
             return err;
     }
+    drop_idle_tops(g);
     return 0;
 }
 
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
                     const uint32_t *members, uint32_t count, const uint32_t *load)
 {
-    size_t most = (size_t)count * graph->levels; /* a path of its own for each member */
-    struct grow g = { .graph = graph, .load = load };
+    struct grow g = { .graph = graph, .load = load, .members = members, .members_count = count };
     int err = -ENOMEM;
 
     if (count < 2)
         return -EINVAL;
-    if (most > graph->switches)
-        most = graph->switches;
     g.place = calloc(graph->switches, sizeof(*g.place));
-    if (!g.place)
+    g.switches = malloc(graph->switches * sizeof(*g.switches));
+    struct step *step = malloc(graph->levels * sizeof(*step));
+    bool *seen = calloc(graph->switches, sizeof(*seen));
+    if (g.place && g.switches && step && seen)
+        err = grow_tree(&g, step, seen);
+    free(seen);
+    free(step);
+    free(g.place);
+    if (err) {
+        free(g.switches);
         return err;
-    g.switches = malloc(most * sizeof(*g.switches));
-    if (!g.switches)
-        goto free_place;
-    err = grow_tree(&g, members, count);
-    if (err)
-        goto free_switches;
+    }
     struct topo_tree_switch *fit = realloc(g.switches, g.count * sizeof(*fit));
     tree->switches = fit ? fit : g.switches;
     tree->count = g.count;
-    goto free_place;
+    return 0;
+}
 
-free_switches:
-    free(g.switches);
-free_place:
-    free(g.place);
-    return err;
+uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
+                        uint32_t node)
+{
+    const struct topo_node *at = &graph->node[node];
+
+    for (uint32_t i = 0; i < tree->count; i++)
+        for (uint32_t l = 0; l < at->links; l++)
+            if (at->link[l].sw == tree->switches[i].sw &&
+                tree->switches[i].ports >> at->link[l].port & 1)
+                return l;
+    return TOPO_NONE;
 }
 
 void topo_tree_charge(const struct topo_tree *tree, uint32_t *load, int delta)

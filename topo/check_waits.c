@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check_waits.c - proof by listing: who may wait for whom, and that nobody waits in a ring.
+ *
+ * A channel is a direction of a cable between switches, here (switch, port that it comes in
+ * by). A segment that came by one and wants another waits for the second with the first one's
+ * buffer. Cables of nodes are in no ring: an adapter takes what comes, and nothing goes through it.
+ *
+ * Routes: for each destination all ways that candidates allow, from every switch with nodes.
+ * Multicasts, and results on their way down, go along trees: any tree of topo_tree_build() climbs
+ * from its members and descends to them, so a segment from below may want any other port, and
+ * one from above those down. Contributions add nothing: each ends at the next combine unit,
+ * whose states were set aside when the group was made; and a result waits in its state.
+ *
+ * Destinations that all switches but their own treat alike are one (mostly, the nodes of a switch).
+ */
+#include "topo/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RING_SHOWN 8 /* channels of a ring, in a message */
+
+struct waits {
+    struct check *check;
+    const struct topo_graph *graph;
+    uint64_t *wants;  /* by channel: outputs of its switch that segments may want */
+    uint64_t *in;     /* by switch: ports that the destination at hand is come for by */
+    uint64_t *out;    /* by switch: candidates towards it */
+    uint32_t *queue;  /* switches on ways to it */
+    bool *is_new;     /* by node: it is not treated as the node before it is */
+    bool *is_source;  /* by switch: it has nodes */
+};
+
+static int waits_new(struct waits *w, struct check *check)
+{
+    const struct topo_graph *graph = check->graph;
+
+    *w = (struct waits){
+        .check = check,
+        .graph = graph,
+        .wants = calloc((size_t)graph->switches * graph->ports, sizeof(*w->wants)),
+        .in = calloc(graph->switches, sizeof(*w->in)),
+        .out = calloc(graph->switches, sizeof(*w->out)),
+        .queue = calloc(graph->switches, sizeof(*w->queue)),
+        .is_new = calloc(graph->nodes, sizeof(*w->is_new)),
+        .is_source = calloc(graph->switches, sizeof(*w->is_source)),
+    };
+    return w->wants && w->in && w->out && w->queue && w->is_new && w->is_source ? 0 : -ENOMEM;
+}
+
+static void waits_free(struct waits *w)
+{
+    free(w->wants);
+    free(w->in);
+    free(w->out);
+    free(w->queue);
+    free(w->is_new);
+    free(w->is_source);
+}
+
+static bool plugged_into(const struct topo_node *node, uint32_t sw)
+{
+    for (uint32_t i = 0; i < node->links; i++)
+        if (node->link[i].sw == sw)
+            return true;
+    return false;
+}
+
+static bool same_switches(const struct topo_node *a, const struct topo_node *b)
+{
+    bool same = a->links == b->links;
+
+    for (uint32_t i = 0; same && i < a->links; i++)
+        same = a->link[i].sw == b->link[i].sw;
+    return same;
+}
+
+static void find_new(struct waits *w)
+{
+    const struct topo_graph *graph = w->graph;
+
+    w->is_new[0] = true;
+    for (uint32_t n = 1; n < graph->nodes; n++)
+        w->is_new[n] = !same_switches(&graph->node[n], &graph->node[n - 1]);
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        const struct topo_route *route = &graph->sw[s].route;
+        uint64_t last = topo_route_ports(route, 0);
+
+        for (uint32_t n = 1; n < graph->nodes; n++) {
+            uint64_t ports = topo_route_ports(route, n);
+
+            if (ports != last && !w->is_new[n] && !plugged_into(&graph->node[n], s))
+                w->is_new[n] = true;
+            last = ports;
+        }
+    }
+}
+
+/* At its own switches a node is given what is for it, and nobody else is. */
+static int check_delivery(const struct waits *w, uint32_t n)
+{
+    const struct topo_graph *graph = w->graph;
+    const struct topo_node *node = &graph->node[n];
+    char name[80], to[80];
+
+    for (uint32_t i = 0; i < node->links; i++) {
+        uint32_t s = node->link[i].sw;
+
+        if (s == TOPO_NONE)
+            continue;
+        uint64_t ports = topo_route_ports(&graph->sw[s].route, n);
+        bool right = ports != 0;
+        for (; ports; ports &= ports - 1) {
+            const struct topo_end *end = &graph->sw[s].end[__builtin_ctzll(ports)];
+            right = right && end->kind == TOPO_END_NODE && end->id == n;
+        }
+        if (!right)
+            return check_fail(w->check, "%s does not hand on to %s, which is plugged in there",
+                              topo_name_switch(graph, s, name), topo_name_node(graph, n, to));
+    }
+    return 0;
+}
+
+/* By @port of switch @s towards node @dst. Returns whether the far end had not been come to yet. */
+static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
+{
+    const struct topo_end *end = &w->graph->sw[s].end[port];
+    char name[80], to[80];
+
+    *is_new = false;
+    if (end->kind == TOPO_END_SWITCH) {
+        *is_new = !w->in[end->id] && !w->is_source[end->id];
+        w->in[end->id] |= UINT64_C(1) << end->port;
+        return 0;
+    }
+    if (end->kind == TOPO_END_NODE && end->id == dst)
+        return 0;
+    return check_fail(w->check, "%s port %u: no way to %s", topo_name_switch(w->graph, s, name),
+                      topo_port_number(w->graph, s, port), topo_name_node(w->graph, dst, to));
+}
+
+/* All ways to @dst, from everywhere; the queue begins with the sources. Returns its length. */
+static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
+{
+    uint32_t count = sources;
+    char name[80], to[80];
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t s = w->queue[i];
+
+        w->out[s] = topo_route_ports(&w->graph->sw[s].route, dst);
+        if (!w->out[s])
+            return check_fail(w->check, "%s has no route to %s", topo_name_switch(w->graph, s, name),
+                              topo_name_node(w->graph, dst, to));
+        for (uint64_t set = w->out[s]; set; set &= set - 1) {
+            bool is_new;
+            int err = follow(w, s, (uint32_t)__builtin_ctzll(set), dst, &is_new);
+
+            if (err)
+                return err;
+            if (is_new)
+                w->queue[count++] = w->graph->sw[s].end[__builtin_ctzll(set)].id;
+        }
+    }
+    return count;
+}
+
+static int add_routes(struct waits *w)
+{
+    const struct topo_graph *graph = w->graph;
+    uint32_t sources = 0;
+
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        for (uint32_t i = 0; i < graph->node[n].links; i++)
+            if (graph->node[n].link[i].sw != TOPO_NONE)
+                w->is_source[graph->node[n].link[i].sw] = true;
+    for (uint32_t s = 0; s < graph->switches; s++)
+        if (w->is_source[s])
+            w->queue[sources++] = s;
+
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        int64_t count = check_delivery(w, n);
+
+        if (!count && w->is_new[n])
+            count = find_ways_to(w, n, sources);
+        if (count < 0)
+            return (int)count;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t s = w->queue[i];
+
+            for (uint64_t in = w->in[s]; in; in &= in - 1)
+                w->wants[s * graph->ports + (uint32_t)__builtin_ctzll(in)] |= w->out[s];
+            w->in[s] = 0;
+        }
+    }
+    return 0;
+}
+
+/* What trees may want: from below any other port, from above those down. */
+static void add_trees(struct waits *w)
+{
+    const struct topo_graph *graph = w->graph;
+
+    for (uint32_t s = 0; s < graph->switches; s++) {
+        const struct topo_switch *sw = &graph->sw[s];
+        uint64_t down = 0, up = 0;
+
+        for (uint32_t port = 0; port < graph->ports; port++) {
+            if (sw->end[port].kind != TOPO_END_SWITCH)
+                continue;
+            if (graph->sw[sw->end[port].id].level < sw->level)
+                down |= UINT64_C(1) << port;
+            else
+                up |= UINT64_C(1) << port;
+        }
+        for (uint64_t in = up | down; in; in &= in - 1) {
+            uint32_t port = (uint32_t)__builtin_ctzll(in);
+
+            w->wants[s * graph->ports + port] |=
+                (up >> port & 1 ? down : up | down) & ~(UINT64_C(1) << port);
+        }
+    }
+}
+
+/* The search for a ring: depth first, on channels. */
+struct ring {
+    const struct waits *waits;
+    uint8_t *state;  /* by channel: 0 new, 1 on the way to where the search is, 2 in no ring */
+    uint32_t *way;   /* channels from where the search began */
+    uint64_t *left;  /* beside way: outputs not looked at yet */
+    uint32_t length; /* of way */
+};
+
+/* Outputs of a channel's switch that are channels too. */
+static uint64_t wants_of(const struct waits *w, uint32_t channel)
+{
+    const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
+    uint64_t wants = 0;
+
+    for (uint64_t set = w->wants[channel]; set; set &= set - 1)
+        if (sw->end[__builtin_ctzll(set)].kind == TOPO_END_SWITCH)
+            wants |= set & -set;
+    return wants;
+}
+
+static void ring_step_in(struct ring *ring, uint32_t channel)
+{
+    ring->state[channel] = 1;
+    ring->way[ring->length] = channel;
+    ring->left[ring->length] = wants_of(ring->waits, channel);
+    ring->waits->check->what.waits += (unsigned)__builtin_popcountll(ring->left[ring->length]);
+    ring->length++;
+}
+
+/* Returns the channel at which a ring closes, or TOPO_NONE. */
+static uint32_t ring_search(struct ring *ring, uint32_t from)
+{
+    const struct topo_graph *graph = ring->waits->graph;
+
+    ring_step_in(ring, from);
+    while (ring->length) {
+        uint32_t channel = ring->way[ring->length - 1];
+        uint64_t *left = &ring->left[ring->length - 1];
+
+        if (!*left) {
+            ring->state[channel] = 2;
+            ring->length--;
+            continue;
+        }
+        const struct topo_end *end =
+            &graph->sw[channel / graph->ports].end[__builtin_ctzll(*left)];
+        uint32_t next = end->id * graph->ports + end->port;
+
+        *left &= *left - 1;
+        if (ring->state[next] == 1)
+            return next;
+        if (ring->state[next] == 0)
+            ring_step_in(ring, next);
+    }
+    return TOPO_NONE;
+}
+
+/* A channel in a message: the switch that sends by it, and the port. */
+static int show_channel(const struct topo_graph *graph, uint32_t channel, char *text, size_t bytes)
+{
+    const struct topo_end *from =
+        &graph->sw[channel / graph->ports].end[channel % graph->ports];
+    char name[80];
+
+    if (!graph->names)
+        return snprintf(text, bytes, "%u:%u", from->id, from->port);
+    return snprintf(text, bytes, "%s:%u", topo_name_switch(graph, from->id, name),
+                    topo_port_number(graph, from->id, from->port));
+}
+
+static int ring_fail(const struct ring *ring, uint32_t closes)
+{
+    const struct topo_graph *graph = ring->waits->graph;
+    char text[1024] = "";
+    size_t used = 0;
+    uint32_t first = 0;
+
+    while (ring->way[first] != closes)
+        first++;
+    for (uint32_t i = first; i <= ring->length; i++) {
+        uint32_t shown = i - first;
+
+        if (shown == RING_SHOWN && ring->length - i > 1) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "(%u more) -> ",
+                                     ring->length - i);
+            i = ring->length;
+        }
+        used += (size_t)show_channel(graph, i < ring->length ? ring->way[i] : closes, text + used,
+                                     sizeof(text) - used);
+        if (i < ring->length)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, " -> ");
+    }
+    check_fail(ring->waits->check, "deadlock: segments can wait for each other in a ring of cables "
+                                   "(switch:port): %s", text);
+    return -EDEADLK;
+}
+
+static int check_rings(struct waits *w)
+{
+    const struct topo_graph *graph = w->graph;
+    size_t channels = (size_t)graph->switches * graph->ports;
+    struct ring ring = {
+        .waits = w,
+        .state = calloc(channels, sizeof(*ring.state)),
+        .way = malloc(channels * sizeof(*ring.way)),
+        .left = malloc(channels * sizeof(*ring.left)),
+    };
+    int err = ring.state && ring.way && ring.left ? 0 : -ENOMEM;
+
+    for (uint32_t channel = 0; !err && channel < channels; channel++) {
+        const struct topo_switch *sw = &graph->sw[channel / graph->ports];
+
+        if (sw->end[channel % graph->ports].kind != TOPO_END_SWITCH)
+            continue;
+        w->check->what.channels++;
+        if (ring.state[channel])
+            continue;
+        uint32_t closes = ring_search(&ring, channel);
+        if (closes != TOPO_NONE)
+            err = ring_fail(&ring, closes);
+    }
+    free(ring.state);
+    free(ring.way);
+    free(ring.left);
+    return err;
+}
+
+int check_waits(struct check *c)
+{
+    struct waits w;
+    int err = waits_new(&w, c);
+
+    if (!err) {
+        find_new(&w);
+        err = add_routes(&w);
+    }
+    if (!err) {
+        add_trees(&w);
+        err = check_rings(&w);
+    }
+    if (err == -ENOMEM)
+        check_fail(c, "not enough memory for the check");
+    waits_free(&w);
+    return err;
+}

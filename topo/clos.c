@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clos.c - folded Clos networks by their parameters.
+ *
+ * A switch of level l has down[l] ports down and up[l] ports up; cables[l] parallel cables
+ * join it to each switch that it is cabled to at level l (nodes have one). So it has
+ * down[l] / cables[l] children and up[l] / cables[l + 1] parents. Its digits are, from the
+ * most significant: which child of which child its subtree is, then which of the parents of
+ * equals it is. Switches are cabled if their digits agree but for one each: the parent's
+ * choice among its children, and the child's among its parents.
+ *
+ * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "topo/graph.h"
+
+#define LEVELS_MAX 8
+
+#define WANT "want clos:radix=R,levels=L[,over=F], or clos:down=D0xD1..,up=U0..[,cables=C1..]; for " \
+             "example clos:down=24x36,up=12"
+
+struct clos {
+    uint32_t levels;
+    uint32_t down[LEVELS_MAX];   /* ports of a switch */
+    uint32_t up[LEVELS_MAX];     /* 0 at the top */
+    uint32_t cables[LEVELS_MAX]; /* between a switch of this level and one below: cables[0] is 1 */
+
+    uint32_t children[LEVELS_MAX]; /* of a switch: nodes at level 0 */
+    uint32_t parents[LEVELS_MAX];
+    uint32_t switches[LEVELS_MAX];
+    uint32_t first[LEVELS_MAX]; /* the first switch of the level */
+    uint32_t nodes;
+    uint32_t all; /* switches */
+    uint32_t ports;
+};
+
+/* "24x36", at most LEVELS_MAX numbers. Returns how many, 0: none. */
+static uint32_t scan_list(const char **at, uint32_t *list)
+{
+    uint32_t count = 0;
+
+    do {
+        if (count == LEVELS_MAX || !topo_scan_number(at, &list[count]))
+            return 0;
+        count++;
+    } while (topo_scan_word(at, "x"));
+    return count;
+}
+
+/* radix=, levels=, over=: into down and up ports. */
+static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
+{
+    if (levels < 1 || levels > LEVELS_MAX)
+        return "levels is 1 to 8";
+    if (radix < 2 || radix > TOPO_PORTS_MAX)
+        return "radix is 2 to 60, the ports of a switch";
+    if (over < 1 || over >= radix || radix % (over + 1))
+        return "over=F needs a radix that F + 1 divides: F ports down to each one up";
+    if (levels > 2 && radix % 2)
+        return "more than 2 levels need an even radix: half of the ports up, half down";
+    c->levels = levels;
+    for (uint32_t l = 0; l < levels; l++) {
+        c->up[l] = l ? radix / 2 : radix / (over + 1);
+        c->up[l] = l + 1 < levels ? c->up[l] : 0;
+        c->down[l] = radix - c->up[l];
+    }
+    return NULL;
+}
+
+static const char *clos_options(struct clos *c, const char *at)
+{
+    uint32_t radix = 0, levels = 0, over = 1, ups = 0, cables = 0;
+    uint32_t list[LEVELS_MAX];
+
+    *c = (struct clos){ 0 };
+    for (uint32_t l = 0; l < LEVELS_MAX; l++)
+        c->cables[l] = 1;
+    do {
+        bool right = false;
+
+        if (topo_scan_word(&at, "radix="))
+            right = topo_scan_number(&at, &radix);
+        else if (topo_scan_word(&at, "levels="))
+            right = topo_scan_number(&at, &levels);
+        else if (topo_scan_word(&at, "over="))
+            right = topo_scan_number(&at, &over);
+        else if (topo_scan_word(&at, "down="))
+            right = (c->levels = scan_list(&at, c->down));
+        else if (topo_scan_word(&at, "up="))
+            right = (ups = scan_list(&at, c->up));
+        else if (topo_scan_word(&at, "cables="))
+            right = (cables = scan_list(&at, list));
+        if (!right)
+            return WANT;
+    } while (topo_scan_word(&at, ","));
+
+    if (*at || (radix && (c->levels || ups)) || (!radix && (levels || over != 1 || !c->levels)))
+        return WANT;
+    const char *wrong = radix ? from_radix(c, radix, levels ? levels : 2, over) : NULL;
+    if (wrong)
+        return wrong;
+    if (!radix && ups != c->levels - 1)
+        return "up is a number for each level but the top, one less than down has";
+    if (cables && cables != c->levels - 1)
+        return "cables is a number for each level but the lowest, one less than down has";
+    memcpy(c->cables + 1, list, cables * sizeof(list[0]));
+    return NULL;
+}
+
+/* Children, parents and switches of all levels. */
+static const char *clos_size(struct clos *c)
+{
+    uint64_t nodes = 1;
+
+    for (uint32_t l = 0; l < c->levels; l++) {
+        uint32_t above = l + 1 < c->levels ? c->cables[l + 1] : 1;
+
+        if (!c->down[l] || (l + 1 < c->levels && !c->up[l]) || !c->cables[l])
+            return "down, up and cables are at least 1";
+        if (c->down[l] > TOPO_PORTS_MAX || c->up[l] > TOPO_PORTS_MAX - c->down[l])
+            return "a switch has at most 60 ports, down and up";
+        if (c->down[l] % c->cables[l] || c->up[l] % above)
+            return "cables must divide the ports: those down, and those up of the level below";
+        c->children[l] = c->down[l] / c->cables[l];
+        c->parents[l] = c->up[l] / above;
+        c->ports = c->down[l] + c->up[l] > c->ports ? c->down[l] + c->up[l] : c->ports;
+        nodes *= c->children[l];
+        if (nodes > TOPO_NODES_MAX)
+            return "too large: at most 1048576 nodes";
+    }
+    if (nodes < 2)
+        return "a network has at least 2 nodes";
+    c->nodes = (uint32_t)nodes;
+    for (uint32_t l = 0; l < c->levels; l++) {
+        uint64_t count = 1;
+
+        for (uint32_t i = 0; i < c->levels && count <= TOPO_NODES_MAX; i++)
+            count *= i > l ? c->children[i] : i < l ? c->parents[i] : 1;
+        c->first[l] = c->all;
+        c->switches[l] = (uint32_t)count;
+        c->all += c->switches[l];
+        if (count > TOPO_NODES_MAX || c->all > TOPO_NODES_MAX)
+            return "too large: at most 1048576 switches";
+    }
+    if ((uint64_t)c->all * c->switches[0] > TOPO_ROUTES_MAX)
+        return "too large: switches times switches next to nodes is at most 67108864";
+    return NULL;
+}
+
+/*
+ * Cables from switch @w of level @l to its parents. Its number, most significant digit first:
+ * its place among the children at levels l + 1 and up, then among the parents below.
+ */
+static void plug_up(struct topo_graph *graph, const struct clos *c, uint32_t l, uint32_t w)
+{
+    uint32_t copies = 1; /* switches of this level with the same nodes below */
+
+    for (uint32_t i = 0; i < l; i++)
+        copies *= c->parents[i];
+    uint32_t copy = w % copies;
+    uint32_t child = w / copies % c->children[l + 1];
+    uint32_t above = w / copies / c->children[l + 1];
+
+    for (uint32_t p = 0; p < c->parents[l]; p++)
+        for (uint32_t k = 0; k < c->cables[l + 1]; k++) {
+            uint32_t parent = (above * c->parents[l] + p) * copies + copy;
+
+            topo_plug_cable(graph, c->first[l] + w, c->down[l] + p * c->cables[l + 1] + k,
+                            c->first[l + 1] + parent, child * c->cables[l + 1] + k);
+        }
+}
+
+static void clos_plug(struct topo_graph *graph, const struct clos *c)
+{
+    for (uint32_t n = 0; n < c->nodes; n++)
+        topo_plug_node(graph, n, n / c->children[0], n % c->children[0]);
+    for (uint32_t l = 0; l < c->levels; l++)
+        for (uint32_t w = 0; w < c->switches[l]; w++) {
+            graph->sw[c->first[l] + w].level = l;
+            if (l + 1 < c->levels)
+                plug_up(graph, c, l, w);
+        }
+}
+
+static size_t name_list(char *spec, size_t bytes, size_t used, const char *key,
+                        const uint32_t *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        used += (size_t)snprintf(spec + used, bytes - used, "%s%u", i ? "x" : key, list[i]);
+    return used;
+}
+
+static void clos_name(char *spec, size_t bytes, const struct clos *c)
+{
+    size_t used = name_list(spec, bytes, 0, "clos:down=", c->down, c->levels);
+    uint32_t most = 1;
+
+    used = name_list(spec, bytes, used, ",up=", c->up, c->levels - 1);
+    for (uint32_t l = 1; l < c->levels; l++)
+        most = c->cables[l] > most ? c->cables[l] : most;
+    if (most > 1)
+        name_list(spec, bytes, used, ",cables=", c->cables + 1, c->levels - 1);
+}
+
+int topo_clos(struct topo_graph **ret, const char *args, char *why, size_t why_bytes)
+{
+    struct clos c;
+    const char *wrong = clos_options(&c, args);
+
+    if (!wrong)
+        wrong = clos_size(&c);
+    if (wrong) {
+        snprintf(why, why_bytes, "%s", wrong);
+        return strncmp(wrong, "too large", 9) == 0 ? -E2BIG : -EINVAL;
+    }
+    const struct topo_size size = { .nodes = c.nodes, .switches = c.all, .ports = c.ports };
+    struct topo_graph *graph = topo_graph_new(&size, NULL);
+
+    if (graph) {
+        clos_name(graph->spec, sizeof(graph->spec), &c);
+        clos_plug(graph, &c);
+    }
+    return topo_build(ret, graph, why, why_bytes);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * file.c - topology files: from the disk to a checked network.
+ */
+#include "topo/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_CHUNK 65536
+
+/* The end of a long file name, which tells more than its beginning. */
+static const char *name_tail(const char *name, size_t most)
+{
+    size_t length = strlen(name);
+
+    return length > most ? name + length - most : name;
+}
+
+/* Levels that the file gives: a cable never joins equals. */
+static int check_given(const struct file *file, const struct topo_graph *graph)
+{
+    char a[80], b[80];
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        for (uint32_t port = 0; port < graph->ports; port++) {
+            const struct topo_end *end = &graph->sw[s].end[port];
+
+            if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
+                return file_fail(file, 0, "%s and %s have the same level=%u and a cable between "
+                                          "them: one must be higher",
+                                 topo_name_switch(graph, s, a), topo_name_switch(graph, end->id, b),
+                                 graph->sw[s].level);
+        }
+    return 0;
+}
+
+/* The file's name, fit to stand in one line. */
+static void graph_call(struct topo_graph *graph, const char *name)
+{
+    snprintf(graph->spec, sizeof(graph->spec), "%s", name);
+    for (char *p = graph->spec; *p; p++)
+        if ((unsigned char)*p < ' ')
+            *p = '?';
+}
+
+/* Levels, routes, and the check: what comes from outside is never taken on trust. */
+static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const struct file *file)
+{
+    char why[TOPO_ERROR_BYTES];
+    int err = file->levels ? check_given(file, graph) : topo_find_levels(graph);
+
+    if (err) {
+        topo_free(graph);
+        return err;
+    }
+    err = topo_build(&graph, graph, why, sizeof(why));
+    if (err) {
+        file_fail(file, 0, "%s", why);
+        return err;
+    }
+    err = topo_check(graph, NULL, why, sizeof(why));
+    if (err) {
+        file_fail(file, 0, "%s", why);
+        topo_free(graph);
+        return err;
+    }
+    *ret = graph;
+    return 0;
+}
+
+int topo_read(struct topo_graph **ret, const char *name, const char *text, size_t bytes,
+              char *error, size_t error_bytes)
+{
+    struct file file = { .name = name_tail(name, 100), .error = error, .error_bytes = error_bytes };
+    struct topo_graph *graph = NULL;
+    int err = file_scan(&file, text, bytes);
+
+    if (!err)
+        err = file_graph(&graph, &file);
+    if (!err) {
+        graph_call(graph, name_tail(name, sizeof(graph->spec) - 1));
+        err = file_finish(ret, graph, &file);
+    }
+    if (err == -ENOMEM)
+        file_fail(&file, 0, "not enough memory");
+    free(file.device);
+    free(file.bucket);
+    free(file.plug);
+    return err;
+}
+
+/* All of a file, or of a pipe. */
+static int file_slurp(FILE *from, char **ret, size_t *ret_bytes)
+{
+    size_t room = 0, used = 0, got;
+    char *text = NULL;
+
+    do {
+        if (used + FILE_CHUNK > room) {
+            char *bigger = realloc(text, room = 2 * room + FILE_CHUNK);
+
+            if (!bigger) {
+                free(text);
+                return -ENOMEM;
+            }
+            text = bigger;
+        }
+        got = fread(text + used, 1, FILE_CHUNK, from);
+        used += got;
+    } while (got && used <= FILE_BYTES_MAX);
+    int err = ferror(from) ? (errno ? -errno : -EIO) : 0;
+    if (!err && used > FILE_BYTES_MAX)
+        err = -EFBIG;
+    if (err) {
+        free(text);
+        return err;
+    }
+    *ret = text;
+    *ret_bytes = used;
+    return 0;
+}
+
+int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes)
+{
+    struct file file = { .name = name_tail(name, 100), .error = error, .error_bytes = error_bytes };
+    FILE *from = fopen(name, "re");
+    char *text = NULL;
+    size_t bytes = 0;
+    int err = from ? file_slurp(from, &text, &bytes) : -errno;
+
+    if (from)
+        fclose(from);
+    if (err == -EFBIG)
+        return file_fail(&file, 0, "larger than %u MB: this is no topology file",
+                         FILE_BYTES_MAX >> 20);
+    if (err) {
+        file_fail(&file, 0, "cannot read the topology: %s", strerror(-err));
+        return err == -ENOMEM ? err : -EIO;
+    }
+    err = topo_read(ret, name, text, bytes, error, error_bytes);
+    free(text);
+    return err;
+}

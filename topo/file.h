@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * file.h - a topology file between its text (file_scan.c) and the graph (file_build.c).
+ * Inside topo/ only. The format is ibnetdiscover's: docs/topo.md.
+ */
+#ifndef TOPO_FILE_H
+#define TOPO_FILE_H
+
+#include "topo/graph.h"
+
+#define FILE_BYTES_MAX    (128u << 20)
+#define FILE_LINE_MAX     4096
+#define FILE_NAME_MAX     63 /* characters of a device's name */
+#define FILE_PORTS_MAX    254
+#define FILE_SWITCHES_MAX 65536
+
+enum device_kind {
+    DEVICE_SWITCH,
+    DEVICE_NODE,
+    DEVICE_OTHER /* routers and aggregation nodes: left out */
+};
+
+struct device {
+    enum device_kind kind;
+    const char *name;  /* in the text, not terminated */
+    uint32_t length;
+    uint32_t line;
+    uint32_t ports;    /* 1 to FILE_PORTS_MAX */
+    uint32_t level;    /* of a switch, if the file says so, else TOPO_NONE */
+    uint32_t number;   /* as a switch or as a node of the graph */
+    uint32_t next;     /* device with the same hash, or TOPO_NONE */
+};
+
+/* One end of a cable, as a line tells it. */
+struct plug {
+    uint32_t device;
+    uint32_t port;       /* 1 to the device's ports */
+    uint32_t far_device;
+    uint32_t far_port;
+    const char *far;     /* the far device's name in the text, until all are known */
+    uint32_t far_length;
+    uint32_t line;
+};
+
+struct file {
+    const char *name;   /* for messages */
+    char *error;
+    size_t error_bytes;
+
+    struct device *device;
+    uint32_t devices, devices_room;
+    uint32_t *bucket;   /* of devices by name; a power of two of them, twice the devices' room */
+    struct plug *plug;
+    uint32_t plugs, plugs_room;
+    uint32_t count[3];  /* devices by kind */
+    uint32_t levels;    /* switches that have one */
+
+    uint32_t line;      /* being read */
+    uint32_t current;   /* device whose ports are listed, or TOPO_NONE */
+    uint32_t level;     /* for the next switch, or TOPO_NONE */
+};
+
+/** file_fail - one line for the user; @line 0: it is about no line. Returns -EINVAL. */
+__attribute__((format(printf, 3, 4))) int file_fail(const struct file *file, uint32_t line,
+                                                    const char *format, ...);
+
+/** file_scan - the text's devices and plugs. Errors: -EINVAL, -ENOMEM. */
+int file_scan(struct file *file, const char *text, size_t bytes);
+
+/** file_find - a device by its name, TOPO_NONE: there is none. */
+uint32_t file_find(const struct file *file, const char *name, uint32_t length);
+
+/** file_graph - the graph, without levels and routes. Errors: -EINVAL, -ENOMEM. */
+int file_graph(struct topo_graph **ret, struct file *file);
+
+#endif

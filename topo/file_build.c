@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * file_build.c - the graph that a topology file describes.
+ *
+ * Every line about a cable tells of two ends. All ends, told twice or once, are sorted by device
+ * and port: those of one port must agree. So cables may be listed from one side or from both,
+ * and a device may be described twice, as ibnetdiscover -g does, but never in two ways.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/file.h"
+
+/* For "%.*s": a device's name. */
+#define NAME(file, i) (int)(file)->device[i].length, (file)->device[i].name
+
+static int ends_resolve(struct file *file)
+{
+    for (uint32_t i = 0; i < file->plugs; i++) {
+        struct plug *plug = &file->plug[i];
+
+        plug->far_device = file_find(file, plug->far, plug->far_length);
+        if (plug->far_device == TOPO_NONE)
+            return file_fail(file, plug->line, "a cable to \"%.*s\", which no Switch or Ca line "
+                                               "describes", (int)plug->far_length, plug->far);
+        if (plug->far_port < 1 || plug->far_port > file->device[plug->far_device].ports)
+            return file_fail(file, plug->line, "a cable to port %u of \"%.*s\", which has ports 1 to "
+                                               "%u", plug->far_port, NAME(file, plug->far_device),
+                             file->device[plug->far_device].ports);
+    }
+    return 0;
+}
+
+static int by_port(const void *left, const void *right)
+{
+    const struct plug *a = left, *b = right;
+
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    if (a->port != b->port)
+        return a->port < b->port ? -1 : 1;
+    return (a->line > b->line) - (a->line < b->line);
+}
+
+/* Every cable from both of its ends. */
+static int ends_mirror(struct file *file)
+{
+    struct plug *both = realloc(file->plug, 2 * ((size_t)file->plugs + 1) * sizeof(*both));
+
+    if (!both)
+        return -ENOMEM;
+    file->plug = both;
+    file->plugs_room = 2 * file->plugs;
+    for (uint32_t i = 0; i < file->plugs; i++) {
+        const struct plug *plug = &both[i];
+
+        both[file->plugs + i] = (struct plug){ .device = plug->far_device,
+                                               .port = plug->far_port,
+                                               .far_device = plug->device,
+                                               .far_port = plug->port,
+                                               .line = plug->line };
+    }
+    file->plugs *= 2;
+    qsort(both, file->plugs, sizeof(*both), by_port);
+    return 0;
+}
+
+/* One of each; those of one port must agree. Cables that lead out of the network go. */
+static int ends_unite(struct file *file, struct topo_parts *parts)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < file->plugs; i++) {
+        const struct plug *plug = &file->plug[i];
+        const struct plug *last = kept ? &file->plug[kept - 1] : NULL;
+
+        if (last && last->device == plug->device && last->port == plug->port) {
+            if (last->far_device != plug->far_device || last->far_port != plug->far_port)
+                return file_fail(file, plug->line,
+                                 "port %u of \"%.*s\" is cabled to \"%.*s\"[%u], but line %u has it "
+                                 "cabled to \"%.*s\"[%u]",
+                                 plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
+                                 plug->far_port, last->line, NAME(file, last->far_device),
+                                 last->far_port);
+            continue;
+        }
+        file->plug[kept++] = *plug;
+    }
+    file->plugs = kept;
+    kept = 0;
+    for (uint32_t i = 0; i < file->plugs; i++) {
+        const struct plug *plug = &file->plug[i];
+
+        if (plug->device == plug->far_device) {
+            parts->loops += plug->port <= plug->far_port;
+            continue;
+        }
+        if (file->device[plug->device].kind != DEVICE_OTHER &&
+            file->device[plug->far_device].kind != DEVICE_OTHER)
+            file->plug[kept++] = *plug;
+    }
+    file->plugs = kept;
+    return 0;
+}
+
+/* The ends of one device: plug[from..to). */
+struct ends {
+    uint32_t from;
+    uint32_t to;
+};
+
+static struct ends ends_of(const struct file *file, uint32_t device, uint32_t from)
+{
+    struct ends ends = { from, from };
+
+    while (ends.to < file->plugs && file->plug[ends.to].device == device)
+        ends.to++;
+    return ends;
+}
+
+/* Is a switch too large for its port numbers to be used as they are? Then its ports close ranks. */
+static bool closes_ranks(const struct file *file, const struct device *device, struct ends ends)
+{
+    return device->kind == DEVICE_SWITCH && device->ports > TOPO_PORTS_MAX && ends.to > ends.from &&
+           file->plug[ends.to - 1].port > TOPO_PORTS_MAX;
+}
+
+static int check_device(const struct file *file, uint32_t d, struct ends ends)
+{
+    const struct device *device = &file->device[d];
+    uint32_t cables = ends.to - ends.from;
+
+    if (device->kind == DEVICE_SWITCH && cables > TOPO_PORTS_MAX)
+        return file_fail(file, device->line, "\"%.*s\" has %u cables; a switch here can have %d",
+                         NAME(file, d), cables, TOPO_PORTS_MAX);
+    if (device->kind != DEVICE_NODE)
+        return 0;
+    if (!cables)
+        return file_fail(file, device->line, "\"%.*s\" has no cable", NAME(file, d));
+    if (cables > TOPO_NODE_LINKS_MAX)
+        return file_fail(file, device->line, "\"%.*s\" has %u cables; an adapter here can have %d",
+                         NAME(file, d), cables, TOPO_NODE_LINKS_MAX);
+    for (uint32_t i = ends.from; i < ends.to; i++)
+        if (file->device[file->plug[i].far_device].kind != DEVICE_SWITCH)
+            return file_fail(file, file->plug[i].line, "a cable between two adapters: there must be "
+                                                       "a switch between them");
+    return 0;
+}
+
+/* Numbers for the devices, and what the graph needs room for. */
+static int devices_number(struct file *file, struct topo_size *size)
+{
+    uint32_t count[3] = { 0 };
+    struct ends ends = { 0, 0 };
+
+    *size = (struct topo_size){ .ports = 1 };
+    for (uint32_t d = 0; d < file->devices; d++) {
+        struct device *device = &file->device[d];
+        uint32_t ports = 0;
+
+        ends = ends_of(file, d, ends.to);
+        device->number = count[device->kind]++;
+        int err = check_device(file, d, ends);
+        if (err)
+            return err;
+        if (device->kind != DEVICE_SWITCH)
+            continue;
+        if (device->ports <= TOPO_PORTS_MAX)
+            ports = device->ports;
+        else if (closes_ranks(file, device, ends))
+            ports = ends.to - ends.from;
+        else if (ends.to > ends.from)
+            ports = file->plug[ends.to - 1].port;
+        size->ports = ports > size->ports ? ports : size->ports;
+        if (file->levels && device->level == TOPO_NONE)
+            return file_fail(file, device->line, "\"%.*s\" has no level=N line before it; other "
+                                                 "switches have", NAME(file, d));
+    }
+    size->switches = count[DEVICE_SWITCH];
+    size->nodes = count[DEVICE_NODE];
+    if (!size->switches)
+        return file_fail(file, 0, "no Switch line: this is not what ibnetdiscover prints");
+    if (size->nodes < 2)
+        return file_fail(file, 0, "%u Ca line%s; a network has at least 2 nodes", size->nodes,
+                         size->nodes == 1 ? "" : "s");
+    return 0;
+}
+
+/* Which port of the switch the end @i among @ends is. */
+static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i)
+{
+    const struct plug *plug = &file->plug[i];
+
+    if (closes_ranks(file, &file->device[plug->device], ends))
+        return i - ends.from;
+    return plug->port - 1;
+}
+
+/* Where the far end of end @i is plugged in: an index among all ends. */
+static uint32_t far_end(const struct file *file, uint32_t i)
+{
+    const struct plug key = { .device = file->plug[i].far_device,
+                              .port = file->plug[i].far_port,
+                              .line = UINT32_MAX };
+    uint32_t low = 0, high = file->plugs;
+
+    while (high - low > 1) { /* the last that is not behind the key */
+        uint32_t mid = low + (high - low) / 2;
+
+        if (by_port(&file->plug[mid], &key) > 0)
+            high = mid;
+        else
+            low = mid;
+    }
+    return low;
+}
+
+static void plug_switch(struct topo_graph *graph, const struct file *file, struct ends ends,
+                        const uint32_t *port)
+{
+    for (uint32_t i = ends.from; i < ends.to; i++) {
+        const struct plug *plug = &file->plug[i];
+        const struct device *far = &file->device[plug->far_device];
+        uint32_t sw = file->device[plug->device].number;
+
+        graph->sw[sw].end[port[i]].number = (uint8_t)plug->port;
+        if (far->kind == DEVICE_SWITCH && plug->device < plug->far_device)
+            topo_plug_cable(graph, sw, port[i], far->number, port[far_end(file, i)]);
+    }
+}
+
+static void plug_node(struct topo_graph *graph, const struct file *file, struct ends ends,
+                      const uint32_t *port)
+{
+    for (uint32_t i = ends.from; i < ends.to; i++) {
+        const struct plug *plug = &file->plug[i];
+        uint32_t n = file->device[plug->device].number;
+        uint32_t link = graph->node[n].links;
+
+        topo_plug_node(graph, n, file->device[plug->far_device].number, port[far_end(file, i)]);
+        graph->node[n].link[link].number = (uint8_t)plug->port;
+    }
+}
+
+static int graph_plug(struct topo_graph *graph, const struct file *file)
+{
+    uint32_t *port = malloc(((size_t)file->plugs + 1) * sizeof(*port)); /* of a switch, by end */
+    struct ends ends = { 0, 0 };
+
+    if (!port)
+        return -ENOMEM;
+    for (uint32_t d = 0; d < file->devices; d++) {
+        ends = ends_of(file, d, ends.to);
+        for (uint32_t i = ends.from; i < ends.to; i++)
+            port[i] = port_index(file, ends, i);
+    }
+    ends = (struct ends){ 0, 0 };
+    for (uint32_t d = 0; d < file->devices; d++) {
+        const struct device *device = &file->device[d];
+
+        ends = ends_of(file, d, ends.to);
+        if (device->kind == DEVICE_SWITCH) {
+            graph->sw[device->number].level = device->level;
+            plug_switch(graph, file, ends, port);
+        } else if (device->kind == DEVICE_NODE) {
+            plug_node(graph, file, ends, port);
+        }
+    }
+    free(port);
+    return 0;
+}
+
+/* One piece of memory: where each name begins, then the text. */
+static int graph_name(struct topo_graph *graph, const struct file *file)
+{
+    size_t places = ((size_t)graph->switches + graph->nodes) * sizeof(uint32_t);
+    size_t bytes = places;
+    uint32_t used = 0;
+
+    for (uint32_t d = 0; d < file->devices; d++)
+        bytes += file->device[d].length + 1;
+    uint32_t *names = calloc(1, bytes);
+    if (!names)
+        return -ENOMEM;
+    char *text = (char *)names + places;
+    for (int kind = DEVICE_SWITCH; kind <= DEVICE_NODE; kind++)
+        for (uint32_t d = 0; d < file->devices; d++) {
+            const struct device *device = &file->device[d];
+
+            if ((int)device->kind != kind)
+                continue;
+            names[(kind == DEVICE_NODE ? graph->switches : 0) + device->number] = used;
+            memcpy(text + used, device->name, device->length);
+            used += device->length + 1;
+        }
+    graph->names = names;
+    graph->name_text = text;
+    graph->bytes += bytes;
+    return 0;
+}
+
+int file_graph(struct topo_graph **ret, struct file *file)
+{
+    struct topo_parts parts = { .left_out = file->count[DEVICE_OTHER] };
+    struct topo_size size;
+    int err = ends_resolve(file);
+
+    if (!err)
+        err = ends_mirror(file);
+    if (!err)
+        err = ends_unite(file, &parts);
+    if (!err)
+        err = devices_number(file, &size);
+    if (err)
+        return err;
+    struct topo_graph *graph = topo_graph_new(&size, NULL);
+
+    if (!graph)
+        return -ENOMEM;
+    graph->parts = parts;
+    err = graph_plug(graph, file);
+    if (!err)
+        err = graph_name(graph, file);
+    if (err)
+        topo_free(graph);
+    else
+        *ret = graph;
+    return err;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * file_scan.c - what ibnetdiscover prints, line by line.
+ *
+ *     Switch  36 "S-0002c90200404728"   # "leaf 1" enhanced port 0 lid 1 lmc 0
+ *     [1]     "H-0002c903000e0b72"[1](2c903000e0b73)   # "node01 HCA-1" lid 4 4xQDR
+ *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
+ *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
+ *
+ * Only kinds, names, port numbers and level=N mean anything here; other settings, GUIDs in
+ * parentheses, external port numbers, headings and comments are passed over. Nothing that the
+ * text says is trusted: every number has bounds, every line a longest length.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/file.h"
+
+#define SHOWN 40 /* of the text, in a message */
+
+struct cursor {
+    const char *at;
+    const char *end;
+};
+
+int file_fail(const struct file *file, uint32_t line, const char *format, ...)
+{
+    va_list args;
+    int used;
+
+    if (line)
+        used = snprintf(file->error, file->error_bytes, "%s, line %u: ", file->name, line);
+    else
+        used = snprintf(file->error, file->error_bytes, "%s: ", file->name);
+    if (used < 0 || (size_t)used >= file->error_bytes)
+        return -EINVAL;
+    va_start(args, format);
+    vsnprintf(file->error + used, file->error_bytes - (size_t)used, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
+/* --- devices -------------------------------------------------------------------- */
+
+static uint32_t hash(const char *name, uint32_t length)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (uint32_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
+    return (uint32_t)(h ^ h >> 32);
+}
+
+uint32_t file_find(const struct file *file, const char *name, uint32_t length)
+{
+    if (!file->devices)
+        return TOPO_NONE;
+    uint32_t i = file->bucket[hash(name, length) & (2 * file->devices_room - 1)];
+
+    while (i != TOPO_NONE && (file->device[i].length != length ||
+                              memcmp(file->device[i].name, name, length) != 0))
+        i = file->device[i].next;
+    return i;
+}
+
+static void device_hash(struct file *file, uint32_t i)
+{
+    struct device *device = &file->device[i];
+    uint32_t b = hash(device->name, device->length) & (2 * file->devices_room - 1);
+
+    device->next = file->bucket[b];
+    file->bucket[b] = i;
+}
+
+static int devices_grow(struct file *file)
+{
+    uint32_t room = file->devices_room ? 2 * file->devices_room : 64;
+    struct device *device = realloc(file->device, room * sizeof(*device));
+
+    if (!device)
+        return -ENOMEM;
+    file->device = device;
+    uint32_t *bucket = realloc(file->bucket, 2 * (size_t)room * sizeof(*bucket));
+    if (!bucket)
+        return -ENOMEM;
+    file->bucket = bucket;
+    file->devices_room = room;
+    memset(bucket, 0xff, 2 * (size_t)room * sizeof(*bucket));
+    for (uint32_t i = 0; i < file->devices; i++)
+        device_hash(file, i);
+    return 0;
+}
+
+/* The device that a header line tells of: a new one, or one told of again. */
+static int device_begin(struct file *file, const struct device *told)
+{
+    uint32_t i = file_find(file, told->name, told->length);
+
+    file->current = i;
+    file->level = TOPO_NONE;
+    if (i != TOPO_NONE) {
+        const struct device *device = &file->device[i];
+
+        if (device->kind != told->kind || device->ports != told->ports)
+            return file_fail(file, file->line, "\"%.*s\" is described otherwise in line %u",
+                             (int)told->length, told->name, device->line);
+        return 0;
+    }
+    uint32_t most = told->kind == DEVICE_SWITCH ? FILE_SWITCHES_MAX : TOPO_NODES_MAX;
+    if (file->count[told->kind] == most)
+        return file_fail(file, file->line, "too large: at most %u switches and %u adapters",
+                         FILE_SWITCHES_MAX, TOPO_NODES_MAX);
+    if (file->devices == file->devices_room && devices_grow(file))
+        return -ENOMEM;
+    file->current = file->devices++;
+    file->device[file->current] = *told;
+    device_hash(file, file->current);
+    file->count[told->kind]++;
+    file->levels += told->level != TOPO_NONE;
+    return 0;
+}
+
+/* --- words ---------------------------------------------------------------------- */
+
+static void skip_spaces(struct cursor *c)
+{
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
+        c->at++;
+}
+
+static bool take(struct cursor *c, const char *word)
+{
+    size_t length = strlen(word);
+
+    if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length) != 0)
+        return false;
+    c->at += length;
+    return true;
+}
+
+static bool take_number(struct cursor *c, uint32_t *ret)
+{
+    const char *from = c->at;
+    uint32_t number = 0;
+
+    for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++)
+        number = number > 99999999 ? number : number * 10 + (uint32_t)(*c->at - '0');
+    *ret = number;
+    return c->at > from;
+}
+
+/* A name in quotes. */
+static bool take_name(struct cursor *c, const char **name, uint32_t *length)
+{
+    if (!take(c, "\""))
+        return false;
+    *name = c->at;
+    while (c->at < c->end && *c->at != '"')
+        c->at++;
+    *length = (uint32_t)(c->at - *name);
+    return *length >= 1 && *length <= FILE_NAME_MAX && take(c, "\"");
+}
+
+/* "[3]" */
+static bool take_port(struct cursor *c, uint32_t *port)
+{
+    return take(c, "[") && take_number(c, port) && take(c, "]");
+}
+
+/* "(2c903000e0b73)" and "[ext 5]", any number of them. */
+static void skip_extras(struct cursor *c)
+{
+    const char *close;
+
+    for (;;) {
+        skip_spaces(c);
+        struct cursor look = *c;
+
+        if (!take(&look, "(") && !take(&look, "[ext "))
+            return;
+        close = memchr(look.at, look.at[-1] == '(' ? ')' : ']', (size_t)(look.end - look.at));
+        if (!close)
+            return;
+        c->at = close + 1;
+    }
+}
+
+/* --- lines ---------------------------------------------------------------------- */
+
+/* "Switch 36 "S-1" # ...", behind its first word. */
+static int scan_header(struct file *file, struct cursor *c, enum device_kind kind)
+{
+    struct device told = { .kind = kind, .line = file->line, .level = TOPO_NONE };
+
+    skip_spaces(c);
+    if (c->at < c->end && *c->at == ':')
+        return file_fail(file, file->line, "a list of devices without their cables; run "
+                                           "ibnetdiscover without -l, -S, -H and -R");
+    if (!take_number(c, &told.ports))
+        return file_fail(file, file->line, "no number of ports; want: Switch 36 \"NAME\"");
+    skip_spaces(c);
+    if (!take_name(c, &told.name, &told.length))
+        return file_fail(file, file->line, "no name of 1 to %d characters in quotes; want: "
+                                           "Switch 36 \"NAME\"", FILE_NAME_MAX);
+    if (told.ports < 1 || told.ports > FILE_PORTS_MAX)
+        return file_fail(file, file->line, "\"%.*s\" has %u ports; want 1 to %d", (int)told.length,
+                         told.name, told.ports, FILE_PORTS_MAX);
+    if (kind == DEVICE_SWITCH)
+        told.level = file->level;
+    else if (memmem(c->at, (size_t)(c->end - c->at), "Aggregation Node", 16))
+        told.kind = DEVICE_OTHER; /* a unit of the switch that it is plugged into */
+    return device_begin(file, &told);
+}
+
+/* "[1](2c903000e0b73) "S-1"[7] # ...": a port of the device at hand. */
+static int scan_plug(struct file *file, struct cursor *c)
+{
+    struct plug plug = { .device = file->current, .line = file->line };
+
+    if (file->current == TOPO_NONE)
+        return file_fail(file, file->line, "a port before any Switch or Ca line");
+    if (!take_port(c, &plug.port))
+        return file_fail(file, file->line, "no port number; want: [1] \"NAME\"[2]");
+    const struct device *device = &file->device[plug.device];
+    if (plug.port < 1 || plug.port > device->ports)
+        return file_fail(file, file->line, "port %u of \"%.*s\", which has ports 1 to %u", plug.port,
+                         (int)device->length, device->name, device->ports);
+    skip_extras(c);
+    if (c->at == c->end || *c->at == '#')
+        return 0; /* nothing is plugged in */
+    if (!take_name(c, &plug.far, &plug.far_length))
+        return file_fail(file, file->line, "no name of 1 to %d characters in quotes; want: [1] "
+                                           "\"NAME\"[2]", FILE_NAME_MAX);
+    skip_spaces(c);
+    if (!take_port(c, &plug.far_port))
+        return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
+                         (int)plug.far_length, plug.far);
+    if (file->plugs == file->plugs_room) {
+        uint32_t room = file->plugs_room ? 2 * file->plugs_room : 256;
+        struct plug *bigger = realloc(file->plug, room * sizeof(*bigger));
+
+        if (!bigger)
+            return -ENOMEM;
+        file->plug = bigger;
+        file->plugs_room = room;
+    }
+    file->plug[file->plugs++] = plug;
+    return 0;
+}
+
+/* Lines between the devices: settings and headings. */
+static int scan_other(struct file *file, struct cursor *c)
+{
+    static const char *const headings[] = { "Chassis ", "Non-Chassis ", "Hostname:", "ibwarn:" };
+    struct cursor word = *c;
+
+    if (take(&word, "level=")) {
+        if (!take_number(&word, &file->level) || file->level >= FILE_SWITCHES_MAX)
+            return file_fail(file, file->line, "level is a number from 0 to %d",
+                             FILE_SWITCHES_MAX - 1);
+        return 0;
+    }
+    while (word.at < word.end && (isalnum((unsigned char)*word.at) || *word.at == '_'))
+        word.at++;
+    if (word.at > c->at && word.at < word.end && *word.at == '=')
+        return 0; /* vendid=, sysimgguid=, ... */
+    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+        if (take(c, headings[i]))
+            return 0;
+    if (take(c, "SW ") || take(c, "CA ") || take(c, "RT "))
+        return file_fail(file, file->line, "a list of ports; run ibnetdiscover without -p");
+    if (take(c, "< ") || take(c, "> "))
+        return file_fail(file, file->line, "a difference of two networks; run ibnetdiscover "
+                                           "without --diff");
+    return file_fail(file, file->line, "'%.*s' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment",
+                     (int)(c->end - c->at > SHOWN ? SHOWN : c->end - c->at), c->at);
+}
+
+/* A keyword, and a space behind it. */
+static bool take_word(struct cursor *c, const char *word)
+{
+    struct cursor look = *c;
+
+    if (!take(&look, word) || look.at == look.end || (*look.at != ' ' && *look.at != '\t'))
+        return false;
+    *c = look;
+    return true;
+}
+
+static int scan_line(struct file *file, struct cursor c)
+{
+    while (c.end > c.at && isspace((unsigned char)c.end[-1]))
+        c.end--;
+    skip_spaces(&c);
+    for (const char *p = c.at; p < c.end; p++) {
+        if (!*p)
+            return file_fail(file, file->line, "a zero byte: this is not a text file");
+        if (*p == '#')
+            break;
+        if ((unsigned char)*p < ' ' && *p != '\t')
+            return file_fail(file, file->line, "a control character: this is not a text file");
+    }
+    if (c.at == c.end || *c.at == '#')
+        return 0;
+    if (*c.at == '[')
+        return scan_plug(file, &c);
+    if (take_word(&c, "Switch"))
+        return scan_header(file, &c, DEVICE_SWITCH);
+    if (take_word(&c, "Ca") || take_word(&c, "Hca"))
+        return scan_header(file, &c, DEVICE_NODE);
+    if (take_word(&c, "Rt"))
+        return scan_header(file, &c, DEVICE_OTHER);
+    return scan_other(file, &c);
+}
+
+int file_scan(struct file *file, const char *text, size_t bytes)
+{
+    const char *end = text + bytes;
+
+    file->current = file->level = TOPO_NONE;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        struct cursor c = { .at = text, .end = newline ? newline : end };
+        int err;
+
+        file->line++;
+        if (c.end - c.at > FILE_LINE_MAX)
+            return file_fail(file, file->line, "longer than %d characters: this is no topology file",
+                             FILE_LINE_MAX);
+        err = scan_line(file, c);
+        if (err)
+            return err;
+        text = newline ? newline + 1 : end;
+    }
+    return 0;
+}

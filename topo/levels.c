@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * levels.c - which way is up in a network that does not say so itself.
+ *
+ * Three guesses, the best of which is taken: it joins all pairs, its ways are the
+ * shortest in sum, and of equals it leaves the most choice.
+ *
+ * 1. The distance from switches with many nodes. A few nodes on a spine, as service
+ *    nodes often are, must not make a leaf of it.
+ * 2. The distance from any node.
+ * 3. The nearer to one switch in the middle, the higher: joins whatever hangs together.
+ *
+ * A guess is a height for each switch; of two at the same height, the one with the larger
+ * number is higher. Then levels are counted from below, so that a cable never joins equals.
+ * Source: Schroeder et al., Autonet, for the third and for numbers as a tie-break.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/route.h"
+
+#define MANY_SHARE 4 /* many nodes: at least a quarter of what the switch with most has */
+
+/* What routes by some levels would be like. */
+struct worth {
+    uint64_t parted;  /* pairs of a switch with nodes and a cluster that no way joins */
+    uint64_t hops;    /* of the others, summed */
+    uint64_t choices; /* candidates where they begin, summed */
+    bool flat;        /* cables joined switches of the same height */
+};
+
+struct guess {
+    const struct topo_graph *graph;
+    const struct clusters *clusters;
+    uint32_t *nodes;  /* by switch: links of nodes */
+    uint32_t *height; /* by switch: the guess */
+    uint32_t *level;  /* by switch: what follows from it */
+    uint32_t *queue;
+    uint64_t *sets;
+};
+
+/* Heights by distance: of the queue's first @count switches it is 0 already, others are TOPO_NONE. */
+static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t s = g->queue[i];
+
+        for (uint32_t port = 0; port < g->graph->ports; port++) {
+            const struct topo_end *end = &g->graph->sw[s].end[port];
+
+            if (end->kind != TOPO_END_SWITCH || height[end->id] != TOPO_NONE)
+                continue;
+            height[end->id] = height[s] + 1;
+            g->queue[count++] = end->id;
+        }
+    }
+    return count;
+}
+
+/* The distance from switches with at least @least nodes. */
+static void guess_distance(struct guess *g, uint32_t least)
+{
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < g->graph->switches; s++) {
+        g->height[s] = g->nodes[s] >= least ? 0 : TOPO_NONE;
+        if (!g->height[s])
+            g->queue[count++] = s;
+    }
+    spread(g, g->height, count);
+    for (uint32_t s = 0; s < g->graph->switches; s++)
+        if (g->height[s] == TOPO_NONE)
+            g->height[s] = 0; /* in a piece of its own, without such switches */
+}
+
+/* The switch that is last to be reached from @from. */
+static uint32_t farthest(struct guess *g, uint32_t from)
+{
+    memset(g->level, 0xff, g->graph->switches * sizeof(*g->level));
+    g->level[from] = 0;
+    g->queue[0] = from;
+    return g->queue[spread(g, g->level, 1) - 1];
+}
+
+/* A switch half way along the longest of the ways that two looks from the ends find. */
+static uint32_t middle(struct guess *g, uint32_t from)
+{
+    uint32_t end = farthest(g, farthest(g, from));
+
+    for (uint32_t left = g->level[end] / 2; left; left--)
+        for (uint32_t port = 0; port < g->graph->ports; port++) {
+            const struct topo_end *back = &g->graph->sw[end].end[port];
+
+            if (back->kind == TOPO_END_SWITCH && g->level[back->id] + 1 == g->level[end]) {
+                end = back->id;
+                break;
+            }
+        }
+    return end;
+}
+
+/* In each piece of the network: the nearer to its middle, the higher. */
+static void guess_middle(struct guess *g)
+{
+    uint32_t switches = g->graph->switches;
+
+    memset(g->height, 0xff, switches * sizeof(*g->height));
+    for (uint32_t s = 0; s < switches; s++) {
+        if (g->height[s] != TOPO_NONE)
+            continue;
+        uint32_t root = middle(g, s);
+
+        g->height[root] = 0;
+        g->queue[0] = root;
+        uint32_t count = spread(g, g->height, 1);
+        for (uint32_t i = 0; i < count; i++)
+            g->height[g->queue[i]] = switches - g->height[g->queue[i]];
+    }
+}
+
+static bool is_above(const struct guess *g, uint32_t a, uint32_t b)
+{
+    return g->height[a] != g->height[b] ? g->height[a] > g->height[b] : a > b;
+}
+
+/*
+ * Levels, counted from below: a switch is one above the highest of those below it. A switch is
+ * done once all below it are; ports down that are not done yet are counted in @left.
+ */
+static bool count_levels(struct guess *g, uint32_t *left)
+{
+    uint32_t count = 0;
+    bool flat = false;
+
+    for (uint32_t s = 0; s < g->graph->switches; s++) {
+        left[s] = g->level[s] = 0;
+        for (uint32_t port = 0; port < g->graph->ports; port++) {
+            const struct topo_end *end = &g->graph->sw[s].end[port];
+
+            if (end->kind != TOPO_END_SWITCH)
+                continue;
+            left[s] += is_above(g, s, end->id);
+            flat = flat || g->height[s] == g->height[end->id];
+        }
+        if (!left[s])
+            g->queue[count++] = s;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t s = g->queue[i];
+
+        for (uint32_t port = 0; port < g->graph->ports; port++) {
+            const struct topo_end *end = &g->graph->sw[s].end[port];
+
+            if (end->kind != TOPO_END_SWITCH || !is_above(g, end->id, s))
+                continue;
+            if (g->level[end->id] <= g->level[s])
+                g->level[end->id] = g->level[s] + 1;
+            if (!--left[end->id])
+                g->queue[count++] = end->id;
+        }
+    }
+    return flat;
+}
+
+/* What the routes would be. */
+static int weigh(struct guess *g, struct worth *worth)
+{
+    struct ways ways;
+    int err;
+
+    *worth = (struct worth){ .flat = count_levels(g, g->queue + g->graph->switches) };
+    err = ways_new(&ways, g->graph, g->level);
+    if (err)
+        return err;
+    for (uint32_t c = 0; c < g->clusters->count; c++) {
+        ways_find(&ways, g->graph, &g->clusters->at[c], g->sets, 1);
+        for (uint32_t s = 0; s < g->graph->switches; s++) {
+            if (!g->nodes[s])
+                continue;
+            if (ways.hops[s] == ROUTE_FAR)
+                worth->parted++;
+            else
+                worth->hops += ways.hops[s];
+            worth->choices += (unsigned)__builtin_popcountll(g->sets[s]);
+        }
+    }
+    ways_free(&ways);
+    return 0;
+}
+
+static bool is_better(const struct worth *a, const struct worth *b)
+{
+    if (a->parted != b->parted)
+        return a->parted < b->parted;
+    return a->hops != b->hops ? a->hops < b->hops : a->choices > b->choices;
+}
+
+/* Try all guesses, keep the best; the first at once if it is plainly a tree. */
+static int guess_all(struct guess *g, uint32_t *best_level)
+{
+    size_t bytes = g->graph->switches * sizeof(*g->level);
+    struct worth best = { 0 }, worth;
+    uint32_t most = 0;
+
+    for (uint32_t s = 0; s < g->graph->switches; s++)
+        most = g->nodes[s] > most ? g->nodes[s] : most;
+    for (int i = 0; i < 3; i++) {
+        if (i < 2)
+            guess_distance(g, i ? 1 : (most + MANY_SHARE - 1) / MANY_SHARE);
+        else
+            guess_middle(g);
+        int err = weigh(g, &worth);
+        if (err)
+            return err;
+        if (i == 0 || is_better(&worth, &best)) {
+            best = worth;
+            memcpy(best_level, g->level, bytes);
+        }
+        if (i == 0 && !worth.parted && !worth.flat)
+            break;
+    }
+    return 0;
+}
+
+static void count_nodes(struct guess *g)
+{
+    for (uint32_t n = 0; n < g->graph->nodes; n++)
+        for (uint32_t i = 0; i < g->graph->node[n].links; i++)
+            g->nodes[g->graph->node[n].link[i].sw]++;
+}
+
+int topo_find_levels(struct topo_graph *graph)
+{
+    uint32_t switches = graph->switches;
+    struct clusters clusters;
+    struct guess g = { .graph = graph, .clusters = &clusters };
+    int err = clusters_find(&clusters, graph);
+
+    if (err)
+        return err;
+    if ((uint64_t)switches * clusters.count > TOPO_ROUTES_MAX) {
+        clusters_free(&clusters); /* topo_route_graph() says so */
+        return 0;
+    }
+    err = -ENOMEM;
+    g.nodes = calloc(switches, sizeof(*g.nodes));
+    g.height = malloc(switches * sizeof(*g.height));
+    g.level = malloc(switches * sizeof(*g.level));
+    g.queue = malloc(2 * (size_t)switches * sizeof(*g.queue));
+    g.sets = malloc(switches * sizeof(*g.sets));
+    uint32_t *best = malloc(switches * sizeof(*best));
+    if (g.nodes && g.height && g.level && g.queue && g.sets && best) {
+        count_nodes(&g);
+        err = guess_all(&g, best);
+    }
+    for (uint32_t s = 0; !err && s < switches; s++)
+        graph->sw[s].level = best[s];
+    free(best);
+    free(g.sets);
+    free(g.queue);
+    free(g.level);
+    free(g.height);
+    free(g.nodes);
+    clusters_free(&clusters);
+    return err;
+}

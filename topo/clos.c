@@ -71,7 +71,7 @@ static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, u
 
 static const char *clos_options(struct clos *c, const char *at)
 {
-    uint32_t radix = 0, levels = 0, over = 1, ups = 0, cables = 0;
+    uint32_t radix = 0, levels = TOPO_NONE, over = TOPO_NONE, ups = 0, cables = 0;
     uint32_t list[LEVELS_MAX];
 
     *c = (struct clos){ 0 };
@@ -96,9 +96,13 @@ static const char *clos_options(struct clos *c, const char *at)
             return WANT;
     } while (topo_scan_word(&at, ","));
 
-    if (*at || (radix && (c->levels || ups)) || (!radix && (levels || over != 1 || !c->levels)))
+    bool given = levels != TOPO_NONE || over != TOPO_NONE;
+    const char *wrong = NULL;
+
+    if (*at || (radix && (c->levels || ups)) || (!radix && (given || !c->levels)))
         return WANT;
-    const char *wrong = radix ? from_radix(c, radix, levels ? levels : 2, over) : NULL;
+    if (radix)
+        wrong = from_radix(c, radix, levels == TOPO_NONE ? 2 : levels, over == TOPO_NONE ? 1 : over);
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)

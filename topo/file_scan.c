@@ -147,7 +147,7 @@ static bool take_number(struct cursor *c, uint32_t *ret)
     uint32_t number = 0;
 
     for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++)
-        number = number > 99999999 ? number : number * 10 + (uint32_t)(*c->at - '0');
+        number = number > 99999999 ? 999999999 : number * 10 + (uint32_t)(*c->at - '0');
     *ret = number;
     return c->at > from;
 }
@@ -158,7 +158,7 @@ static bool take_name(struct cursor *c, const char **name, uint32_t *length)
     if (!take(c, "\""))
         return false;
     *name = c->at;
-    while (c->at < c->end && *c->at != '"')
+    while (c->at < c->end && *c->at != '"' && (unsigned char)*c->at >= ' ')
         c->at++;
     *length = (uint32_t)(c->at - *name);
     return *length >= 1 && *length <= FILE_NAME_MAX && take(c, "\"");

@@ -2,17 +2,19 @@
 /*
  * levels.c - which way is up in a network that does not say so itself.
  *
- * Three guesses, the best of which is taken: it joins all pairs, its ways are the
+ * Four guesses, the best of which is taken: it joins all pairs, its ways are the
  * shortest in sum, and of equals it leaves the most choice.
  *
  * 1. The distance from switches with many nodes. A few nodes on a spine, as service
  *    nodes often are, must not make a leaf of it.
- * 2. The distance from any node.
- * 3. The nearer to one switch in the middle, the higher: joins whatever hangs together.
+ * 2. The same, but one leaf and what is above it are turned over: that leaf is the top. So
+ *    nodes on different spines can talk to each other, and nobody's way is any longer.
+ * 3. The distance from any node.
+ * 4. The nearer to one switch in the middle, the higher: joins whatever hangs together.
  *
  * A guess is a height for each switch; of two at the same height, the one with the larger
  * number is higher. Then levels are counted from below, so that a cable never joins equals.
- * Source: Schroeder et al., Autonet, for the third and for numbers as a tie-break.
+ * Source: Schroeder et al., Autonet, for the last and for numbers as a tie-break.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +22,8 @@
 
 #include "topo/route.h"
 
-#define MANY_SHARE 4 /* many nodes: at least a quarter of what the switch with most has */
+#define MANY_SHARE  4  /* many nodes: at least a quarter of what the switch with most has */
+#define LEAVES_SEEN 64 /* leaves that are looked at to be turned over */
 
 /* What routes by some levels would be like. */
 struct worth {
@@ -72,6 +75,49 @@ static void guess_distance(struct guess *g, uint32_t least)
     for (uint32_t s = 0; s < g->graph->switches; s++)
         if (g->height[s] == TOPO_NONE)
             g->height[s] = 0; /* in a piece of its own, without such switches */
+}
+
+/* Switches that ways up from @from lead to, and itself: how many; they begin the queue. */
+static uint32_t above(struct guess *g, uint32_t from)
+{
+    uint32_t *seen = g->level; /* not in use yet */
+    uint32_t count = 0;
+
+    memset(seen, 0, g->graph->switches * sizeof(*seen));
+    seen[from] = 1;
+    g->queue[count++] = from;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t port = 0; port < g->graph->ports; port++) {
+            const struct topo_end *end = &g->graph->sw[g->queue[i]].end[port];
+
+            if (end->kind != TOPO_END_SWITCH || seen[end->id] ||
+                g->height[end->id] <= g->height[g->queue[i]])
+                continue;
+            seen[end->id] = 1;
+            g->queue[count++] = end->id;
+        }
+    return count;
+}
+
+/* Guess 1, and the leaf with most above it is turned over, with all that. */
+static void guess_turned(struct guess *g, uint32_t least)
+{
+    uint32_t best = 0, best_count = 0, seen = 0, most = 0;
+
+    guess_distance(g, least);
+    for (uint32_t s = 0; s < g->graph->switches; s++) {
+        most = g->height[s] > most ? g->height[s] : most;
+        if (g->height[s] || seen++ >= LEAVES_SEEN)
+            continue;
+        uint32_t count = above(g, s);
+        if (count > best_count) {
+            best = s;
+            best_count = count;
+        }
+    }
+    best_count = above(g, best);
+    for (uint32_t i = 0; i < best_count; i++)
+        g->height[g->queue[i]] = 2 * most - g->height[g->queue[i]];
 }
 
 /* The switch that is last to be reached from @from. */
@@ -201,13 +247,18 @@ static int guess_all(struct guess *g, uint32_t *best_level)
 {
     size_t bytes = g->graph->switches * sizeof(*g->level);
     struct worth best = { 0 }, worth;
-    uint32_t most = 0;
+    uint32_t many = 0;
 
     for (uint32_t s = 0; s < g->graph->switches; s++)
-        most = g->nodes[s] > most ? g->nodes[s] : most;
-    for (int i = 0; i < 3; i++) {
-        if (i < 2)
-            guess_distance(g, i ? 1 : (most + MANY_SHARE - 1) / MANY_SHARE);
+        many = g->nodes[s] > many ? g->nodes[s] : many;
+    many = (many + MANY_SHARE - 1) / MANY_SHARE;
+    for (int i = 0; i < 4; i++) {
+        if (i == 0)
+            guess_distance(g, many);
+        else if (i == 1)
+            guess_turned(g, many);
+        else if (i == 2)
+            guess_distance(g, 1);
         else
             guess_middle(g);
         int err = weigh(g, &worth);

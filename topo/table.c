@@ -284,8 +284,10 @@ static int tables_keep(struct tables *t)
     uint16_t *set_of = (uint16_t *)(wheres + where);
 
     memcpy(set, t->set, t->sets * sizeof(*set));
-    memcpy(wheres, t->clusters->where, where * sizeof(*wheres));
-    memcpy(set_of, t->set_of, t->set_ofs * sizeof(*set_of));
+    if (where) {
+        memcpy(wheres, t->clusters->where, where * sizeof(*wheres));
+        memcpy(set_of, t->set_of, t->set_ofs * sizeof(*set_of));
+    }
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct topo_route *route = &graph->sw[s].route;
 

@@ -99,7 +99,7 @@ static int check_route(struct check *c, uint32_t s)
             (route->span % route->stride && beyond < graph->nodes))
             return check_fail(c, "%s: the route's range is not one of nodes", name);
         sets = (route->span + route->stride - 1) / route->stride;
-    } else if (route->span) {
+    } else if (route->span || route->elsewhere) {
         return check_fail(c, "%s: a route of two forms", name);
     }
     for (uint32_t i = 0; i <= sets; i++) {

@@ -52,7 +52,7 @@ struct topo_route {
     uint32_t span;          /* nodes; a multiple of stride, or up to the last node */
     uint32_t stride;        /* nodes a block, at least 1 */
     uint32_t set_count;     /* general: of sets */
-    uint64_t elsewhere;     /* candidate ports; 0: unreachable */
+    uint64_t elsewhere;     /* candidate ports; 0: unreachable, or the general form */
     uint64_t *sets;         /* a set a block, or those that set_of[] names; switches may share them */
     const uint16_t *set_of; /* general, by cluster: index into sets, TOPO_SEATED: plus the seat */
     const uint32_t *where;  /* general, by node: its cluster << TOPO_SEAT_BITS, and its seat there */
@@ -167,7 +167,9 @@ static inline uint64_t topo_route_ports(const struct topo_route *route, uint32_t
 
     if (off < route->span)
         return route->sets[route->stride == 1 ? off : off / route->stride];
-    return route->set_of ? topo_route_lookup(route, dst) : route->elsewhere;
+    if (route->elsewhere || !route->set_of) /* in this order: regular tables look no further */
+        return route->elsewhere;
+    return topo_route_lookup(route, dst);
 }
 
 /* What a check has looked at. */

@@ -86,6 +86,49 @@ class CliTest(FabemuCase):
         self.assertEqual(got["zero_load_most_ps"], 3594800)  # FACTS A: 3.595 us
         self.assertIn("KiB an idle node", self.fabemu("topo", "--nodes", "4").stdout)
 
+    def test_topo__counts_what_table_1_counts(self):
+        got = json.loads(self.fabemu("topo", "qsnet:640", "--json").stdout)
+        self.assertEqual(got["parts"], {"node_chassis": 5, "top_chassis": 3, "top_switches": 128,
+                                        "routers": 102, "cables": 1280, "node_cables": 640,
+                                        "top_cables": 640, "backplane_links": 640})
+        text = self.fabemu("topo", "qsnet:640").stdout
+        self.assertIn("5 node chassis, 3 top chassis (128 top switches), 102 routers", text)
+        self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
+
+    def test_topo__writes_what_it_reads(self):
+        one, two = (os.path.join(self.dir, name) for name in ("one.topo", "two.topo"))
+        wrote = self.fabemu("topo", "qsnet:40", "--write", one)
+        self.assertEqual(wrote.returncode, 0, wrote.stderr)
+        done = self.fabemu("topo", one, "--write", two, "--check", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        self.assertEqual((got["topo"], got["nodes"], got["switches"], got["levels"]), (one, 40, 11, 2))
+        self.assertEqual((got["left_out"], got["loops"], got["checked"]), (0, 0, True))
+        self.assertEqual(got["check"], {"cables": 88, "routes": 440, "channels": 96, "waits": 240,
+                                        "by_levels": False})
+        with open(one) as a, open(two) as b:
+            self.assertEqual(a.read().split("level=", 2)[2], b.read().split("level=", 2)[2])
+        self.one_line(self.fabemu("topo", one, "--write", "/no/such/dir/x"), 1, "/no/such/dir/x")
+        run = self.fabemu("run", "--topo", one, "--report", two, "--", "true")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(two) as f:
+            self.assertEqual(json.load(f)["topo"], one)
+
+    def test_topo_file__says_which_line_is_wrong(self):
+        path = os.path.join(self.dir, "bad.topo")
+        for text, words in ((b'Switch 4 "s"\n[9] "x"[1]\n', ["bad.topo, line 2", "port 9"]),
+                            (b"\x7fELF\x02\x01\x01\0\0", ["line 1", "not a text file"]),
+                            (b"", ["no Switch line"])):
+            with open(path, "wb") as f:
+                f.write(text)
+            self.one_line(self.fabemu("topo", path), 2, *words)
+        self.one_line(self.fabemu("topo", "/no/such.topo"), 1, "cannot read", "No such file")
+        self.one_line(self.fabemu("topo", "/dev/zero"), 2, "larger than 128 MB")
+
+    def test_run__refuses_nodes_of_several_links(self):
+        done = self.fabemu("run", "--topo", "qsnet:16,links=2", "--", "true")
+        self.one_line(done, 1, "2 links", "links=1")
+
     def test_profile_file__overrides_its_base(self):
         path = os.path.join(self.dir, "mine.json")
         with open(path, "w") as f:

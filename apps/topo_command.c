@@ -48,6 +48,16 @@ static const struct options_own topo_own[] = {
     { "write", "FILE", "write the network there, in the format of ibnetdiscover", read_write },
 };
 
+static const struct {
+    const char *name, *text;
+} ups[] = {
+    [TOPO_UP_KNOWN] = { "known", "as the file says" },
+    [TOPO_UP_DISTANCE] = { "distance", "away from the switches with many nodes" },
+    [TOPO_UP_TURNED] = { "turned", "away from the switches with many nodes, but one, which is the top" },
+    [TOPO_UP_ANY] = { "any", "away from all nodes" },
+    [TOPO_UP_MIDDLE] = { "middle", "towards one switch in the middle: ways lead by it" },
+};
+
 struct figures {
     uint64_t node_cables, switch_cables;
     uint32_t longest;           /* switches on the longest route */
@@ -120,6 +130,8 @@ static void print_text(const struct fabric_config *config, const struct figures 
     printf("  links          %llu to nodes, %llu between switches\n",
            (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
     print_parts(graph, figures);
+    if (graph->names)
+        printf("  up is          %s\n", ups[graph->up].text);
     printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
@@ -181,6 +193,7 @@ static void print_json(const struct fabric_config *config, const struct figures 
     if (graph->parts.node_chassis)
         json_object_object_add(all, "parts", json_parts(graph, figures));
     if (graph->names) {
+        wire_add_text(all, "up", ups[graph->up].name);
         wire_add_number(all, "left_out", graph->parts.left_out);
         wire_add_number(all, "loops", graph->parts.loops);
     }

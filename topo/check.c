@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
-#define LOOKUPS_MAX (UINT64_C(1) << 28) /* beyond these, levels prove what listing would, if they can */
+#define LOOKUPS_MAX (UINT64_C(1) << 28) /* beyond these, levels prove what listing would */
 
 int check_fail(const struct check *c, const char *format, ...)
 {

@@ -151,7 +151,8 @@ static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
 
         w->out[s] = topo_route_ports(&w->graph->sw[s].route, dst);
         if (!w->out[s])
-            return check_fail(w->check, "%s has no route to %s", topo_name_switch(w->graph, s, name),
+            return check_fail(w->check, "%s has no route to %s",
+                              topo_name_switch(w->graph, s, name),
                               topo_name_node(w->graph, dst, to));
         for (uint64_t set = w->out[s]; set; set &= set - 1) {
             bool is_new;

@@ -18,8 +18,8 @@
 
 #define LEVELS_MAX 8
 
-#define WANT "want clos:radix=R,levels=L[,over=F], or clos:down=D0xD1..,up=U0..[,cables=C1..]; for " \
-             "example clos:down=24x36,up=12"
+#define WANT "want clos:radix=R,levels=L[,over=F], or clos:down=D0xD1..,up=U0..[,cables=C1..]; " \
+             "for example clos:down=24x36,up=12"
 
 struct clos {
     uint32_t levels;
@@ -102,7 +102,8 @@ static const char *clos_options(struct clos *c, const char *at)
     if (*at || (radix && (c->levels || ups)) || (!radix && (given || !c->levels)))
         return WANT;
     if (radix)
-        wrong = from_radix(c, radix, levels == TOPO_NONE ? 2 : levels, over == TOPO_NONE ? 1 : over);
+        wrong = from_radix(c, radix, levels == TOPO_NONE ? 2 : levels,
+                           over == TOPO_NONE ? 1 : over);
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)

@@ -52,7 +52,7 @@ static uint32_t cluster_number(struct clusters *clusters, uint32_t *head,
 
 int clusters_find(struct clusters *ret, const struct topo_graph *graph)
 {
-    uint32_t *head = malloc((graph->switches + 1) * sizeof(*head)); /* the last: plugged in nowhere */
+    uint32_t *head = malloc((graph->switches + 1) * sizeof(*head)); /* last: in none */
 
     *ret = (struct clusters){
         .at = malloc(graph->nodes * sizeof(*ret->at)),

@@ -25,8 +25,8 @@ static int ends_resolve(struct file *file)
             return file_fail(file, plug->line, "a cable to \"%.*s\", which no Switch or Ca line "
                                                "describes", (int)plug->far_length, plug->far);
         if (plug->far_port < 1 || plug->far_port > file->device[plug->far_device].ports)
-            return file_fail(file, plug->line, "a cable to port %u of \"%.*s\", which has ports 1 to "
-                                               "%u", plug->far_port, NAME(file, plug->far_device),
+            return file_fail(file, plug->line, "a cable to port %u of \"%.*s\", which has ports 1 "
+                                               "to %u", plug->far_port, NAME(file, plug->far_device),
                              file->device[plug->far_device].ports);
     }
     return 0;

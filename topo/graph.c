@@ -87,6 +87,7 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     memcpy(graph->spec, from->spec, sizeof(graph->spec));
     memcpy(graph->node, from->node, from->nodes * sizeof(from->node[0]));
     graph->parts = from->parts;
+    graph->up = from->up;
     for (uint32_t s = 0; s < from->switches; s++) {
         graph->sw[s].level = from->sw[s].level;
         memcpy(graph->sw[s].end, from->sw[s].end, from->ports * sizeof(struct topo_end));

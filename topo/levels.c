@@ -243,7 +243,7 @@ static bool is_better(const struct worth *a, const struct worth *b)
 }
 
 /* Try all guesses, keep the best; the first at once if it is plainly a tree. */
-static int guess_all(struct guess *g, uint32_t *best_level)
+static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof(*g->level);
     struct worth best = { 0 }, worth;
@@ -252,23 +252,22 @@ static int guess_all(struct guess *g, uint32_t *best_level)
     for (uint32_t s = 0; s < g->graph->switches; s++)
         many = g->nodes[s] > many ? g->nodes[s] : many;
     many = (many + MANY_SHARE - 1) / MANY_SHARE;
-    for (int i = 0; i < 4; i++) {
-        if (i == 0)
-            guess_distance(g, many);
-        else if (i == 1)
+    for (enum topo_up guess = TOPO_UP_DISTANCE; guess <= TOPO_UP_MIDDLE; guess++) {
+        if (guess == TOPO_UP_TURNED)
             guess_turned(g, many);
-        else if (i == 2)
-            guess_distance(g, 1);
-        else
+        else if (guess == TOPO_UP_MIDDLE)
             guess_middle(g);
+        else
+            guess_distance(g, guess == TOPO_UP_ANY ? 1 : many);
         int err = weigh(g, &worth);
         if (err)
             return err;
-        if (i == 0 || is_better(&worth, &best)) {
+        if (guess == TOPO_UP_DISTANCE || is_better(&worth, &best)) {
             best = worth;
+            *up = guess;
             memcpy(best_level, g->level, bytes);
         }
-        if (i == 0 && !worth.parted && !worth.flat)
+        if (guess == TOPO_UP_DISTANCE && !worth.parted && !worth.flat)
             break;
     }
     return 0;
@@ -303,7 +302,7 @@ int topo_find_levels(struct topo_graph *graph)
     uint32_t *best = malloc(switches * sizeof(*best));
     if (g.nodes && g.height && g.level && g.queue && g.sets && best) {
         count_nodes(&g);
-        err = guess_all(&g, best);
+        err = guess_all(&g, best, &graph->up);
     }
     for (uint32_t s = 0; !err && s < switches; s++)
         graph->sw[s].level = best[s];

@@ -77,6 +77,15 @@ struct topo_node {
     struct topo_link link[TOPO_NODE_LINKS_MAX];
 };
 
+/* How it came to be known which way is up. */
+enum topo_up {
+    TOPO_UP_KNOWN,    /* a generator, or the file, said so */
+    TOPO_UP_DISTANCE, /* guesses of topo_find_levels(), docs/topo.md */
+    TOPO_UP_TURNED,
+    TOPO_UP_ANY,
+    TOPO_UP_MIDDLE
+};
+
 /* What a network is built from, where more is known of it than switches and cables (QsNet III). */
 struct topo_parts {
     uint32_t node_chassis; /* 0: nothing is known of chassis */
@@ -95,6 +104,7 @@ struct topo_graph {
     uint32_t ports;   /* external ports of each switch */
     uint32_t levels;
     uint32_t longest; /* switches on the longest route */
+    enum topo_up up;
     struct topo_switch *sw;  /* switches of them */
     struct topo_node *node;  /* nodes of them */
     struct topo_parts parts;

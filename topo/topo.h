@@ -67,7 +67,7 @@ struct topo_switch {
 
 /* Where a link of a node is plugged in. */
 struct topo_link {
-    uint32_t sw;
+    uint32_t sw; /* TOPO_NONE: cut, see topo_without() */
     uint8_t port;
     uint8_t number; /* of the adapter's port, as a file calls it; 0: there is no file */
 };

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/report.h"
 #include "apps/traffic_inside.h"
 #include "apps/traffic_node.h"
 #include "emu/seg.h"
@@ -279,7 +278,7 @@ static int run_empty(struct open_run *open)
     struct traffic_run *run = open->run;
     struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
     const struct emu_profile *profile = open->nodes.plan.profile;
-    uint64_t hops = report_longest_route(run->config->fabric.graph) + 1u;
+    uint64_t hops = run->config->fabric.graph->longest + 1u;
     uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
     uint64_t limit_ps = run->now_ps + (segments.awaited - segments.received + 2) * turn_ps;
     int err = 0;

@@ -145,13 +145,17 @@ static bool edge_has(struct emu_edge *edge)
 
 static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
 {
+    bool acknowledged = edge->profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+    uint8_t kind = hdr->kind;
     size_t size;
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
-    if (hdr->kind == EMU_UNICAST)
+    if (acknowledged && (kind & ~EMU_TOLD) <= EMU_MULTICAST)
+        kind &= (uint8_t)~EMU_TOLD;
+    if (kind == EMU_UNICAST)
         return hdr->dst < edge->nodes;
-    switch (hdr->kind) {
+    switch (kind) {
     case EMU_MULTICAST:
         return true; /* the switch checks membership */
     case EMU_BARRIER:
@@ -160,6 +164,9 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
     case EMU_ALLREDUCE:
         size = emu_type_bytes(hdr->type);
         return emu_combine_ok(hdr->op, hdr->type) && hdr->len && hdr->len % size == 0;
+    case EMU_SET:
+    case EMU_TEST:
+        return acknowledged && hdr->len == sizeof(struct emu_word);
     default:
         return false;
     }

@@ -213,6 +213,34 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
     emu_tx_send(tx, entry);
 }
 
+/* --- cables with channels (packet.h): both ends keep their own books (channel.h) ------------ */
+
+#define EMU_CHANNEL_SLOTS 128u /* of such a cable's rings: every place, and a reply for each channel */
+
+/**
+ * emu_tx_depart_packet - timed: put a segment or a reply on the wire; its head leaves at
+ * @depart_ps, no earlier than tx->busy_ps. The caller has seen to the room.
+ */
+static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *entry,
+                                        uint64_t depart_ps)
+{
+    const struct emu_profile *profile = tx->profile;
+
+    tx->busy_ps = depart_ps + (entry->packet.wire + 1u) * profile->link_ps_per_byte;
+    entry->time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+    emu_dev_expect(tx->owner, entry->time_ps);
+    emu_tx_send(tx, entry);
+}
+
+/** emu_rx_pay_channel - one segment of @channel has left the receiver: its credit. */
+static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint64_t arrive_ps)
+{
+    emu_credit_put(&rx->credit, 1, channel, arrive_ps);
+    emu_dev_expect(rx->owner, arrive_ps);
+    emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
+               (uint64_t)1 << rx->peer_port);
+}
+
 /** emu_tx_flush - tell the receiver. Once a burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
@@ -300,7 +328,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
 
     rx->owed = 0;
     if (rx->kind == EMU_LINK_LOCAL) {
-        emu_credit_put(&rx->credit, owed, arrive_ps);
+        emu_credit_put(&rx->credit, owed, 0, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);
         emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
                    (uint64_t)1 << rx->peer_port);

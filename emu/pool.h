@@ -28,7 +28,7 @@ struct emu_pool {
     /* Written once, at creation. */
     struct emu_buf *buf;       /* bufs of them; memory is taken from the host at first use */
     _Atomic uint16_t *refs;    /* per buffer: references beyond the first */
-    uint32_t *next;            /* per buffer: next in its chain; its holder's */
+    uint32_t *next;            /* per buffer: next in its chain; while it is held, see emu_pool_note() */
     _Atomic uint32_t *chain;   /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
 
@@ -58,6 +58,15 @@ static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
     return &pool->buf[buf].seg;
 }
 
+/*
+ * A word that goes with a buffer for as long as it is held: its link, which is in no chain then.
+ * The link engine keeps there when the segment was posted. Who copies a buffer copies it, too.
+ */
+static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
+{
+    return &pool->next[buf];
+}
+
 /* The payload of a buffer. */
 static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
 {
@@ -75,6 +84,15 @@ static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
     cache->first = cache->pool->next[buf];
     cache->count--;
     return buf;
+}
+
+/**
+ * emu_pool_alone - does nobody else hold it? Then the holder may write. Thread: a holder.
+ * L1: the others' last reads are done.
+ */
+static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
+{
+    return !atomic_load_explicit(&pool->refs[buf], memory_order_acquire); /* L1 */
 }
 
 /** emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder. */

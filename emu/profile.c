@@ -67,6 +67,18 @@ static const struct field fields[] = {
     NAMED(credit, "row", "counter"),
     NAMED(choice, "next_free", "first_free", "random"),
     NAMED(combine_order, "arrival", "port"),
+    NAMED(routing, "adaptive", "static", "oblivious"),
+    NAMED(transport, "none", "acknowledged"),
+    U32(packet_bytes, 256, 4096),
+    U32(channels, 1, 32),
+    U32(pool_places, 0, 48),
+    U32(light_pending, 1, 32),
+    U64(reply_timeout_ps, 1, SECOND_PS),
+    U64(retry_ps, 1, SECOND_PS),
+    U32(retry_limit, 1, 1000),
+    NAMED(combining, "adapter", "switch"),
+    NAMED(barrier, "conditional", "tree"),
+    U32(tree_width, 1, EMU_TREE_WIDTH_MAX),
 };
 
 #define FIELDS (sizeof fields / sizeof fields[0])
@@ -93,6 +105,18 @@ static const struct emu_profile built_in[] = {
         .credit = EMU_CREDIT_ROW,
         .choice = EMU_CHOICE_NEXT_FREE,
         .combine_order = EMU_COMBINE_ARRIVAL,
+        .routing = EMU_ROUTING_ADAPTIVE,
+        .transport = EMU_TRANSPORT_NONE,
+        .packet_bytes = 1024,
+        .channels = 32,
+        .pool_places = 16,
+        .light_pending = 4,
+        .reply_timeout_ps = 1000000000,
+        .retry_ps = 1000000,
+        .retry_limit = 100,
+        .combining = EMU_COMBINING_ADAPTER,
+        .barrier = EMU_BARRIER_BY_CONDITIONAL,
+        .tree_width = 8,
     },
     {
         .name = "qsnet3",
@@ -114,6 +138,18 @@ static const struct emu_profile built_in[] = {
         .credit = EMU_CREDIT_ROW,
         .choice = EMU_CHOICE_NEXT_FREE,
         .combine_order = EMU_COMBINE_ARRIVAL,
+        .routing = EMU_ROUTING_ADAPTIVE,
+        .transport = EMU_TRANSPORT_ACKNOWLEDGED,
+        .packet_bytes = 1024,
+        .channels = 32,
+        .pool_places = 16,
+        .light_pending = 4,
+        .reply_timeout_ps = 1000000000,
+        .retry_ps = 1000000,
+        .retry_limit = 100,
+        .combining = EMU_COMBINING_ADAPTER,
+        .barrier = EMU_BARRIER_BY_CONDITIONAL,
+        .tree_width = 8,
     },
 };
 
@@ -187,7 +223,11 @@ static int field_named(struct emu_profile *profile, const struct field *field, c
 _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
                    sizeof(enum emu_choice) == sizeof(unsigned) &&
-                   sizeof(enum emu_combine_order) == sizeof(unsigned),
+                   sizeof(enum emu_combine_order) == sizeof(unsigned) &&
+                   sizeof(enum emu_routing) == sizeof(unsigned) &&
+                   sizeof(enum emu_transport) == sizeof(unsigned) &&
+                   sizeof(enum emu_combining) == sizeof(unsigned) &&
+                   sizeof(enum emu_barrier_by) == sizeof(unsigned),
                "field_named() writes an unsigned");
 
 static int field_text(struct emu_profile *profile, const struct field *field, const char *value,

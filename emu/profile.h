@@ -13,6 +13,7 @@
 #define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
 #define EMU_INPUT_MAX  255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX  16 /* combine units of a switch, at most */
+#define EMU_TREE_WIDTH_MAX 16
 
 /* Where a switch keeps segments, and so what a credit of a cable stands for. */
 enum emu_buffers {
@@ -39,6 +40,31 @@ enum emu_combine_order {
     EMU_COMBINE_PORT     /* in port order: the same bits on every run */
 };
 
+/* What the network does for a packet. */
+enum emu_transport {
+    EMU_TRANSPORT_NONE,        /* segments go their way, and arrive because nothing is ever lost */
+    EMU_TRANSPORT_ACKNOWLEDGED /* QsNet III: virtual channels, held until the ACK or NACK comes back */
+};
+
+/* How one of several ways is chosen (QsNet III §I, §III). */
+enum emu_routing {
+    EMU_ROUTING_ADAPTIVE, /* packet by packet, by load: see enum emu_choice */
+    EMU_ROUTING_STATIC,   /* the same for all packets to a destination */
+    EMU_ROUTING_OBLIVIOUS /* packet by packet, at random, whatever the load */
+};
+
+/* How adapters carry out a barrier (QsNet III §IV-A). */
+enum emu_barrier_by {
+    EMU_BARRIER_BY_CONDITIONAL, /* one of them tests all with a network conditional, then broadcasts */
+    EMU_BARRIER_BY_TREE         /* a tree of adapters counts them: for late and uneven arrivals */
+};
+
+/* Who combines where packets are acknowledged. Without, switches do. */
+enum emu_combining {
+    EMU_COMBINING_ADAPTER, /* a tree of adapters: QsNet III §IV-A */
+    EMU_COMBINING_SWITCH   /* a combine unit in each switch: an addition to QsNet III */
+};
+
 struct emu_profile {
     char name[32];
     uint64_t link_ps_per_byte;  /* 800 at 10 Gb/s */
@@ -62,6 +88,20 @@ struct emu_profile {
     enum emu_credit_policy credit;
     enum emu_choice choice;
     enum emu_combine_order combine_order;
+    enum emu_routing routing;
+
+    /* Transport with acknowledgments. */
+    enum emu_transport transport;
+    uint32_t packet_bytes;      /* payload that an adapter puts into a packet: 1024; at most 4096 */
+    uint32_t channels;          /* virtual channels of a link: 32 */
+    uint32_t pool_places;       /* segments that a link's input holds beside one a channel: 16 */
+    uint32_t light_pending;     /* a link with fewer open channels is lightly loaded */
+    uint64_t reply_timeout_ps;  /* no reply by then: the packet, or its reply, was lost */
+    uint64_t retry_ps;          /* a packet is sent again after that, doubled with each try, */
+    uint32_t retry_limit;       /* and given up after so many tries */
+    enum emu_combining combining;
+    enum emu_barrier_by barrier; /* where adapters do it */
+    uint32_t tree_width;        /* adapters below one in a tree of adapters, at most */
 };
 
 /** emu_wire_ps - how long a segment takes the wire. */

@@ -18,13 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/packet.h"
 #include "emu/seg.h"
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */
 struct emu_entry {
     uint64_t time_ps : 63; /* when the head of the segment is at the far end */
     uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
-    struct emu_hdr hdr;
+    union {
+        struct emu_hdr hdr;
+        struct emu_packet_hdr packet; /* on cables with channels */
+    };
     uint32_t buf;     /* pool buffer with the payload, or EMU_NO_BUF */
     uint32_t born_ns; /* when the adapter posted it, low 32 bits */
 };
@@ -35,7 +39,7 @@ struct emu_credit {
     uint64_t time_ps : 63; /* when they are at the far end */
     uint64_t full : 1;     /* as in an entry */
     uint32_t count;
-    uint32_t unused;
+    uint32_t channel; /* cables with channels: of which; else 0 */
 };
 static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a line");
 
@@ -129,11 +133,13 @@ static inline void emu_ring_skip(struct emu_ring_end *end)
  * emu_credit_put - send @count credits that are at the far end at @at_ps. There is a slot for each
  * credit of the cable. Thread: producer. R2, as of an entry.
  */
-static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint64_t at_ps)
+static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
+                                  uint64_t at_ps)
 {
     struct emu_credit *slot = &end->slot[end->at++ & end->mask];
 
     slot->count = count;
+    slot->channel = channel;
     __atomic_store_n((uint64_t *)(void *)slot, at_ps | EMU_RING_FULL, __ATOMIC_RELEASE); /* R2 */
 }
 

@@ -35,8 +35,38 @@ enum emu_kind {
     EMU_REDUCE,    /* dst is a group: k - 1 contributions fold, the result leaves by the k-th port */
     EMU_ALLREDUCE, /* dst is a group: folds up to the tree's top switch, multicast from there */
     EMU_BARRIER,   /* an all-reduce without payload */
-    EMU_KINDS
+    EMU_KINDS,     /* what a switch is asked for; more with acknowledgments: */
+    EMU_SET = EMU_KINDS, /* to one's own adapter, and no further: struct emu_word */
+    EMU_TEST,      /* network conditional over a group: struct emu_word; the adapter answers with
+                      the same header, in op EMU_TEST_TRUE or EMU_TEST_FALSE */
+    EMU_TOLD = 32, /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
+                      by its adapter, to the same header without payload: they have */
+    EMU_FAILED = 64 /* added to one of these, to the sender: this segment of yours was given up */
 };
+
+/*
+ * Words of a group. Each member's adapter has EMU_WORDS of its own for each group, 0 at first; its
+ * host writes them, and a conditional reads the same one of all members: true if all of them are as
+ * asked. Source: QsNet III §IV-A.
+ */
+#define EMU_WORDS 16
+
+enum emu_test {
+    EMU_TEST_EQUAL,   /* the word is this value */
+    EMU_TEST_REACHED  /* the word has reached it: word - value, modulo 2^64, is below 2^63 */
+};
+
+enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
+
+/* Payload of EMU_SET and EMU_TEST: hdr.dst is the group, hdr.seq is the host's own. */
+struct emu_word {
+    uint64_t value;
+    uint32_t word;  /* below EMU_WORDS */
+    uint8_t test;   /* EMU_TEST: enum emu_test */
+    uint8_t until;  /* EMU_TEST: 0, once: any NACK is a false; 1, again until it is true */
+    uint8_t spare[2];
+};
+static_assert(sizeof(struct emu_word) == 16, "wire format");
 
 struct emu_hdr {
     uint32_t dst; /* node; for collective kinds the collective address */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * crc.h - the two checksums of a QsNet III packet.
+ *
+ * CRC-16 over a header, at every hop; CRC-32 over the payload, end to end.
+ * The paper (§IV-B) names their widths, not their polynomials: here the CRC-16
+ * is CCITT's (0x1021) and the CRC-32 Castagnoli's (0x1EDC6F41), for which
+ * processors have an instruction.
+ */
+#ifndef EMU_CRC_H
+#define EMU_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern const uint16_t emu_crc16_table[8][256]; /* what a byte does, by its distance from the end */
+
+/**
+ * emu_crc16 - of the @bytes (at most 8) low bytes of @word, low byte first. Pure.
+ * Here, so that the loop is as long as its caller says.
+ */
+static inline uint16_t emu_crc16(uint64_t word, unsigned bytes)
+{
+    uint16_t crc = 0;
+
+    while (bytes--) {
+        crc ^= emu_crc16_table[bytes][word & 255];
+        word >>= 8;
+    }
+    return (uint16_t)~crc; /* so that zeros are no header */
+}
+
+/**
+ * emu_crc32 - of @bytes more bytes at @data, after @crc; begin with 0. Pure.
+ * emu_crc32(emu_crc32(0, a, n), b, m) is that of a and b in a row.
+ */
+uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
+
+/** emu_crc32_by_tables - the same, as processors without the instructions do it. */
+uint32_t emu_crc32_by_tables(uint32_t crc, const void *data, size_t bytes);
+
+#endif

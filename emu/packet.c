@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.c - headers to bits and back.
+ *
+ * A header, low bit first: channel 5, priority 2, group 1, dst 16, bytes 13,
+ * stamp 10, more 1, CRC-16. A continuation: channel 5, priority 2, index 5, last 1,
+ * three bits 0, CRC-16.
+ */
+#include "emu/packet.h"
+
+#include "emu/crc.h"
+
+uint64_t emu_head_pack(const struct emu_head *head)
+{
+    uint64_t word = head->channel | (uint64_t)head->priority << 5 | (uint64_t)head->group << 7 |
+                    (uint64_t)head->dst << 8 | (uint64_t)head->bytes << 24 |
+                    (uint64_t)head->stamp << 37 | (uint64_t)head->more << 47;
+
+    return word | (uint64_t)emu_crc16(word, 6) << 48;
+}
+
+bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
+{
+    uint64_t word = wire & (((uint64_t)1 << 48) - 1);
+
+    if (emu_crc16(word, 6) != wire >> 48)
+        return false;
+    *ret = (struct emu_head){.channel = word & 31,
+                             .priority = word >> 5 & 3,
+                             .group = word >> 7 & 1,
+                             .dst = (uint16_t)(word >> 8),
+                             .bytes = word >> 24 & 8191,
+                             .stamp = word >> 37 & 1023,
+                             .more = word >> 47 & 1};
+    return ret->bytes <= EMU_PACKET_BYTES;
+}
+
+uint32_t emu_cont_pack(const struct emu_cont *cont)
+{
+    uint32_t word = cont->channel | (uint32_t)cont->priority << 5 | (uint32_t)cont->index << 7 |
+                    (uint32_t)cont->last << 12;
+
+    return word | (uint32_t)emu_crc16(word, 2) << 16;
+}
+
+bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire)
+{
+    uint32_t word = wire & 0xffff;
+
+    if (emu_crc16(word, 2) != wire >> 16 || word >> 13)
+        return false;
+    *ret = (struct emu_cont){.channel = word & 31,
+                             .priority = word >> 5 & 3,
+                             .index = word >> 7 & 31,
+                             .last = word >> 12 & 1};
+    return true;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.h - the packet of QsNet III: what is on the wire.
+ *
+ * A packet carries up to 4 KB in segments of 256 bytes: a header of 8 bytes and
+ * up to 248 of payload, then continuations of 4 bytes and up to 252 each; the
+ * last segment ends with 8 bytes: a CRC-32 over the payload and the packet's
+ * id. Headers and continuations are guarded by a CRC-16 each, new at every
+ * hop, because the virtual channel is.
+ * Source: QsNet III §IV-B. The paper gives the fields; their widths and order are ours.
+ *
+ * On a cable between two devices a segment is a descriptor like every other
+ * (ring.h); its header is read as a struct emu_packet_hdr. What cables with
+ * channels promise:
+ *
+ * - The sender opens a channel for a packet when it sends the head, and holds it
+ *   until the reply to that packet comes back, over the same cable the other
+ *   way. A channel carries one packet at a time; its segments stay in order.
+ * - The receiver has one place for each channel and a pool of places for all. A
+ *   segment is sent only if its channel's place, or one of the pool, is free
+ *   (channel.h); the credit for it comes back when it leaves the receiver.
+ * - A reply needs no place: there is at most one for each open channel.
+ * - A packet's tag is its source's; it stands in each of its segments and in
+ *   its reply. What comes with another tag than the open channel's is old: it
+ *   is counted, its credit goes back, and it is dropped. A head on a channel
+ *   that the receiver believes open means that the sender has given the earlier
+ *   packet up: so does the receiver.
+ * - A reply is sent when the packet's last segment has been received and judged,
+ *   or when the wait for it has been given up (a NACK).
+ */
+#ifndef EMU_PACKET_H
+#define EMU_PACKET_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/seg.h"
+
+#define EMU_CHANNELS       32u   /* virtual channels of a link */
+#define EMU_PRIORITIES     4u    /* 0 is bulk */
+#define EMU_PACKET_BYTES   4096u /* payload, at most */
+#define EMU_HEAD_BYTES     8u    /* of the first segment */
+#define EMU_CONT_BYTES     4u    /* of each other one */
+#define EMU_TAIL_BYTES     8u    /* after the payload: CRC-32 and id */
+#define EMU_REPLY_BYTES    8u    /* an ACK or a NACK on the wire */
+
+/* What a segment on a cable with channels is. Beyond enum emu_kind, so that nobody mistakes it. */
+enum emu_packet_kind {
+    EMU_PACKET_HEAD = 16, /* first segment: `head` */
+    EMU_PACKET_CONT,      /* another one: `cont` */
+    EMU_PACKET_ACK,       /* reply: the packet was taken, by every destination */
+    EMU_PACKET_NACK       /* reply: it was not, by at least one: send it again */
+};
+
+/* How a descriptor's header is read on such a cable: the same 16 bytes as struct emu_hdr. */
+struct emu_packet_hdr {
+    union {
+        uint64_t head; /* emu_head_pack() */
+        uint32_t cont; /* emu_cont_pack() */
+    };
+    uint32_t tag;    /* of the packet: its source's number for it */
+    uint8_t kind;    /* enum emu_packet_kind; in the place of emu_hdr.kind */
+    uint8_t wire;    /* bytes on the wire, less 1 */
+    uint8_t channel; /* on this cable: the same as in head or cont, which the CRC-16 guards */
+    uint8_t last;    /* 1: the packet's last segment */
+};
+static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
+static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
+              "a kind is a kind");
+
+/* A header, as fields. */
+struct emu_head {
+    uint8_t channel;   /* below EMU_CHANNELS */
+    uint8_t priority;  /* below EMU_PRIORITIES */
+    bool group;        /* dst is a broadcast group, else a node */
+    bool more;         /* others to the same destination are right behind: acknowledged early */
+    uint16_t dst;
+    uint16_t bytes;    /* payload of the packet, 0 to EMU_PACKET_BYTES */
+    uint16_t stamp;    /* time of injection, in units of 64 ns, 10 bits */
+};
+
+/* A continuation, as fields. */
+struct emu_cont {
+    uint8_t channel;
+    uint8_t priority;
+    uint8_t index; /* of the segment in its packet, from 1 */
+    bool last;
+};
+
+/** emu_head_pack - the 8 bytes of a header, its CRC-16 in the upper two. Pure. */
+uint64_t emu_head_pack(const struct emu_head *head);
+
+/** emu_head_unpack - false: the CRC-16 is wrong; *ret is then not written. Pure. */
+bool emu_head_unpack(struct emu_head *ret, uint64_t wire);
+
+/** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
+uint32_t emu_cont_pack(const struct emu_cont *cont);
+bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
+
+/** emu_packet_segments - segments of a packet of @bytes payload: at least 1. Pure. */
+static inline uint32_t emu_packet_segments(uint32_t bytes)
+{
+    uint32_t rest = bytes + EMU_TAIL_BYTES;
+
+    if (rest <= EMU_SEG_BYTES - EMU_HEAD_BYTES)
+        return 1;
+    rest -= EMU_SEG_BYTES - EMU_HEAD_BYTES;
+    return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
+}
+
+/** emu_packet_wire_bytes - what segment @index of a packet of @bytes payload takes of the wire. Pure. */
+static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
+{
+    uint32_t all = bytes + EMU_TAIL_BYTES;
+    uint32_t before = index ? EMU_SEG_BYTES - EMU_HEAD_BYTES +
+                                  (index - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES)
+                            : 0;
+    uint32_t room = EMU_SEG_BYTES - (index ? EMU_CONT_BYTES : EMU_HEAD_BYTES);
+    uint32_t carried = all - before < room ? all - before : room;
+
+    return (index ? EMU_CONT_BYTES : EMU_HEAD_BYTES) + carried;
+}
+
+#endif

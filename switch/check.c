@@ -2,7 +2,7 @@
 /*
  * check.c - what must hold in a switch at any time, counted anew.
  */
-#include "switch/internal.h"
+#include "switch/channel.h"
 
 /* The cable into port @r: what the row holds stands for credits that are out. */
 static const char *check_cable(const struct switch_dev *sw, uint32_t r)
@@ -55,6 +55,8 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
     uint64_t held = 0;
     const char *wrong;
 
+    if (sw->acknowledged)
+        return switch_channels_check(switch_channels_of(sw), now_ps);
     for (uint32_t r = 0; r < sw->rows; r++) {
         wrong = check_row(sw, r, now_ps, &held, &waited_ps);
         if (!wrong)

@@ -16,13 +16,6 @@ static uint64_t choose_random(struct switch_dev *sw)
     return sw->random;
 }
 
-static uint32_t choose_nth(uint64_t bits, uint32_t n)
-{
-    while (n--)
-        bits &= bits - 1;
-    return (uint32_t)__builtin_ctzll(bits);
-}
-
 static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
 {
     uint32_t least = UINT32_MAX;
@@ -42,21 +35,36 @@ static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
     return best;
 }
 
+uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
+{
+    return switch_nth_bit(from,
+                          (uint32_t)(choose_random(sw) % (unsigned)__builtin_popcountll(from)));
+}
+
+static inline uint32_t choose_from(struct switch_dev *sw, uint64_t from)
+{
+    switch (sw->profile->choice) {
+    case EMU_CHOICE_FIRST_FREE:
+        return (uint32_t)__builtin_ctzll(from);
+    case EMU_CHOICE_RANDOM:
+        return switch_pick_random(sw, from);
+    case EMU_CHOICE_NEXT_FREE:
+    default:
+        sw->turn = switch_next_bit(from, sw->turn);
+        return sw->turn;
+    }
+}
+
+uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
+{
+    return choose_from(sw, from);
+}
+
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates)
 {
     uint64_t from = candidates & sw->light;
 
     if (!from)
         from = choose_least(sw, candidates);
-    switch (sw->profile->choice) {
-    case EMU_CHOICE_FIRST_FREE:
-        return (uint32_t)__builtin_ctzll(from);
-    case EMU_CHOICE_RANDOM:
-        return choose_nth(from,
-                          (uint32_t)(choose_random(sw) % (unsigned)__builtin_popcountll(from)));
-    case EMU_CHOICE_NEXT_FREE:
-    default:
-        sw->turn = switch_next_bit(from, sw->turn);
-        return sw->turn;
-    }
+    return choose_from(sw, from);
 }

@@ -110,6 +110,8 @@ int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **
     struct switch_groups *now;
 
     *old = NULL;
+    if (sw->acknowledged && group->units)
+        return -ENOTSUP;
     if (was && slot < count) {
         atomic_store_explicit(&was->group[slot], group, memory_order_release); /* G4 */
         return 0;

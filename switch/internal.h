@@ -43,7 +43,13 @@ struct switch_list {
 
 struct switch_slot {
     uint16_t next;    /* in its queue, or among the free */
-    uint16_t copy_of; /* plain counter: 1 + index into row->copies, or 0 */
+    union {
+        uint16_t copy_of; /* plain counter: 1 + index into row->copies, or 0 */
+        struct {          /* with channels */
+            uint8_t left; /* copies that are still to leave */
+            bool ghost;   /* no credit stands for it */
+        };
+    };
 };
 
 #define SWITCH_NO_SLOT UINT16_MAX
@@ -114,6 +120,7 @@ struct switch_dev {
     uint32_t xpoint_slots;
     bool by_row;        /* credits stand for crosspoints, by the row guarantee, */
     bool by_copy;       /* or by the plain counter; neither: for places in the input's buffer */
+    bool acknowledged;  /* this is a struct switch_channels: crosspoints and units are not made */
 
     void (*admit)(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
     struct switch_row *row;       /* rows */
@@ -331,6 +338,18 @@ uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t row);
 
 /* choose.c: one of several candidate outputs. */
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
+
+/* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
+uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
+uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
+
+/* The bit of @bits with @n of them below. There is one. */
+static inline uint32_t switch_nth_bit(uint64_t bits, uint32_t n)
+{
+    while (n--)
+        bits &= bits - 1;
+    return (uint32_t)__builtin_ctzll(bits);
+}
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
 uint32_t switch_send(struct switch_dev *sw);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch/internal.h"
+#include "switch/channel.h"
 
 #define SWITCH_BURST 64 /* segments taken from one port in one pass */
 
@@ -113,6 +113,8 @@ uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)
     uint32_t rows = ports + profile->combine_units;
     uint32_t slots = 0;
 
+    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+        return switch_channels_segments(ports, profile);
     if (profile->buffers != EMU_BUFFERS_INPUT)
         slots += rows * rows * profile->xpoint_slots;
     if (profile->buffers != EMU_BUFFERS_XPOINT)
@@ -137,6 +139,8 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     size_t rows = ports + profile->combine_units;
 
+    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+        return switch_channels_bytes(ports, profile);
     return sizeof(struct switch_dev) +
            rows * (sizeof(struct switch_row) + sizeof(struct switch_out) +
                    3 * sizeof(struct switch_event)) +
@@ -245,6 +249,8 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     struct switch_dev *sw;
     size_t rows = ports + profile->combine_units;
 
+    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+        return switch_channels_create(ret, worker, ports, route, profile, seed);
     if (!switch_sane(ports, profile, worker->clock.mode))
         return -EINVAL;
     sw = switch_zeros(sizeof(*sw));
@@ -277,6 +283,10 @@ void switch_destroy(struct switch_dev *sw)
 {
     if (!sw)
         return;
+    if (sw->acknowledged) {
+        switch_channels_destroy(sw);
+        return;
+    }
     for (uint32_t p = 0; sw->out && sw->row && p < sw->ports; p++) {
         emu_link_unjoin(&sw->out[p].tx);
         emu_link_free_edge(&sw->row[p].rx);
@@ -304,15 +314,20 @@ struct emu_dev *switch_emu_dev(struct switch_dev *sw)
 
 struct emu_tx *switch_tx(struct switch_dev *sw, uint32_t port)
 {
-    return &sw->out[port].tx;
+    return sw->acknowledged ? &switch_channels_of(sw)->port[port].tx : &sw->out[port].tx;
 }
 
 struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port)
 {
-    return &sw->row[port].rx;
+    return sw->acknowledged ? &switch_channels_of(sw)->port[port].rx : &sw->row[port].rx;
 }
 
 const struct switch_counts *switch_counts(const struct switch_dev *sw)
 {
     return &sw->counts;
+}
+
+void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
+{
+    switch_channels_of(sw)->port[port].faults = faults;
 }

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.h - the router: an output-queued switch with crosspoint buffers and
- * combine units.
+ * switch.h - the router, of two kinds behind one interface.
  *
- * Source: output-queued routers §2. What a segment meets, in order: admit.c
- * (route, crosspoint), then send.c, or timed.c where the clock has times
- * (arbitration, credit, wire); a contribution to a reduction turns off into
- * combine.c on the way.
+ * An output-queued switch with crosspoint buffers and combine units. Source:
+ * output-queued routers §2. What a segment meets, in order: admit.c (route,
+ * crosspoint), then send.c, or timed.c where the clock has times (arbitration,
+ * credit, wire); a contribution to a reduction turns off into combine.c on the
+ * way.
+ *
+ * Where profile->transport is EMU_TRANSPORT_ACKNOWLEDGED, a switch with virtual
+ * channels and acknowledgments: channel.h. It has no combine units. Source:
+ * QsNet III §III, §IV.
  */
 #ifndef SWITCH_SWITCH_H
 #define SWITCH_SWITCH_H
 
 #include <stdint.h>
 
+#include "emu/channel.h"
 #include "emu/dev.h"
+#include "emu/fault.h"
 #include "emu/link.h"
 #include "emu/profile.h"
 #include "topo/topo.h"
@@ -32,12 +38,19 @@ struct switch_counts {
     _Atomic uint64_t results;    /* results sent */
     _Atomic uint64_t multicasts; /* segments copied to more than one port */
     _Atomic uint64_t bad;        /* dropped: foreign to the group, or against the protocol */
+
+    /* With channels. */
+    _Atomic uint64_t stale;      /* segments and replies of packets that were over */
+    _Atomic uint64_t refused;    /* packets that go nowhere: a NACK */
+    _Atomic uint64_t timeouts;   /* channels given up because no reply came */
+    _Atomic uint64_t given_up;   /* packets given up because their sender did so */
 };
 
 /**
  * switch_create - a switch, its ports empty.
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
  * @route, @profile: borrowed.
+ * With channels its cables are joined with EMU_CHANNEL_SLOTS credits.
  * Errors: -ENOMEM, -EINVAL.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
@@ -65,6 +78,36 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
  */
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
+/* --- with channels only -------------------------------------------------------- */
+
+/** switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still. */
+void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+
+/**
+ * switch_units - combine units are devices of their own, each on a port of its switch.
+ * @first: number of the first of them, as a destination: nodes are below.
+ * @own: port of this switch's.
+ * @at: by port, the number of the unit that it leads to: of this switch, or of the one at the far
+ *      end; 0: to none. Borrowed.
+ */
+void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
+
+/**
+ * switch_check_cable - the part of switch_check() for a cable into @port that no switch sends on.
+ * @books: the sender's. @promised: by channel, places that it has taken for segments that it has
+ * not sent; NULL: none. Returns NULL, or what is wrong.
+ */
+const char *switch_check_cable(struct switch_dev *sw, uint32_t port,
+                               const struct emu_channels *books, const uint32_t *promised);
+
+/**
+ * switch_check_channels - the same for any cable. @held: by channel, segments that the receiver has
+ * taken and not paid for; NULL: none. @faults: at the receiver. @places: of the pool.
+ */
+const char *switch_check_channels(const struct emu_rx *rx, const struct emu_channels *books,
+                                  const struct emu_faults *faults, const uint32_t *held,
+                                  const uint32_t *promised, uint32_t places);
+
 /* --- groups: the manager's side ------------------------------------------------ */
 
 /**
@@ -88,7 +131,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
  * switch_groups_set - put a group into the switch's table.
  * If the table must grow a new one is published; the old one goes to *old, to be freed after
  * emu_rcu_wait(). Else *old is NULL.
- * Errors: -ENOMEM, nothing changed. Thread: manager.
+ * Errors, nothing changed: -ENOMEM; -ENOTSUP, a switch with channels does not combine. Thread: manager.
  */
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel.h - the other kind of switch: the router of QsNet III, with virtual
+ * channels and acknowledgments. Its state; all of it is its worker's.
+ *
+ * What a packet meets, in order: channel_input.c (checks, the input's buffer),
+ * channel_route.c (candidates, choice, a channel of the output or a turn to
+ * wait), channel_output.c (arbitration, room, the wire), channel_reply.c (ACK
+ * and NACK on their way back, time-outs). They decide the same on every clock;
+ * when they are asked is for channel_timed.c and, raw, for channel.c to say.
+ * What cables promise is in emu/packet.h.
+ *
+ * A channel is named by a number: port * EMU_CHANNELS + its own. A channel of an
+ * input holds a packet; each channel of an output that the packet opens is a
+ * *copy* of it: one, or of a broadcast one for each output.
+ */
+#ifndef SWITCH_CHANNEL_H
+#define SWITCH_CHANNEL_H
+
+#include "emu/channel.h"
+#include "emu/fault.h"
+#include "switch/internal.h"
+
+#define CHANNEL_NONE     UINT16_MAX
+#define CHANNEL_TICKS    8u  /* to a time-out */
+#define CHANNEL_GHOSTS   64u /* segments without a credit (faults) that a switch holds at most */
+#define CHANNEL_KEPT_OF  8u  /* links of so many channels keep one for packets above bulk */
+
+/* What the packet on an input's channel is at. */
+enum switch_channel_state {
+    CHANNEL_CLOSED,
+    CHANNEL_OPEN,   /* it has copies, or waits for channels */
+    CHANNEL_DRAINED, /* it goes nowhere: its segments are dropped, and the last one makes a NACK */
+    CHANNEL_REPLIED /* everything is known of it; the reply waits for the wire */
+};
+
+/* A channel of an input. */
+struct switch_channel_in {
+    uint64_t wants;           /* outputs whose channel it waits for: any of them; of a group's, all */
+    struct switch_list queue; /* its segments here */
+    uint32_t tag;
+    uint16_t copies;          /* first of them; the others by switch_channel_out.next */
+    uint16_t tick;            /* when its last segment came */
+    uint8_t state;            /* enum switch_channel_state */
+    uint8_t queued;           /* segments in the queue */
+    uint8_t index;            /* of the segment to come next, or a later one */
+    uint8_t last;             /* index of the last one */
+    uint8_t last_wire;        /* what stands in its `wire` */
+    uint8_t priority;
+    uint8_t unsettled;        /* copies, made or wanted, without a reply */
+    bool group : 1;
+    bool whole : 1;           /* the last one has come */
+    bool nack : 1;            /* a copy was refused, or given up */
+};
+static_assert(sizeof(struct switch_channel_in) == 32, "two a line");
+
+/* A channel of an output. */
+struct switch_channel_out {
+    uint16_t from;     /* channel of the input; CHANNEL_NONE: its packet was given up there */
+    uint16_t next;     /* of the packet's copies */
+    uint16_t cursor;   /* slot of the segment to send next; CHANNEL_NONE: it has not come */
+    uint16_t tick;     /* when it was opened, or sent a segment */
+    uint8_t priority;
+    bool ended;        /* the last one was sent */
+};
+
+struct switch_channel_port {
+    /* The sending end. */
+    alignas(EMU_LINE) struct emu_tx tx;
+    uint32_t ready[EMU_PRIORITIES]; /* channels with a segment to send */
+    uint32_t replies;   /* of this port's input: channels whose reply waits for the wire */
+    uint32_t nacks;     /* of them, those that are NACKs */
+    uint64_t waiters;   /* inputs with a packet that waits for a channel here */
+    uint64_t stalled_ps; /* timed: when it found no room */
+    uint8_t last_input; /* that sent a segment: round robin */
+    uint8_t last_reply;
+    uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
+    uint8_t collects;   /* by priority, whose turn it is for a channel: a packet that collects */
+    uint8_t pending;    /* channels that are open */
+    uint8_t input_of[EMU_CHANNELS]; /* of the packet on an open channel */
+    struct emu_channels books;
+    uint64_t reply_ps[EMU_CHANNELS]; /* of this port's input: the last reply to a broadcast's copies so far */
+
+    /* The receiving end. */
+    alignas(EMU_LINE) struct emu_rx rx;
+    uint32_t held;                      /* segments at the input */
+    uint32_t of_priority[EMU_PRIORITIES]; /* channels whose packets wait for one of an output; */
+    uint32_t collect;                     /* of them, those whose packets collect places there */
+    struct emu_faults *faults;          /* NULL: none */
+};
+
+/* What an output keeps of an input. */
+struct switch_channel_pair {
+    uint32_t waiting;   /* channels of the input that wait for one of the output */
+    uint8_t last_sent;  /* channel of the output that sent for the input last */
+    uint8_t last_grant[2]; /* channel of the input that was given one last; and as above */
+};
+
+struct switch_channels {
+    struct switch_dev sw; /* what all switches have; crosspoints and units are not made */
+
+    /* Outputs, by bit. */
+    uint64_t news;    /* with something to send that they did not have before */
+    uint64_t plugged; /* with a cable; all that routes may name */
+    uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
+    uint64_t light;   /* with fewer than profile->light_pending open channels */
+    uint64_t queued;  /* with segments to send, or replies */
+
+    uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
+    uint32_t channels;  /* of a link */
+    uint32_t first_unit;     /* see switch_units(); UINT32_MAX: there are none */
+    uint32_t unit;
+    const uint32_t *unit_at;
+    uint32_t open;      /* channels of all outputs that are open */
+    uint32_t ghosts;    /* held now */
+    uint16_t tick;      /* time, for time-outs: CHANNEL_TICKS to one */
+    uint64_t tick_ps;   /* how long a tick is */
+    uint64_t sweep_ps;  /* timed: the next look for time-outs, at a multiple of tick_ps; EMU_NEVER.
+                           raw: the last one, by the host's clock */
+    uint64_t *busy_ps;  /* timed, by output: its tx.busy_ps, side by side */
+    uint64_t *due_ps;   /* timed, by output in sw.due: when it acts */
+    struct switch_channel_port *port; /* sw.ports */
+    struct switch_channel_in *in;     /* sw.ports * EMU_CHANNELS */
+    struct switch_channel_out *out;   /* as many */
+    struct switch_channel_pair *pair; /* [output][input] */
+    uint16_t head_crc[EMU_CHANNELS];  /* what another channel changes in a header's CRC-16, by the bits */
+    uint16_t cont_crc[EMU_CHANNELS];  /* that differ; and in a continuation's */
+};
+
+static inline struct switch_channels *switch_channels_of(struct switch_dev *sw)
+{
+    return (struct switch_channels *)sw;
+}
+
+static inline struct switch_channel_pair *switch_channel_pair(const struct switch_channels *ch,
+                                                              uint32_t o, uint32_t p)
+{
+    return &ch->pair[o * ch->sw.ports + p];
+}
+
+/* Output @o has something to send. */
+static inline void switch_channel_tell(struct switch_channels *ch, uint32_t o)
+{
+    ch->news |= (uint64_t)1 << o;
+    ch->queued |= (uint64_t)1 << o;
+}
+
+/* Output @o may have nothing left to send. */
+static inline void switch_channel_untell(struct switch_channels *ch, uint32_t o)
+{
+    const struct switch_channel_port *port = &ch->port[o];
+    uint32_t any = port->replies;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        any |= port->ready[priority];
+    ch->queued &= ~((uint64_t)!any << o);
+}
+
+/* Output @o has so many channels more open than before: 1, -1, or 0. */
+static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, int more)
+{
+    uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
+    uint32_t closed = ch->channels - pending;
+    uint32_t kept = ch->channels >= CHANNEL_KEPT_OF;
+    uint64_t bit = (uint64_t)1 << o;
+
+    ch->open += (uint32_t)more;
+    ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
+    ch->openable[1] = (ch->openable[1] & ~bit) | (uint64_t)(closed > 0) << o;
+    ch->light = (ch->light & ~bit) | (uint64_t)(pending < ch->sw.profile->light_pending) << o;
+}
+
+/* channel_input.c: @entry came to port @p, at @at_ps; its buffer reference comes with it. */
+void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                           enum emu_fate fate, uint64_t at_ps);
+
+/* channel_input.c: the oldest segments of @v that no copy wants any more leave, with their credits. */
+void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
+
+/* channel_route.c: the head of the packet @v is here: where to, and by which channels. */
+void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
+                          uint64_t at_ps);
+
+/* channel_route.c: the packet @v waits no longer. */
+void switch_channel_unwait(struct switch_channels *ch, uint32_t v);
+
+/* channel_route.c: channels of output @o may have become free: to those that wait, in turn. */
+void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
+
+/* channel_output.c: credits that came by @at_ps; raw: all. */
+void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
+
+/* channel_output.c: send a reply or a segment by output @o, if one may go. */
+bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
+
+/* channel_output.c: the copy @w sends nothing more. The places promised to it are free. */
+void switch_channel_mute(struct switch_channels *ch, uint32_t w);
+
+/* channel_reply.c: a reply came to port @p. */
+void switch_channel_replied(struct switch_channels *ch, uint32_t p,
+                            const struct emu_packet_hdr *reply, uint64_t at_ps);
+
+/* channel_reply.c: all that will be known of the packet @v is known: its reply. */
+void switch_channel_finish(struct switch_channels *ch, uint32_t v);
+
+/* channel_reply.c: forget the packet @v: its source's side has. */
+void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
+
+/* channel_reply.c: a tick has passed: who waits too long? Returns true if any channel is open. */
+bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps);
+
+/* Take the next entry of port @p that has come by @until_ps; false: there is none. */
+static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, uint64_t until_ps,
+                                       struct emu_entry *entry, enum emu_fate *fate)
+{
+    struct switch_channel_port *port = &ch->port[p];
+    const struct emu_entry *front;
+
+    if (__builtin_expect(port->faults != NULL, 0))
+        return emu_faults_take(port->faults, &port->rx, &ch->sw.dev.worker->cache, until_ps, entry,
+                               fate);
+    front = emu_rx_front(&port->rx, until_ps);
+    if (!front)
+        return false;
+    *entry = *front;
+    *fate = EMU_FATE_ARRIVED;
+    emu_rx_skip(&port->rx); /* the slot before the credit that lets it be filled */
+    emu_rx_done(&port->rx, 1);
+    return true;
+}
+
+/* channel.c: the first step: which ports have cables. */
+void switch_channel_plugged(struct switch_channels *ch);
+
+/* channel_timed.c: emu_step_fn of a timed clock. */
+uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
+
+/* channel.c: switch_create(), switch_destroy(), switch_segments(), switch_bytes() of this kind. */
+int switch_channels_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
+                           const struct topo_route *route, const struct emu_profile *profile,
+                           uint64_t seed);
+void switch_channels_destroy(struct switch_dev *sw);
+uint32_t switch_channels_segments(uint32_t ports, const struct emu_profile *profile);
+size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile);
+
+/* channel_check.c: switch_check() of this kind. */
+const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel_check.c - what must hold in a switch with channels at any time, counted anew.
+ */
+#include "switch/channel.h"
+
+/* Segments of each channel that lie in a cable's ring, or late behind it. */
+static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,
+                         uint32_t count[EMU_CHANNELS])
+{
+    const struct emu_ring_end *data = &rx->tx->data;
+
+    for (uint32_t at = rx->data.at; at != data->at; at++) {
+        const struct emu_packet_hdr *hdr = &data->slot[at & data->mask].packet;
+
+        if (hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT)
+            count[hdr->channel % EMU_CHANNELS]++;
+    }
+    for (uint32_t i = 0; faults && i < faults->held; i++) {
+        const struct emu_packet_hdr *hdr = &faults->at[i].entry.packet;
+
+        if (faults->at[i].fate != EMU_FATE_TWICE &&
+            (hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT))
+            count[hdr->channel % EMU_CHANNELS]++;
+    }
+}
+
+const char *switch_check_channels(const struct emu_rx *rx, const struct emu_channels *books,
+                                  const struct emu_faults *faults, const uint32_t *held,
+                                  const uint32_t *promised, uint32_t places)
+{
+    const struct emu_credit_end *back = &rx->tx->credit;
+    uint32_t count[EMU_CHANNELS] = {0};
+    uint32_t pool = books->pool;
+
+    count_flying(rx, faults, count);
+    for (uint32_t at = back->at; at != rx->credit.at; at++)
+        count[back->slot[at & back->mask].channel % EMU_CHANNELS]++;
+    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
+        uint32_t ahead = promised ? promised[c] : books->promised[c];
+
+        if (count[c] + (held ? held[c] : 0) + ahead != books->used[c])
+            return "places of a channel were lost or made";
+        if ((books->occupied >> c & 1) != (books->used[c] != 0) ||
+            (books->paid >> c & 1) != (books->promised[c] && books->collector != c))
+            return "a sender does not know where it has places";
+        pool += books->used[c] > 1 ? books->used[c] - 1u : 0;
+    }
+    if (pool != places)
+        return "places of a pool were lost or made";
+    if (emu_count_read(&rx->tx->counts.segments) !=
+        emu_count_read(&rx->counts.segments) + (rx->tx->data.at - rx->data.at))
+        return "segments were lost or made on a cable";
+    return NULL;
+}
+
+const char *switch_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_channels *books,
+                               const uint32_t *promised)
+{
+    struct switch_channels *ch = switch_channels_of(sw);
+    uint32_t held[EMU_CHANNELS];
+
+    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
+        const struct switch_channel_in *in = &ch->in[p * EMU_CHANNELS + c];
+        uint32_t slot = in->queue.first;
+
+        held[c] = in->queued;
+        for (uint32_t left = in->queued; left; left--) {
+            held[c] -= sw->link[slot].ghost;
+            slot = sw->link[slot].next;
+        }
+    }
+    return switch_check_channels(&ch->port[p].rx, books, ch->port[p].faults, held, promised,
+                                 sw->profile->pool_places);
+}
+
+/* The cable into port @p, if a switch sends on it. */
+static const char *check_cable(struct switch_channels *ch, uint32_t p)
+{
+    const struct emu_rx *rx = &ch->port[p].rx;
+    const struct switch_channels *from;
+
+    if (rx->kind != EMU_LINK_LOCAL || rx->tx->owner->step != ch->sw.dev.step)
+        return NULL;
+    from = (const struct switch_channels *)rx->tx->owner;
+    return switch_check_cable(&ch->sw, p, &from->port[rx->peer_port].books, NULL);
+}
+
+/* Is there a head or a reply of channel @c and packet @tag on the cable to @rx? */
+static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
+{
+    const struct emu_ring_end *data = &rx->tx->data;
+
+    for (uint32_t at = rx->data.at; at != data->at; at++) {
+        const struct emu_packet_hdr *hdr = &data->slot[at & data->mask].packet;
+        bool is_reply = hdr->kind == EMU_PACKET_ACK || hdr->kind == EMU_PACKET_NACK;
+
+        if (hdr->channel == c && hdr->tag == tag && is_reply == reply &&
+            (reply || hdr->kind == EMU_PACKET_HEAD))
+            return true;
+    }
+    return false;
+}
+
+/* Has copy @w not sent its head yet? */
+static bool check_unsent(const struct switch_channels *ch, uint32_t w)
+{
+    uint32_t slot = ch->out[w].cursor;
+
+    return slot != CHANNEL_NONE && ch->sw.slot[slot].packet.kind == EMU_PACKET_HEAD;
+}
+
+/* Has anything happened here after which a channel may be open at one end only? */
+static bool check_faulty(const struct switch_channels *ch)
+{
+    for (uint32_t p = 0; p < ch->sw.ports; p++)
+        if (ch->port[p].faults)
+            return true;
+    return emu_count_read(&ch->sw.counts.timeouts) || emu_count_read(&ch->sw.counts.given_up);
+}
+
+/*
+ * A channel that one end of the cable at port @p has open, the other one has too; or its first
+ * segment, or its reply, is on its way. Unless something was lost or given up.
+ */
+static const char *check_open(const struct switch_channels *ch, uint32_t p)
+{
+    const struct switch_channel_port *port = &ch->port[p];
+    const struct switch_channels *far;
+
+    if (port->rx.kind != EMU_LINK_LOCAL || port->rx.tx->owner->step != ch->sw.dev.step)
+        return NULL;
+    far = (const struct switch_channels *)port->rx.tx->owner;
+    if (check_faulty(ch) || check_faulty(far))
+        return NULL;
+    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
+        const struct switch_channel_in *in = &ch->in[p * EMU_CHANNELS + c];
+        const struct switch_channel_port *from = &far->port[port->rx.peer_port];
+        bool here = in->state != CHANNEL_CLOSED;
+        bool there = from->books.open >> c & 1;
+        bool both = here && there && in->tag == from->books.tag[c];
+
+        if (here && !both)
+            return "a channel is open at the receiving end only";
+        if (there && !here && !check_unsent(far, port->rx.peer_port * EMU_CHANNELS + c) &&
+            !check_flies(&port->rx, c, from->books.tag[c], false) &&
+            !check_flies(&from->rx, c, from->books.tag[c], true))
+            return "a channel is open at the sending end only";
+    }
+    return NULL;
+}
+
+/* Copies of @v, made and wanted, are as many as it waits for; and stand where it says. */
+static const char *check_copies(const struct switch_channels *ch, uint32_t v)
+{
+    const struct switch_channel_in *in = &ch->in[v];
+    uint32_t copies = in->group ? (uint32_t)__builtin_popcountll(in->wants) : in->wants != 0;
+
+    for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
+        const struct switch_channel_port *port = &ch->port[w / EMU_CHANNELS];
+        uint32_t c = w % EMU_CHANNELS;
+        bool ready = port->ready[ch->out[w].priority] >> c & 1;
+
+        copies++;
+        if (ch->out[w].from != v || !(port->books.open >> c & 1) || port->books.tag[c] != in->tag)
+            return "a packet has a channel that is not its own";
+        if (ready != (ch->out[w].cursor != CHANNEL_NONE))
+            return "an output does not know what it can send";
+    }
+    return copies == in->unsettled ? NULL : "a packet does not know how many replies it waits for";
+}
+
+/* What is queued on @v: adds to the segments held and to how long they have waited. */
+static const char *check_queue(const struct switch_channels *ch, uint32_t v, uint64_t now_ps,
+                               uint64_t *held, uint64_t *waited_ps)
+{
+    const struct switch_dev *sw = &ch->sw;
+    const struct switch_channel_in *in = &ch->in[v];
+    uint32_t slot = in->queue.first;
+
+    *held += in->queued;
+    for (uint32_t left = in->queued; left; left--) {
+        if (!sw->link[slot].left || sw->link[slot].left > in->unsettled)
+            return "a segment waits for nobody";
+        *waited_ps += now_ps - sw->slot[slot].time_ps;
+        slot = sw->link[slot].next;
+    }
+    return in->queued && in->state != CHANNEL_OPEN ? "a closed channel holds segments" : NULL;
+}
+
+static bool check_anything(const struct switch_channel_port *port)
+{
+    uint32_t any = port->replies;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        any |= port->ready[priority];
+    return any != 0;
+}
+
+static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
+                              uint64_t *held, uint64_t *waited_ps)
+{
+    const char *wrong = check_cable(ch, p);
+
+    if (check_anything(&ch->port[p]) != (ch->queued >> p & 1))
+        return "an output does not know whether it has anything to send";
+    if (ch->port[p].pending != emu_channels_pending(&ch->port[p].books))
+        return "an output does not know how many channels it has open";
+    if (!wrong)
+        wrong = check_open(ch, p);
+    for (uint32_t v = p * EMU_CHANNELS; !wrong && v < (p + 1) * EMU_CHANNELS; v++) {
+        wrong = check_queue(ch, v, now_ps, held, waited_ps);
+        if (!wrong && ch->in[v].state == CHANNEL_OPEN)
+            wrong = check_copies(ch, v);
+    }
+    return wrong;
+}
+
+const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps)
+{
+    const struct switch_little *little = &ch->sw.little;
+    uint64_t waited_ps = little->waited_ps;
+    uint64_t area_ps = little->area_ps + little->held * (now_ps - little->last_ps);
+    uint64_t held = 0;
+
+    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+        const char *wrong = check_port(ch, p, now_ps, &held, &waited_ps);
+
+        if (wrong)
+            return wrong;
+    }
+    if (!ch->sw.dev.timed)
+        return NULL;
+    if (held != little->held)
+        return "segments were lost or made at the inputs";
+    if (area_ps != waited_ps)
+        return "Little's law does not hold";
+    return NULL;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel_input.c - what comes in: checked, and queued on its channel.
+ *
+ * Nothing that comes from outside is trusted, and nothing is asserted of it:
+ * what breaks the protocol is counted and dropped, and its credit goes back.
+ * Indexes of a packet's segments must grow: a second copy is dropped, a gap is
+ * left for the packet's receiver to find.
+ */
+#include "switch/channel.h"
+
+#include "switch/events.h"
+
+/* Places that the cable into a port stands for. */
+static uint32_t input_places(const struct switch_channels *ch)
+{
+    return ch->channels + ch->sw.profile->pool_places;
+}
+
+static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
+{
+    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_CHANNELS,
+                       ch->sw.dev.timed ? at_ps + ch->sw.profile->credit_ps : 0);
+}
+
+static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                       enum emu_fate fate, uint64_t at_ps)
+{
+    emu_pool_drop(&ch->sw.dev.worker->cache, entry->buf);
+    if (fate != EMU_FATE_TWICE)
+        input_pay(ch, p, entry->packet.channel, at_ps);
+}
+
+static void input_bad(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                      enum emu_fate fate, uint64_t at_ps)
+{
+    emu_count(&ch->sw.counts.bad, 1);
+    input_drop(ch, p, entry, fate, at_ps);
+}
+
+/* The oldest segment of @v leaves. */
+static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
+{
+    struct switch_dev *sw = &ch->sw;
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t p = v / EMU_CHANNELS;
+    uint32_t slot = switch_remove(sw, &in->queue);
+
+    in->queued--;
+    if (sw->dev.timed) {
+        switch_little(sw, at_ps);
+        sw->little.held--;
+        sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
+    }
+    if (sw->link[slot].ghost) {
+        ch->ghosts--;
+    } else {
+        ch->port[p].held--;
+        input_pay(ch, p, v, at_ps);
+    }
+}
+
+void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
+{
+    struct switch_channel_in *in = &ch->in[v];
+
+    while (in->queued && !ch->sw.link[in->queue.first].left)
+        input_pop(ch, v, at_ps);
+}
+
+/* The copies of @v that have sent all there was have something to send again. */
+static void input_tell(struct switch_channels *ch, uint32_t v, uint32_t slot)
+{
+    for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = ch->out[w].next) {
+        struct switch_channel_out *out = &ch->out[w];
+        uint32_t o = w / EMU_CHANNELS, c = w % EMU_CHANNELS;
+
+        if (out->cursor != CHANNEL_NONE)
+            continue;
+        out->cursor = (uint16_t)slot;
+        ch->port[o].ready[out->priority] |= 1u << c;
+        switch_channel_tell(ch, o);
+    }
+}
+
+/* A segment of the open packet @v, at the end of its queue. */
+static void input_append(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
+                         enum emu_fate fate)
+{
+    struct switch_dev *sw = &ch->sw;
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t slot = switch_append(sw, &in->queue, in->queued, entry);
+
+    in->queued++;
+    in->tick = ch->tick;
+    in->whole = entry->packet.last;
+    sw->link[slot].left = in->unsettled;
+    sw->link[slot].ghost = fate == EMU_FATE_TWICE;
+    if (fate == EMU_FATE_TWICE)
+        ch->ghosts++;
+    else
+        ch->port[v / EMU_CHANNELS].held++;
+    if (sw->dev.timed) {
+        switch_little(sw, entry->time_ps);
+        sw->little.held++;
+    }
+    if (in->unsettled > 1)
+        emu_pool_share(sw->dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
+    input_tell(ch, v, slot);
+}
+
+/* A segment of a packet that goes nowhere. */
+static void input_drain(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
+                        enum emu_fate fate, uint64_t at_ps)
+{
+    struct switch_channel_in *in = &ch->in[v];
+
+    in->tick = ch->tick;
+    input_drop(ch, v / EMU_CHANNELS, entry, fate, at_ps);
+    if (entry->packet.last)
+        switch_channel_finish(ch, v);
+}
+
+/* Is there a place for one more segment at port @p? */
+static bool input_room(const struct switch_channels *ch, uint32_t p, enum emu_fate fate)
+{
+    return fate == EMU_FATE_TWICE ? ch->ghosts < CHANNEL_GHOSTS
+                                  : ch->port[p].held < input_places(ch);
+}
+
+/* Does a head say the same as the descriptor around it? */
+static bool input_head_sane(const struct emu_head *head, const struct emu_packet_hdr *hdr,
+                            uint32_t segments)
+{
+    return head->channel == hdr->channel && hdr->last == (segments == 1) &&
+           hdr->wire + 1u == emu_packet_wire_bytes(head->bytes, 0);
+}
+
+static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                       enum emu_fate fate, uint64_t at_ps)
+{
+    const struct emu_packet_hdr *hdr = &entry->packet;
+    uint32_t v = p * EMU_CHANNELS + hdr->channel;
+    struct switch_channel_in *in = &ch->in[v];
+    struct emu_head head = {0};
+    uint32_t segments = 0;
+    bool sane = emu_head_unpack(&head, hdr->head);
+
+    if (sane) {
+        segments = emu_packet_segments(head.bytes);
+        sane = input_head_sane(&head, hdr, segments) && input_room(ch, p, fate);
+    }
+    if (!sane || (in->state != CHANNEL_CLOSED && in->tag == hdr->tag)) { /* a second copy */
+        input_bad(ch, p, entry, fate, at_ps);
+        return;
+    }
+    if (in->state != CHANNEL_CLOSED)
+        switch_channel_give_up(ch, v, at_ps);
+    *in = (struct switch_channel_in){
+        .tag = hdr->tag, .copies = CHANNEL_NONE, .tick = ch->tick, .state = CHANNEL_OPEN,
+        .index = 1, .last = (uint8_t)(segments - 1), .priority = head.priority,
+        .last_wire = (uint8_t)(emu_packet_wire_bytes(head.bytes, segments - 1) - 1),
+        .group = head.group};
+    switch_channel_route(ch, v, &head, at_ps);
+    if (in->state == CHANNEL_DRAINED)
+        input_drain(ch, v, entry, fate, at_ps);
+    else
+        input_append(ch, v, entry, fate);
+}
+
+/* Is this the next segment of the packet on its channel, or a later one? */
+static bool input_cont_sane(const struct switch_channel_in *in, const struct emu_cont *cont,
+                            const struct emu_packet_hdr *hdr)
+{
+    bool last = cont->index == in->last;
+
+    return cont->channel == hdr->channel && cont->index >= in->index && cont->index <= in->last &&
+           cont->last == last && hdr->last == last &&
+           hdr->wire == (last ? in->last_wire : EMU_SEG_BYTES - 1);
+}
+
+static void input_cont(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                       enum emu_fate fate, uint64_t at_ps)
+{
+    const struct emu_packet_hdr *hdr = &entry->packet;
+    uint32_t v = p * EMU_CHANNELS + hdr->channel;
+    struct switch_channel_in *in = &ch->in[v];
+    struct emu_cont cont;
+
+    if (!emu_cont_unpack(&cont, hdr->cont)) {
+        input_bad(ch, p, entry, fate, at_ps);
+    } else if (in->state == CHANNEL_CLOSED || in->state == CHANNEL_REPLIED || in->tag != hdr->tag ||
+               in->whole) {
+        emu_count(&ch->sw.counts.stale, 1);
+        input_drop(ch, p, entry, fate, at_ps);
+    } else if (!input_cont_sane(in, &cont, hdr) || !input_room(ch, p, fate)) {
+        input_bad(ch, p, entry, fate, at_ps);
+    } else {
+        in->index = (uint8_t)(cont.index + 1);
+        if (in->state == CHANNEL_DRAINED)
+            input_drain(ch, v, entry, fate, at_ps);
+        else
+            input_append(ch, v, entry, fate);
+    }
+}
+
+void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
+                           enum emu_fate fate, uint64_t at_ps)
+{
+    const struct emu_packet_hdr *hdr = &entry->packet;
+
+    if (hdr->kind == EMU_PACKET_ACK || hdr->kind == EMU_PACKET_NACK) {
+        emu_pool_drop(&ch->sw.dev.worker->cache, entry->buf);
+        if (fate != EMU_FATE_LOST)
+            switch_channel_replied(ch, p, hdr, at_ps);
+    } else if (fate == EMU_FATE_LOST) {
+        input_drop(ch, p, entry, fate, at_ps);
+    } else if (hdr->channel < ch->channels && hdr->kind == EMU_PACKET_HEAD) {
+        input_head(ch, p, entry, fate, at_ps);
+    } else if (hdr->channel < ch->channels && hdr->kind == EMU_PACKET_CONT) {
+        input_cont(ch, p, entry, fate, at_ps);
+    } else {
+        input_bad(ch, p, entry, fate, at_ps);
+    }
+}

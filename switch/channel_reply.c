@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel_reply.c - ACK and NACK on their way back, and what is given up.
+ *
+ * A reply closes the channel of the output that it came by. When each copy of a
+ * packet has its reply, one goes back: ACK, or NACK if any was one. That frees
+ * the input's channel.
+ *
+ * An open channel on which nothing has gone for profile->reply_timeout_ps has lost
+ * its packet, or the reply: it is closed, and counts as a NACK. Time passes in
+ * ticks, an eighth of that; all channels are looked at once a tick, so a packet
+ * costs no timer. Late replies find another tag, or a closed channel.
+ *
+ * A copy that was not sent to its end when its packet is given up gets no
+ * reply: its channel is closed at once, and the next head on it tells the far
+ * end. One that was stays open for its reply, which then counts for nobody.
+ *
+ * Raw has no time of its own: ticks are the host's. A switch with an open channel
+ * is stepped in every pass: who waits for its places cannot send to wake it.
+ */
+#include "switch/channel.h"
+
+/* Copy @w sends no more; what is queued is not for it. */
+static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
+{
+    struct switch_dev *sw = &ch->sw;
+    uint32_t v = ch->out[w].from;
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t slot = ch->out[w].cursor;
+
+    switch_channel_mute(ch, w);
+    while (slot != CHANNEL_NONE) {
+        emu_pool_drop(&sw->dev.worker->cache, sw->slot[slot].buf);
+        sw->link[slot].left--;
+        slot = slot == in->queue.last ? CHANNEL_NONE : sw->link[slot].next;
+    }
+    switch_channel_leave(ch, v, at_ps);
+}
+
+/* Copy @w is none of its packet's any more. */
+static void reply_unlink(struct switch_channels *ch, uint32_t w)
+{
+    uint16_t *link = &ch->in[ch->out[w].from].copies;
+
+    while (*link != w)
+        link = &ch->out[*link].next;
+    *link = ch->out[w].next;
+    ch->out[w].from = CHANNEL_NONE;
+}
+
+void switch_channel_finish(struct switch_channels *ch, uint32_t v)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+
+    in->state = CHANNEL_REPLIED;
+    ch->port[p].replies |= 1u << c;
+    ch->port[p].nacks = (ch->port[p].nacks & ~(1u << c)) | (uint32_t)in->nack << c;
+    switch_channel_tell(ch, p);
+}
+
+/* The reply to a broadcast is no earlier than the last one of its copies: clock real may see them out of order. */
+static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
+{
+    uint64_t *reply_ps = &ch->port[v / EMU_CHANNELS].reply_ps[v % EMU_CHANNELS];
+
+    if (*reply_ps < at_ps)
+        *reply_ps = at_ps;
+}
+
+/* Channel @w is closed: the packet's copy has its reply, or never will. */
+static void reply_settle(struct switch_channels *ch, uint32_t w, bool nack, uint64_t at_ps)
+{
+    struct switch_channel_out *out = &ch->out[w];
+    uint32_t v = out->from;
+
+    switch_channel_count(ch, w / EMU_CHANNELS, -1);
+    if (v != CHANNEL_NONE) {
+        if (!out->ended)
+            reply_abandon(ch, w, at_ps);
+        reply_unlink(ch, w);
+        ch->in[v].nack |= nack;
+        if (ch->in[v].group)
+            reply_merge(ch, v, at_ps);
+        if (!--ch->in[v].unsettled)
+            switch_channel_finish(ch, v);
+    }
+    switch_channel_grant(ch, w / EMU_CHANNELS, at_ps);
+}
+
+void switch_channel_replied(struct switch_channels *ch, uint32_t p,
+                            const struct emu_packet_hdr *reply, uint64_t at_ps)
+{
+    uint32_t w = p * EMU_CHANNELS + reply->channel;
+
+    if (reply->channel >= ch->channels ||
+        !emu_channels_close(&ch->port[p].books, reply->channel, reply->tag)) {
+        emu_count(&ch->sw.counts.stale, 1);
+        return;
+    }
+    if (reply->kind == EMU_PACKET_ACK && !ch->out[w].ended) /* of what it cannot have */
+        emu_count(&ch->sw.counts.bad, 1);
+    reply_settle(ch, w, reply->kind == EMU_PACKET_NACK || !ch->out[w].ended, at_ps);
+}
+
+/* The copies of @v count for nobody. Returns the outputs whose channels are closed by that. */
+static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
+{
+    uint64_t closed = 0;
+    uint32_t next;
+
+    for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = next) {
+        struct switch_channel_out *out = &ch->out[w];
+        uint32_t o = w / EMU_CHANNELS;
+
+        next = out->next;
+        if (!out->ended) {
+            switch_channel_mute(ch, w);
+            ch->port[o].books.open &= ~(1u << w % EMU_CHANNELS);
+            switch_channel_count(ch, o, -1);
+            closed |= (uint64_t)1 << o;
+        }
+        out->from = CHANNEL_NONE;
+    }
+    return closed;
+}
+
+void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
+{
+    struct switch_dev *sw = &ch->sw;
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+    uint32_t slot = in->queue.first;
+    uint64_t closed = give_up_copies(ch, v);
+
+    switch_channel_unwait(ch, v);
+    for (uint32_t left = in->queued; left; left--) {
+        for (; sw->link[slot].left; sw->link[slot].left--)
+            emu_pool_drop(&sw->dev.worker->cache, sw->slot[slot].buf);
+        slot = sw->link[slot].next;
+    }
+    switch_channel_leave(ch, v, at_ps);
+    ch->port[p].replies &= ~(1u << c);
+    switch_channel_untell(ch, p);
+    in->state = CHANNEL_CLOSED;
+    emu_count(&sw->counts.given_up, 1);
+    for (; closed; closed &= closed - 1)
+        switch_channel_grant(ch, (uint32_t)__builtin_ctzll(closed), at_ps);
+}
+
+/* --- time-outs ---------------------------------------------------------------------- */
+
+/* Has nothing happened since tick @since for as long as a time-out? Part of a tick counts for none. */
+static bool sweep_late(const struct switch_channels *ch, uint16_t since)
+{
+    return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;
+}
+
+/* Returns true if a channel of output @o is open still. */
+static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
+{
+    struct switch_channel_port *port = &ch->port[o];
+
+    for (uint32_t left = port->books.open; left; left &= left - 1) {
+        uint32_t c = (uint32_t)__builtin_ctz(left);
+
+        if (!sweep_late(ch, ch->out[o * EMU_CHANNELS + c].tick))
+            continue;
+        port->books.open &= ~(1u << c);
+        emu_count(&ch->sw.counts.timeouts, 1);
+        reply_settle(ch, o * EMU_CHANNELS + c, true, at_ps);
+    }
+    return port->books.open != 0;
+}
+
+/* A packet that goes nowhere, and whose last segment does not come. */
+static bool sweep_input(struct switch_channels *ch, uint32_t p)
+{
+    bool open = false;
+
+    for (uint32_t v = p * EMU_CHANNELS; v < (p + 1) * EMU_CHANNELS; v++) {
+        if (ch->in[v].state != CHANNEL_DRAINED)
+            continue;
+        if (sweep_late(ch, ch->in[v].tick)) {
+            emu_count(&ch->sw.counts.timeouts, 1);
+            switch_channel_finish(ch, v);
+        }
+        open = true;
+    }
+    return open;
+}
+
+bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps)
+{
+    bool open = false;
+
+    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+        open |= sweep_output(ch, p, at_ps);
+        open |= sweep_input(ch, p);
+    }
+    return open;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel_route.c - where a packet goes: candidates, the choice among them, and
+ * a channel there or a turn to wait for one.
+ *
+ * Nobody waits for an output that has a channel to give (but a packet that has to collect places,
+ * while another one does there): so who comes never passes who waits. Who waits is served by priority;
+ * then those that collect and the others take turns, so neither starves the other; and among each,
+ * round robin over inputs and their channels.
+ * A link of CHANNEL_KEPT_OF channels or more keeps its last one for packets above bulk, which
+ * otherwise would wait for a bulk packet's reply.
+ *
+ * Why nothing deadlocks. As in input.c, cables can be put in an order such that every packet takes
+ * them in that order: the ways up, by level, then the ways down. Take a cable X from S, a switch or a
+ * node, to F, and assume that each open channel of cables after X is closed at some time. Then:
+ * (1) What lies at F leaves. It waits for a channel after X: one is closed, and given in turn. Then
+ *     for places there, which come back by (1) on that cable.
+ * (2) A unicast packet, or a broadcast of one segment, needs one place at F at a time: its channel's
+ *     own, which is free when its segment before has left. It has one on every cable of its way: so
+ *     all of it comes.
+ * (3) A broadcast's segment leaves F only after its last copy. Sent as in (2), a copy would wait for
+ *     its siblings' places and for its own rest, which waits for places that others hold who wait for
+ *     the copy. So from its source on a broadcast of several segments is sent only into places that
+ *     it has, for all of it (emu/channel.h): once they are promised nothing stops it before F. Those
+ *     it collects are held by segments at F, which leave (1), and by promises to packets that nothing
+ *     stops. Others on X do not take them meanwhile, and go on as in (2).
+ * (4) Each copy opens its channel, collects and goes alone. What waits for all copies are the places
+ *     and the channel of the cable *into* S, and that is before them all.
+ * (5) So the last segment comes to F and is answered in the end. A reply needs no place, and no turn
+ *     but that of the wire: the channel of X is closed. From the last cables backwards all are.
+ * One channel and no pool are enough, but for broadcasts of more segments than a channel's place and
+ * the pool hold: they can never be sent so, and get a NACK.
+ * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
+ */
+#include "switch/channel.h"
+
+/* Of @outs, those on which nothing goes and nothing waits to go. */
+static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
+{
+    outs &= ~ch->queued;
+    for (uint64_t left = ch->sw.dev.timed ? outs : 0; left; left &= left - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(left);
+
+        outs &= ~((uint64_t)(ch->busy_ps[o] > at_ps) << o);
+    }
+    return outs;
+}
+
+/* Of @outs, those that wait for fewest replies. */
+static uint64_t route_least(const struct switch_channels *ch, uint64_t outs)
+{
+    uint32_t least = UINT32_MAX;
+    uint64_t best = 0;
+
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+        uint32_t pending = ch->port[o].pending;
+
+        if (pending < least) {
+            least = pending;
+            best = 0;
+        }
+        best |= (uint64_t)(pending == least) << o;
+    }
+    return best;
+}
+
+/* The lightly loaded of @outs first: links without activity, and with few replies pending. */
+static uint32_t route_choose(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
+{
+    uint64_t from;
+
+    if (!(outs & (outs - 1)))
+        return (uint32_t)__builtin_ctzll(outs);
+    from = route_idle(ch, outs & ch->light, at_ps);
+    return switch_pick(&ch->sw, from ? from : route_least(ch, outs));
+}
+
+/* Combine units are asked for here, or one switch further. */
+static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
+{
+    uint64_t outs = 0;
+
+    for (uint32_t o = 0; o < ch->sw.ports; o++)
+        outs |= (uint64_t)(ch->unit_at[o] == dst) << o;
+    return outs & ch->plugged;
+}
+
+/*
+ * The outputs that a packet to @dst may take. Static: by the number of its block, so that the
+ * blocks of a switch, and what lies above its own ones, are spread evenly over the candidates.
+ */
+static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
+{
+    const struct topo_route *route = ch->sw.route;
+    uint64_t outs = dst >= ch->first_unit ? route_unit(ch, dst)
+                                          : topo_route_ports(route, dst) & ch->plugged;
+
+    if (!(outs & (outs - 1)))
+        return outs;
+    switch (ch->sw.profile->routing) {
+    case EMU_ROUTING_STATIC:
+        return (uint64_t)1 << switch_nth_bit(outs, dst / route->stride %
+                                                       (uint32_t)__builtin_popcountll(outs));
+    case EMU_ROUTING_OBLIVIOUS:
+        return (uint64_t)1 << switch_pick_random(&ch->sw, outs);
+    case EMU_ROUTING_ADAPTIVE:
+        break;
+    }
+    return outs;
+}
+
+/* The group that a header names: it has only the slot of it. */
+static const struct switch_group *route_group(const struct switch_channels *ch, uint32_t slot)
+{
+    const struct switch_groups *groups =
+        atomic_load_explicit(&ch->sw.groups, memory_order_acquire); /* G1 pairs with G2 */
+
+    if (!groups || slot >= groups->count)
+        return NULL;
+    return atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* G3 pairs with G4 */
+}
+
+/* Out of every port of the tree but the one it came by; 0: to nobody. */
+static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
+{
+    const struct switch_group *group = route_group(ch, slot);
+    uint64_t from = (uint64_t)1 << v / EMU_CHANNELS;
+    bool member = group && ((group->ports & from) || /* or from the unit here */
+                            (ch->first_unit != UINT32_MAX && v / EMU_CHANNELS == ch->unit));
+
+    if (!member || ch->in[v].last > ch->sw.profile->pool_places)
+        return 0;
+    return group->ports & ~from & ch->plugged;
+}
+
+/* Does it need places for all of it before it goes on? */
+static bool route_collects(const struct switch_channel_in *in)
+{
+    return in->group && in->last;
+}
+
+/* Packet @v gets a channel of output @o, which has one. */
+static void route_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
+{
+    struct switch_channel_port *port = &ch->port[o];
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t c = (uint32_t)emu_channels_open(&port->books, in->tag);
+    uint32_t w = o * EMU_CHANNELS + c;
+
+    ch->out[w] = (struct switch_channel_out){
+        .from = (uint16_t)v, .next = in->copies, .tick = ch->tick, .priority = in->priority,
+        .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
+    in->copies = (uint16_t)w;
+    port->input_of[c] = (uint8_t)(v / EMU_CHANNELS);
+    switch_channel_count(ch, o, 1);
+    if (route_collects(in)) {
+        switch_channel_take_credits(ch, o, at_ps);
+        emu_channels_promise(&port->books, c, in->last + 1u);
+    }
+    if (in->queued) {
+        port->ready[in->priority] |= 1u << c;
+        switch_channel_tell(ch, o);
+    }
+}
+
+/* May packet @v open a channel of output @o now? */
+static bool route_may_open(const struct switch_channels *ch, uint32_t v, uint32_t o)
+{
+    const struct switch_channel_in *in = &ch->in[v];
+
+    if (!(ch->openable[in->priority != 0] >> o & 1))
+        return false;
+    return !route_collects(in) || !emu_channels_collecting(&ch->port[o].books);
+}
+
+/* Packet @v waits for a channel of @outs. */
+static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
+{
+    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+
+    ch->in[v].wants = outs;
+    if (!outs)
+        return;
+    ch->port[p].of_priority[ch->in[v].priority] |= 1u << c;
+    ch->port[p].collect |= (uint32_t)route_collects(&ch->in[v]) << c;
+    ch->waiting[ch->in[v].priority]++;
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        switch_channel_pair(ch, o, p)->waiting |= 1u << c;
+        ch->port[o].waiters |= (uint64_t)1 << p;
+    }
+}
+
+/* It waits no longer for @outs, of those it wanted. */
+static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+
+    in->wants &= ~outs;
+    if (outs && !in->wants) {
+        ch->port[p].of_priority[in->priority] &= ~(1u << c);
+        ch->port[p].collect &= ~(1u << c);
+        ch->waiting[in->priority]--;
+    }
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+        struct switch_channel_pair *pair = switch_channel_pair(ch, o, p);
+
+        pair->waiting &= ~(1u << c);
+        ch->port[o].waiters &= ~((uint64_t)!pair->waiting << p);
+    }
+}
+
+void switch_channel_unwait(struct switch_channels *ch, uint32_t v)
+{
+    route_unwait(ch, v, ch->in[v].wants);
+}
+
+static void route_all(struct switch_channels *ch, uint32_t v, uint64_t outs, uint64_t at_ps)
+{
+    uint64_t wants = 0;
+
+    ch->in[v].unsettled = (uint8_t)__builtin_popcountll(outs);
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        if (route_may_open(ch, v, o))
+            route_open(ch, v, o, at_ps);
+        else
+            wants |= (uint64_t)1 << o;
+    }
+    route_wait(ch, v, wants);
+}
+
+static void route_one(struct switch_channels *ch, uint32_t v, uint64_t outs, uint64_t at_ps)
+{
+    uint64_t openable = outs & ch->openable[ch->in[v].priority != 0];
+
+    ch->in[v].unsettled = 1;
+    if (openable)
+        route_open(ch, v, route_choose(ch, openable, at_ps), at_ps);
+    else
+        route_wait(ch, v, outs);
+}
+
+void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
+                          uint64_t at_ps)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst)
+                              : route_candidates(ch, head->dst);
+
+    if (!outs) {
+        emu_count(&ch->sw.counts.refused, 1);
+        in->state = CHANNEL_DRAINED;
+        in->nack = true;
+    } else if (in->group) {
+        emu_count(&ch->sw.counts.multicasts, (outs & (outs - 1)) != 0);
+        route_all(ch, v, outs, at_ps);
+    } else {
+        route_one(ch, v, outs, at_ps);
+    }
+}
+
+/* Of input @p, channels whose packets wait for output @o, and collect places or do not. */
+static uint32_t route_waiting(const struct switch_channels *ch, uint32_t o, uint32_t p,
+                              uint32_t priority, bool collects)
+{
+    const struct switch_channel_port *port = &ch->port[p];
+
+    return switch_channel_pair(ch, o, p)->waiting & port->of_priority[priority] &
+           (collects ? port->collect : ~port->collect);
+}
+
+/* Of those that wait for output @o, and collect places or do not, the next in turn; CHANNEL_NONE. */
+static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t priority,
+                              bool collects)
+{
+    struct switch_channel_port *port = &ch->port[o];
+
+    for (uint64_t left = port->waiters; left;) {
+        uint32_t p = switch_next_bit(left, port->last_grant[collects]);
+        uint32_t channels = route_waiting(ch, o, p, priority, collects);
+        uint8_t *last = &switch_channel_pair(ch, o, p)->last_grant[collects];
+
+        if (channels) {
+            port->last_grant[collects] = (uint8_t)p;
+            *last = (uint8_t)switch_next_bit(channels, *last);
+            return p * EMU_CHANNELS + *last;
+        }
+        left &= ~((uint64_t)1 << p);
+    }
+    return CHANNEL_NONE;
+}
+
+/*
+ * The packet that is next in turn for a channel of output @o; CHANNEL_NONE: nobody may have one.
+ * Those that collect places and the others take turns; who may not collect yet keeps the turn.
+ */
+static uint32_t route_next(struct switch_channels *ch, uint32_t o)
+{
+    struct switch_channel_port *port = &ch->port[o];
+
+    for (uint32_t priority = EMU_PRIORITIES; priority--;) {
+        bool turn = port->collects >> priority & 1;
+
+        if (!ch->waiting[priority] || !(ch->openable[priority != 0] >> o & 1))
+            continue;
+        for (uint32_t other = 0; other < 2; other++) {
+            bool collects = turn ^ other;
+            uint32_t v = collects && emu_channels_collecting(&port->books)
+                             ? CHANNEL_NONE
+                             : route_next_of(ch, o, priority, collects);
+
+            if (v == CHANNEL_NONE)
+                continue;
+            port->collects ^= (uint8_t)((uint32_t)!other << priority);
+            return v;
+        }
+    }
+    return CHANNEL_NONE;
+}
+
+void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
+{
+    while (ch->port[o].waiters && ch->openable[1] >> o & 1) {
+        uint32_t v = route_next(ch, o);
+
+        if (v == CHANNEL_NONE)
+            return;
+        route_unwait(ch, v, ch->in[v].group ? (uint64_t)1 << o : ch->in[v].wants);
+        route_open(ch, v, o, at_ps);
+    }
+}

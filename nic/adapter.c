@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,15 @@ uint64_t nic_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t nic_random(void)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = nic_now_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)&random;
+    return random;
 }
 
 /* --- the error line -------------------------------------------------------------- */
@@ -93,6 +103,9 @@ static void nic_init(struct fabemu *fab)
     nic_list_init(&fab->ctl_free);
     nic_list_init(&fab->serving);
     nic_list_init(&fab->busy);
+    nic_list_init(&fab->setting);
+    nic_list_init(&fab->events);
+    nic_list_init(&fab->fired);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
         nic_list_init(&fab->msg_free[pool]);
     atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_relaxed);
@@ -173,6 +186,7 @@ void nic_close(struct fabemu *fab)
     for (uint32_t i = 0; i < fab->info.nodes; i++)
         nic_peer_release(fab, &fab->peers[i]);
     nic_op_fail_all(fab, FABEMU_ANY_NODE, NULL, -ECANCELED);
+    nic_event_release(fab);
     for (uint32_t i = 0; i < fab->region_count; i++)
         free(fab->regions[i]);
     nic_free_pools(fab);
@@ -212,13 +226,16 @@ static bool nic_is_stalled(const struct fabemu *fab)
     if (fab->edge.up_tail - fab->edge.up_head < EMU_EDGE_SLOTS - NIC_RING_RESERVE)
         return false;
     return !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
-           !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls);
+           !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
+           !nic_list_empty(&fab->setting);
 }
 
 void nic_unlock(struct fabemu *fab)
 {
     bool stalled, wake = false;
 
+    if (!nic_list_empty(&fab->fired))
+        nic_event_run(fab);
     emu_edge_nic_publish(&fab->edge);
     stalled = nic_is_stalled(fab);
     if (stalled != atomic_load_explicit(&fab->stalled, memory_order_relaxed))
@@ -284,6 +301,7 @@ void nic_drain(struct fabemu *fab, uint64_t limit_ns)
         emu_edge_nic_publish(&fab->edge);
         left = !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
                !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
+               !nic_list_empty(&fab->setting) ||
                atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) !=
                    fab->edge.up_tail; /* Y1 */
         nic_unlock(fab);
@@ -295,10 +313,13 @@ void nic_drain(struct fabemu *fab, uint64_t limit_ns)
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
 {
     void (*done)(struct fabemu_req *) = req->done;
+    struct fabemu_event *event = req->event;
 
     fab->completions++;
     /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
+    if (event)
+        nic_event_counts(fab, event, 1, status);
     if (done)
         done(req);
 }

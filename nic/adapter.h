@@ -48,6 +48,8 @@
 #define NIC_BROKEN_GROUPS 64u         /* groups left after a break whose late segments are known as such */
 #define NIC_GROUP_BUCKETS 256u
 #define NIC_QUEUES 65536u
+#define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63) /* in the keys of groups' regions, and in no others */
+#define NIC_CAST_WINDOW 64u           /* segments of a group's broadcast puts that not all members have; at most 64 */
 #define NIC_LOOP_SLOTS 512u           /* segments to this node itself; a power of two */
 #define NIC_WATCH_NS 1000000000u      /* between looks whether those we wait for are still there */
 #define NIC_WATCH_STEPS 64u           /* between looks at the clock for that */
@@ -60,14 +62,16 @@ struct nic_counts {
     uint64_t out_of_window; /* a request number nobody may have sent yet, or a repeated one */
     uint64_t stale;         /* names a transfer that is over */
     uint64_t refused;       /* memory or a bound ran out */
-    uint64_t late;          /* for a group that is left or unknown */
+    uint64_t late;          /* for a group, or a region of one, that is not here (any more) or broken */
+    uint64_t given_up;      /* segments of ours that the network gave up */
 };
 
 enum nic_op_state {
     NIC_OP_IDLE,     /* over */
+    NIC_OP_ARMED,    /* waits for its event */
     NIC_OP_QUEUED,   /* a request that is not on its way */
     NIC_OP_EAGER,    /* an eager message that is partly on its way */
-    NIC_OP_WAITING,  /* waits for the peer: CTS, FIN or DATA */
+    NIC_OP_WAITING,  /* waits for the peer: CTS, FIN, RESULT or DATA; or for the network's answer */
     NIC_OP_STREAM,   /* sends DATA */
     NIC_OP_POSTED,   /* a receive that has not matched */
     NIC_OP_FILLING   /* a receive whose eager message is under way */
@@ -78,14 +82,31 @@ enum nic_op_kind {
     NIC_OP_RECV,
     NIC_OP_PUT,       /* ours */
     NIC_OP_GET,
+    NIC_OP_ATOMIC,
     NIC_OP_SERVE_PUT, /* a peer's, into memory of ours */
-    NIC_OP_SERVE_GET
+    NIC_OP_SERVE_GET,
+    NIC_OP_WHEN,      /* does nothing but wait for its event */
+    NIC_OP_SET,       /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
+    NIC_OP_TEST,
+    NIC_OP_CAST
 };
+
+/* What every operation of the application's begins with. */
+struct nic_post {
+    struct nic_list link;   /* armed: event's */
+    struct fabemu_req *req;
+    int (*begin)(struct fabemu *fab, struct nic_post *post); /* on an error nothing has begun */
+} __attribute__((may_alias));
 
 /* One message or transfer. Lies in the request's opaque words, or is the adapter's (req NULL). */
 struct nic_op {
-    struct nic_list link;   /* peer's sendq, adapter's bulk, queue's posted or active */
-    struct fabemu_req *req; /* NULL when it serves a peer */
+    union {
+        struct nic_post post;
+        struct {
+            struct nic_list link;   /* event's, peer's sendq, adapter's bulk, queue's posted or active, group's */
+            struct fabemu_req *req; /* NULL when it serves a peer */
+        };
+    };
     uint8_t kind;           /* enum nic_op_kind */
     uint8_t state;          /* enum nic_op_state */
     uint8_t iovs;
@@ -105,9 +126,27 @@ struct nic_op {
             uint16_t dst_queue, src_queue; /* sends */
             int32_t status; /* receives: with which it will complete */
         };
-        struct { /* memory */
+        struct { /* memory; broadcast puts, too */
             uint64_t key, offset;
-            struct nic_region *region; /* serving */
+            union {
+                struct nic_region *region; /* serving */
+                struct {                   /* atomics */
+                    uint64_t operand, compare;
+                    uint8_t atomic_op, atomic_type;
+                };
+                struct {                   /* broadcast puts */
+                    struct fabemu_group *cast_group;
+                    uint64_t told;  /* segments that all have, of the 64 from base on: by number modulo 64 */
+                    uint32_t sent;  /* segments */
+                    uint32_t base;  /* of them, all before this one are told */
+                };
+            };
+        };
+        struct { /* words, conditionals */
+            struct fabemu_group *group;
+            uint64_t value;
+            uint32_t word;
+            uint8_t test, until;
         };
     };
 } __attribute__((may_alias));
@@ -137,6 +176,10 @@ struct nic_peer {
     bool open;              /* it knows us: requests may be sent */
     bool dead;              /* died or fell silent, and no successor has greeted us */
     bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
+    uint32_t epoch;         /* of the pair: both checks are of this one */
+    bool broke;             /* it came after a break that the process there may not know of */
+    bool unsaid;            /* and that nothing here ended with: the next operation does */
+    bool greeted;           /* a hello of ours is under way, and the network will say what comes of it */
 
     uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
     uint32_t tx_eager, tx_eaten;   /* charged bytes sent; taken there: eaten lags */
@@ -159,7 +202,7 @@ struct fabemu_message {
     struct fabemu_queue *queue;
     struct nic_op *op;    /* the receive that waits for the rest of it */
     uint32_t src_node;
-    uint32_t life;        /* the process that sent it */
+    uint32_t check;       /* of the process that sent it, and the epoch */
     uint16_t src_queue;
     bool rts;             /* the bytes are at the sender, named by id */
     bool whole;           /* all of buf is here */
@@ -185,6 +228,9 @@ struct nic_region {
     uint8_t *base;
     uint64_t bytes;
     unsigned access;
+    struct fabemu_event *event;   /* counts what is written here, or NULL */
+    struct fabemu_group *group;   /* symmetric: whose; else NULL */
+    struct nic_region *symmetric; /* the next one of fab->symmetric */
 };
 
 /* An answer that waits for room in the up ring. */
@@ -236,12 +282,16 @@ struct fabemu {
     uint32_t queue_any;                /* the id that fabemu_queue_open_any() tries first */
     struct nic_region **regions;       /* by low bits of the key */
     uint32_t region_count;
+    struct nic_region *symmetric;      /* those of groups */
+    struct nic_list events;            /* open */
+    struct nic_list fired;             /* of them, those on which something may be due */
     struct nic_early *early_free;
     struct nic_list ctl_free;
     struct nic_list msg_free[NIC_MSG_POOLS];
 
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
     struct nic_list busy;              /* groups that have something to send */
+    struct nic_list setting;           /* groups with words that their adapters do not have yet */
     uint32_t early_groups;
     uint32_t broken_ids[NIC_BROKEN_GROUPS]; /* the last that were left after a member's death; a ring */
     uint32_t broken_count;             /* ever left so */
@@ -294,6 +344,7 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
 
 uint64_t nic_now_ns(void);
+uint64_t nic_random(void);
 
 /** nic_fail - set fabemu_error()'s line; returns @err. Lock: any. */
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -303,6 +354,10 @@ int nic_fail_gone(void); /* -ENOTCONN */
 
 /** nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. */
 struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node);
+/** nic_claim_up - a slot of the up ring: every segment into the fabric takes it here. NULL: no room. */
+struct emu_seg *nic_claim_up(struct fabemu *fab);
+/** nic_bulk_room - is there room in the up ring beyond what is kept for small things? */
+bool nic_bulk_room(struct fabemu *fab);
 /** nic_answer - send a small answer, now or when there is room. False: dropped (NIC_HELLO, NIC_ACK; others only without memory). */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_head - begin of every answer and request; acknowledges. */
@@ -365,10 +420,21 @@ void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_opened - the process there knows us. */
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
-/** nic_peer_eaten - the application took a charged message of @bytes. */
-void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t life, uint64_t bytes);
+/** nic_peer_is - is it still the process and the epoch that this check was of? */
+static inline bool nic_peer_is(const struct nic_peer *peer, uint32_t check)
+{
+    return peer->life && peer->rx_check == check;
+}
+/** nic_peer_eaten - the application took a charged message of @bytes, which came under @check. */
+void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 /** nic_peer_tell - acknowledge by itself when much is unacknowledged. */
 void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_given_up - the network gave @seg up, a segment of ours to @peer. */
+void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_peer_probe - can the node be reached? With acknowledgments the network tells if not. */
+void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_told - the network has brought a hello of ours to the node of @peer. */
+void nic_peer_told(struct nic_peer *peer);
 /** nic_peer_died - the process @life (0: whichever it was) of @node is no more: says the fabric, or its silence. */
 void nic_peer_died(struct fabemu *fab, uint32_t node, uint32_t life);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
@@ -400,6 +466,8 @@ struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64
 void nic_receive_abandon(struct fabemu *fab, struct nic_op *op);
 /** nic_queue_node_died - fail receives from @node, drop its messages that are not here. */
 void nic_queue_node_died(struct fabemu *fab, uint32_t node);
+/** nic_queue_probe - probe the nodes that receives are posted from. */
+void nic_queue_probe(struct fabemu *fab);
 void nic_queue_release(struct fabemu *fab);
 
 /* --- memory.c -------------------------------------------------------------------- */
@@ -407,12 +475,57 @@ void nic_queue_release(struct fabemu *fab);
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_memory_result - an atomic of ours is done. */
+void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+/** nic_region_find - the region of that key, or NULL. */
+struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key);
+/** nic_region_check - can these be registered? Errors: -EINVAL. Lock: none. */
+int nic_region_check(const void *addr, size_t bytes, unsigned access);
+/** nic_region_add - a copy of @init, which gets a key here unless it is a group's. Errors: -ENOMEM, -ENOSPC. */
+int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic_region **ret);
+/** nic_region_drop - no more. Transfers there end. */
+void nic_region_drop(struct fabemu *fab, struct nic_region *region);
+/** nic_region_written - something of a peer's was written there as a whole. */
+void nic_region_written(struct fabemu *fab, struct nic_region *region);
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status);
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
+
+/* --- atomic.c: no lock -------------------------------------------------------------- */
+
+/** nic_atomic - apply @op to the word at @at, aligned; returns its value before. */
+uint64_t nic_atomic(unsigned op, unsigned type, void *at, uint64_t operand, uint64_t compare);
+
+/* --- event.c --------------------------------------------------------------------- */
+
+/**
+ * nic_post - the request is pending: begin it, or arm it if its event has not counted so far.
+ * Returns what post->begin() returns; that error is the status as well. Lock: none.
+ */
+int nic_post(struct fabemu *fab, struct nic_post *post);
+/** nic_event_check - may a request of @fab name these events? Errors: -EINVAL. Lock: none. */
+int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
+/** nic_event_counts - @event has counted @n more, or has failed with @status. */
+void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status);
+/** nic_event_run - start what is due. */
+void nic_event_run(struct fabemu *fab);
+void nic_event_release(struct fabemu *fab);
 
 /* --- group.c --------------------------------------------------------------------- */
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
+void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_word_flush - what was set goes before all else. False: no room for all of it. */
+bool nic_word_flush(struct fabemu *fab);
+/** nic_word_answer - the network's answer to a conditional. */
+void nic_word_answer(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_cast_told - all members have a segment of ours. */
+void nic_cast_told(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_cast_abandon - @op is about to end; answers to its segments are stale from now on. */
+void nic_cast_abandon(struct nic_op *op);
+/** nic_group_watch - now and then, tell the members again of breaks that not all could be told of. */
+void nic_group_watch(struct fabemu *fab);
 uint32_t nic_group_transmit(struct fabemu *fab);
 /** nic_group_broken - a member of group @id died. */
 void nic_group_broken(struct fabemu *fab, uint32_t id);

@@ -97,38 +97,55 @@ void fabemu_group_leave(struct fabemu_group *g)
     nic_unlock(fab);
 }
 
+int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req)
+{
+    if (nic_gone(g->fab))
+        return nic_fail_gone();
+    if (!g->fab->info.acknowledged)
+        return nic_fail(-EOPNOTSUPP, "the fabric has no acknowledgments (use profile qsnet3)");
+    return req ? nic_event_check(g->fab, req) : 0;
+}
+
 /* --- posting ----------------------------------------------------------------------------- */
 
-/* @c has what, from where and to where; the rest is found here. */
-static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
+static int coll_begin(struct fabemu *fab, struct nic_post *post)
 {
-    struct fabemu *fab = g->fab;
-    struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
+    struct nic_coll *c = (struct nic_coll *)(void *)post->req->opaque;
+    struct fabemu_group *g = c->group;
 
-    if (nic_gone(fab))
-        return nic_fail_gone();
-    *c = *init;
-    c->req = req;
-    c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
-    nic_lock(fab);
-    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    (void)fab;
     if (g->members == 1 && c->out && c->in && c->out != c->in)
         memcpy(c->out, c->in, c->bytes);
     if (g->broken || g->members == 1 || c->segs == 0) {
-        nic_complete(fab, req, g->broken);
-        nic_unlock(fab);
+        c->status = g->broken;
+        nic_coll_end(g, c);
         return 0;
     }
     nic_group_start(g, c);
-    nic_unlock(fab);
     return 0;
+}
+
+int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
+{
+    struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
+
+    if (nic_gone(g->fab))
+        return nic_fail_gone();
+    if (nic_event_check(g->fab, req))
+        return -EINVAL;
+    *c = *init;
+    c->req = req;
+    c->post.begin = coll_begin;
+    c->group = g;
+    c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
+    return nic_post(g->fab, &c->post);
 }
 
 int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req)
 {
     struct nic_coll c = {.kind = EMU_BARRIER, .sends = true, .awaits = true};
 
-    return coll_post(group, req, &c);
+    return nic_coll_post(group, req, &c);
 }
 
 int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32_t root_node,
@@ -142,7 +159,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
         c.in = buf;
     else
         c.out = buf;
-    return coll_post(group, req, &c);
+    return nic_coll_post(group, req, &c);
 }
 
 static int reduction_check(unsigned op, unsigned type, size_t count)
@@ -177,7 +194,7 @@ int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t 
                          .sends = !root, .awaits = root, .bytes = count * size,
                          .step = reduction_step(size), .in = in, .out = root ? out : NULL};
 
-    return coll_post(group, req, &c);
+    return nic_coll_post(group, req, &c);
 }
 
 int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
@@ -193,7 +210,7 @@ int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size
                          .sends = true, .awaits = true, .bytes = count * size,
                          .step = reduction_step(size), .in = in, .out = out};
 
-    return coll_post(group, req, &c);
+    return nic_coll_post(group, req, &c);
 }
 
 bool fabemu_reducible(unsigned op, unsigned type)

@@ -163,6 +163,13 @@ static double field_double(struct json_object *object, const char *name)
     return json_object_object_get_ex(object, name, &field) ? json_object_get_double(field) : 0;
 }
 
+static bool field_bool(struct json_object *object, const char *name)
+{
+    struct json_object *field;
+
+    return json_object_object_get_ex(object, name, &field) && json_object_get_boolean(field);
+}
+
 /* 0 for a reply that is ok; otherwise the fabric's errno, its line in fabemu_error(). */
 static int reply_check(struct json_object *reply)
 {
@@ -224,6 +231,7 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
     info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
     info->seat = (uint32_t)field_number(reply, "seat", 0);
+    info->acknowledged = field_bool(reply, "acknowledged");
     info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
 }
 

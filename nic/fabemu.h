@@ -4,8 +4,8 @@
  *
  * A process attaches to a running fabric and gets one node of it. Over that
  * node's adapter it sends and receives messages (queues), writes and reads
- * registered memory of other processes (put, get), and takes part in groups
- * whose barriers, broadcasts and reductions are done in the switches.
+ * registered memory of other processes (put, get, atomics), and takes part in
+ * groups whose barriers, broadcasts and reductions are done by the network.
  *
  * Every operation is non-blocking: the caller owns a struct fabemu_req, posts,
  * and learns of completion by fabemu_test(), fabemu_wait() or a callback. A
@@ -37,6 +37,7 @@ extern "C" {
 struct fabemu;       /* an attached adapter */
 struct fabemu_queue; /* an endpoint for messages */
 struct fabemu_group; /* a member's view of a group */
+struct fabemu_event; /* a count of completions that operations may wait for */
 
 /* Who and where a process is in its fabric. */
 struct fabemu_info {
@@ -50,6 +51,8 @@ struct fabemu_info {
     uint32_t hop_limit;     /* switches on the longest route */
     uint32_t seat;          /* counts the attachments of this fabric from 1; 0: not told */
     uint64_t fabric_id;     /* another one at every start of a fabric */
+    bool acknowledged;      /* transport=acknowledged: words, conditionals, broadcast puts; and what
+                               the network gives up ends with an error */
 };
 
 /*
@@ -64,6 +67,9 @@ struct fabemu_req {
                                              steps the adapter, under the adapter's lock: it must be
                                              short, and call nothing of this library */
     void *context;                        /* the caller's */
+    struct fabemu_event *event;           /* NULL, or counts this completion */
+    struct fabemu_event *after;           /* NULL, or the operation starts when this has counted to */
+    uint64_t threshold;                   /* ... so much; see below, events. Not for receives */
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
     int status;         /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
@@ -98,7 +104,7 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
-/** fabemu_detach - drop a reference; the last one gives the node back. Queues and groups must be closed. */
+/** fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed. */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
 /** fabemu_error - one line about this thread's last failed call that has more to say than its errno; never NULL. */
@@ -168,7 +174,12 @@ struct fabemu_iov {
  *
  * Messages between one pair of queues match in the order in which they were sent.
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
- * node or nobody attached there; -ENOTCONN, the fabric is gone.
+ * node, nobody attached there, or the network gave up; -ENOTCONN, the fabric is gone.
+ *
+ * When the network gives up a segment between two processes, what they have said to each other has a
+ * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that
+ * node included; or, where nothing was, the next operation does. Then they meet anew: operations wait
+ * until they have, or end with -EHOSTUNREACH. A receive from FABEMU_ANY_NODE stays posted.
  */
 FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -214,12 +225,20 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 
 #define FABEMU_REMOTE_READ 1u
 #define FABEMU_REMOTE_WRITE 2u
+#define FABEMU_REMOTE_ATOMIC 4u /* atomics of any kind; see fabemu_atomic() for the others */
 
 /** fabemu_register - let peers reach [addr, addr + bytes); *key names it to them. */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
 
+/** fabemu_unregister - the region is no more; transfers under way there end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
+
+/**
+ * fabemu_register_event - from now on @event counts what peers write into the region: one for each
+ * put, atomic and broadcast put, when all of it is there. NULL: no event any more.
+ */
+FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event);
 
 /**
  * fabemu_put, fabemu_get - move memory to or from @offset of a peer's registered region.
@@ -231,7 +250,94 @@ FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint6
 FABEMU_API int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                           void *dst, size_t bytes, struct fabemu_req *req);
 
-/* --- groups: collectives in the switches ------------------------------------ */
+enum fabemu_atomic_op {
+    FABEMU_ATOMIC_ADD,   /* wraps around */
+    FABEMU_ATOMIC_AND,   /* this to FABEMU_ATOMIC_MAX: not for FABEMU_F64 */
+    FABEMU_ATOMIC_OR,
+    FABEMU_ATOMIC_XOR,
+    FABEMU_ATOMIC_MIN,
+    FABEMU_ATOMIC_MAX,
+    FABEMU_ATOMIC_SWAP,  /* writes the operand */
+    FABEMU_ATOMIC_CAS,   /* writes the operand if the word's bits are those of compare */
+    FABEMU_ATOMIC_FETCH, /* only reads */
+    FABEMU_ATOMIC_OPS
+};
+
+struct fabemu_atomic {
+    uint32_t node;
+    uint64_t key;
+    uint64_t offset;     /* of a word that lies at a multiple of its size there */
+    unsigned op;         /* enum fabemu_atomic_op */
+    unsigned type;       /* FABEMU_I32, _U32, _I64, _U64 or _F64 */
+    const void *operand; /* of this type; read before fabemu_atomic() returns. NULL: FETCH needs none */
+    const void *compare; /* likewise; CAS alone needs it */
+    void *result;        /* NULL, or where the word's value before goes */
+};
+
+/**
+ * fabemu_atomic - change one word of a peer's registered region.
+ *
+ * Done exactly once, whatever the network sends again: it is one of the pair's numbered requests,
+ * which the peer's adapter carries out in the order in which they were posted, also after puts of up
+ * to FABEMU_INJECT_BYTES. Atomic with all other adapters' atomics, and with C11 atomics of the
+ * processes that have the memory mapped (sequentially consistent).
+ * Source: QsNet III §III: a sequence number based protocol for atomic operations.
+ *
+ * Needs FABEMU_REMOTE_ATOMIC, or else _WRITE for what changes the word and _READ for what fetches it.
+ * Complete when it is done there. Status: -EACCES; -EINVAL, the word is not aligned; -EHOSTUNREACH,
+ * and then nobody knows whether it was done.
+ */
+FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what,
+                             struct fabemu_req *req);
+
+/** fabemu_atomic_ok - can adapters apply @op to @type? */
+FABEMU_API bool fabemu_atomic_ok(unsigned op, unsigned type);
+
+/* --- events: counts of completions --------------------------------------------- */
+
+/*
+ * An event counts completions with status 0: of requests that name it (req->event), of what peers
+ * write into a region (fabemu_register_event()), and what the process adds. A request with req->after
+ * is armed: its call returns, and the adapter starts it when that event has counted to
+ * req->threshold, at once if it has. Then its own event may count, and so on, with no thread of the
+ * application at work. What an armed operation sends is read when it starts.
+ *
+ * A request that fails is not counted: the event fails with its status, and so does all that is
+ * armed on it or waits for it.
+ *
+ * Counts only grow: use thresholds further up again, not the event. Source: QsNet III §IV-A, where
+ * collectives run in the adapters by counted events, each starting the next operation.
+ */
+struct fabemu_event {
+    uint64_t count; /* read with fabemu_event_count() */
+    int status;     /* 0, or what it failed with */
+
+    uint64_t opaque[9]; /* the library's */
+};
+
+/** fabemu_event_count - with acquire order: what the counted operations wrote is visible. */
+static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
+{
+    return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE); /* N6 pairs with N5, event.c */
+}
+
+/** fabemu_event_open - an event in the caller's memory, which stays until it is closed; counts from 0. */
+FABEMU_API int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event);
+
+/** fabemu_event_close - what is armed on it completes with -ECANCELED; regions forget it. No request under way may name it. */
+FABEMU_API void fabemu_event_close(struct fabemu_event *event);
+
+/** fabemu_event_add - the process counts @n. */
+FABEMU_API int fabemu_event_add(struct fabemu_event *event, uint64_t n);
+
+/** fabemu_event_when - complete @req when @event has counted to @threshold: an operation that does nothing else. */
+FABEMU_API int fabemu_event_when(struct fabemu_event *event, uint64_t threshold,
+                                 struct fabemu_req *req);
+
+/** fabemu_event_wait - step until @event has counted to @threshold (0), or failed. */
+FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold);
+
+/* --- groups: collectives in the network -------------------------------------- */
 
 /**
  * fabemu_group_create - ask the fabric for a collective address and its tree.
@@ -255,7 +361,8 @@ FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
  * number may be in flight. @op and @type: enum fabemu_op and fabemu_type. For
  * reductions @in may equal @out; otherwise they do not overlap. Floating-point
  * results depend on the order of combining unless the fabric was started with
- * --combine port. Status -EPIPE: a member died.
+ * --combine port. Status -EPIPE: a member died, or the network gave up a segment of
+ * the group's; then all that follows ends so, at every member.
  * Source: output-queued routers §2, §2.1.
  */
 FABEMU_API int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req);
@@ -285,6 +392,64 @@ enum fabemu_type {
 
 /** fabemu_reducible - can the switches apply @op to @type? */
 FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
+
+/* --- groups: words and conditionals, broadcast puts --------------------------------- */
+
+/*
+ * Each member has FABEMU_WORDS words of a group in its adapter, 0 at first, which only it writes. A
+ * conditional asks, in one sweep of the network, whether a word is as wanted at all members. Adapters
+ * answer without their processes. So a barrier is: set a word to the next number, then test until all
+ * have reached it. Source: QsNet III §IV-A, network conditionals.
+ *
+ * Errors of all these: -EOPNOTSUPP, the fabric has no acknowledgments (fabemu_info.acknowledged);
+ * -EINVAL; status -EPIPE, the group is broken.
+ */
+#define FABEMU_WORDS 16
+
+#define FABEMU_TEST_EQUAL 0u   /* the word is this value */
+#define FABEMU_TEST_REACHED 1u /* it has reached it: word - value, modulo 2^64, is below 2^63 */
+#define FABEMU_TEST_UNTIL 2u   /* added: ask again until it is so; the network does that */
+
+/**
+ * fabemu_group_set - write one's own word. Whoever hears of it from us afterwards finds it set.
+ * @req: NULL, or complete when that is so: at once, unless armed.
+ */
+FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint64_t value,
+                                struct fabemu_req *req);
+
+/**
+ * fabemu_group_test - is @word as wanted at all members?
+ * @how: FABEMU_TEST_EQUAL or _REACHED, and _UNTIL. Until: it cannot be taken back; aborting it leaves
+ * the network asking. Status 0: yes; -EAGAIN: no, or not all could be asked.
+ */
+FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint64_t value,
+                                 unsigned how, struct fabemu_req *req);
+
+/**
+ * fabemu_register_symmetric - fabemu_register() under a key that is the same at all members.
+ *
+ * A collective: all members call it, with as many @bytes, in the same order among the group's
+ * collectives. Complete when all have registered; *key is written then. The key serves all peers, for
+ * put, get and atomics, and fabemu_broadcast_put(). Status: -EINVAL, the members' sizes differ.
+ * The region ends by fabemu_unregister(), or when its group is left. On any fabric.
+ */
+FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr, size_t bytes,
+                                         unsigned access, uint64_t *key, struct fabemu_req *req);
+
+/**
+ * fabemu_broadcast_put - write to @offset of a symmetric region at every member, one's own included.
+ *
+ * One-sided: any member at any time, several at once; the others post nothing. Complete when the
+ * adapters of all members have acknowledged it: who hears of that over the fabric finds it in memory.
+ * Its last bytes, at most FABEMU_CAST_BYTES, are sent when all before them have been acknowledged,
+ * so they are the last that are written. @src is the place in one's own region, or lies outside.
+ * The regions need FABEMU_REMOTE_WRITE (checked at the source and by each member). What comes for a
+ * region that a member has unregistered is dropped there, and the source is not told.
+ * Source: QsNet III §IV-A, broadcast to the same virtual address of all processes.
+ */
+#define FABEMU_CAST_BYTES 224
+FABEMU_API int fabemu_broadcast_put(struct fabemu_group *group, uint64_t key, uint64_t offset,
+                                    const void *src, size_t bytes, struct fabemu_req *req);
 
 /* --- counts for the fabric's report ------------------------------------------ */
 

@@ -16,6 +16,17 @@
  *
  * A segment is complete when its result is here or, for a member that only
  * contributes, when it is in the up ring.
+ *
+ * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses
+ * differ, and pipelines large ones, the copy out behind the next segment: so does
+ * this stream. The buffer is the down ring, or the stash for who has not posted yet;
+ * what is bound goes from the ring straight to where it belongs.
+ *
+ * With acknowledgments a group breaks where the network gives up a segment of it.
+ * The member whose segment that was tells the others, again and again until all
+ * know. But who only waits has no segment that could fail. So of those who wait one
+ * probes about once a second: a multicast that all must acknowledge. Who hears of
+ * another's probe leaves it at that.
  */
 #include "nic/group.h"
 
@@ -39,10 +50,13 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
 
 /* --- completion ------------------------------------------------------------------ */
 
-static void coll_end(struct fabemu_group *g, struct nic_coll *c)
+void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
     nic_list_del(&c->link);
-    nic_complete(g->fab, c->req, c->status);
+    if (c->ended)
+        c->ended(g, c);
+    else
+        nic_complete(g->fab, c->req, c->status);
 }
 
 static void segment_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index)
@@ -53,7 +67,7 @@ static void segment_complete(struct fabemu_group *g, struct nic_coll *c, uint64_
         g->cur++;
     }
     if (++c->done == c->segs)
-        coll_end(g, c);
+        nic_coll_end(g, c);
 }
 
 static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
@@ -158,9 +172,27 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     g->fab = fab;
     g->id = id;
     nic_list_init(&g->ops);
+    nic_list_init(&g->asking);
+    nic_list_init(&g->asked);
+    nic_list_init(&g->casts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
     fab->groups[id % NIC_GROUP_BUCKETS] = g;
     return g;
+}
+
+static void ops_end(struct fabemu *fab, struct nic_list *ops, int status)
+{
+    while (!nic_list_empty(ops))
+        nic_op_end(fab, nic_entry(ops->next, struct nic_op, link), status);
+}
+
+/* What is not of the stream. */
+static void group_end_ops(struct fabemu_group *g, int status)
+{
+    ops_end(g->fab, &g->asking, status);
+    ops_end(g->fab, &g->asked, status);
+    ops_end(g->fab, &g->casts, status);
+    g->cast_out = 0;
 }
 
 void nic_group_unmake(struct fabemu_group *g)
@@ -171,6 +203,9 @@ void nic_group_unmake(struct fabemu_group *g)
         at = &(*at)->next;
     *at = g->next;
     nic_list_del(&g->busy);
+    nic_list_del(&g->setting);
+    group_end_ops(g, -ECANCELED);
+    nic_cast_release(g);
     free(g->stash);
     free(g);
 }
@@ -217,13 +252,12 @@ static struct fabemu_group *group_early(struct fabemu *fab, uint32_t id)
 
 /* --- sending ---------------------------------------------------------------------- */
 
-static struct emu_seg *group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
+struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
 {
-    struct fabemu *fab = g->fab;
-    struct emu_seg *seg = emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
+    struct emu_seg *seg = nic_claim_up(g->fab);
 
     if (seg)
-        seg->hdr = (struct emu_hdr){.dst = g->id, .src = fab->info.node, .seq = (uint32_t)seq,
+        seg->hdr = (struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq,
                                     .kind = kind};
     return seg;
 }
@@ -233,7 +267,7 @@ static uint32_t tokens_send(struct fabemu_group *g)
     uint32_t sent = 0;
 
     while (g->issued < g->cur && half_open(g, g->issued)) {
-        if (!group_claim(g, EMU_BARRIER, g->issued * EMU_HALF + TOKEN))
+        if (!nic_group_claim(g, EMU_BARRIER, g->issued * EMU_HALF + TOKEN))
             break;
         g->issued++;
         sent++;
@@ -254,7 +288,7 @@ static void sending_next(struct fabemu_group *g)
 static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
 {
     uint64_t k = c->sent, index = c->first + k, seq = nic_seq(index);
-    struct emu_seg *seg = group_claim(g, c->kind, seq);
+    struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
 
     if (!seg)
         return false;
@@ -272,7 +306,7 @@ static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
     return true;
 }
 
-static uint32_t group_send(struct fabemu_group *g)
+static uint32_t stream_send(struct fabemu_group *g)
 {
     uint32_t sent = tokens_send(g);
 
@@ -287,10 +321,33 @@ static uint32_t group_send(struct fabemu_group *g)
         sent++;
     }
     group_bind(g);
-    sent += tokens_send(g);
+    return sent + tokens_send(g);
+}
 
-    bool left = g->sending || g->issued < g->cur;
+/* To all the others: nothing more will come of this group. */
+static uint32_t alarm_send(struct fabemu_group *g)
+{
+    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
 
+    if (!seg)
+        return 0;
+    seg->hdr.op = NIC_CAST_BROKEN;
+    g->alarm = NIC_ALARM_SENT;
+    return 1;
+}
+
+uint32_t nic_group_send(struct fabemu_group *g)
+{
+    uint32_t sent;
+    bool left;
+
+    if (g->broken) {
+        sent = g->alarm == NIC_ALARM_DUE ? alarm_send(g) : 0;
+        left = g->alarm == NIC_ALARM_DUE;
+    } else {
+        sent = nic_word_send(g) + stream_send(g) + nic_cast_send(g, NIC_GROUP_BURST);
+        left = g->sending || g->issued < g->cur || !nic_list_empty(&g->asking) || nic_cast_due(g);
+    }
     if (!left)
         nic_list_del(&g->busy);
     else if (!nic_listed(&g->busy))
@@ -308,7 +365,7 @@ void nic_group_start(struct fabemu_group *g, struct nic_coll *c)
     if (!g->sending && c->sends)
         g->sending = c;
     group_bind(g);
-    group_send(g);
+    nic_group_send(g);
 }
 
 uint32_t nic_group_transmit(struct fabemu *fab)
@@ -318,7 +375,7 @@ uint32_t nic_group_transmit(struct fabemu *fab)
 
     for (; at != &fab->busy; at = next) {
         next = at->next;
-        sent += group_send(nic_entry(at, struct fabemu_group, busy));
+        sent += nic_group_send(nic_entry(at, struct fabemu_group, busy));
     }
     return sent;
 }
@@ -359,11 +416,16 @@ static void group_receive(struct fabemu_group *g, const struct emu_seg *seg)
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
-    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
+    struct fabemu_group *g;
 
+    if ((seg->hdr.kind & ~EMU_TOLD) == EMU_MULTICAST && seg->hdr.op != NIC_CAST_STREAM) {
+        nic_cast_receive(fab, seg);
+        return;
+    }
+    g = nic_group_find(fab, seg->hdr.dst);
     if (!g && (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE))
         g = group_early(fab, seg->hdr.dst);
-    if (!g) {
+    if (!g || g->broken) {
         fab->counts.late++;
         return;
     }
@@ -372,17 +434,11 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
     else
         group_receive(g, seg);
     if (g->joined)
-        group_send(g); /* a window may have opened, a token become due */
+        nic_group_send(g); /* a window may have opened, a token become due */
 }
 
-void nic_group_broken(struct fabemu *fab, uint32_t id)
+static void group_break(struct fabemu_group *g)
 {
-    struct fabemu_group *g = nic_group_find(fab, id);
-
-    if (!g) /* others may know of the group before we join */
-        g = group_early(fab, id);
-    if (!g)
-        return;
     g->broken = -EPIPE;
     g->binding = g->sending = NULL;
     g->issued = g->cur; /* no more tokens */
@@ -393,7 +449,106 @@ void nic_group_broken(struct fabemu *fab, uint32_t id)
         struct nic_coll *c = nic_entry(g->ops.next, struct nic_coll, link);
 
         c->status = -EPIPE;
-        coll_end(g, c);
+        nic_coll_end(g, c);
+    }
+    group_end_ops(g, -EPIPE);
+}
+
+void nic_group_broken(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = nic_group_find(fab, id);
+
+    if (!g) /* others may know of the group before we join */
+        g = group_early(fab, id);
+    if (g)
+        group_break(g);
+}
+
+/*
+ * Does the stream still wait for it? A half window whose token is back has arrived everywhere,
+ * whatever the network thinks of a segment of it.
+ */
+static bool stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
+{
+    return ((seg->hdr.seq / EMU_HALF - (uint32_t)g->done) & (UINT32_MAX / EMU_HALF)) <= 1;
+}
+
+/* An operation's, named by its id: is it under way? */
+static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
+{
+    const struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
+
+    return op && (op->kind == NIC_OP_CAST ? op->cast_group : op->group) == g;
+}
+
+/* Is @seg missing from something that is under way? The group's alarm is not. */
+static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
+{
+    if (kind == EMU_SET)
+        return true; /* the adapter does not have it: conditionals would not be what they seem */
+    if (kind == EMU_TEST)
+        return op_needs(g->fab, g, seg);
+    if (kind != EMU_MULTICAST || seg->hdr.op == NIC_CAST_STREAM)
+        return stream_needs(g, seg);
+    if (seg->hdr.op == NIC_CAST_PROBE)
+        return g->probing;
+    return seg->hdr.op < NIC_CAST_BROKEN && op_needs(g->fab, g, seg);
+}
+
+void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
+
+    if (!g || !g->joined) {
+        fab->counts.late++;
+        return;
+    }
+    if (kind == EMU_MULTICAST && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
+        g->alarm = NIC_ALARM_LOST;
+    if (g->broken || !group_needs(g, kind, seg))
+        return;
+    group_break(g);
+    g->alarm = NIC_ALARM_DUE;
+    nic_group_send(g);
+}
+
+/* --- who only waits -------------------------------------------------------------------- */
+
+/* So long, and up to twice that: they are not to probe all at once. */
+void nic_group_probed(struct fabemu_group *g)
+{
+    uint64_t gap = g->fab->watch_gap_ns;
+
+    g->probe_ns = nic_now_ns() + gap + nic_random() % (gap + 1);
+}
+
+static void group_probe(struct fabemu_group *g)
+{
+    struct emu_seg *seg;
+
+    if (g->probing || nic_now_ns() < g->probe_ns ||
+        (nic_list_empty(&g->ops) && nic_list_empty(&g->asked)))
+        return;
+    seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
+    if (!seg)
+        return;
+    seg->hdr.op = NIC_CAST_PROBE;
+    g->probing = true;
+    nic_group_probed(g);
+}
+
+void nic_group_watch(struct fabemu *fab)
+{
+    for (uint32_t i = 0; fab->info.acknowledged && i < NIC_GROUP_BUCKETS; i++) {
+        for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
+            if (g->alarm == NIC_ALARM_LOST) {
+                g->alarm = NIC_ALARM_DUE;
+                nic_group_send(g);
+            }
+            if (!g->broken && g->members > 1)
+                group_probe(g);
+        }
     }
 }
 

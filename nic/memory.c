@@ -2,14 +2,17 @@
 /*
  * memory.c - registered memory; puts and gets of both sides.
  *
- * A key is a table index and 44 random bits, so a peer reaches only what it was
- * told of. Every access is checked here, at the target, each time.
+ * A key is a table index and 43 random bits, so a peer reaches only what it was
+ * told of; or NIC_KEY_SYMMETRIC and 63 bits that a group's members have agreed on
+ * (cast.c). Every access is checked here, at the target, each time.
  */
 #include "nic/adapter.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "emu/combine.h"
 
 #define KEY_INDEX_BITS 20
 #define KEY_INDEX_MASK ((1u << KEY_INDEX_BITS) - 1)
@@ -31,45 +34,103 @@ static int regions_grow(struct fabemu *fab)
     return 0;
 }
 
-int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
+/* Into the table. Errors: -ENOMEM, -ENOSPC. */
+static int region_place(struct fabemu *fab, struct nic_region *region, uint64_t random)
 {
-    struct nic_region *region;
-    uint64_t random;
     uint32_t index = 0;
     int err = 0;
 
-    if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE) || (uintptr_t)addr + bytes < bytes)
-        return nic_fail(-EINVAL, "no such access or memory");
-    if (nic_gone(fab))
-        return nic_fail_gone();
-    region = malloc(sizeof *region);
-    if (!region)
-        return -ENOMEM;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = nic_now_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)region;
-    nic_lock(fab);
     while (index < fab->region_count && fab->regions[index])
         index++;
     if (index == fab->region_count)
         err = regions_grow(fab);
-    if (!err) {
-        *region = (struct nic_region){.key = random << KEY_INDEX_BITS | index, .base = addr,
-                                      .bytes = bytes, .access = access};
-        fab->regions[index] = region;
-        *key = region->key;
+    if (err)
+        return err;
+    region->key = (random << KEY_INDEX_BITS | index) & ~NIC_KEY_SYMMETRIC;
+    fab->regions[index] = region;
+    return 0;
+}
+
+int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic_region **ret)
+{
+    struct nic_region *region = malloc(sizeof *region);
+    int err = 0;
+
+    if (!region)
+        return -ENOMEM;
+    *region = *init;
+    if (region->group) {
+        region->symmetric = fab->symmetric;
+        fab->symmetric = region;
+    } else {
+        err = region_place(fab, region, nic_random());
     }
-    nic_unlock(fab);
     if (err)
         free(region);
+    else
+        *ret = region;
     return err;
 }
 
-static struct nic_region *region_find(struct fabemu *fab, uint64_t key)
+/* Symmetric ones are few. */
+struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
 {
     uint32_t index = (uint32_t)key & KEY_INDEX_MASK;
-    struct nic_region *region = index < fab->region_count ? fab->regions[index] : NULL;
+    struct nic_region *region;
 
+    if (key & NIC_KEY_SYMMETRIC) {
+        for (region = fab->symmetric; region && region->key != key;)
+            region = region->symmetric;
+        return region;
+    }
+    region = index < fab->region_count ? fab->regions[index] : NULL;
     return region && region->key == key ? region : NULL;
+}
+
+void nic_region_drop(struct fabemu *fab, struct nic_region *region)
+{
+    struct nic_region **at = &fab->symmetric;
+
+    nic_op_fail_all(fab, 0, region, -EACCES);
+    if (region->group) {
+        while (*at != region)
+            at = &(*at)->symmetric;
+        *at = region->symmetric;
+    } else {
+        fab->regions[region->key & KEY_INDEX_MASK] = NULL;
+    }
+    free(region);
+}
+
+void nic_region_written(struct fabemu *fab, struct nic_region *region)
+{
+    if (region->event)
+        nic_event_counts(fab, region->event, 1, 0);
+}
+
+int nic_region_check(const void *addr, size_t bytes, unsigned access)
+{
+    if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
+        (uintptr_t)addr + bytes < bytes)
+        return nic_fail(-EINVAL, "no such access or memory");
+    return 0;
+}
+
+int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
+{
+    struct nic_region *region, init = {.base = addr, .bytes = bytes, .access = access};
+    int err = nic_region_check(addr, bytes, access);
+
+    if (err)
+        return err;
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    nic_lock(fab);
+    err = nic_region_add(fab, &init, &region);
+    if (!err)
+        *key = region->key;
+    nic_unlock(fab);
+    return err;
 }
 
 int fabemu_unregister(struct fabemu *fab, uint64_t key)
@@ -79,60 +140,149 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
     if (nic_gone(fab))
         return nic_fail_gone();
     nic_lock(fab);
-    region = region_find(fab, key);
-    if (region) {
-        nic_op_fail_all(fab, 0, region, -EACCES);
-        fab->regions[key & KEY_INDEX_MASK] = NULL;
-    }
+    region = nic_region_find(fab, key);
+    if (region)
+        nic_region_drop(fab, region);
     nic_unlock(fab);
-    free(region);
+    return region ? 0 : nic_fail(-ENOENT, "no such key");
+}
+
+int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event)
+{
+    const struct fabemu_req named = {.event = event};
+    struct nic_region *region;
+
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    if (nic_event_check(fab, &named))
+        return -EINVAL;
+    nic_lock(fab);
+    region = nic_region_find(fab, key);
+    if (region)
+        region->event = event;
+    nic_unlock(fab);
     return region ? 0 : nic_fail(-ENOENT, "no such key");
 }
 
 /* --- ours ------------------------------------------------------------------------ */
 
-static int memory_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
-                       uint64_t offset, void *local, size_t bytes, struct fabemu_req *req)
+static int memory_begin(struct fabemu *fab, struct nic_post *post)
 {
-    struct fabemu_iov iov = {.base = local, .bytes = bytes};
-    struct nic_op *op = nic_op_of(req);
-    int err;
+    struct nic_op *op = nic_op_of(post->req);
+    int err = nic_op_id(fab, op);
 
+    if (!err)
+        nic_request(fab, nic_peer(fab, op->node), op);
+    return err;
+}
+
+static int memory_check(struct fabemu *fab, uint32_t node, const struct fabemu_req *req)
+{
     if (nic_gone(fab))
         return nic_fail_gone();
     if (node >= fab->info.nodes)
         return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
                         fab->info.nodes);
+    return nic_event_check(fab, req);
+}
+
+static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key,
+                                uint64_t offset, struct fabemu_iov iov, struct fabemu_req *req)
+{
+    struct nic_op *op = nic_op_of(req);
+
     memset(op, 0, sizeof *op);
     op->req = req;
+    op->post.begin = memory_begin;
     op->kind = (uint8_t)kind;
+    op->state = NIC_OP_ARMED;
     op->node = node;
     op->key = key;
     op->offset = offset;
     nic_op_iov(op, &iov, 1);
-    if (bytes > NIC_TRANSFER_MAX)
-        return nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
-                        (unsigned long long)NIC_TRANSFER_MAX);
-    nic_lock(fab);
-    err = nic_op_id(fab, op);
-    if (!err) {
-        __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-        nic_request(fab, nic_peer(fab, node), op);
-    }
-    nic_unlock(fab);
-    return err;
+    return op;
+}
+
+static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
+                         uint64_t offset, struct fabemu_iov local, struct fabemu_req *req)
+{
+    int err = memory_check(fab, node, req);
+
+    if (!err && local.bytes > NIC_TRANSFER_MAX)
+        err = nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
+                       (unsigned long long)NIC_TRANSFER_MAX);
+    return err ? err : nic_post(fab, &memory_op(kind, node, key, offset, local, req)->post);
 }
 
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,
                size_t bytes, struct fabemu_req *req)
 {
-    return memory_post(fab, NIC_OP_PUT, node, key, offset, (void *)(uintptr_t)src, bytes, req);
+    struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
+
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, local, req);
 }
 
 int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, void *dst,
                size_t bytes, struct fabemu_req *req)
 {
-    return memory_post(fab, NIC_OP_GET, node, key, offset, dst, bytes, req);
+    struct fabemu_iov local = {.base = dst, .bytes = bytes};
+
+    return transfer_post(fab, NIC_OP_GET, node, key, offset, local, req);
+}
+
+static int atomic_check(const struct fabemu_atomic *what)
+{
+    bool bare = what->op == FABEMU_ATOMIC_FETCH;
+
+    if (!fabemu_atomic_ok(what->op, what->type))
+        return nic_fail(-EINVAL, "atomic operation %u does not apply to type %u", what->op,
+                        what->type);
+    if ((!bare && !what->operand) || (what->op == FABEMU_ATOMIC_CAS && !what->compare))
+        return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
+    return 0;
+}
+
+int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct fabemu_req *req)
+{
+    struct fabemu_iov local = {.base = what->result};
+    int err = memory_check(fab, what->node, req);
+    struct nic_op *op;
+
+    if (!err)
+        err = atomic_check(what);
+    if (err)
+        return err;
+    local.bytes = emu_type_bytes(what->type);
+    op = memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, local, req);
+    op->atomic_op = (uint8_t)what->op;
+    op->atomic_type = (uint8_t)what->type;
+    if (what->op != FABEMU_ATOMIC_FETCH)
+        memcpy(&op->operand, what->operand, local.bytes);
+    if (what->op == FABEMU_ATOMIC_CAS)
+        memcpy(&op->compare, what->compare, local.bytes);
+    return nic_post(fab, &op->post);
+}
+
+void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_result result;
+    struct nic_op *op;
+
+    if (seg->hdr.len != sizeof result) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&result, seg->payload, sizeof result);
+    op = nic_op_find(fab, result.id, peer->node);
+    if (!op)
+        return;
+    if (op->kind != NIC_OP_ATOMIC || op->state != NIC_OP_WAITING) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (op->iov[0].base)
+        memcpy(op->iov[0].base, &result.value, op->bytes);
+    nic_op_end(fab, op, 0);
 }
 
 /* --- a peer's ---------------------------------------------------------------------- */
@@ -153,7 +303,7 @@ void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to
 }
 
 /* Reads and checks a request. NULL: refused, and the peer is told. */
-static struct nic_region *memory_begin(struct fabemu *fab, struct nic_peer *peer,
+static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer,
                                        const struct emu_seg *seg, unsigned access,
                                        struct nic_wire_mem *mem)
 {
@@ -164,7 +314,7 @@ static struct nic_region *memory_begin(struct fabemu *fab, struct nic_peer *peer
         return NULL;
     }
     memcpy(mem, seg->payload, sizeof *mem);
-    region = region_find(fab, mem->key);
+    region = nic_region_find(fab, mem->key);
     if (!region || !(region->access & access) || mem->offset > region->bytes ||
         mem->bytes > region->bytes - mem->offset) {
         nic_fin(fab, peer, mem->id, -EACCES);
@@ -176,7 +326,7 @@ static struct nic_region *memory_begin(struct fabemu *fab, struct nic_peer *peer
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_mem mem;
-    struct nic_region *region = memory_begin(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
+    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
 
     if (!region)
         return;
@@ -186,6 +336,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     }
     if (mem.bytes)
         memcpy(region->base + mem.offset, seg->payload + sizeof mem, mem.bytes);
+    nic_region_written(fab, region);
     nic_fin(fab, peer, mem.id, 0);
 }
 
@@ -209,7 +360,7 @@ static struct nic_op *memory_serve(struct fabemu *fab, struct nic_peer *peer, ui
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_mem mem;
-    struct nic_region *region = memory_begin(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
+    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
     struct nic_op *op;
 
     if (!region)
@@ -226,7 +377,7 @@ void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct 
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_mem mem;
-    struct nic_region *region = memory_begin(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
+    struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
     struct nic_op *op;
 
     if (!region)
@@ -238,4 +389,52 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     op = memory_serve(fab, peer, NIC_OP_SERVE_GET, region, &mem);
     if (op)
         nic_stream(fab, op);
+}
+
+/* Both kinds of access are given by FABEMU_REMOTE_ATOMIC. */
+static bool atomic_allowed(const struct nic_region *region, const struct nic_wire_atomic *atomic)
+{
+    unsigned needs = 0;
+
+    if (region->access & FABEMU_REMOTE_ATOMIC)
+        return true;
+    if (atomic->op != FABEMU_ATOMIC_FETCH)
+        needs |= FABEMU_REMOTE_WRITE;
+    if (atomic->op == FABEMU_ATOMIC_FETCH || atomic->flags & NIC_ATOMIC_FETCH)
+        needs |= FABEMU_REMOTE_READ;
+    return (region->access & needs) == needs;
+}
+
+void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_atomic atomic;
+    struct nic_wire_mem mem;
+    struct nic_region *region;
+    struct nic_wire_result result;
+    uint64_t before;
+
+    if (seg->hdr.len != sizeof atomic) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&atomic, seg->payload, sizeof atomic);
+    if (!fabemu_atomic_ok(atomic.op, atomic.type) ||
+        atomic.mem.bytes != emu_type_bytes(atomic.type) || atomic.flags & ~NIC_ATOMIC_FETCH) {
+        fab->counts.malformed++;
+        return;
+    }
+    region = memory_asked(fab, peer, seg, ~0u, &mem);
+    if (!region)
+        return;
+    if (!atomic_allowed(region, &atomic) || ((uintptr_t)region->base + mem.offset) % mem.bytes) {
+        nic_fin(fab, peer, mem.id, atomic_allowed(region, &atomic) ? -EINVAL : -EACCES);
+        return;
+    }
+    before = nic_atomic(atomic.op, atomic.type, region->base + mem.offset, atomic.operand,
+                        atomic.compare);
+    if (atomic.op != FABEMU_ATOMIC_FETCH)
+        nic_region_written(fab, region);
+    result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id,
+                                      .value = atomic.flags & NIC_ATOMIC_FETCH ? before : 0};
+    nic_answer(fab, peer, &result, sizeof result);
 }

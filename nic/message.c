@@ -107,7 +107,7 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 
     nic_list_del(&msg->link);
     receive_learn(op, msg->src_node, msg->src_queue, msg->tag, msg->data, msg->bytes);
-    if (msg->broken || (msg->rts && msg->life != peer->life)) {
+    if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         msg_free(fab, msg);
     } else if (msg->rts) {
@@ -128,10 +128,10 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 
     if (peer->fill_msg == msg)
         peer->fill_msg = NULL; /* the rest goes nowhere; eaten when the last of it has come */
-    else if (msg->rts && msg->life == peer->life)
+    else if (msg->rts && nic_peer_is(peer, msg->check))
         nic_cts(fab, peer, msg->id, 0, 0);
     else if (!msg->rts)
-        nic_peer_eaten(fab, peer, msg->life, msg->bytes);
+        nic_peer_eaten(fab, peer, msg->check, msg->bytes);
     msg_free(fab, msg);
 }
 
@@ -153,7 +153,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
         fab->parked++;
     msg->queue = queue;
     msg->src_node = peer->node;
-    msg->life = peer->life;
+    msg->check = peer->rx_check;
     msg->src_queue = wire->src_queue;
     msg->rts = rts;
     msg->id = wire->id;
@@ -247,7 +247,7 @@ static void fill_end(struct fabemu *fab, struct nic_peer *peer)
     }
     if (op)
         nic_op_end(fab, op, op->status);
-    nic_peer_eaten(fab, peer, peer->life, peer->fill_bytes);
+    nic_peer_eaten(fab, peer, peer->rx_check, peer->fill_bytes);
 }
 
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

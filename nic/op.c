@@ -113,6 +113,8 @@ static void op_abort(struct fabemu *fab, struct nic_op *op)
         nic_receive_abandon(fab, op);
         return;
     }
+    if (op->kind == NIC_OP_CAST)
+        nic_cast_abandon(op);
     if (op->state == NIC_OP_STREAM)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
     nic_op_end(fab, op, -ECANCELED);

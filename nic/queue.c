@@ -216,6 +216,21 @@ void nic_queue_node_died(struct fabemu *fab, uint32_t node)
             queue_node_died(fab, fab->queues[id], node);
 }
 
+void nic_queue_probe(struct fabemu *fab)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++) {
+        struct fabemu_queue *queue = fab->queues[id];
+
+        for (struct nic_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
+             at = at->next) {
+            uint32_t node = nic_entry(at, struct nic_op, link)->node;
+
+            if (node != FABEMU_ANY_NODE)
+                nic_peer_probe(fab, nic_peer(fab, node));
+        }
+    }
+}
+
 /* --- send ------------------------------------------------------------------------- */
 
 /* May a message go to this node at all? */
@@ -229,13 +244,22 @@ static int dest_check(struct fabemu *fab, uint32_t node)
     return 0;
 }
 
+static int send_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_op *op = nic_op_of(post->req);
+
+    nic_request(fab, nic_peer(fab, op->node), op);
+    return 0;
+}
+
 static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
                          const struct fabemu_dest *dest, const struct fabemu_iov *iov,
                          unsigned iovs)
 {
     op->link = (struct nic_list){0};
+    op->post.begin = send_begin;
     op->kind = NIC_OP_SEND;
-    op->state = NIC_OP_QUEUED;
+    op->state = NIC_OP_ARMED;
     op->node = dest->node;
     op->id = 0;
     op->tag = dest->tag;
@@ -253,6 +277,8 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
     int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS)
                               : dest_check(fab, dest->node);
 
+    if (!err)
+        err = nic_event_check(fab, req);
     if (err)
         return err;
     send_prepare(op, queue, dest, iov, iovs);
@@ -260,12 +286,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
         return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
                         (unsigned long long)NIC_TRANSFER_MAX);
     op->req = req;
-    nic_lock(fab);
-
-    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    nic_request(fab, nic_peer(fab, dest->node), op);
-    nic_unlock(fab);
-    return 0;
+    return nic_post(fab, &op->post);
 }
 
 int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
@@ -286,7 +307,11 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
-    if (peer->unanswered) {
+    if (peer->unsaid) {
+        peer->unsaid = false;
+        err = nic_fail(-EHOSTUNREACH, "the network gave up a segment to or from node %u",
+                       peer->node);
+    } else if (peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
     } else if (!nic_request_now(fab, peer, &op)) {
@@ -307,6 +332,10 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
         return nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS);
     if (nic_gone(queue->fab))
         return nic_fail_gone();
+    if (req->after)
+        return nic_fail(-EINVAL, "a receive is posted at once");
+    if (nic_event_check(queue->fab, req))
+        return -EINVAL;
     op->link = (struct nic_list){0};
     op->req = req;
     op->kind = NIC_OP_RECV;
@@ -315,6 +344,19 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->queue = queue;
     nic_op_iov(op, iov, iovs);
     return 0;
+}
+
+/* It stays posted if there is a successor of one that died. */
+static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    if (peer->unsaid) {
+        peer->unsaid = false;
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    nic_list_add(&op->queue->posted, &op->link);
+    if (peer->dead)
+        nic_peer_hail(fab, peer);
 }
 
 int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
@@ -343,10 +385,10 @@ int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_
     msg = message_find(queue, node, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, op);
-    else
+    else if (node == FABEMU_ANY_NODE)
         nic_list_add(&queue->posted, &op->link);
-    if (!msg && node != FABEMU_ANY_NODE && nic_peer(fab, node)->dead)
-        nic_peer_hail(fab, nic_peer(fab, node)); /* it stays posted if there is a successor */
+    else
+        receive_post(fab, nic_peer(fab, node), op);
     nic_unlock(fab);
     return 0;
 }

@@ -32,6 +32,9 @@ void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_se
     case NIC_GET:
         nic_memory_get(fab, peer, seg);
         break;
+    case NIC_ATOMIC:
+        nic_memory_atomic(fab, peer, seg);
+        break;
     }
 }
 
@@ -170,9 +173,10 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!op)
         return;
 
-    bool ours = op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET;
+    bool ours = op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET || op->kind == NIC_OP_ATOMIC;
     bool given_up = !ours && op->kind != NIC_OP_SERVE_GET && fin.status; /* by the other side of it */
-    bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved */
+    bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved; or of
+                                                              an atomic, which NIC_RESULT tells */
 
     if ((!ours && !given_up) || op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER ||
         early || fin.status > 0 || fin.status < -4095) {
@@ -219,8 +223,10 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     op->moved += n;
     if (op->moved < op->bytes)
         return;
-    if (op->kind == NIC_OP_SERVE_PUT)
+    if (op->kind == NIC_OP_SERVE_PUT) {
+        nic_region_written(fab, op->region);
         nic_fin(fab, peer, op->remote, 0);
+    }
     nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
 }
 
@@ -275,16 +281,66 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         receive_cts(fab, peer, seg);
     else if (head.what == NIC_FIN)
         receive_fin(fab, peer, seg);
+    else if (head.what == NIC_RESULT)
+        nic_memory_result(fab, peer, seg);
+}
+
+/* --- what the network says of segments of ours ---------------------------------------- */
+
+/* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
+static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
+{
+    return fab->info.acknowledged && seg->hdr.src == fab->info.node &&
+           seg->hdr.len <= EMU_PAYLOAD_BYTES &&
+           (kind != EMU_UNICAST || (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));
+}
+
+static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+
+    if (kind > EMU_TEST || !ours(fab, seg, kind)) {
+        fab->counts.malformed++;
+        return;
+    }
+    fab->counts.given_up++;
+    if (kind == EMU_UNICAST)
+        nic_peer_given_up(fab, nic_peer(fab, seg->hdr.dst), seg);
+    else
+        nic_group_given_up(fab, seg);
+}
+
+/* Hellos, broadcast puts and news of a broken group are what we ask to be told of. */
+static void receive_told(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_TOLD;
+
+    if (seg->hdr.len || !ours(fab, seg, kind))
+        fab->counts.malformed++;
+    else if (kind == EMU_UNICAST)
+        nic_peer_told(nic_peer(fab, seg->hdr.dst));
+    else
+        nic_cast_told(fab, seg);
 }
 
 static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
 {
-    if (seg->hdr.kind == EMU_UNICAST)
+    uint8_t kind = seg->hdr.kind, plain = kind & (uint8_t)~EMU_TOLD;
+
+    if (kind == EMU_UNICAST)
         receive_unicast(fab, seg);
-    else if (seg->hdr.kind < EMU_KINDS)
-        nic_group_receive(fab, seg);
-    else
+    else if (kind & EMU_FAILED)
+        receive_given_up(fab, seg);
+    else if (kind == EMU_TEST)
+        nic_word_answer(fab, seg);
+    else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;
+    else if (kind != plain && seg->hdr.src == fab->info.node)
+        receive_told(fab, seg);
+    else if (plain == EMU_UNICAST) /* whose sender asked to be told */
+        receive_unicast(fab, seg);
+    else
+        nic_group_receive(fab, seg);
 }
 
 uint32_t nic_receive(struct fabemu *fab)

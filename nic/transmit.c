@@ -27,21 +27,23 @@ static struct emu_seg *loop_claim(struct fabemu *fab)
     return &loop->seg[loop->tail++ % NIC_LOOP_SLOTS];
 }
 
+struct emu_seg *nic_claim_up(struct fabemu *fab)
+{
+    if (!nic_list_empty(&fab->setting) && !nic_word_flush(fab))
+        return NULL;
+    return emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
+}
+
 struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
-    struct emu_seg *seg;
+    struct emu_seg *seg = node == fab->info.node ? loop_claim(fab) : nic_claim_up(fab);
 
-    if (node == fab->info.node)
-        seg = loop_claim(fab);
-    else
-        seg = emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
     if (seg)
         seg->hdr = (struct emu_hdr){.dst = node, .src = fab->info.node, .kind = EMU_UNICAST};
     return seg;
 }
 
-/* Is there room in the up ring beyond what is kept for small things? */
-static bool bulk_room(struct fabemu *fab)
+bool nic_bulk_room(struct fabemu *fab)
 {
     struct emu_edge_nic *edge = &fab->edge;
 
@@ -69,6 +71,8 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
         return false;
     seg->hdr.len = len;
     memcpy(seg->payload, payload, len);
+    if (seg->payload[0] == NIC_HELLO && fab->info.acknowledged && dst != fab->info.node)
+        seg->hdr.kind |= EMU_TOLD; /* nic_peer_rehail() wants to know */
     return true;
 }
 
@@ -208,11 +212,35 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
+static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_atomic atomic = {
+        .mem = {.head = nic_head(peer, NIC_ATOMIC, 0), .id = op->id, .key = op->key,
+                .offset = op->offset, .bytes = op->bytes},
+        .op = op->atomic_op, .type = op->atomic_type,
+        .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
+        .operand = op->operand, .compare = op->compare};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = sizeof atomic;
+    memcpy(seg->payload, &atomic, sizeof atomic);
+    nic_list_del(&op->link);
+    op->state = NIC_OP_WAITING;
+    return true;
+}
+
 /* One segment of the request. False: no room. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     bool begun = op->state == NIC_OP_EAGER, eager = begun;
 
+    if (op->kind == NIC_OP_ATOMIC)
+        return atomic_request(fab, peer, op);
     if (op->kind != NIC_OP_SEND)
         return memory_request(fab, peer, op);
     if (!begun)
@@ -244,6 +272,11 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
+    if (peer->unsaid) {
+        peer->unsaid = false;
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
     op->state = NIC_OP_QUEUED;
     nic_list_add(&peer->sendq, &op->link);
     if (!peer->open) {
@@ -310,7 +343,7 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
                                  .id = op->remote};
     uint32_t sent = 0;
 
-    while (sent < NIC_BULK_BURST && op->moved < op->bytes && bulk_room(fab)) {
+    while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
         struct emu_seg *seg = nic_claim(fab, op->node);
         uint64_t left = op->bytes - op->moved;
         uint64_t n = left < NIC_DATA_BYTES ? left : NIC_DATA_BYTES;
@@ -354,8 +387,11 @@ static uint32_t bulk_send(struct fabemu *fab)
 
 uint32_t nic_transmit(struct fabemu *fab)
 {
-    uint32_t sent = answers_send(fab);
+    uint32_t sent = 0;
 
+    if (!nic_list_empty(&fab->setting) && !nic_word_flush(fab))
+        return 0;
+    sent += answers_send(fab);
     if (!nic_list_empty(&fab->busy))
         sent += nic_group_transmit(fab);
     if (!nic_list_empty(&fab->ready))

@@ -7,6 +7,9 @@
  * what decides the order of matching. Answers and bulk data name a transfer
  * by its id and may arrive in any order.
  *
+ * With acknowledgments the network may give a segment up: it comes back with EMU_FAILED, and the
+ * numbers have a hole. Then the pair begins anew, under its next epoch (peer.c).
+ *
  * The order of the bytes is the host's: adapters of one fabric share a host kind.
  */
 #ifndef NIC_WIRE_H
@@ -25,11 +28,13 @@ enum nic_what {
     NIC_PUT,       /* nic_wire_mem, then the data: a put of one segment */
     NIC_PUT_RTS,   /* nic_wire_mem: a put that waits at the sender */
     NIC_GET,       /* nic_wire_mem */
-    NIC_REQUEST_LAST = NIC_GET,
+    NIC_ATOMIC,    /* nic_wire_atomic */
+    NIC_REQUEST_LAST = NIC_ATOMIC,
 
     /* Answers, unordered. */
     NIC_CTS,  /* nic_wire_cts: send so many bytes to this transfer of mine */
     NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status; or, if it waits for data, gets no more */
+    NIC_RESULT, /* nic_wire_result: your atomic is done */
     NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
     NIC_DATA, /* nic_wire_data, then bytes of a transfer */
     NIC_HELLO /* nic_wire_hello */
@@ -64,6 +69,24 @@ struct nic_wire_mem {
     uint64_t bytes;
 };
 
+#define NIC_ATOMIC_FETCH 1u /* the word's value before is wanted */
+
+struct nic_wire_atomic {
+    struct nic_wire_mem mem; /* bytes: of the word */
+    uint8_t op;              /* enum fabemu_atomic_op */
+    uint8_t type;            /* enum fabemu_type */
+    uint8_t flags;           /* NIC_ATOMIC_FETCH */
+    uint8_t spare[5];
+    uint64_t operand, compare; /* of the type, in the first bytes */
+};
+
+struct nic_wire_result {
+    struct nic_wire_head head;
+    uint32_t id;
+    uint32_t spare;
+    uint64_t value; /* before; 0 unless it was wanted */
+};
+
 struct nic_wire_cts {
     struct nic_wire_head head;
     uint32_t id;    /* the transfer that may go on */
@@ -95,23 +118,47 @@ struct nic_wire_hello {
     uint16_t spare;
     uint32_t life;  /* names the sending process, never 0; a node's later ones have higher lives (modulo 2^32) */
     uint32_t known; /* the receiving process as the sender knows it, 0: not at all */
+    uint32_t epoch; /* of the pair, one more each time its streams broke off; the later one counts (modulo 2^32) */
+};
+
+/*
+ * What a multicast segment is. Those of the collective stream (group.c) have hdr.op 0, as before
+ * there were others; the rest have hdr.op one of these, EMU_TOLD, and are not numbered: hdr.seq is
+ * the sender's operation, so that the network's word on it finds that.
+ */
+enum nic_cast {
+    NIC_CAST_STREAM,
+    NIC_CAST_PART,  /* nic_wire_cast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
+    NIC_CAST_LAST,  /* the same: the last one of its put */
+    NIC_CAST_BROKEN, /* empty: the sender's group is broken, so is yours */
+    NIC_CAST_PROBE   /* empty: the sender waits, and asks the network whether all can be reached */
+};
+
+struct nic_wire_cast {
+    uint64_t key;    /* of a symmetric region of the group */
+    uint64_t offset; /* of these bytes in it */
 };
 
 #define NIC_INLINE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg)) /* with the first segment */
 #define NIC_MORE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
+#define NIC_CAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_cast))
 
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32) /* bytes: pieces are numbered in 32 bits */
 
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
 static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
+static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
+static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
+static_assert(sizeof(struct nic_wire_hello) == 16, "wire format");
+static_assert(sizeof(struct nic_wire_cast) == 16, "wire format");
 
-/** nic_check - names the pair (sender, receiver) of processes; differs by direction. Pure. */
-static inline uint32_t nic_check(uint32_t from_life, uint32_t to_life)
+/** nic_check - names the pair (sender, receiver) of processes in this epoch; differs by direction. Pure. */
+static inline uint32_t nic_check(uint32_t from_life, uint32_t to_life, uint32_t epoch)
 {
-    uint32_t x = from_life * 0x9e3779b1u ^ (to_life << 16 | to_life >> 16);
+    uint32_t x = from_life * 0x9e3779b1u ^ (to_life << 16 | to_life >> 16) ^ epoch * 0xc2b2ae35u;
 
     x ^= x >> 15;
     return x * 0x85ebca6bu ^ from_life;

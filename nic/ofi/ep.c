@@ -351,6 +351,7 @@ static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
     ep->ep_fid.msg = &ofi_msg_ops;
     ep->ep_fid.tagged = &ofi_tagged_ops;
     ep->ep_fid.rma = &ofi_rma_ops;
+    ep->ep_fid.atomic = &ofi_atomic_ops;
 }
 
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret,

@@ -9,7 +9,7 @@
  *    FI_DELIVERY_COMPLETE.
  *  - Progress is automatic: when no thread of the user steps the adapter for
  *    10 ms, one of the library does.
- *  - RMA needs FI_MR_PROV_KEY, so it is not offered to those who have not set it.
+ *  - RMA and atomics need FI_MR_PROV_KEY, so they are not offered to those who have not set it.
  *  - FI_DIRECTED_RECV tells nodes apart, not the endpoints of one node.
  */
 #include "nic/ofi/ofi.h"
@@ -28,8 +28,8 @@ static int info_refuse(const char *what)
     return -FI_ENODATA;
 }
 
-/* May RMA be offered to a user of @version with these hints? */
-static bool info_rma_allowed(uint32_t version, const struct fi_info *hints)
+/* May RMA and atomics be offered to a user of @version with these hints? */
+static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
 {
     if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
         return false;
@@ -39,15 +39,16 @@ static bool info_rma_allowed(uint32_t version, const struct fi_info *hints)
 /* Everything that may be; or what was asked for, with what that implies. */
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {
-    uint64_t can = info_rma_allowed(version, hints) ? OFI_CAPS : OFI_CAPS & ~OFI_CAPS_RMA;
+    uint64_t can = info_memory_allowed(version, hints)
+                       ? OFI_CAPS : OFI_CAPS & ~(OFI_CAPS_MEMORY | OFI_CAPS_ACCESS);
     uint64_t caps = hints ? hints->caps : 0;
 
-    if (!(caps & (FI_MSG | FI_TAGGED | FI_RMA)))
+    if (!(caps & (FI_MSG | FI_TAGGED | OFI_CAPS_MEMORY)))
         return caps ? caps | OFI_CAPS_COMM : can;
     if (caps & (FI_MSG | FI_TAGGED) && !(caps & OFI_CAPS_SIDE))
         caps |= OFI_CAPS_SIDE;
-    if (caps & FI_RMA && !(caps & OFI_CAPS_RMA & ~FI_RMA))
-        caps |= OFI_CAPS_RMA;
+    if (caps & OFI_CAPS_MEMORY && !(caps & OFI_CAPS_ACCESS))
+        caps |= OFI_CAPS_ACCESS;
     return caps | OFI_CAPS_COMM;
 }
 
@@ -128,7 +129,8 @@ static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
     if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 || domain->max_ep_stx_ctx ||
         domain->max_ep_srx_ctx)
         return info_refuse("count of contexts");
-    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & FI_RMA)
+    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) &&
+        caps & OFI_CAPS_MEMORY)
         return info_refuse("size of memory keys");
     if (domain->auth_key_size)
         return info_refuse("authorization key");
@@ -148,8 +150,8 @@ static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t c
         return err;
     if (caps & ~OFI_CAPS)
         return info_refuse("capability");
-    if (caps & FI_RMA && !info_rma_allowed(version, hints))
-        return info_refuse("mr_mode (RMA wants FI_MR_PROV_KEY)");
+    if (caps & OFI_CAPS_MEMORY && !info_memory_allowed(version, hints))
+        return info_refuse("mr_mode (RMA and atomics want FI_MR_PROV_KEY)");
     if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
@@ -210,7 +212,7 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .inject_size = FABEMU_INJECT_BYTES,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = OFI_IOV_MAX,
-        .rma_iov_limit = info->caps & FI_RMA ? 1 : 0,
+        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? 1 : 0,
     };
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
@@ -246,8 +248,8 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .resource_mgmt = want->resource_mgmt ? want->resource_mgmt : FI_RM_ENABLED,
         .av_type = want->av_type ? want->av_type : FI_AV_TABLE,
         .mr_mode = old                   ? (want->mr_mode ? want->mr_mode : FI_MR_SCALABLE)
-                   : info->caps & FI_RMA ? FI_MR_PROV_KEY
-                                         : 0,
+                   : info->caps & OFI_CAPS_MEMORY ? FI_MR_PROV_KEY
+                                                  : 0,
         .mr_key_size = sizeof(uint64_t),
         .cq_data_size = OFI_CQ_DATA_BYTES,
         .cq_cnt = INFO_ENDPOINTS,

@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -55,11 +56,12 @@
 
 /* What the provider can; fi_getinfo() offers no more. */
 #define OFI_CAPS_SIDE (FI_SEND | FI_RECV)
-#define OFI_CAPS_RMA (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* what needs keys */
+#define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define OFI_CAPS_TX (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE)
-#define OFI_CAPS_RX (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA | \
-                     FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OFI_CAPS_TX (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
+#define OFI_CAPS_RX (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | \
+                     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
@@ -346,7 +348,13 @@ void ofi_discard_claims(struct ofi_ep *ep);
 /** ofi_iov - @xfer's pieces in fabemu's form: at least one, maybe empty. -FI_EINVAL, too many. */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
-/* msg.c, tagged.c, rma.c */
+/* atomic.c */
+/** ofi_atomic_query - see fi_query_atomic(). */
+int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                     struct fi_atomic_attr *attr, uint64_t flags);
+
+/* atomic.c, msg.c, tagged.c, rma.c */
+extern struct fi_ops_atomic ofi_atomic_ops;
 extern struct fi_ops_msg ofi_msg_ops;
 extern struct fi_ops_tagged ofi_tagged_ops;
 extern struct fi_ops_rma ofi_rma_ops;

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_group.c - what an adapter knows of groups: its place in them, words, network conditionals.
+ *
+ * A conditional is a packet to a group that asks each member's adapter whether one of its words is
+ * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the source
+ * sees one. A NACK may also mean that something was lost on the way, so a true answer is always
+ * true, and a false one only says: not yet. Nothing is changed by it, so it needs no sequence number.
+ * Source: QsNet III §IV-A.
+ *
+ * Barriers have words of their own: one for each number of the group's stream that can be under way
+ * (emu/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/engine_internal.h"
+
+#define GROUPS_LEAST 64u /* slots of an engine's first table */
+
+/* --- the manager's side ------------------------------------------------------------------ */
+
+size_t engine_group_bytes(uint32_t width)
+{
+    return sizeof(struct engine_group) +
+           EMU_WINDOW * (sizeof(struct engine_coll) + width * sizeof(uint32_t));
+}
+
+/* Of each number of the stream under way: its host's contribution or what is kept for it, a result, a question. */
+uint32_t engine_group_bufs(void)
+{
+    return 3 * EMU_WINDOW;
+}
+
+static void group_free(struct engine_group *group)
+{
+    free(group->kept);
+    free(group->state);
+    free(group);
+}
+
+static int group_combine(struct engine_group *group, const struct engine_group_config *config)
+{
+    group->width = (uint8_t)(ENGINE_CHILD + config->children);
+    group->by_link = config->by_link;
+    group->all = (uint64_t)!config->unit << ENGINE_HERE |
+                 (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    group->node[ENGINE_PARENT] = config->parent;
+    for (uint32_t i = 0; i < config->children; i++) {
+        group->node[ENGINE_CHILD + i] = config->child[i];
+        group->all |= ENGINE_BIT(ENGINE_CHILD + i);
+    }
+    group->state = calloc(EMU_WINDOW, sizeof(*group->state));
+    if (config->in_order)
+        group->kept = calloc((size_t)EMU_WINDOW * group->width, sizeof(*group->kept));
+    if (!group->state || (config->in_order && !group->kept))
+        return -ENOMEM;
+    for (uint32_t i = 0; i < EMU_WINDOW; i++)
+        group->state[i].group = group;
+    return 0;
+}
+
+int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)
+{
+    struct engine_group *group;
+
+    if (config->link >= ENGINE_LINKS_MAX || config->children > ENGINE_CHILDREN_MAX)
+        return -EINVAL;
+    group = calloc(1, sizeof(*group));
+    if (!group)
+        return -ENOMEM;
+    group->id = config->id;
+    group->link = (uint8_t)config->link;
+    group->in_order = config->in_order;
+    if (config->combines && group_combine(group, config)) {
+        group_free(group);
+        return -ENOMEM;
+    }
+    *ret = group;
+    return 0;
+}
+
+/* T2 pairs with T1 (engine_tree.c): the engine has done with the last of its states. */
+bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
+{
+    if (!group)
+        return true;
+    if (!stopped && atomic_load_explicit(&group->waiting, memory_order_acquire)) /* T2 */
+        return false;
+    for (uint32_t i = 0; group->state && i < EMU_WINDOW; i++) {
+        struct engine_coll *state = &group->state[i];
+
+        bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
+
+        if (!kept && state->have)
+            emu_pool_drop(cache, state->buf);
+        for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
+            emu_pool_drop(cache, group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)]);
+    }
+    group_free(group);
+    return true;
+}
+
+int engine_groups_set(struct engine *e, struct engine_group *group, void **old)
+{
+    struct engine_groups *was = atomic_load_explicit(&e->groups, memory_order_relaxed);
+    uint32_t slot = group->id % ENGINE_GROUP_SLOTS;
+    uint32_t count = was ? was->count : GROUPS_LEAST;
+    struct engine_groups *now;
+
+    *old = NULL;
+    if (was && slot < count) {
+        atomic_store_explicit(&was->group[slot], group, memory_order_release); /* T4 */
+        return 0;
+    }
+    while (count <= slot)
+        count *= 2;
+    now = calloc(1, sizeof(*now) + count * sizeof(struct engine_group *));
+    if (!now)
+        return -ENOMEM;
+    now->count = count;
+    for (uint32_t i = 0; was && i < was->count; i++)
+        atomic_init(&now->group[i], atomic_load_explicit(&was->group[i], memory_order_relaxed));
+    atomic_init(&now->group[slot], group);
+    atomic_store_explicit(&e->groups, now, memory_order_release); /* T6 */
+    *old = was;
+    return 0;
+}
+
+void engine_groups_clear(struct engine *e, uint32_t id)
+{
+    struct engine_groups *groups = atomic_load_explicit(&e->groups, memory_order_relaxed);
+
+    if (groups && id % ENGINE_GROUP_SLOTS < groups->count)
+        atomic_store_explicit(&groups->group[id % ENGINE_GROUP_SLOTS], NULL, memory_order_relaxed);
+}
+
+/* --- the engine's ------------------------------------------------------------------------- */
+
+struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
+{
+    const struct engine_groups *groups =
+        atomic_load_explicit(&e->groups, memory_order_acquire); /* T5 pairs with T6 */
+    uint32_t slot = id % ENGINE_GROUP_SLOTS;
+    struct engine_group *group;
+
+    if (!groups || slot >= groups->count)
+        return NULL;
+    group = atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* T3 pairs with T4 */
+    return group && group->id == id ? group : NULL;
+}
+
+struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
+                                 enum engine_class class)
+{
+    return (struct engine_to){.dst = group->id, .class = class, .group = true,
+                              .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
+}
+
+void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
+                const struct emu_word *word)
+{
+    if (!group->state || hdr->len != sizeof(*word) || word->word >= EMU_WORDS)
+        emu_count(&e->counts.against, 1);
+    else
+        group->word[word->word] = word->value;
+}
+
+static bool word_agrees(const struct engine_group *group, const struct emu_word *asked)
+{
+    uint64_t word;
+
+    if (asked->word >= EMU_WORDS)
+        return false;
+    word = group->word[asked->word];
+    return asked->test == EMU_TEST_REACHED ? word - asked->value < (uint64_t)1 << 63
+                                           : word == asked->value;
+}
+
+bool engine_agrees(struct engine *e, uint32_t buf)
+{
+    const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, buf);
+    const struct engine_group *group = engine_group_of(e, seg->hdr.dst);
+    const struct engine_coll *state;
+    struct emu_word word;
+
+    if (!group || !group->state)
+        return false;
+    if (seg->hdr.op == ENGINE_TEST_BARRIER) {
+        state = &group->state[seg->hdr.seq % EMU_WINDOW];
+        return (state->have & ENGINE_BIT(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
+               state->hdr.kind == EMU_BARRIER;
+    }
+    if (seg->hdr.len != sizeof(word))
+        return false;
+    memcpy(&word, seg->payload, sizeof(word));
+    return word_agrees(group, &word);
+}
+
+static bool test_until(struct engine *e, const struct engine_packet *p)
+{
+    const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, p->buf[0]);
+
+    return seg->hdr.op == ENGINE_TEST_BARRIER ||
+           seg->payload[offsetof(struct emu_word, until)];
+}
+
+/* What the conditional in packet @i comes to; it is in no list. */
+static void test_end(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
+{
+    struct engine_packet *p = &e->packet[i];
+    const struct emu_hdr *hdr = engine_hdr(e, p->buf[0]);
+    struct engine_group *group = engine_group_of(e, hdr->dst);
+
+    if (!group) {
+        engine_free(e, i, at_ps); /* all have left it */
+    } else if (!agreed && test_until(e, p)) {
+        engine_rest(e, i, at_ps);
+    } else if (hdr->op == ENGINE_TEST_BARRIER) {
+        uint32_t seq = hdr->seq;
+
+        engine_free(e, i, at_ps);
+        engine_all_ready(e, group, seq, at_ps);
+    } else {
+        p->answer = agreed ? EMU_TEST_TRUE : EMU_TEST_FALSE;
+        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+    }
+}
+
+/* What is so here already need not be asked of others: nor what is not. */
+void engine_test(struct engine *e, uint16_t i, uint64_t at_ps)
+{
+    if (engine_agrees(e, e->packet[i].buf[0])) {
+        emu_count(&e->counts.conditionals, 1);
+        engine_ready(e, i, false, at_ps);
+    } else {
+        e->packet[i].tries++;
+        test_end(e, i, false, at_ps);
+    }
+}
+
+void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
+{
+    emu_count(&e->counts.unequal, !agreed);
+    test_end(e, i, agreed, at_ps);
+}

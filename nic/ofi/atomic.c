@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * atomic.c - libfabric's atomics: one word an operation.
+ *
+ * What adapters can apply (fabemu_atomic()) and whose meaning is libfabric's: integers of 32 and 64
+ * bits, sums of doubles. Comparing doubles is not: libfabric compares values, the adapter bits.
+ */
+#include "nic/ofi/ofi.h"
+
+#define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
+                      FI_DELIVERY_COMPLETE | FI_MORE)
+#define NOT_HERE FABEMU_ATOMIC_OPS
+
+/* Which of libfabric's three calls. */
+enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
+
+/* Everything of one operation; the pieces of libfabric's calls, of which there is one each. */
+struct atomic {
+    enum atomic_call call;
+    const void *operand, *compare;
+    void *result;
+    size_t count;
+    fi_addr_t dest;
+    uint64_t offset, key;
+    enum fi_datatype type;
+    enum fi_op op;
+    uint64_t flags;
+    void *context;
+    bool silent;
+};
+
+/* --- what can be done ------------------------------------------------------------------- */
+
+static int atomic_type(enum fi_datatype type)
+{
+    switch (type) {
+    case FI_INT32:
+        return FABEMU_I32;
+    case FI_UINT32:
+        return FABEMU_U32;
+    case FI_INT64:
+        return FABEMU_I64;
+    case FI_UINT64:
+        return FABEMU_U64;
+    case FI_DOUBLE:
+        return FABEMU_F64;
+    default:
+        return -FI_EOPNOTSUPP;
+    }
+}
+
+static size_t atomic_bytes(enum fi_datatype type)
+{
+    return type == FI_INT32 || type == FI_UINT32 ? 4 : 8;
+}
+
+static unsigned atomic_op(enum atomic_call call, enum fi_op op)
+{
+    bool compares = call == ATOMIC_COMPARE;
+
+    switch (op) {
+    case FI_MIN:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_MIN;
+    case FI_MAX:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_MAX;
+    case FI_SUM:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_ADD;
+    case FI_BOR:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_OR;
+    case FI_BAND:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_AND;
+    case FI_BXOR:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_XOR;
+    case FI_ATOMIC_WRITE:
+        return compares ? NOT_HERE : FABEMU_ATOMIC_SWAP;
+    case FI_ATOMIC_READ:
+        return call == ATOMIC_FETCH ? FABEMU_ATOMIC_FETCH : NOT_HERE;
+    case FI_CSWAP:
+        return compares ? FABEMU_ATOMIC_CAS : NOT_HERE;
+    default:
+        return NOT_HERE;
+    }
+}
+
+static int atomic_valid(enum atomic_call call, enum fi_datatype type, enum fi_op op)
+{
+    int fab_type = atomic_type(type);
+    unsigned fab_op = atomic_op(call, op);
+
+    if (fab_type < 0 || fab_op == NOT_HERE || !fabemu_atomic_ok(fab_op, (unsigned)fab_type) ||
+        (type == FI_DOUBLE && fab_op == FABEMU_ATOMIC_CAS))
+        return -FI_EOPNOTSUPP;
+    return 0;
+}
+
+int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                     struct fi_atomic_attr *attr, uint64_t flags)
+{
+    enum atomic_call call = flags & FI_FETCH_ATOMIC     ? ATOMIC_FETCH
+                            : flags & FI_COMPARE_ATOMIC ? ATOMIC_COMPARE
+                                                        : ATOMIC_BASE;
+
+    (void)domain;
+    if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) ||
+        flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
+        return -FI_EBADFLAGS;
+    if (atomic_valid(call, type, op))
+        return -FI_EOPNOTSUPP;
+    *attr = (struct fi_atomic_attr){.count = 1, .size = atomic_bytes(type)};
+    return 0;
+}
+
+static int atomic_one(enum atomic_call call, enum fi_datatype type, enum fi_op op, size_t *count)
+{
+    int err = atomic_valid(call, type, op);
+
+    if (!err && count)
+        *count = 1;
+    return err;
+}
+
+/* --- doing it ---------------------------------------------------------------------------- */
+
+static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
+{
+    if (!ep->enabled || !(ep->caps & FI_ATOMIC))
+        return -FI_EOPBADSTATE;
+    if (a->flags & ~(uint64_t)ATOMIC_FLAGS || (a->flags & FI_INJECT && a->call != ATOMIC_BASE))
+        return -FI_EBADFLAGS;
+    if (a->count != 1)
+        return a->count ? -FI_EMSGSIZE : -FI_EINVAL;
+    if ((a->call != ATOMIC_BASE && !a->result) || (a->call == ATOMIC_COMPARE && !a->compare) ||
+        (!a->operand && a->op != FI_ATOMIC_READ))
+        return -FI_EINVAL;
+    return atomic_valid(a->call, a->type, a->op);
+}
+
+/* The operand is read before this returns: all are injected. */
+static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
+{
+    struct ofi_ep *ep = ofi_ep_of(fid);
+    enum ofi_count count = a->call == ATOMIC_BASE ? OFI_COUNT_WRITE : OFI_COUNT_READ;
+    const struct ofi_xfer xfer = {.flags = a->flags, .context = a->context, .silent = a->silent};
+    struct ofi_peer peer;
+    struct ofi_op *op;
+    int err = atomic_check(ep, a);
+
+    if (err)
+        return err;
+    if (ofi_av_peer(ep->av, a->dest, &peer))
+        return -FI_EINVAL;
+    op = ofi_op_get(ep, &xfer, count);
+    if (!op)
+        return -FI_EAGAIN;
+    op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
+    err = fabemu_atomic(ep->domain->fab,
+                        &(struct fabemu_atomic){.node = peer.node, .key = a->key,
+                                                .offset = a->offset,
+                                                .op = atomic_op(a->call, a->op),
+                                                .type = (unsigned)atomic_type(a->type),
+                                                .operand = a->operand, .compare = a->compare,
+                                                .result = a->result}, &op->req);
+    if (err)
+        ofi_op_put(op);
+    return err ? -ofi_errno(err) : 0;
+}
+
+/* The one piece of an array, or none: NULL. */
+static void *piece(const struct fi_ioc *iov, size_t pieces)
+{
+    return pieces == 1 ? iov->addr : NULL;
+}
+
+/* Elements of what may be one piece. */
+static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
+{
+    return pieces == 1 ? iov->count : 0;
+}
+
+/* --- the calls ------------------------------------------------------------------------------ */
+
+static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                            fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
+                            enum fi_op op, void *context)
+{
+    (void)desc;
+    return atomic_start(ep, &(struct atomic){.operand = buf, .count = count, .dest = dest,
+                                             .offset = addr, .key = key, .type = type, .op = op,
+                                             .flags = ofi_ep_of(ep)->tx.op_flags,
+                                             .context = context});
+}
+
+static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
+                             size_t pieces, fi_addr_t dest, uint64_t addr, uint64_t key,
+                             enum fi_datatype type, enum fi_op op, void *context)
+{
+    (void)desc;
+    return atomic_write(ep, piece(iov, pieces), piece_count(iov, pieces), NULL, dest, addr, key,
+                        type, op, context);
+}
+
+/* What all messages have in common. */
+static struct atomic atomic_of(enum atomic_call call, const struct fi_msg_atomic *msg,
+                               uint64_t flags)
+{
+    return (struct atomic){.call = call, .operand = piece(msg->msg_iov, msg->iov_count),
+                           .count = msg->rma_iov_count == 1 ? msg->rma_iov->count : 0,
+                           .dest = msg->addr, .offset = msg->rma_iov->addr,
+                           .key = msg->rma_iov->key, .type = msg->datatype, .op = msg->op,
+                           .flags = flags, .context = msg->context};
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+    struct atomic a = atomic_of(ATOMIC_BASE, msg, flags);
+
+    return atomic_start(ep, &a);
+}
+
+static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest,
+                             uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op)
+{
+    return atomic_start(ep, &(struct atomic){.operand = buf, .count = count, .dest = dest,
+                                             .offset = addr, .key = key, .type = type, .op = op,
+                                             .flags = FI_INJECT, .silent = true});
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                                void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
+                                uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+{
+    (void)desc, (void)result_desc;
+    return atomic_start(ep, &(struct atomic){.call = ATOMIC_FETCH, .operand = buf,
+                                             .result = result, .count = count, .dest = dest,
+                                             .offset = addr, .key = key, .type = type, .op = op,
+                                             .flags = ofi_ep_of(ep)->tx.op_flags,
+                                             .context = context});
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
+                                 size_t pieces, struct fi_ioc *resultv, void **result_desc,
+                                 size_t results, fi_addr_t dest, uint64_t addr, uint64_t key,
+                                 enum fi_datatype type, enum fi_op op, void *context)
+{
+    (void)desc, (void)result_desc;
+    return atomic_readwrite(ep, piece(iov, pieces), piece_count(resultv, results), NULL,
+                            piece(resultv, results), NULL, dest, addr, key, type, op, context);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+                                   struct fi_ioc *resultv, void **result_desc, size_t results,
+                                   uint64_t flags)
+{
+    struct atomic a = atomic_of(ATOMIC_FETCH, msg, flags);
+
+    (void)result_desc;
+    a.result = piece(resultv, results);
+    return atomic_start(ep, &a);
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                                const void *compare, void *compare_desc, void *result,
+                                void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                                enum fi_datatype type, enum fi_op op, void *context)
+{
+    (void)desc, (void)compare_desc, (void)result_desc;
+    return atomic_start(ep, &(struct atomic){.call = ATOMIC_COMPARE, .operand = buf,
+                                             .compare = compare, .result = result, .count = count,
+                                             .dest = dest, .offset = addr, .key = key,
+                                             .type = type, .op = op,
+                                             .flags = ofi_ep_of(ep)->tx.op_flags,
+                                             .context = context});
+}
+
+static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
+                                 size_t pieces, const struct fi_ioc *comparev, void **compare_desc,
+                                 size_t compares, struct fi_ioc *resultv, void **result_desc,
+                                 size_t results, fi_addr_t dest, uint64_t addr, uint64_t key,
+                                 enum fi_datatype type, enum fi_op op, void *context)
+{
+    (void)desc, (void)compare_desc, (void)result_desc;
+    return atomic_compwrite(ep, piece(iov, pieces), piece_count(iov, pieces), NULL,
+                            piece(comparev, compares), NULL, piece(resultv, results), NULL, dest,
+                            addr, key, type, op, context);
+}
+
+static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+                                   const struct fi_ioc *comparev, void **compare_desc,
+                                   size_t compares, struct fi_ioc *resultv, void **result_desc,
+                                   size_t results, uint64_t flags)
+{
+    struct atomic a = atomic_of(ATOMIC_COMPARE, msg, flags);
+
+    (void)compare_desc, (void)result_desc;
+    a.compare = piece(comparev, compares);
+    a.result = piece(resultv, results);
+    return atomic_start(ep, &a);
+}
+
+static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
+{
+    (void)ep;
+    return atomic_one(ATOMIC_BASE, type, op, count);
+}
+
+static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
+                                 size_t *count)
+{
+    (void)ep;
+    return atomic_one(ATOMIC_FETCH, type, op, count);
+}
+
+static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
+                                 size_t *count)
+{
+    (void)ep;
+    return atomic_one(ATOMIC_COMPARE, type, op, count);
+}
+
+struct fi_ops_atomic ofi_atomic_ops = {
+    .size = sizeof(struct fi_ops_atomic),
+    .write = atomic_write,
+    .writev = atomic_writev,
+    .writemsg = atomic_writemsg,
+    .inject = atomic_inject,
+    .readwrite = atomic_readwrite,
+    .readwritev = atomic_readwritev,
+    .readwritemsg = atomic_readwritemsg,
+    .compwrite = atomic_compwrite,
+    .compwritev = atomic_compwritev,
+    .compwritemsg = atomic_compwritemsg,
+    .writevalid = atomic_writevalid,
+    .readwritevalid = atomic_readwritevalid,
+    .compwritevalid = atomic_compwritevalid,
+};

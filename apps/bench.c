@@ -34,18 +34,27 @@ static const struct entry entries[] = {
       false, 8, 0.5 },
     { "virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
       bench_virtual, 0, false, 14, 3 },
+    { "crc", "the checksums of a packet: ns per segment, per header", bench_crc, 0, false, 8, 0.5 },
+    { "ack.hops", "hops with acknowledgments beside hops without, and what one adds",
+      bench_ack_hops, 0, false, 30, 2 },
+    { "ack.split", "where that goes: to segments, to packets, to both ends", bench_ack_split, 0,
+      false, 13, 1 },
+    { "ack.rate", "simulated time: what links carry with acknowledgments, of their rate",
+      bench_ack_rate, 0, false, 10, 2 },
+    { "ack.virtual", "simulated time: speed with acknowledgments beside that without",
+      bench_ack_virtual, 0, false, 40, 2 },
     { "start256", "time to start a fabric of 256 nodes", bench_start256, 0, false, 0.5, 0.2 },
     { "idle256_raw", "share of a core that 256 idle nodes take, clock raw", bench_idle256,
       EMU_CLOCK_RAW, false, 2.3, 0.6 },
     { "idle256_real", "the same, clock real", bench_idle256, EMU_CLOCK_REAL, false, 2.3, 0.6 },
     { "mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 2, true,
-      9, 3 },
-    { "mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 14,
-      3 },
+      12, 4 },
+    { "mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 19,
+      4 },
     { "mpi.collectives.np4", "8-byte all-reduce, barrier, broadcast; 4 ranks",
-      bench_mpi_collectives, 4, true, 15, 5 },
-    { "mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 30, 8 },
-    { "mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 60, 14 },
+      bench_mpi_collectives, 4, true, 19, 6 },
+    { "mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 38, 10 },
+    { "mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 75, 18 },
 };
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
@@ -54,7 +63,7 @@ static int help(void)
 {
     printf("usage: fabemu bench [options]\n\n"
            "Measure the emulator's own speed. Every row is the median of several samples.\n\n"
-           "  --quick                    less time a sample, fewer samples: under a minute in all\n"
+           "  --quick                    less time a sample, fewer samples: about a minute in all\n"
            "  --only NAME[,NAME...]      only these; a name stands for all that begin with it\n"
            "  --repeat N                 samples a row, 1 to %d\n"
            "  --json                     print JSON\n"

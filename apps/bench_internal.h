@@ -76,7 +76,12 @@ static inline uint64_t bench_clock_ns(clockid_t clock)
 /* --- the benchmarks; each prints its rows ------------------------------------ */
 
 void bench_ring(struct bench *bench, int unused);            /* bench_ring.c */
-void bench_hops(struct bench *bench, int unused);            /* bench_fabric.c */
+void bench_hops(struct bench *bench, int unused);            /* bench_hops.c */
+void bench_ack_hops(struct bench *bench, int unused);        /* bench_ack.c */
+void bench_ack_split(struct bench *bench, int unused);       /* bench_ack.c */
+void bench_ack_rate(struct bench *bench, int unused);        /* bench_ack_virtual.c */
+void bench_ack_virtual(struct bench *bench, int unused);     /* bench_ack_virtual.c */
+void bench_crc(struct bench *bench, int unused);             /* bench_crc.c */
 void bench_virtual(struct bench *bench, int unused);         /* bench_virtual.c */
 void bench_start256(struct bench *bench, int unused);        /* bench_fabric.c */
 void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */

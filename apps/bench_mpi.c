@@ -24,29 +24,38 @@
 #define ENV_MAX     1024
 #define ARGS_MAX    24
 
-enum contender { FABEMU, FABEMU_OFF, TCP, SHM, CONTENDERS };
+enum contender { FABEMU, FABEMU_OFF, FABEMU_ACK, TCP, SHM, CONTENDERS };
 
 static const struct {
     const char *name;
     const char *over;
     bool fabric; /* runs under `fabemu run`, which adds what leads to the fabric */
     const char *env[8];
+    const char *options[5]; /* of `fabemu run`, beside the network */
 } contenders[CONTENDERS] = {
-    [FABEMU] = { "fabemu", "fabemu, " TOPO, true, { NULL } },
+    [FABEMU] = { "fabemu", "fabemu, " TOPO, true, { NULL }, { NULL } },
     [FABEMU_OFF] = { "fabemu_off",
                      "fabemu, " TOPO ", without the collective component",
                      true,
-                     { "OMPI_MCA_coll=^fabemu" } },
+                     { "OMPI_MCA_coll=^fabemu" },
+                     { NULL } },
+    [FABEMU_ACK] = { "fabemu_ack",
+                     "fabemu, " TOPO ", qsnet3 with acknowledgments",
+                     true,
+                     { NULL },
+                     { "--profile", "qsnet3", "--set", "transport=acknowledged" } },
     [TCP] = { "tcp",
               "libfabric's tcp;ofi_rxm",
               false,
               { "FI_PROVIDER=tcp;ofi_rxm", "OMPI_MCA_pml=cm", "OMPI_MCA_mtl=ofi",
                 "OMPI_MCA_btl=self", "OMPI_MCA_mtl_ofi_provider_include=tcp;ofi_rxm",
-                "OMPI_MCA_opal_common_ofi_provider_include=tcp;ofi_rxm" } },
+                "OMPI_MCA_opal_common_ofi_provider_include=tcp;ofi_rxm" },
+              { NULL } },
     [SHM] = { "shm",
               "Open MPI's shared memory (vader)",
               false,
-              { "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self" } },
+              { "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self" },
+              { NULL } },
 };
 
 static const char *const everyone[] = {
@@ -201,9 +210,12 @@ static void run_prepare(struct run *run, const struct cell *cell, enum contender
         if (fd >= 0)
             close(fd);
         const char *const front[] = { run->exe, "run",       "--topo",    TOPO,
-                                      "--report", run->report, "--" };
+                                      "--report", run->report };
         for (size_t i = 0; i < sizeof front / sizeof front[0]; i++)
             run->argv[count++] = front[i];
+        for (const char *const *option = contenders[who].options; *option; option++)
+            run->argv[count++] = *option;
+        run->argv[count++] = "--";
     }
     run->argv[count++] = "mpirun";
     run->argv[count++] = "-np";
@@ -399,7 +411,8 @@ static void cell_measure(struct bench *bench, const struct cell *cell, const cha
 
 /* --- the cells ---------------------------------------------------------------------------- */
 
-#define PAIR (1u << FABEMU | 1u << TCP | 1u << SHM) /* the component has no part in messages */
+/* The component has no part in messages. */
+#define PAIR (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
 
 void bench_mpi_latency(struct bench *bench, int ranks)
 {
@@ -409,7 +422,7 @@ void bench_mpi_latency(struct bench *bench, int ranks)
         .ranks = ranks,
         .who = PAIR,
         .figure = { { "latency8", "pingpong", "latency_us", "us",
-                      { { TCP, FABEMU, 0 }, { FABEMU, SHM, 0 } }, 2 } },
+                      { { TCP, FABEMU, 0 }, { FABEMU, SHM, 0 }, { FABEMU_ACK, FABEMU, 0 } }, 3 } },
         .figures = 1,
     };
 
@@ -425,7 +438,8 @@ void bench_mpi_bandwidth(struct bench *bench, int ranks)
         .ranks = ranks,
         .who = PAIR,
         .figure = { { "bandwidth1M", "pingpong", "bandwidth_mb_per_s", "MB/s",
-                      { { FABEMU, SHM, 0.5 }, { FABEMU, TCP, 0 } }, 2 } },
+                      { { FABEMU, SHM, 0.5 }, { FABEMU, TCP, 0 }, { FABEMU_ACK, FABEMU, 0 } },
+                      3 } },
         .figures = 1,
     };
 
@@ -459,6 +473,7 @@ void bench_mpi_collectives(struct bench *bench, int ranks)
     const char *calls[2];
     const struct ratio tcp = { TCP, FABEMU, 0 };
     const struct ratio off = { FABEMU_OFF, FABEMU, 0 };
+    const struct ratio ack = { FABEMU_ACK, FABEMU, 0 };
     collective_args(bench, ranks, calls);
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
@@ -468,9 +483,10 @@ void bench_mpi_collectives(struct bench *bench, int ranks)
         .collectives = true,
         .figure = { { "allreduce8", "allreduce", "median_us", "us",
                       { { TCP, FABEMU, ranks == 4 ? 4 : 0 },
-                        { FABEMU_OFF, FABEMU, ranks > 4 ? 1 : 0 } }, 2 },
-                    { "barrier", "barrier", "median_us", "us", { tcp, off }, 2 },
-                    { "bcast8", "bcast", "median_us", "us", { tcp, off }, 2 } },
+                        { FABEMU_OFF, FABEMU, ranks > 4 ? 1 : 0 },
+                        ack }, 3 },
+                    { "barrier", "barrier", "median_us", "us", { tcp, off, ack }, 3 },
+                    { "bcast8", "bcast", "median_us", "us", { tcp, off, ack }, 3 } },
         .figures = 3,
     };
 

@@ -18,7 +18,9 @@ struct bench_node {
     struct emu_rx rx;
     uint32_t node;
     uint32_t nodes;
-    bool fixed;
+    struct bench_traffic traffic;
+    uint32_t dst;  /* of the last segment, or of all */
+    uint32_t left; /* segments that go there, too */
     uint64_t random;
 };
 
@@ -47,7 +49,24 @@ static uint32_t node_take(struct bench_node *node)
     return taken;
 }
 
-/* Uniform: every segment to a node drawn at random. Complement: all to the opposite node. */
+/* The one at the same distance from the block's other end. */
+static uint32_t node_opposite(uint32_t node, uint32_t within)
+{
+    uint32_t at = node % within;
+
+    return node - at + within - 1 - at;
+}
+
+/* Where the next segment goes. */
+static uint32_t node_aim(struct bench_node *node)
+{
+    if (!node->traffic.within && !node->left--) {
+        node->left = node->traffic.run - 1;
+        node->dst = (uint32_t)((uint64_t)node_random(node) * node->nodes >> 32);
+    }
+    return node->dst;
+}
+
 static uint32_t node_send(struct bench_node *node)
 {
     uint32_t sent = 0;
@@ -55,14 +74,13 @@ static uint32_t node_send(struct bench_node *node)
     emu_tx_take_credits(&node->tx);
     for (; sent < NODE_BURST && emu_tx_room(&node->tx); sent++) {
         struct emu_entry entry = {
-            .hdr = {.src = node->node, .kind = EMU_UNICAST, .len = EMU_PAYLOAD_BYTES},
+            .hdr = {.src = node->node, .kind = EMU_UNICAST, .len = (uint8_t)node->traffic.bytes},
             .buf = emu_pool_take(&node->dev.worker->cache),
         };
 
         if (entry.buf == EMU_NO_BUF)
             break;
-        entry.hdr.dst = node->fixed ? node->nodes - 1 - node->node
-                                    : (uint32_t)((uint64_t)node_random(node) * node->nodes >> 32);
+        entry.hdr.dst = node_aim(node);
         emu_tx_send(&node->tx, &entry);
     }
     emu_tx_flush(&node->tx);
@@ -92,7 +110,9 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     emu_dev_again(&node->dev);
     node->node = n;
     node->nodes = all->nodes;
-    node->fixed = all->complement;
+    node->traffic = all->traffic;
+    if (node->traffic.within)
+        node->dst = node_opposite(n, node->traffic.within);
     node->random = (all->seed + n + 1) * 0x9e3779b97f4a7c15u;
     all->node[n] = node;
     *dev = &node->dev;
@@ -101,9 +121,10 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     return 0;
 }
 
-int bench_nodes_init(struct bench_nodes *all, uint32_t nodes, bool complement, uint64_t seed)
+int bench_nodes_init(struct bench_nodes *all, uint32_t nodes, const struct bench_traffic *traffic,
+                     uint64_t seed)
 {
-    all->complement = complement;
+    all->traffic = *traffic;
     all->nodes = nodes;
     all->seed = seed;
     all->node = calloc(nodes, sizeof(struct bench_node *));

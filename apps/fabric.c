@@ -20,6 +20,7 @@
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
 #define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 #define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
+#define FABRIC_PATIENCE_PS 100000000000u /* a reply may take so long on this host: 100 ms */
 #define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 
 /*
@@ -63,18 +64,29 @@ static uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers
 {
     const struct topo_graph *graph = config->graph;
 
+    uint64_t bufs = (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN;
+
+    if (fabric_acknowledged(config))
+        for (uint32_t n = 0; n < graph->nodes; n++)
+            bufs += engine_bufs(graph->node[n].links, &config->profile);
+    if (fabric_has_units(config))
+        bufs += (uint64_t)graph->switches * engine_bufs(1, &config->profile);
     if (config->local_nodes) /* they send as long as there are buffers */
-        return (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN + FABRIC_LOCAL_BUFS;
-    return (uint64_t)graph->switches * switch_segments(graph->ports, &config->profile) +
-           (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN +
+        return bufs + FABRIC_LOCAL_BUFS;
+    return bufs + (uint64_t)graph->switches * switch_segments(fabric_switch_ports(config), &config->profile) +
            (uint64_t)graph->nodes * EMU_EDGE_BATCH;
 }
 
-/* The profile as the clock runs it. */
+/* The profile as the clock runs it: where threads may have to wait for a core, time-outs are longer. */
 static struct emu_profile fabric_profile(const struct fabric_config *config)
 {
-    return config->clock == EMU_CLOCK_RAW ? emu_profile_for_raw(&config->profile)
-                                          : config->profile;
+    struct emu_profile profile = config->profile;
+
+    if (config->clock == EMU_CLOCK_RAW)
+        profile = emu_profile_for_raw(&config->profile);
+    if (config->clock != EMU_CLOCK_VIRTUAL && profile.reply_timeout_ps < FABRIC_PATIENCE_PS)
+        profile.reply_timeout_ps = FABRIC_PATIENCE_PS;
+    return profile;
 }
 
 /* Room for the edges of all nodes whose switch worker @w steps. */
@@ -84,7 +96,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     uint32_t edges = 0;
 
     for (uint32_t n = 0; n < graph->nodes; n++)
-        edges += worker_of[graph->node[n].link[0].sw] == w;
+        edges += worker_of[fabric_node_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_edge_list *list =
             calloc(1, sizeof(*list) + edges * sizeof(struct emu_edge *));
@@ -105,9 +117,10 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
         int err;
 
         for (uint32_t s = 0; s < graph->switches; s++)
-            devs += worker_of[s] == w;
-        for (uint32_t n = 0; fabric->config.local_nodes && n < graph->nodes; n++)
-            devs += worker_of[graph->node[n].link[0].sw] == w;
+            devs += worker_of[s] == w ? 1 + fabric_has_units(&fabric->config) : 0;
+        for (uint32_t n = 0; n < graph->nodes; n++)
+            if (worker_of[fabric_node_link(graph, n)->sw] == w)
+                devs += (fabric->config.local_nodes != NULL) + fabric_acknowledged(&fabric->config);
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
         if (err)
             return err;
@@ -124,7 +137,8 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
     const struct topo_graph *graph = fabric->config.graph;
 
     for (uint32_t s = 0; s < graph->switches; s++) {
-        int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]], graph->ports,
+        int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]],
+                                fabric_switch_ports(&fabric->config),
                                 &graph->sw[s].route, &fabric->config.profile,
                                 fabric->config.seed * 0x9e3779b97f4a7c15u + s + 1);
 
@@ -137,53 +151,56 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
 /* A node inside the fabric: a local cable each way. */
 static int fabric_plug_local(struct fabric *fabric, uint32_t n)
 {
-    const struct topo_link *at = &fabric->config.graph->node[n].link[0];
     const struct fabric_node_ops *ops = fabric->config.local_nodes;
-    const struct emu_profile *profile = &fabric->config.profile;
-    struct switch_dev *sw = fabric->sw[at->sw];
+    struct fabric_host host = fabric_host(fabric, n);
     struct emu_dev *dev;
     struct emu_tx *tx;
     struct emu_rx *rx;
     int err;
 
-    err = ops->create(ops->ctx, n, switch_emu_dev(sw)->worker, &dev, &tx, &rx);
+    err = ops->create(ops->ctx, n, host.dev->worker, &dev, &tx, &rx);
     if (err)
         return err;
-    err = emu_link_join(tx, dev, 0, switch_rx(sw, at->port), switch_emu_dev(sw), at->port,
-                        emu_profile_credits(profile), profile);
+    err = emu_link_join(tx, dev, 0, host.rx, host.dev, host.port, host.credits, host.profile);
     if (err)
         return err;
     fabric->local[n] = rx;
-    return emu_link_join(switch_tx(sw, at->port), switch_emu_dev(sw), at->port, rx, dev, 0,
-                         emu_profile_credits(profile), profile);
+    return emu_link_join(host.tx, host.dev, host.port, rx, dev, 0, host.credits, host.profile);
+}
+
+static int fabric_plug_node(struct fabric *fabric, uint32_t n)
+{
+    struct fabric_host host;
+    int err = fabric_acknowledged(&fabric->config) ? fabric_plug_engine(fabric, n) : 0;
+
+    if (err)
+        return err;
+    if (fabric->config.local_nodes)
+        return fabric_plug_local(fabric, n);
+    host = fabric_host(fabric, n);
+    return emu_link_edge(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
 static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct emu_profile *profile = &fabric->config.profile;
-    struct emu_dev *dev = switch_emu_dev(fabric->sw[s]);
+    uint32_t credits = fabric_acknowledged(&fabric->config) ? EMU_CHANNEL_SLOTS
+                                                            : emu_profile_credits(profile);
+    int err = 0;
 
-    for (uint32_t p = 0; p < graph->ports; p++) {
+    for (uint32_t p = 0; !err && p < graph->ports; p++) {
         const struct topo_end *end = &graph->sw[s].end[p];
         struct switch_dev *far;
-        int err = 0;
 
-        if (end->kind == TOPO_END_NODE && !fabric->config.local_nodes)
-            err = emu_link_edge(switch_tx(fabric->sw[s], p), switch_rx(fabric->sw[s], p), dev,
-                                (uint8_t)p, emu_profile_credits(profile), profile);
-        if (err)
-            return err;
         if (end->kind != TOPO_END_SWITCH)
             continue;
         far = fabric->sw[end->id];
-        err = emu_link_join(switch_tx(fabric->sw[s], p), dev, (uint8_t)p,
-                            switch_rx(far, end->port), switch_emu_dev(far), end->port,
-                            emu_profile_credits(profile), profile);
-        if (err)
-            return err;
+        err = emu_link_join(switch_tx(fabric->sw[s], p), switch_emu_dev(fabric->sw[s]), (uint8_t)p,
+                            switch_rx(far, end->port), switch_emu_dev(far), end->port, credits,
+                            profile);
     }
-    return 0;
+    return err;
 }
 
 static int fabric_plug(struct fabric *fabric)
@@ -193,9 +210,9 @@ static int fabric_plug(struct fabric *fabric)
 
     for (uint32_t s = 0; !err && s < graph->switches; s++)
         err = fabric_plug_switch(fabric, s);
-    for (uint32_t n = 0; !err && fabric->config.local_nodes && n < graph->nodes; n++)
-        err = fabric_plug_local(fabric, n);
-    return err;
+    for (uint32_t n = 0; !err && n < graph->nodes; n++)
+        err = fabric_plug_node(fabric, n);
+    return err ? err : fabric_plug_units(fabric);
 }
 
 static int fabric_run_workers(struct fabric *fabric)
@@ -224,6 +241,7 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->thread = calloc(fabric->workers, sizeof(struct emu_thread *));
     fabric->list = calloc(2 * fabric->workers, sizeof(struct emu_edge_list *));
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
+    fabric->engine = calloc(graph->nodes, sizeof(struct engine *));
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
     fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
     fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
@@ -234,8 +252,8 @@ static int fabric_alloc(struct fabric *fabric)
     if (bufs >= EMU_NO_BUF)
         return -EFBIG;
     fabric->pool = emu_pool_create((uint32_t)bufs);
-    if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->edge ||
-        !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
+    if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->engine ||
+        !fabric->edge || !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
         return -ENOMEM;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
     return 0;
@@ -255,9 +273,35 @@ static int fabric_build(struct fabric *fabric)
     if (!err)
         err = fabric_plug(fabric);
     if (!err)
+        err = fabric_fault_cables(fabric);
+    if (!err)
         err = fabric_run_workers(fabric);
     free(worker_of);
     return err;
+}
+
+/* Has each node a link, and no more than its adapter? */
+static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    for (uint32_t n = 0; n < config->graph->nodes; n++) {
+        const struct topo_node *node = &config->graph->node[n];
+        uint32_t cut = 0;
+
+        for (uint32_t i = 0; i < node->links; i++)
+            cut += node->link[i].sw == TOPO_NONE;
+        if (cut == node->links) {
+            snprintf(error, error_bytes, "node %u has no link into the network", n);
+            return -EINVAL;
+        }
+        if (node->links > 1 && !fabric_acknowledged(config)) {
+            snprintf(error, error_bytes,
+                     "node %u has %u links into the network; without acknowledgments an adapter "
+                     "has one: use transport=acknowledged (profile qsnet3), or a network with "
+                     "links=1 and rails=1", n, node->links);
+            return -EINVAL;
+        }
+    }
+    return 0;
 }
 
 /* Does the profile suit the clock and the nodes, and do the nodes suit their adapters? */
@@ -265,14 +309,10 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
 {
     struct emu_profile profile = fabric_profile(config);
 
-    for (uint32_t n = 0; n < config->graph->nodes; n++)
-        if (config->graph->node[n].links > 1) {
-            snprintf(error, error_bytes, "node %u has %u links into the network, and adapters have "
-                                         "one: use a network with links=1 and rails=1", n,
-                     config->graph->node[n].links);
-            return -EINVAL;
-        }
+    int err = check_links(config, error, error_bytes);
 
+    if (err)
+        return err;
     if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&profile)) {
         snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "
                                      "above 0");
@@ -283,14 +323,25 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
                                      "clock raw has no time: use real or virtual, or buffers=xpoint");
         return -EINVAL;
     }
-    if (config->graph->ports + profile.combine_units > SWITCH_ROWS_MAX ||
-        switch_segments(config->graph->ports, &profile) > SWITCH_SEGMENTS_MAX) {
+    if (fabric_switch_ports(config) + profile.combine_units > SWITCH_ROWS_MAX ||
+        switch_segments(fabric_switch_ports(config), &profile) > SWITCH_SEGMENTS_MAX) {
         snprintf(error, error_bytes, "a switch of %u ports and %u combine units would hold %u "
                                      "segments; it can have %u ports and units, and hold %u: lower "
                                      "combine_units, xpoint_slots, raw_xpoint_slots or input_slots",
                  config->graph->ports, profile.combine_units,
-                 switch_segments(config->graph->ports, &profile), SWITCH_ROWS_MAX,
+                 switch_segments(fabric_switch_ports(config), &profile), SWITCH_ROWS_MAX,
                  SWITCH_SEGMENTS_MAX);
+        return -EINVAL;
+    }
+    if (fabric_acknowledged(config) && fabric_engine_numbers(config) > ENGINE_NODES_MAX) {
+        snprintf(error, error_bytes, "with transport=acknowledged a network can have %u nodes, and "
+                                     "with combining=switch as many nodes and switches together",
+                 ENGINE_NODES_MAX);
+        return -EINVAL;
+    }
+    if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX) {
+        snprintf(error, error_bytes, "combining=switch takes a port of each switch: they can have %u, "
+                                     "and these have %u", TOPO_PORTS_MAX - 1, config->graph->ports);
         return -EINVAL;
     }
     if (!config->local_nodes && emu_profile_credits(&profile) > EMU_XPOINT_MAX) {
@@ -347,10 +398,16 @@ void fabric_stop(struct fabric *fabric)
     emu_windows_destroy(fabric->windows);
     for (uint32_t w = 0; fabric->thread && w < fabric->workers; w++)
         emu_thread_stop(fabric->thread[w]);
+    fabric->stopped = true;
     for (uint32_t g = 0; fabric->group && g < fabric->slots; g++)
         fabric_group_free(fabric, fabric->group[g]);
+    fabric_groups_sweep(fabric);
     for (uint32_t n = 0; fabric->edge && n < fabric->config.graph->nodes; n++)
         emu_edge_destroy(fabric->edge[n], &fabric->cache);
+    fabric_unfault_cables(fabric);
+    fabric_free_units(fabric);
+    for (uint32_t n = 0; fabric->engine && n < fabric->config.graph->nodes; n++)
+        engine_destroy(fabric->engine[n]);
     for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)
         switch_destroy(fabric->sw[s]);
     for (uint32_t w = 0; fabric->worker && w < fabric->workers; w++)
@@ -361,6 +418,7 @@ void fabric_stop(struct fabric *fabric)
     free(fabric->tree_load);
     free(fabric->local);
     free(fabric->edge);
+    free(fabric->engine);
     free(fabric->sw);
     for (uint32_t i = 0; fabric->list && i < 2 * fabric->workers; i++)
         free(fabric->list[i]);
@@ -395,13 +453,17 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
 
     for (uint32_t s = 0; s < graph->switches; s++) {
         wrong = switch_check(fabric->sw[s], now_ps);
+        if (!wrong)
+            wrong = fabric_check_unit(fabric, s);
         if (wrong)
             return check_failed(wrong, "switch", s, now_ps, error, error_bytes);
     }
     for (uint32_t n = 0; n < graph->nodes; n++) {
         wrong = fabric->local[n] ? emu_link_check(fabric->local[n], 0,
-                                                  emu_profile_credits(&fabric->config.profile))
+                                                  fabric_host(fabric, n).credits)
                                  : NULL;
+        if (!wrong && fabric->engine[n])
+            wrong = fabric_check_engine(fabric, n);
         if (wrong)
             return check_failed(wrong, "node", n, now_ps, error, error_bytes);
     }
@@ -423,12 +485,17 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile(config);
     uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
+    uint64_t nodes = graph->nodes * (sizeof(struct emu_edge *) + sizeof(struct engine *));
 
-    ret->per_switch = switch_bytes(graph->ports, &profile) + sizeof(struct switch_dev *) +
+    ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) + sizeof(struct switch_dev *) +
                       sizeof(uint32_t) * 2;
+    if (fabric_has_units(config))
+        ret->per_switch += engine_bytes(1, &profile);
+    for (uint32_t n = 0; fabric_acknowledged(config) && n < graph->nodes; n++)
+        nodes += engine_bytes(graph->node[n].links, &profile);
     ret->per_attached_node = sizeof(struct emu_edge) + sizeof(struct emu_edge_shared);
-    ret->total = graph->switches * ret->per_switch + graph->bytes +
-                 graph->nodes * sizeof(struct emu_edge *) + sizeof(struct fabric) +
+    ret->total = graph->switches * ret->per_switch + graph->bytes + nodes +
+                 sizeof(struct fabric) +
                  FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
                  fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
     ret->per_idle_node = ret->total / graph->nodes;

@@ -16,6 +16,7 @@
 #include "topo/topo.h"
 
 struct emu_dev;
+struct emu_fault_rates;
 struct emu_rx;
 struct emu_tx;
 struct emu_worker;
@@ -44,6 +45,7 @@ struct fabric_config {
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
+    const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
     bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 
@@ -110,6 +112,21 @@ uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint3
 /** fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
+/* With acknowledgments. Packets, but for what says segments. */
+struct fabric_transport {
+    uint64_t packets;         /* sent once */
+    uint64_t retransmissions; /* sent again */
+    uint64_t nacks;           /* tries refused by a receiver or a switch */
+    uint64_t timeouts;        /* tries that no reply came to in time */
+    uint64_t duplicates;      /* that a receiver had already */
+    uint64_t broken;          /* that a receiver refused: incomplete, or a checksum was wrong */
+    uint64_t stale;           /* segments and replies of tries that were over */
+    uint64_t lost;            /* host segments given up: their senders were told */
+    uint64_t refused;         /* host segments that this transport does not carry: the same */
+    uint64_t conditionals;    /* network conditionals sent */
+    uint64_t unequal;         /* of them, those that a NACK came back for */
+};
+
 /* Totals since the start. */
 struct fabric_totals {
     uint64_t sent;            /* segments that entered from adapters */
@@ -119,7 +136,8 @@ struct fabric_totals {
     uint64_t dropped;         /* segments dropped, for any reason */
     uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
     uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
-    uint64_t combined;        /* contributions taken by combine units */
+    struct fabric_transport transport; /* dropped, too: lost and refused */
+    uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */
     uint64_t multicasts;      /* segments that a switch copied to several ports */
     uint64_t in_switch[4];    /* collectives, as the processes count them: enum fabemu_coll */

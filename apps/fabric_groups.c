@@ -34,13 +34,43 @@ static struct fabric_group *group_at(const struct fabric *fabric, uint32_t id)
     return group && group->id == id ? group : NULL;
 }
 
+/* Do engines have to know the group: for words and reductions, or by which link it goes? */
+static bool group_needs_members(const struct fabric *fabric, const struct fabric_group *group)
+{
+    bool links = false;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        links |= fabric->config.graph->node[group->node[i]].links > 1;
+    return fabric_acknowledged(&fabric->config) && (group->combines || links);
+}
+
+void fabric_groups_sweep(struct fabric *fabric)
+{
+    struct fabric_group *gone = fabric->gone;
+
+    fabric->gone = NULL;
+    while (gone) {
+        struct fabric_group *next = gone->next;
+
+        fabric_group_free(fabric, gone);
+        gone = next;
+    }
+}
+
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
 {
     if (!group)
         return;
+    if (!fabric_members_free(fabric, group)) {
+        group->next = fabric->gone;
+        fabric->gone = group;
+        return;
+    }
+    fabric->spare_bufs += group->bufs;
     for (uint32_t i = 0; group->part && i < group->tree.count; i++)
         switch_group_destroy(group->part[i], fabric->config.graph->ports, &fabric->cache);
     free(group->part);
+    free(group->member);
     topo_tree_release(&group->tree);
     free(group);
 }
@@ -73,6 +103,11 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
         group_withdraw(fabric, tree, done, group->id);
     else
         emu_rcu_wait();
+    if (!err && group->member) {
+        err = fabric_members_publish(group);
+        if (err)
+            group_withdraw(fabric, tree, done, group->id);
+    }
     for (uint32_t i = 0; i < done; i++)
         free(old[i]);
     free(old);
@@ -89,12 +124,14 @@ static uint64_t group_bufs(const struct fabric *fabric, const struct topo_tree_s
                      : fabric->config.profile.combine_units);
 }
 
-/* Is there room for the states in every switch of the tree? Sets it aside. */
-static int group_reserve(struct fabric *fabric, const struct fabric_group *group, char *error,
+/* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
+static int group_reserve(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
     const struct topo_tree *tree = &group->tree;
-    uint64_t bufs = 0;
+    bool in_switch = !fabric_acknowledged(&fabric->config);
+    uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0;
+    uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs();
 
     topo_tree_charge(tree, fabric->tree_load, 1);
     if (!group->combines)
@@ -104,7 +141,7 @@ static int group_reserve(struct fabric *fabric, const struct fabric_group *group
                  FABRIC_COMBINING_MAX);
         goto uncharge;
     }
-    for (uint32_t i = 0; i < tree->count; i++) {
+    for (uint32_t i = 0; in_switch && i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
         bufs += group_bufs(fabric, &tree->switches[i]);
@@ -121,8 +158,9 @@ static int group_reserve(struct fabric *fabric, const struct fabric_group *group
         goto uncharge;
     }
     fabric->spare_bufs -= bufs;
+    group->bufs = bufs;
     fabric->combining++;
-    for (uint32_t i = 0; i < tree->count; i++)
+    for (uint32_t i = 0; in_switch && i < tree->count; i++)
         fabric->states[tree->switches[i].sw] += EMU_WINDOW;
     return 0;
 
@@ -139,27 +177,27 @@ static void group_unreserve(struct fabric *fabric, const struct fabric_group *gr
     if (!group->combines)
         return;
     fabric->combining--;
-    for (uint32_t i = 0; i < tree->count; i++) {
-        fabric->spare_bufs += group_bufs(fabric, &tree->switches[i]);
+    for (uint32_t i = 0; !fabric_acknowledged(&fabric->config) && i < tree->count; i++)
         fabric->states[tree->switches[i].sw] -= EMU_WINDOW;
-    }
 }
 
 static int group_parts(struct fabric *fabric, struct fabric_group *group)
 {
+    uint32_t units = group->combines && !fabric_acknowledged(&fabric->config)
+                         ? fabric->config.profile.combine_units : 0;
+
     group->part = calloc(group->tree.count, sizeof(struct switch_group *));
     if (!group->part)
         return -ENOMEM;
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i];
         int err = switch_group_create(&group->part[i], group->id, at->ports, at->up,
-                                      group->combines ? fabric->config.profile.combine_units : 0,
-                                      fabric->config.profile.combine_order);
+                                      units, fabric->config.profile.combine_order);
 
         if (err)
             return err;
     }
-    return 0;
+    return group_needs_members(fabric, group) ? fabric_members_create(fabric, group) : 0;
 }
 
 static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
@@ -169,6 +207,7 @@ static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     struct fabric_group *group;
     int err;
 
+    fabric_groups_sweep(fabric);
     snprintf(error, error_bytes, "cannot make the group: out of memory");
     if (slot < 0) {
         snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
@@ -256,6 +295,8 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     group->node[at] = TOPO_NONE;
     if (--group->members)
         return 0;
+    if (group->member)
+        fabric_members_withdraw(group);
     group_withdraw(fabric, &group->tree, group->tree.count, id);
     group_unreserve(fabric, group);
     fabric->group[id % FABRIC_GROUPS_MAX] = NULL;

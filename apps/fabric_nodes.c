@@ -15,11 +15,6 @@
 
 #define FABRIC_STALL_TICKS 5 /* ticks without taking a segment after which a process is cut off */
 
-static struct switch_dev *node_switch(const struct fabric *fabric, uint32_t node)
-{
-    return fabric->sw[fabric->config.graph->node[node].link[0].sw];
-}
-
 /*
  * Tell a worker which edges it has now, in the one of its two lists that it does
  * not use. Waits until it uses no older one.
@@ -39,21 +34,19 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 /* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
 {
-    uint8_t port = fabric->config.graph->node[node].link[0].port;
-    struct switch_dev *sw = node_switch(fabric, node);
+    struct fabric_host host = fabric_host(fabric, node);
 
-    atomic_store_explicit(&switch_rx(sw, port)->plug.edge, edge, memory_order_release); /* E4 */
-    atomic_store_explicit(&switch_tx(sw, port)->plug.edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&host.rx->plug.edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&host.tx->plug.edge, edge, memory_order_release); /* E4 */
 }
 
 /* Whatever waits for this port may go on, or be dropped. */
 static void node_nudge(struct fabric *fabric, uint32_t node)
 {
-    uint64_t port = (uint64_t)1 << fabric->config.graph->node[node].link[0].port;
-    struct emu_dev *dev = switch_emu_dev(node_switch(fabric, node));
+    struct fabric_host host = fabric_host(fabric, node);
 
-    emu_dev_signal_far(dev, EMU_EVENT_CREDIT, port);
-    emu_dev_signal_far(dev, EMU_EVENT_DATA, port);
+    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, (uint64_t)1 << host.port);
+    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, (uint64_t)1 << host.port);
 }
 
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
@@ -84,6 +77,7 @@ static int64_t node_free(const struct fabric *fabric, int64_t want)
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
     int64_t node = node_free(fabric, want);
+    struct fabric_host host;
     struct emu_worker *worker;
     struct emu_edge *edge;
     struct emu_edge init;
@@ -91,13 +85,14 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 
     if (node < 0)
         return -ENOSPC;
+    host = fabric_host(fabric, (uint32_t)node);
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;
     init.nodes = fabric->config.graph->nodes;
-    init.port = fabric->config.graph->node[node].link[0].port;
-    init.dev = switch_emu_dev(node_switch(fabric, init.node));
-    init.credits = switch_rx(node_switch(fabric, init.node), init.port)->credits;
-    init.profile = &fabric->config.profile;
+    init.port = host.port;
+    init.dev = host.dev;
+    init.credits = host.rx->credits;
+    init.profile = host.profile;
     worker = init.dev->worker;
     err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
                           fabric->config.threads == FABRIC_THREADS_DEVICE,
@@ -196,14 +191,44 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
 {
     uint32_t count = 0;
 
+    fabric_groups_sweep(fabric);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
             nodes[count++] = n;
     return count;
 }
 
+static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool local_nodes)
+{
+    const struct engine_counts *counts = engine_counts(engine);
+    const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
+    struct fabric_transport *transport = &to->transport;
+
+    transport->packets += emu_count_read(&counts->packets);
+    transport->retransmissions += emu_count_read(&counts->retransmissions);
+    transport->nacks += emu_count_read(&counts->nacks);
+    transport->timeouts += emu_count_read(&counts->timeouts);
+    transport->duplicates += emu_count_read(&counts->duplicates);
+    transport->broken += emu_count_read(&counts->broken);
+    transport->stale += emu_count_read(&counts->stale);
+    transport->lost += emu_count_read(&counts->lost);
+    transport->refused += emu_count_read(&counts->refused);
+    transport->conditionals += emu_count_read(&counts->conditionals);
+    transport->unequal += emu_count_read(&counts->unequal);
+    to->combined += emu_count_read(&counts->contributions);
+    to->results += emu_count_read(&counts->results);
+    to->dropped_bad += emu_count_read(&counts->against);
+    to->credit_stalls += emu_count_read(&out->stalls);
+    to->dropped_dead += emu_count_read(&out->dropped);
+    if (local_nodes) {
+        to->delivered += emu_count_read(&out->segments);
+        to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
+    }
+}
+
+/* @hosts: it has ports to nodes inside the fabric. */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
-                              bool local_nodes, const struct topo_end *end)
+                              bool hosts, const struct topo_end *end)
 {
     const struct switch_counts *counts = switch_counts(sw);
 
@@ -217,7 +242,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
         to->hops += emu_count_read(&tx->segments);
         to->credit_stalls += emu_count_read(&tx->stalls);
         to->dropped_dead += emu_count_read(&tx->dropped);
-        if (local_nodes && end[p].kind == TOPO_END_NODE) {
+        if (hosts && end[p].kind == TOPO_END_NODE) {
             to->delivered += emu_count_read(&tx->segments);
             to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
         }
@@ -240,15 +265,22 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         actual_ns += emu_count_read(&fabric->edge[n]->actual_ns);
     }
     for (uint32_t s = 0; s < graph->switches; s++)
-        totals_add_switch(ret, fabric->sw[s], graph->ports, fabric->config.local_nodes,
+        totals_add_switch(ret, fabric->sw[s], graph->ports,
+                          fabric->config.local_nodes && !fabric_acknowledged(&fabric->config),
                           graph->sw[s].end);
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        if (fabric->engine[n])
+            totals_add_engine(ret, fabric->engine[n], fabric->config.local_nodes);
+    for (uint32_t s = 0; fabric->unit && s < graph->switches; s++)
+        totals_add_engine(ret, fabric->unit[s], false);
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 
         if (lag_ps > worst_ps)
             worst_ps = lag_ps;
     }
-    ret->dropped = ret->dropped_bad + ret->dropped_dead;
+    ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->transport.lost +
+                   ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
 }

@@ -36,11 +36,42 @@ const char *report_clock_name(enum emu_clock_mode clock)
     return clock == EMU_CLOCK_REAL ? "real" : "raw";
 }
 
-static struct json_object *collectives(const struct fabric_totals *totals)
+/* Who carries a collective out that the network does, and how. */
+struct mechanism {
+    bool in_adapter; /* else in the switches */
+    const char *name;
+};
+
+static struct mechanism mechanism_of(const struct emu_profile *profile, int coll)
+{
+    static const struct mechanism switches[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = { false, "combine units, multicast" },
+        [FABEMU_COLL_BROADCAST] = { false, "multicast" },
+        [FABEMU_COLL_REDUCE] = { false, "combine units" },
+        [FABEMU_COLL_ALLREDUCE] = { false, "combine units, multicast" },
+    };
+    static const struct mechanism adapters[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = { true, "adapter tree, broadcast" },
+        [FABEMU_COLL_BROADCAST] = { false, "broadcast" },
+        [FABEMU_COLL_REDUCE] = { true, "adapter tree" },
+        [FABEMU_COLL_ALLREDUCE] = { true, "adapter tree, broadcast" },
+    };
+
+    if (profile->transport != EMU_TRANSPORT_ACKNOWLEDGED ||
+        profile->combining == EMU_COMBINING_SWITCH)
+        return switches[coll];
+    if (coll == FABEMU_COLL_BARRIER && profile->barrier == EMU_BARRIER_BY_CONDITIONAL)
+        return (struct mechanism){ false, "network conditional, broadcast" };
+    return adapters[coll];
+}
+
+static struct json_object *collectives(const struct fabric_totals *totals,
+                                       const struct emu_profile *profile)
 {
     struct json_object *all = json_object_new_object();
 
     for (int coll = FABEMU_COLLS - 1; coll >= 0; coll--) {
+        struct mechanism how = mechanism_of(profile, coll);
         struct json_object *one = json_object_new_object();
         struct json_object *why = json_object_new_object();
         uint64_t elsewhere = 0;
@@ -49,9 +80,11 @@ static struct json_object *collectives(const struct fabric_totals *totals)
             if (totals->elsewhere[coll][i])
                 wire_add_number(why, why_names[i], totals->elsewhere[coll][i]);
         }
-        wire_add_number(one, "in_switch", totals->in_switch[coll]);
+        wire_add_number(one, "in_switch", how.in_adapter ? 0 : totals->in_switch[coll]);
+        wire_add_number(one, "in_adapter", how.in_adapter ? totals->in_switch[coll] : 0);
         wire_add_number(one, "elsewhere", elsewhere);
         json_object_object_add(one, "why", why);
+        wire_add_text(one, "mechanism", how.name);
         json_object_object_add(all, coll_names[coll], one);
     }
     return all;
@@ -84,6 +117,16 @@ static struct json_object *counts(const char *const *names, const uint64_t *valu
 #define COUNTS(names, ...)                                                                         \
     counts(names, (const uint64_t[]){ __VA_ARGS__ }, sizeof(names) / sizeof((names)[0]))
 
+static struct json_object *transport(const struct fabric_transport *of)
+{
+    static const char *const names[] = { "packets", "retransmissions", "nacks", "timeouts",
+                                         "duplicates", "broken", "stale", "lost", "refused",
+                                         "conditionals", "unequal" };
+
+    return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
+                  of->broken, of->stale, of->lost, of->refused, of->conditionals, of->unequal);
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -112,12 +155,14 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     wire_add_number(report, "switches", config->graph->switches);
     json_object_object_add(report, "segments",
                            COUNTS(segments, totals.sent, totals.delivered, totals.hops));
-    json_object_object_add(report, "collectives", collectives(&totals));
+    json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
     json_object_object_add(report, "combined",
                            COUNTS(combined, totals.combined, totals.results, totals.multicasts));
     wire_add_number(report, "credit_stalls", totals.credit_stalls);
     wire_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops", COUNTS(drops, totals.dropped_bad, totals.dropped_dead));
+    if (config->profile.transport == EMU_TRANSPORT_ACKNOWLEDGED)
+        json_object_object_add(report, "transport", transport(&totals.transport));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes",
                            COUNTS(processes, record->attaches, record->peak, record->refused,
@@ -156,8 +201,8 @@ static const char *plural(long long count)
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-10s %12lld %12lld", name, number(one, "in_switch"),
-            number(one, "elsewhere"));
+    fprintf(out, "    %-10s %12lld %12lld %12lld", name, number(one, "in_switch"),
+            number(one, "in_adapter"), number(one, "elsewhere"));
     struct json_object *why = member(one, "why");
     const char *before = "   (";
     if (why) {
@@ -168,6 +213,8 @@ static void print_collective(FILE *out, const char *name, struct json_object *on
         }
         fputs(*before == ',' ? ")" : "", out);
     }
+    if (number(one, "in_switch") || number(one, "in_adapter"))
+        fprintf(out, "   by %s", text(one, "mechanism"));
     fputc('\n', out);
 }
 
@@ -207,6 +254,19 @@ static void print_deaths(FILE *out, struct json_object *report)
         fprintf(out, "               and %zu more\n", count - 4);
 }
 
+static void print_transport(FILE *out, struct json_object *transport)
+{
+    if (!transport)
+        return;
+    fprintf(out, "\n  packets      %lld sent, %lld sent again (%lld refused, %lld without a reply)",
+            number(transport, "packets"), number(transport, "retransmissions"),
+            number(transport, "nacks"), number(transport, "timeouts"));
+    if (number(transport, "lost"))
+        fprintf(out, ", %lld segments given up", number(transport, "lost"));
+    if (number(transport, "refused"))
+        fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+}
+
 void report_print(FILE *out, struct json_object *report)
 {
     struct json_object *segments = member(report, "segments");
@@ -225,10 +285,11 @@ void report_print(FILE *out, struct json_object *report)
     if (number(report, "dropped"))
         fprintf(out, " (malformed %lld, nobody attached %lld)", number(drops, "malformed"),
                 number(drops, "nobody_attached"));
+    print_transport(out, member(report, "transport"));
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),
             number(combined, "multicasts"));
-    fprintf(out, "  collectives   in switches    elsewhere\n");
+    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));

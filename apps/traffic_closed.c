@@ -40,7 +40,7 @@ static int take_logs(struct closed_run *closed)
         for (uint32_t i = 0; i < log->count; i++) {
             const struct traffic_part *part = &log->part[i];
             struct traffic_group *group = &coll->group[part->src];
-            uint64_t post_ps = traffic_coll_post_ps(coll, part->src, part->birth_ps);
+            uint64_t post_ps = traffic_coll_last_ps(coll, part->src, part->birth_ps);
             uint64_t last_ps;
             if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
                 continue;
@@ -151,6 +151,7 @@ static int build(struct closed_run *closed)
         .bytes = config->pattern.collective == TRAFFIC_BARRIER ? 0 : (config->bytes + 7) / 8 * 8,
         .operations = config->operations,
         .interval_ps = config->interval_ps,
+        .skew_ps = config->skew_ps,
         .groups = config->groups,
         .members = config->members ? config->members : nodes / config->groups,
         .at_random = config->at_random,
@@ -166,6 +167,12 @@ static int build(struct closed_run *closed)
         return traffic_run_wrong(run, -EINVAL,
                                  "%llu operations, one each %llu ns: more than 50 days",
                                  (unsigned long long)plan.operations,
+                                 (unsigned long long)plan.interval_ps / 1000);
+    if (plan.interval_ps && plan.skew_ps > plan.interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "a skew of %llu ns and an interval of %llu: members would post "
+                                 "operations out of order; choose a longer --interval, or 0",
+                                 (unsigned long long)plan.skew_ps / 1000,
                                  (unsigned long long)plan.interval_ps / 1000);
     result->collective = true;
     result->groups = plan.groups;

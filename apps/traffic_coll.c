@@ -36,7 +36,10 @@ struct traffic_member {
     uint64_t part;      /* its segment to send next */
     uint64_t got_op;    /* being received */
     uint64_t got_part;
-    uint64_t got;       /* segments received; they come in the order of their numbers */
+    uint64_t got;       /* numbers below this one have been received; of those from it on: */
+    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was in
+                           memory, 0: it was not; NULL: they come in order */
+    uint64_t last_ps;   /* latest result of the operation being received */
     uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
     uint64_t digest;
     uint32_t node;
@@ -81,6 +84,14 @@ static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
     return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
 }
 
+/* How much later than others @node posts operation @op. */
+static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
+{
+    uint64_t draw = traffic_mix(traffic_mix(all->plan.seed + node) + op);
+
+    return (uint64_t)((unsigned __int128)all->plan.skew_ps * draw >> 64);
+}
+
 /* When the next segment may be handed to the adapter; EMU_NEVER: something must happen first. */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
@@ -90,11 +101,11 @@ static uint64_t member_ready_ps(const struct traffic_member *member)
 
     if (member->op == member->group->posted)
         return EMU_NEVER;
-    post_ps = traffic_coll_post_ps(all, g, member->op);
+    post_ps = traffic_coll_post_ps(all, g, member->op) + skew_ps(all, member->node, member->op);
     free_ps = state_free_ps(member, member->op * all->segments + member->part);
     if (free_ps == EMU_NEVER)
         return EMU_NEVER;
-    return (post_ps > free_ps ? post_ps : free_ps) + all->plan.profile->nic_send_ps;
+    return (post_ps > free_ps ? post_ps : free_ps) + all->times.send_ps;
 }
 
 static void member_put(struct traffic_member *member, struct emu_entry *entry)
@@ -166,31 +177,62 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
 /* --- receiving -------------------------------------------------------------------------- */
 
+/* Is @number, which has come, one that could come now? */
+static bool member_awaits(const struct traffic_member *member, uint64_t number)
+{
+    if (!member->seen_ps)
+        return number == member->got;
+    return number - member->got < EMU_WINDOW && !member->seen_ps[number % EMU_WINDOW];
+}
+
 static enum member_wrong member_check(const struct traffic_member *member,
-                                      const struct emu_entry *entry)
+                                      const struct emu_entry *entry, uint64_t number)
 {
     const struct traffic_coll *all = member->all;
-    uint32_t words = words_of(all, member->got_part);
+    uint64_t op = number / all->segments, part = number % all->segments;
+    uint32_t words = words_of(all, part);
     bool reduce = all->plan.what == TRAFFIC_REDUCE;
     const uint8_t *payload;
 
-    if (!member->group || entry->hdr.dst != member->group->id ||
-        entry->hdr.seq != (uint32_t)member->got || entry->hdr.len != 8 * words)
+    if (!member->group || entry->hdr.dst != member->group->id || !member_awaits(member, number) ||
+        entry->hdr.len != 8 * words)
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
     payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
-        uint64_t element = member->got_part * WORDS + i;
-        uint64_t want = value_of(member->got_op, element, all->plan.members, member->group->sum);
+        uint64_t element = part * WORDS + i;
+        uint64_t want = value_of(op, element, all->plan.members, member->group->sum);
         uint64_t got;
         memcpy(&got, payload + 8 * i, sizeof got);
         if (reduce)
-            got += value_of(member->got_op, element, 1, member->weight);
+            got += value_of(op, element, 1, member->weight);
         if (got != want)
             return WRONG_RESULT;
     }
     return RIGHT;
+}
+
+/* The next number has been received, in memory at @at_ps; that is known at @known_ps. */
+static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t known_ps)
+{
+    const struct traffic_coll *all = member->all;
+
+    if (member->freed_ps)
+        member->freed_ps[member->got % EMU_WINDOW] = known_ps;
+    if (at_ps > member->last_ps)
+        member->last_ps = at_ps;
+    member->got++;
+    if (++member->got_part < all->segments)
+        return;
+    traffic_log_add(&member->worker->log,
+                    &(struct traffic_part){ .birth_ps = member->got_op,
+                                            .at_ps = member->last_ps,
+                                            .src = (uint32_t)(member->group - all->group),
+                                            .of = traffic_coll_receivers(&all->plan) });
+    member->last_ps = 0;
+    member->got_part = 0;
+    member->got_op++;
 }
 
 /* One segment of a result lies in memory. */
@@ -198,31 +240,26 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
-    const struct emu_profile *profile = all->plan.profile;
-    uint64_t at_ps = entry->time_ps - profile->switch_ps + emu_wire_ps(profile, &entry->hdr) +
-                     profile->nic_recv_ps;
+    uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
+    uint64_t known_ps = /* not earlier: a slow switch shows it later than it is there */
+        at_ps > entry->time_ps ? at_ps : entry->time_ps;
+    uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
 
     if (!member->wrong) {
-        member->wrong = member_check(member, entry);
-        member->wrong_op = member->got_op;
+        member->wrong = member_check(member, entry, number);
+        member->wrong_op = number / all->segments;
     }
     emu_pool_drop(&member->dev.worker->cache, entry->buf);
     if (member->wrong)
         return;
-    member->digest = traffic_digest(member->digest, entry->hdr.dst, member->got, at_ps);
-    if (member->freed_ps) /* not before it is known: a slow switch shows it later than it is there */
-        member->freed_ps[member->got % EMU_WINDOW] =
-            at_ps > entry->time_ps ? at_ps : entry->time_ps;
-    member->got++;
-    if (++member->got_part < all->segments)
+    member->digest = traffic_digest(member->digest, entry->hdr.dst, number, at_ps);
+    if (!member->seen_ps) {
+        member_advance(member, at_ps, known_ps);
         return;
-    traffic_log_add(&member->worker->log,
-                    &(struct traffic_part){ .birth_ps = member->got_op,
-                                            .at_ps = at_ps,
-                                            .src = (uint32_t)(member->group - all->group),
-                                            .of = traffic_coll_receivers(&all->plan) });
-    member->got_part = 0;
-    member->got_op++;
+    }
+    member->seen_ps[number % EMU_WINDOW] = at_ps;
+    for (uint64_t *seen_ps; *(seen_ps = &member->seen_ps[member->got % EMU_WINDOW]); *seen_ps = 0)
+        member_advance(member, *seen_ps, known_ps);
 }
 
 static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
@@ -250,6 +287,18 @@ uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan)
 uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
 {
     return all->plan.interval_ps ? op * all->plan.interval_ps : all->group[g].post_ps;
+}
+
+uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
+{
+    const uint32_t *node = all->group[g].node;
+    uint64_t most_ps = 0;
+
+    for (uint32_t i = all->plan.what == TRAFFIC_REDUCE; all->plan.skew_ps && i < all->plan.members; i++) {
+        uint64_t late_ps = skew_ps(all, node[i], op);
+        most_ps = late_ps > most_ps ? late_ps : most_ps;
+    }
+    return traffic_coll_post_ps(all, g, op) + most_ps;
 }
 
 static void wake_members(struct traffic_coll *all, const struct traffic_group *group,
@@ -349,11 +398,13 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
     *dev = &member->dev;
     *tx = &member->tx;
     *rx = &member->rx;
-    if (all->windowed && all->plan.what != TRAFFIC_REDUCE) {
+    if (all->times.engines)
+        member->seen_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+    if (all->windowed && all->plan.what != TRAFFIC_REDUCE)
         member->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
-        if (!member->freed_ps)
-            return -ENOMEM;
-    }
+    if ((all->times.engines && !member->seen_ps) ||
+        (all->windowed && all->plan.what != TRAFFIC_REDUCE && !member->freed_ps))
+        return -ENOMEM;
     return 0;
 }
 
@@ -391,6 +442,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
         .ops = { .create = member_create, .ctx = all },
         .plan = *plan,
         .nodes = nodes,
+        .times = traffic_times_of(plan->profile),
         .segments = segments,
         .windowed = plan->operations * segments > EMU_WINDOW,
         .at = calloc(nodes, sizeof(uint32_t)),
@@ -405,7 +457,10 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
 {
     uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
 
-    return plan->interval_ps ? (uint32_t)(slice_ps / wire_ps) + 2 : 2;
+    if (!plan->interval_ps)
+        return 2;
+    return (uint32_t)(slice_ps / wire_ps) + 2 +
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* that came out of order */
 }
 
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
@@ -438,6 +493,7 @@ void traffic_coll_free(struct traffic_coll *all)
             continue;
         emu_link_unjoin(&all->member[n]->tx);
         free(all->member[n]->freed_ps);
+        free(all->member[n]->seen_ps);
         free(all->member[n]);
     }
     for (uint32_t g = 0; all->group && g < all->plan.groups; g++)
@@ -454,8 +510,9 @@ uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan
 {
     uint64_t segments = plan->operations * traffic_segments_of(plan->bytes);
     uint64_t window = segments > EMU_WINDOW ? EMU_WINDOW * sizeof(uint64_t) : 0;
+    uint64_t seen = traffic_times_of(plan->profile).engines ? EMU_WINDOW * sizeof(uint64_t) : 0;
     uint64_t each = sizeof(struct traffic_member) + sizeof(struct traffic_member *) +
-                    completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window;
+                    completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window + seen;
 
     return nodes * each + plan->groups * (sizeof(struct traffic_group) + window);
 }

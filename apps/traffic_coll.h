@@ -28,6 +28,8 @@ struct traffic_coll_plan {
     uint64_t bytes;       /* of the vector, a multiple of 8; a barrier has none */
     uint64_t operations;  /* of each group */
     uint64_t interval_ps; /* from post to post; 0: when the one before is complete */
+    uint64_t skew_ps;     /* a member posts by up to so much later, drawn for each operation; at most
+                             interval_ps, if there is one */
     uint32_t groups;
     uint32_t members;     /* of each group: no node is in two */
     bool at_random;       /* nodes are drawn; else group g has the g-th block of them */
@@ -51,6 +53,7 @@ struct traffic_coll {
     struct fabric_node_ops ops; /* for fabric_config.local_nodes */
     struct traffic_coll_plan plan;
     uint32_t nodes;
+    struct traffic_times times;
     uint64_t segments;  /* of an operation */
     bool windowed;      /* more segments than a window in all */
     uint32_t *at;       /* node numbers: groups * members of them */
@@ -90,8 +93,11 @@ void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
  */
 bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps);
 
-/** traffic_coll_post_ps - when operation @op of group @g was posted. Pure. */
+/** traffic_coll_post_ps - when operation @op of group @g was posted, by the first at the earliest. Pure. */
 uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op);
+
+/** traffic_coll_last_ps - when the last one who contributes has posted it. Pure. */
+uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64_t op);
 
 /** traffic_coll_receivers - members at which a result arrives. Pure. */
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);

@@ -17,6 +17,7 @@
 #include "apps/fabric.h"
 #include "apps/traffic_pattern.h"
 #include "apps/traffic_pending.h"
+#include "apps/traffic_relay.h"
 #include "apps/traffic_sets.h"
 #include "apps/traffic_worker.h"
 
@@ -27,13 +28,15 @@ struct traffic_plan {
     const struct emu_profile *profile;
     const struct traffic_pattern *pattern;
     const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: else NULL */
-    const bool *sends;               /* by node */
+    const uint8_t *links;            /* by node: of a sender, into the network; 0: it sends nothing */
+    uint32_t links_most;             /* of any node */
     uint64_t seed;
     uint64_t bytes;    /* payload of a message */
-    uint64_t gap_ps;   /* mean time between the births of a source's messages */
+    uint64_t gap_ps;   /* mean time between births at a source of one link; of n links: a part of n */
     struct traffic_phase phase;
     bool poisson;      /* gaps are exponential; else all the same */
-    bool hardware;     /* multicasts are copied by the switches; else a message a destination */
+    bool hardware;     /* multicasts are copied by the switches; else a message a destination, */
+    uint32_t arity;    /* in a tree of this: traffic_tree_next() */
     bool completions;  /* log every delivery: when is a whole multicast there? */
 };
 
@@ -43,19 +46,18 @@ struct traffic_nodes {
     struct traffic_exp exp;
     uint64_t stop_ps;           /* what is born then or later is not sent; 0: nothing is */
     uint64_t slice_ps;          /* the driver looks at the nodes at least so often */
+    uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1]; /* by the source's links */
     uint64_t message_wire_ps;   /* what a message takes of the wire, headers included */
-    uint64_t send_ps;           /* from birth to the wire */
-    uint64_t memory_ps;         /* from the time of an entry to memory, without its wire time */
+    uint64_t message_stats_ps;  /* what the accumulators count for it: see traffic_wire_ps() */
+    struct traffic_times times;
     uint64_t *share;            /* by fanout: 2^32 / fanout; what a copy counts */
     uint32_t nodes;
     uint32_t segments;          /* of a message */
     uint8_t last_bytes;         /* payload of the last of them */
+    bool relays;                /* those who have a multicast pass it on */
     struct traffic_node **node;
     struct traffic_workers workers;
 };
-
-/** traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure. */
-uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
 /**
  * traffic_nodes_init - before fabric_start().
@@ -96,7 +98,8 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
 /* Messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting; /* of them, through the adapter and not whole on the wire yet */
+    int64_t waiting; /* of them, through the adapter and not whole on the wire yet; and copies that
+                        nodes are to pass on, each a part */
 };
 
 /** traffic_nodes_count - count what was born before @now_ps, which is no less than in the call before. */

@@ -19,12 +19,17 @@
 #define DRAIN_PHASES  10                 /* times warm-up and measurement, that a drain may take */
 #define SETS_DEFAULT  1024 /* of a source, as far as there are collective addresses */
 #define FANOUT_DEFAULT 4
+#define DOUBLINGS     16 /* of the rest between two tries of a packet, at most: nic/engine_internal.h */
 
 struct open_run {
     struct traffic_run *run;
     struct traffic_nodes nodes;
     struct traffic_sets sets;
-    bool *sends;
+    struct traffic_pattern drawn;      /* TRAFFIC_PERMUTATION: whoever sends to whom */
+    const struct traffic_pattern *pattern;
+    bool *sends;                       /* by node */
+    uint8_t *links;                    /* by node, as traffic_plan.links */
+    uint64_t all_links;                /* of the senders */
     struct traffic_pending multicasts; /* that are not complete */
     struct traffic_stats *completion;
     struct traffic_stats *total;       /* of all workers, once it is asked for */
@@ -88,7 +93,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
 /* A count of messages as a fraction of what the sources' links can carry in a batch. */
 static double part_of_links(const struct open_run *open, double messages)
 {
-    double links = (double)open->nodes.plan.phase.batch_ps * open->run->result->senders;
+    double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;
 
     return messages * (double)open->nodes.message_wire_ps / links;
 }
@@ -140,6 +145,46 @@ static bool too_cold(const struct open_run *open)
     return open->nodes.plan.phase.start_ps < open->longest_ps;
 }
 
+/* Links into the network: of all nodes, or of those that send; @ret: by node, 0 for the others. */
+static uint64_t links_of(const struct topo_graph *graph, const bool *sends, uint8_t *ret)
+{
+    uint64_t all = 0;
+
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        const struct topo_node *node = &graph->node[n];
+        uint8_t links = 0;
+        for (uint32_t i = 0; i < node->links && (!sends || sends[n]); i++)
+            links += node->link[i].sw != TOPO_NONE;
+        if (ret)
+            ret[n] = links;
+        all += links;
+    }
+    return all;
+}
+
+/* Messages a second: of all senders the mean, the least and the most. */
+static void by_source(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    struct traffic_rates *rates = &open->run->result->from;
+    double measure_s = (double)nodes->plan.phase.measure_ps / 1e12;
+    double unit = 1024 * (double)nodes->message_stats_ps * measure_s;
+    uint64_t least = UINT64_MAX, most = 0;
+    double all = 0;
+
+    for (uint32_t n = 0; n < nodes->nodes; n++) {
+        if (!open->links[n])
+            continue;
+        uint64_t from = traffic_workers_from(&nodes->workers, n);
+        least = from < least ? from : least;
+        most = from > most ? from : most;
+        all += (double)from;
+    }
+    rates->mean = all / unit / open->run->result->senders;
+    rates->least = (double)least / unit;
+    rates->most = (double)most / unit;
+}
+
 /*
  * Throughput is known when the measurement ends: what is delivered in it has been; but with a
  * switch slower than an adapter, a segment can be in memory before its head would have been
@@ -151,6 +196,7 @@ static int throughput(struct open_run *open)
     const struct emu_profile *profile = nodes->plan.profile;
     struct traffic_result *result = open->run->result;
     double batch_ps = (double)nodes->plan.phase.batch_ps;
+    double factor = (double)nodes->message_wire_ps / (double)nodes->message_stats_ps;
     double wire_ps = 0;
     int err = 0;
 
@@ -159,12 +205,16 @@ static int throughput(struct open_run *open)
     merge(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
         const struct traffic_batch *batch = &open->total->batch[i];
-        open->accepted[i] = (double)batch->share_ps / 1024 / (batch_ps * result->senders);
-        wire_ps += (double)batch->wire_ps;
+        open->accepted[i] =
+            (double)batch->share_ps * factor / 1024 / (batch_ps * (double)open->all_links);
+        wire_ps += (double)batch->wire_ps * factor;
     }
+    by_source(open);
     result->offered = traffic_mean_of(open->offered).mean;
     result->accepted = traffic_mean_of(open->accepted);
-    result->delivered = wire_ps / (batch_ps * TRAFFIC_BATCHES * nodes->nodes);
+    result->delivered =
+        wire_ps / (batch_ps * TRAFFIC_BATCHES *
+                   (double)links_of(open->run->config->fabric.graph, NULL, NULL));
     result->saturated =
         !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
     return err;
@@ -272,23 +322,40 @@ static int finish_born(struct open_run *open)
     return err;
 }
 
-/* No segment is sent any more. All that is inside, one after the other, sets the limit. */
+/*
+ * When all that is inside has come, one after the other. With acknowledgments: when at least one more has,
+ * though its packet may have to be sent again for want of a reply, after the longest rest.
+ */
+static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
+{
+    const struct emu_profile *profile = open->nodes.plan.profile;
+    uint64_t hops = open->run->config->fabric.graph->longest + 1u;
+    uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * turn_ps;
+
+    if (open->nodes.times.engines)
+        limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << DOUBLINGS));
+    return limit_ps;
+}
+
+/* No segment is sent any more. */
 static int run_empty(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
-    const struct emu_profile *profile = open->nodes.plan.profile;
-    uint64_t hops = run->config->fabric.graph->longest + 1u;
-    uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
-    uint64_t limit_ps = run->now_ps + (segments.awaited - segments.received + 2) * turn_ps;
+    uint64_t limit_ps = empty_limit_ps(open, &segments);
     int err = 0;
 
     traffic_nodes_stop(&open->nodes, 0, run->now_ps);
-    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps)
+    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps) {
+        uint64_t received = segments.received;
         err = advance(open, run->now_ps + open->nodes.slice_ps);
+        segments = traffic_nodes_segments(&open->nodes);
+        if (open->nodes.times.engines && segments.received != received)
+            limit_ps = empty_limit_ps(open, &segments);
+    }
     if (err)
         return err;
-    segments = traffic_nodes_segments(&open->nodes);
     if (!fabric_idle(run->fabric))
         return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
     if (segments.received != segments.awaited)
@@ -338,14 +405,16 @@ static int choose_senders(struct open_run *open)
         return traffic_run_wrong(open->run, -EINVAL, "%u sources: there are %u nodes",
                                  sources.count, nodes);
     open->sends = malloc(nodes * sizeof open->sends[0]);
-    if (!open->sends)
+    open->links = malloc(nodes * sizeof open->links[0]);
+    if (!open->sends || !open->links)
         return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
     traffic_sources_choose(&sources, config->fabric.seed, nodes, open->sends);
     for (uint32_t n = 0; n < nodes; n++) {
-        if (config->pattern.kind == TRAFFIC_FIXED && config->pattern.to[n] == TRAFFIC_NOBODY)
+        if (open->pattern->kind == TRAFFIC_FIXED && open->pattern->to[n] == TRAFFIC_NOBODY)
             open->sends[n] = false;
         senders += open->sends[n];
     }
+    open->all_links = links_of(config->fabric.graph, open->sends, open->links);
     open->run->result->senders = senders;
     if (!senders)
         return traffic_run_wrong(open->run, -EINVAL, "by this pattern no node sends anything");
@@ -380,11 +449,7 @@ static int draw_sets(struct open_run *open)
         .per_source = sets,
         .seed = config->fabric.seed,
     };
-    int err = traffic_sets_draw(&open->sets, &draw, open->run->error, open->run->error_bytes);
-    if (!err && open->sets.fanout_max > UINT16_MAX)
-        err = traffic_run_wrong(open->run, -EINVAL, "a multicast to %u nodes: the most is %u",
-                                open->sets.fanout_max, UINT16_MAX);
-    return err;
+    return traffic_sets_draw(&open->sets, &draw, open->run->error, open->run->error_bytes);
 }
 
 static uint64_t longest_ps(const struct traffic_config *config, uint64_t wire_ps)
@@ -403,7 +468,7 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
     struct traffic_scale scale = { .load = config->load,
                                    .longest_ps = longest_ps(config, wire_ps),
                                    .wire_ps = wire_ps,
-                                   .senders = open->run->result->senders };
+                                   .links = open->all_links };
     uint64_t warmup_ps, measure_ps;
 
     traffic_phases_choose(&warmup_ps, &measure_ps, &scale);
@@ -419,19 +484,30 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
     open->given = config->warmup_ps || config->measure_ps;
 }
 
+static uint32_t links_most(const struct topo_graph *graph)
+{
+    uint32_t most = 1;
+
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        most = graph->node[n].links > most ? graph->node[n].links : most;
+    return most;
+}
+
 static int make_nodes(struct open_run *open)
 {
     const struct traffic_config *config = open->run->config;
     bool multicast = config->pattern.kind == TRAFFIC_MULTICAST;
     struct traffic_plan plan = {
         .profile = &config->fabric.profile,
-        .pattern = &config->pattern,
+        .pattern = open->pattern,
         .sets = multicast ? &open->sets : NULL,
-        .sends = open->sends,
+        .links = open->links,
+        .links_most = links_most(config->fabric.graph),
         .seed = config->fabric.seed,
         .bytes = config->bytes,
         .poisson = !config->fixed_gaps,
         .hardware = multicast && !config->by_messages,
+        .arity = config->arity,
         .completions = multicast,
     };
 
@@ -478,8 +554,15 @@ static uint64_t sets_bytes(const struct open_run *open)
 static int build(struct open_run *open)
 {
     const struct traffic_config *config = open->run->config;
-    int err = choose_senders(open);
+    int err = 0;
 
+    open->pattern = &config->pattern;
+    if (config->pattern.kind == TRAFFIC_PERMUTATION) {
+        if (traffic_pattern_draw(&open->drawn, &config->pattern, config->fabric.seed))
+            return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+        open->pattern = &open->drawn;
+    }
+    err = choose_senders(open);
     if (!err && config->pattern.kind == TRAFFIC_MULTICAST)
         err = draw_sets(open);
     if (!err)
@@ -510,6 +593,8 @@ int traffic_run_open(struct traffic_run *run)
     traffic_sets_release(&open.sets);
     free(open.completion);
     free(open.total);
+    free(open.links);
     free(open.sends);
+    traffic_pattern_release(&open.drawn);
     return err;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/say.h"
+#include "apps/traffic_relay.h"
 
 #define NS_PS      1000u
 #define TIME_MOST  UINT64_C(1000000000000) /* ps: a second */
@@ -40,7 +41,8 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
     ROW(sets, "sets", "N", USE_MULTICAST,                                                          \
         "multicast: destination sets of each source (default 1024; 65536 in all)")                 \
     ROW(multicast, "multicast", "HOW", USE_MULTICAST,                                              \
-        "hardware: switches copy (default); messages: one a destination")                          \
+        "hardware: switches copy (default); messages: one a destination; tree[:K]: "               \
+        "destinations pass them on, binomially, or to K each")                                     \
     ROW(groups, "groups", "N", USE_COLLECTIVE,                                                     \
         "collectives: groups at work at the same time (default 1)")                                \
     ROW(members, "group-size", "N", USE_COLLECTIVE,                                                \
@@ -49,6 +51,8 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "collectives: of each group (default 100)")                                                \
     ROW(interval, "interval", "NS", USE_COLLECTIVE,                                                \
         "collectives: from post to post; 0: after the one before (default)")                       \
+    ROW(skew, "skew", "NS", USE_COLLECTIVE,                                                        \
+        "collectives: members post by up to so much later, at random (default 0)")                 \
     ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
         "collectives: which nodes make a group (default block)")
 
@@ -228,9 +232,18 @@ READER(sets)
 
 READER(multicast)
 {
-    *right = "hardware or messages";
-    o->config.by_messages = strcmp(value, "messages") == 0;
-    return o->config.by_messages || strcmp(value, "hardware") == 0;
+    uint64_t arity = TRAFFIC_TREE_BINOMIAL;
+
+    *right = "hardware, messages, tree (binomial), or tree:K with K from 1 to 65536";
+    o->config.by_messages = strcmp(value, "hardware") != 0;
+    if (strcmp(value, "messages") == 0)
+        arity = TRAFFIC_TREE_FLAT;
+    else if (strncmp(value, "tree:", 5) == 0 && !read_count(value + 5, 1, 65536, &arity))
+        return false;
+    else if (strncmp(value, "tree", 4) != 0 || (value[4] && value[4] != ':'))
+        return !o->config.by_messages;
+    o->config.arity = (uint32_t)arity;
+    return true;
 }
 
 READER(groups)
@@ -264,6 +277,11 @@ READER(operations)
 READER(interval)
 {
     return read_time(value, 0, &o->config.interval_ps, right);
+}
+
+READER(skew)
+{
+    return read_time(value, 0, &o->config.skew_ps, right);
 }
 
 READER(placement)

@@ -68,6 +68,7 @@ static const struct {
     { .name = "complement", .kind = TRAFFIC_FIXED, .to = to_complement },
     { .name = "tornado", .kind = TRAFFIC_FIXED, .to = to_tornado },
     { .name = "neighbour", .kind = TRAFFIC_FIXED, .to = to_neighbour },
+    { .name = "permutation", .kind = TRAFFIC_PERMUTATION },
     { .name = "alltoall", .kind = TRAFFIC_ALLTOALL },
     { .name = "hotspot", .kind = TRAFFIC_HOTSPOT },
     { .name = "multicast", .kind = TRAFFIC_MULTICAST },
@@ -117,6 +118,57 @@ static int fixed(struct traffic_pattern *pattern, size_t which, char *error, siz
         pattern->to[n] = to == n ? TRAFFIC_NOBODY : to;
     }
     return err;
+}
+
+/* --- permutation -------------------------------------------------------------------- */
+
+/* ":NUMBER", which may be missing. */
+static int permutation(struct traffic_pattern *pattern, const char *text, char *error,
+                       size_t error_bytes)
+{
+    unsigned long number = 1;
+    char *end = (char *)text;
+
+    if (*text == ':' && text[1] >= '0' && text[1] <= '9')
+        number = strtoul(text + 1, &end, 10);
+    if (*end || number < 1 || number > UINT32_MAX) {
+        snprintf(error, error_bytes,
+                 "'permutation%.60s': it must be permutation:NUMBER with a number from 1 on: which "
+                 "of those that the seed gives",
+                 text);
+        return -EINVAL;
+    }
+    pattern->number = (uint32_t)number;
+    return 0;
+}
+
+static bool sends_to_itself(const uint32_t *to, uint32_t nodes)
+{
+    uint32_t n = 0;
+
+    while (n < nodes && to[n] != n)
+        n++;
+    return n < nodes;
+}
+
+int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
+                         uint64_t seed)
+{
+    uint32_t *to = malloc(pattern->nodes * sizeof to[0]);
+    struct traffic_random random;
+
+    if (!to)
+        return -ENOMEM;
+    for (uint32_t n = 0; n < pattern->nodes; n++)
+        to[n] = n;
+    traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
+    do /* one in e is good, whatever the number of nodes (one in 2 of 2) */
+        traffic_shuffle(&random, to, pattern->nodes);
+    while (sends_to_itself(to, pattern->nodes));
+    *ret = *pattern;
+    ret->kind = TRAFFIC_FIXED;
+    ret->to = to;
+    return 0;
 }
 
 /* --- hotspot ------------------------------------------------------------------------ */
@@ -278,8 +330,8 @@ static int unknown(const char *text, char *error, size_t error_bytes)
 {
     snprintf(error, error_bytes,
              "no pattern '%.60s'; there are uniform, transpose, reversal, complement, tornado, "
-             "neighbour, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, md, reduce, "
-             "barrier, allreduce",
+             "neighbour, permutation:NUMBER, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, "
+             "md, reduce, barrier, allreduce",
              text);
     return -EINVAL;
 }
@@ -297,6 +349,10 @@ static int parse(struct traffic_pattern *pattern, const char *text, char *error,
         pattern->kind = TRAFFIC_HOTSPOT;
         return hotspot(pattern, text + 7, error, error_bytes);
     }
+    if (strncmp(text, "permutation:", 12) == 0) {
+        pattern->kind = TRAFFIC_PERMUTATION;
+        return permutation(pattern, text + 11, error, error_bytes);
+    }
     while (which < PATTERNS && strcmp(text, patterns[which].name) != 0)
         which++;
     if (which == PATTERNS)
@@ -306,6 +362,8 @@ static int parse(struct traffic_pattern *pattern, const char *text, char *error,
     pattern->md = patterns[which].md;
     if (pattern->kind == TRAFFIC_FIXED)
         return fixed(pattern, which, error, error_bytes);
+    if (pattern->kind == TRAFFIC_PERMUTATION)
+        return permutation(pattern, "", error, error_bytes);
     return pattern->kind == TRAFFIC_HOTSPOT ? hotspot(pattern, "", error, error_bytes) : 0;
 }
 

@@ -15,6 +15,7 @@
 
 enum traffic_kind {
     TRAFFIC_FIXED,     /* each node to one other: to[] says to which */
+    TRAFFIC_PERMUTATION, /* the same, drawn: traffic_pattern_draw() */
     TRAFFIC_UNIFORM,   /* to any other node */
     TRAFFIC_HOTSPOT,   /* a fraction to one node, the rest uniform */
     TRAFFIC_ALLTOALL,  /* to all others in turn, beginning after itself */
@@ -30,20 +31,29 @@ struct traffic_pattern {
     bool md;        /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
     uint32_t nodes;
     uint32_t *to;   /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
+    uint32_t number; /* TRAFFIC_PERMUTATION: which of those that a seed gives */
     uint32_t hot;   /* TRAFFIC_HOTSPOT: the node */
     uint32_t share; /* and how much of the others' traffic goes to it, in units of 2^-32 */
 };
 
 /**
  * traffic_pattern_parse - read @text for a network of @nodes nodes (2 or more).
- * "uniform", "transpose", "reversal", "complement", "tornado", "neighbour", "alltoall",
- * "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier", "allreduce".
+ * "uniform", "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
+ * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier",
+ * "allreduce".
  * Errors: -EINVAL, -ENOMEM, or that of the file, with one line in @error.
  */
 int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
                           char *error, size_t error_bytes);
 
 void traffic_pattern_release(struct traffic_pattern *pattern);
+
+/**
+ * traffic_pattern_draw - a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION: any in which no node sends
+ * to itself, each as likely. traffic_pattern_release() it. Pure in its arguments. Errors: -ENOMEM.
+ */
+int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
+                         uint64_t seed);
 
 /** traffic_other - any node but @self, each as likely. */
 static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nodes, uint32_t self)

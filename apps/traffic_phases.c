@@ -29,7 +29,7 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
     double relax = wire_ps / (margin * margin);
     double warm = most(most(WARMUP_LEAST_PS, 5.0 * (double)scale->longest_ps), relax);
     double measure = most(most(MEASURE_LEAST_PS, 4 * warm),
-                          MESSAGES_LEAST * wire_ps / load / scale->senders);
+                          MESSAGES_LEAST * wire_ps / load / (double)scale->links);
 
     if (load < 1)
         measure = most(measure, RELAX_TIMES * relax);

@@ -16,7 +16,7 @@ struct traffic_scale {
     uint64_t load;       /* of a source, in TRAFFIC_LOAD_UNITths */
     uint64_t longest_ps; /* latency without load over the longest route */
     uint64_t wire_ps;    /* of a message */
-    uint32_t senders;
+    uint64_t links;      /* of all senders */
 };
 
 /**

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "apps/traffic_relay.h"
 #include "apps/wire.h"
 
 static double ns(uint64_t ps)
@@ -75,14 +76,42 @@ static struct json_object *latency_json(const struct traffic_latency *latency)
     return object;
 }
 
+static void add_rates(struct json_object *all, const char *name, const struct traffic_rates *rates,
+                      double unit)
+{
+    struct json_object *object = json_object_new_object();
+
+    add(object, "mean", unit * rates->mean);
+    add(object, "min", unit * rates->least);
+    add(object, "max", unit * rates->most);
+    json_object_object_add(all, name, object);
+}
+
+/* "tree:4", as --multicast takes it. */
+static const char *multicast_of(const struct traffic_config *config, char *text, size_t bytes)
+{
+    if (!config->by_messages)
+        return "hardware";
+    if (config->arity == TRAFFIC_TREE_FLAT)
+        return "messages";
+    if (config->arity == TRAFFIC_TREE_BINOMIAL)
+        return "tree";
+    snprintf(text, bytes, "tree:%u", config->arity);
+    return text;
+}
+
 static void open_json(struct json_object *all, const struct traffic_result *result,
                       const struct traffic_config *config)
 {
+    char how[16];
+
     add(all, "load", load_of(config));
     add(all, "offered", result->offered);
     add(all, "accepted", result->accepted.mean);
     add(all, "accepted_ci95", result->accepted.ci95);
     add(all, "delivered", result->delivered);
+    add_rates(all, "source_messages_per_s", &result->from, 1);
+    add_rates(all, "source_bytes_per_s", &result->from, (double)result->bytes);
     json_object_object_add(all, "saturated", json_object_new_boolean(result->saturated));
     json_object_object_add(all, "steady", json_object_new_boolean(result->steady));
     wire_add_number(all, "senders", result->senders);
@@ -94,7 +123,7 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     if (!result->multicast)
         return;
     add(all, "fanout", result->fanout);
-    wire_add_text(all, "multicast", config->by_messages ? "messages" : "hardware");
+    wire_add_text(all, "multicast", multicast_of(config, how, sizeof how));
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
@@ -163,12 +192,26 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
             ns(latency->p99_ps), ns(latency->most_ps));
 }
 
+/* By source: bytes of payload, or messages that have none. */
+static void rates_text(FILE *out, const struct traffic_result *result)
+{
+    const struct traffic_rates *from = &result->from;
+    double unit = (result->bytes ? (double)result->bytes : 1) / 1e6;
+
+    fprintf(out, "  a source     %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
+            unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
+            unit * from->most, from->mean / 1e6);
+}
+
 static void open_text(FILE *out, const struct traffic_result *result,
                       const struct traffic_config *config)
 {
+    char how[16];
+
     if (result->multicast)
         fprintf(out, "  multicast    by %s, %.2f destinations on average\n",
-                config->by_messages ? "messages" : "the switches", result->fanout);
+                config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
+                result->fanout);
     fprintf(out, "  sources      %u, load %g each, %s, messages of %llu bytes\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
             (unsigned long long)result->bytes);
@@ -179,6 +222,7 @@ static void open_text(FILE *out, const struct traffic_result *result,
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
             result->saturated ? ": more than the network takes" : "");
+    rates_text(out, result);
     latency_text(out, "latency", &result->latency);
     if (result->multicast)
         latency_text(out, "last copy", &result->completion);

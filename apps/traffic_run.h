@@ -29,13 +29,15 @@ struct traffic_config {
     double fanout;               /* multicast: 0: 4, or what the network allows */
     enum traffic_law law;
     uint32_t sets;               /* of each source; 0: 1024, or as many as there can be */
-    bool by_messages;            /* multicast: a message a destination */
+    bool by_messages;            /* multicast: a message a destination, */
+    uint32_t arity;              /* in a tree of this: traffic_relay.h */
 
     /* Collectives. */
     uint32_t groups;
     uint32_t members;            /* of a group; 0: nodes / groups */
     uint64_t operations;
     uint64_t interval_ps;
+    uint64_t skew_ps;
     bool at_random;
 
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
@@ -43,11 +45,19 @@ struct traffic_config {
     void *context;
 };
 
+/* Messages a second. */
+struct traffic_rates {
+    double mean;
+    double least;
+    double most;
+};
+
 struct traffic_result {
-    /* Open loop: fractions of the link rate, a source. */
+    /* Open loop: fractions of the rate of the sources' links. */
     double offered;
     struct traffic_mean accepted;
     double delivered;         /* of all nodes' links: each copy of a multicast counts whole */
+    struct traffic_rates from; /* by source: delivered in the measurement; copies count a part each */
     bool saturated;
     bool steady;              /* latencies and backlog did not drift */
     uint64_t undelivered;     /* measured messages that had not arrived when the run ended */

@@ -98,16 +98,16 @@ static inline void traffic_stats_latency(struct traffic_stats *stats, uint64_t b
         traffic_stats_record(stats, age_ps, at_ps - birth_ps);
 }
 
-/** traffic_stats_wire - a segment of @wire_ps came at @at_ps, and counts @share_ps / 1024. */
+/**
+ * traffic_stats_wire - a segment of @wire_ps came at @at_ps, in the measurement, and counts
+ * @share_ps / 1024.
+ */
 static inline void traffic_stats_wire(struct traffic_stats *stats, uint64_t at_ps, uint64_t wire_ps,
                                       uint64_t share_ps)
 {
-    uint64_t age_ps = at_ps - stats->phase.start_ps;
-    struct traffic_batch *batch;
+    struct traffic_batch *batch =
+        &stats->batch[traffic_batch_at(&stats->phase, at_ps - stats->phase.start_ps)];
 
-    if (age_ps >= stats->phase.measure_ps)
-        return;
-    batch = &stats->batch[traffic_batch_at(&stats->phase, age_ps)];
     batch->share_ps += share_ps;
     batch->wire_ps += wire_ps;
 }

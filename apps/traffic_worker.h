@@ -6,6 +6,7 @@
 #ifndef APPS_TRAFFIC_WORKER_H
 #define APPS_TRAFFIC_WORKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "apps/traffic_pending.h"
@@ -18,7 +19,10 @@ static inline uint64_t traffic_segments_of(uint64_t bytes)
     return bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
 }
 
-/** traffic_wire_ps - what one segment with @bytes of payload takes of the wire. Pure. */
+/**
+ * traffic_wire_ps - what one segment with @bytes of payload takes of the wire, without what a packet
+ * adds to it. Pure.
+ */
 static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64_t bytes)
 {
     struct emu_hdr hdr = { .len = (uint8_t)bytes };
@@ -26,9 +30,40 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
     return emu_wire_ps(profile, &hdr);
 }
 
+/**
+ * traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure.
+ *
+ * With acknowledgments: in packets of its own, each with its header, its continuations and its
+ * end (emu/packet.h). An adapter that has several messages for one node puts them into one packet
+ * if it can: then they take less.
+ */
+uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
+
+/* Between the memory of a node inside the fabric and its cable: what a program's adapter takes. */
+struct traffic_times {
+    uint64_t send_ps;   /* from the post until the node may hand a segment to its cable */
+    uint64_t memory_ps; /* from the time of an entry to memory, without its wire time */
+    bool engines;       /* between nodes and switches: an entry's time is when it is in memory */
+};
+
+/** traffic_times_of - by transport. Pure. */
+struct traffic_times traffic_times_of(const struct emu_profile *profile);
+
+/* When what came as @entry lies in memory. */
+static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
+                                         const struct emu_profile *profile,
+                                         const struct emu_entry *entry)
+{
+    if (times->engines)
+        return entry->time_ps;
+    return entry->time_ps + times->memory_ps + emu_wire_ps(profile, &entry->hdr);
+}
+
 /* What the nodes of one worker have measured: no other worker touches it. */
 struct traffic_worker {
     struct traffic_stats stats; /* open loop */
+    uint64_t *from;             /* open loop, by source: delivered in the measurement: time on the
+                                   wire, in 1/1024 ps; a copy of a multicast is a part of it */
     struct traffic_log log;
     uint32_t nodes;
 };
@@ -37,12 +72,34 @@ struct traffic_worker {
 struct traffic_workers {
     struct traffic_worker **at;
     uint32_t count;
+    uint32_t sources; /* that are told apart: 0, or all nodes */
 };
 
 /** traffic_worker_join - one more node of worker @index; what it shares, or NULL: no memory. */
 struct traffic_worker *traffic_worker_join(struct traffic_workers *all, uint32_t index);
 
 void traffic_workers_free(struct traffic_workers *all);
+
+/** traffic_workers_bytes - memory that one of them takes. Pure. */
+uint64_t traffic_workers_bytes(const struct traffic_workers *all);
+
+/** traffic_workers_measure - what is born, or arrives, in @phase counts; forget what was counted. */
+void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase);
+
+/** traffic_workers_from - traffic_worker.from of node @source, of all of them. */
+uint64_t traffic_workers_from(const struct traffic_workers *all, uint32_t source);
+
+/** traffic_worker_wire - a segment of @src came at @at_ps: see traffic_stats_wire(). */
+static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t src, uint64_t at_ps,
+                                       uint64_t wire_ps, uint64_t share_ps)
+{
+    struct traffic_stats *stats = &worker->stats;
+
+    if (at_ps - stats->phase.start_ps >= stats->phase.measure_ps)
+        return;
+    traffic_stats_wire(stats, at_ps, wire_ps, share_ps);
+    worker->from[src] += share_ps;
+}
 
 /**
  * traffic_take - hand everything that has arrived at @rx by @until_ps to @deliver, and pay for it.

@@ -11,16 +11,18 @@ import sys
 
 import curves
 import paper_oq
+import paper_qsnet
 import tables
 from measure import Measurement, Stop
 from model import Effort, Results
 from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2
-ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" with fabemu
-traffic, and print the paper's stated results beside what was measured. docs/figures.md tells the rest."""
-FIGURES = {figure.number: figure for figure in paper_oq.FIGURES}
-ROWS = paper_oq.ROWS
+ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" (5 to 18, rows A),
+and what "QsNet III, an adaptively routed network" states (figures q, rows Q), with fabemu traffic, and print
+the papers' stated results beside what was measured. docs/figures.md tells the rest."""
+FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES)}
+ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS)
 
 
 class Interrupted(Exception):
@@ -52,8 +54,8 @@ def parser():
                description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, "
                "one does not, or a point failed; 2, the command line is wrong. A run that was interrupted "
                "goes on where it stopped when it is started again with the same --out.")
-    p.add_argument("--only", metavar="LIST", help="only these figures (5 to 18) and rows (A1 to A11), for "
-                   "example 5,6,A3; a figure brings the rows that need nothing else")
+    p.add_argument("--only", metavar="LIST", help="only these figures (5 to 18, q1 to q9) and rows (A1 to "
+                   "A11, Q1 to Q8), for example 5,6,A3; a figure brings the rows that need nothing else")
     p.add_argument("--quick", action="store_true", help="fewer loads, shorter: under a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
                    help="points that run at a time (default: the cores)")
@@ -74,13 +76,14 @@ def choose(only):
         return list(FIGURES.values()), list(ROWS)
     figures, ids = set(), set()
     for word in only.split(","):
-        if word.isascii() and word.isdigit() and int(word) in FIGURES:
-            figures.add(int(word))
+        if word in FIGURES:
+            figures.add(word)
         elif word in {row.id for row in ROWS}:
             ids.add(word)
         else:
             parser().error(f"--only: no figure or row '{word[:80]}'; --list prints them")
-    rows = [row for row in ROWS if row.id in ids or (row.figures and figures.issuperset(row.figures))]
+    rows = [row for row in ROWS
+            if row.id in ids or (row.figures and figures.issuperset(map(str, row.figures)))]
     return [figure for number, figure in FIGURES.items() if number in figures], rows
 
 

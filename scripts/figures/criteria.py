@@ -5,7 +5,7 @@ docs/figures.md says the same in words."""
 import math
 from dataclasses import dataclass
 
-from model import Failed, edge
+from model import Failed, Pending, edge
 
 
 # --- rules: measured, half of its confidence interval -> (difference, holds) ---------
@@ -51,6 +51,20 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
+class From:
+    """From low to high, both included."""
+    low: float
+    high: float
+
+    def judge(self, measured, ci):
+        nearer = min(max(measured, self.low), self.high)
+        return measured - nearer, abs(measured - nearer) <= ci + 1e-9
+
+    def __str__(self):
+        return f"from {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
 class Between:
     """Above low and below high. The difference is to the nearer end when it lies outside."""
     low: float
@@ -72,6 +86,55 @@ def value(series, x, y):
     def measure(results):
         result, = results.need(series, [x])
         return y.of(result), y.ci_of(result) or 0.0
+    return measure
+
+
+def combined(measures, function):
+    """What a function makes of the numbers that these measures give, without their confidence intervals."""
+    def measure(results):
+        numbers, pending = [], None
+        for one in measures:
+            try:
+                number = one(results)
+                numbers.append(number[0] if isinstance(number, tuple) else number)
+            except Pending as missing:
+                pending = missing       # go on: others may want points as well
+        if pending:
+            raise pending
+        return function(*numbers)
+    return measure
+
+
+def quotient(over, under, scale=1):
+    """One measure over another; there is none over 0."""
+    def divide(a, b):
+        if not b:
+            raise Failed
+        return scale * a / b
+    return combined((over, under), divide)
+
+
+def difference(one, other):
+    return combined((one, other), lambda a, b: a - b)
+
+
+def over_xs(series, y, function):
+    """What a function makes of y at all xs: the mean, the least."""
+    def measure(results):
+        return function([y.of(one) for one in results.need(series, results.effort.pick(series.xs))])
+    return measure
+
+
+def first_reaching(series, part, of, y):
+    """The first x of the sweep at which y is at least this part of y at x = of."""
+    def measure(results):
+        xs = results.effort.pick(series.xs)
+        ask(results, [series], (*xs, of))
+        bound = part * y.of(results.need(series, [of])[0])
+        for x in xs:
+            if y.of(results.need(series, [x])[0]) >= bound:
+                return x
+        raise Failed
     return measure
 
 

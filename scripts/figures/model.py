@@ -38,6 +38,10 @@ class Axis(NamedTuple):
     option: str     # of fabemu traffic
     label: str
     log: int = 0    # base; 0: linear
+    form: str = "{}"    # the option's value for an x
+
+    def args(self, x):
+        return (self.option, self.form.format(number(x)))
 
 
 class Quantity(NamedTuple):
@@ -45,7 +49,7 @@ class Quantity(NamedTuple):
     label: str
     column: str     # in the CSV: name and unit
     path: tuple
-    ci: tuple       # the field with half the width of its 95 % confidence interval
+    ci: tuple       # the field with half the width of its 95 % confidence interval; (): there is none
     scale: float
     log: bool = False
 
@@ -53,7 +57,7 @@ class Quantity(NamedTuple):
         return self.scale * dig(result, self.path)
 
     def ci_of(self, result):
-        value = dig(result, self.ci)
+        value = dig(result, self.ci) if self.ci else None
         return None if value is None else self.scale * value
 
 
@@ -72,23 +76,26 @@ class Series:
     axis: Axis
     xs: object              # values of x, a tuple or a Pick of tuples
     time: object            # arguments that say how long, a tuple or a Pick of tuples
-    hops: float             # hops of segments in one packet time at x = 1: a guess, for the order
+    hops: object            # a guess, for the order: hops of segments in one packet time at x = 1, or a
+                            # function of x and all ns that gives those of the point
     tolerance: object = 0   # find the x where it saturates to this width; 0: leave the xs alone
 
     def point(self, x, effort):
         time = effort.pick(self.time)
-        return Point(self.args + time + (self.axis.option, number(x), "--seed", str(effort.seed)),
+        return Point(self.args + time + self.axis.args(x) + ("--seed", str(effort.seed)),
                      self.cost(x, time))
 
     def cost(self, x, time):
         ns = sum(float(value) for name, value in zip(time, time[1:])
                  if name in ("--warmup", "--measure"))
+        if callable(self.hops):
+            return self.hops(x, ns)
         return self.hops * (x * ns / PACKET_NS if ns else 1)
 
 
 @dataclass(frozen=True)
 class Figure:
-    number: int
+    number: object      # the paper's, or a name of ours
     title: str
     series: tuple
     y: Quantity
@@ -96,7 +103,7 @@ class Figure:
 
     @property
     def name(self):
-        return f"fig{self.number:02d}"
+        return f"fig{self.number:02d}" if isinstance(self.number, int) else f"fig{self.number}"
 
 
 @dataclass(frozen=True)
@@ -104,11 +111,11 @@ class Row:
     """One number that the paper's text fixes, or an order that is put as a number."""
     id: str
     part: str
-    figures: tuple          # numbers of the figures whose series it is measured from
+    figures: tuple          # Figure.number of those whose series it is measured from
     what: str
     unit: str
     stated: object          # the paper's number, or its words
-    rule: object            # criteria.py; None: no verdict
+    rule: object            # criteria.py; None: the number is shown, and not judged
     measure: Callable       # results -> number or (number, ci); None: nothing to measure
 
 

@@ -8,7 +8,8 @@ import shlex
 
 from model import Failed, Pending, dig, number
 
-HOLDS, DIFFERS, NOT_MEASURED, NOT_BUILT = "holds", "differs", "not measured", "not built"
+HOLDS, DIFFERS, SHOWN = "holds", "differs", "shown"
+NOT_MEASURED, NOT_BUILT = "not measured", "not built"
 
 
 def judge(row, results):
@@ -20,8 +21,10 @@ def judge(row, results):
         try:
             measured = row.measure(results)
             measured, ci = measured if isinstance(measured, tuple) else (measured, None)
-            difference, holds = row.rule.judge(measured, ci or 0.0)
-            verdict = HOLDS if holds else DIFFERS
+            verdict = SHOWN
+            if row.rule:
+                difference, holds = row.rule.judge(measured, ci or 0.0)
+                verdict = HOLDS if holds else DIFFERS
         except (Failed, Pending):
             pass
     return {"id": row.id, "stated": row.stated, "measured": rounded(measured),
@@ -35,7 +38,7 @@ def rounded(value):
 
 
 def good(verdicts):
-    return all(v["verdict"] in (HOLDS, NOT_BUILT) for v in verdicts)
+    return all(v["verdict"] in (HOLDS, SHOWN, NOT_BUILT) for v in verdicts)
 
 
 def cell(value, sign=""):

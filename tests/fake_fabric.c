@@ -15,9 +15,27 @@
 
 #define MASK (EMU_EDGE_SLOTS - 1u)
 
+/* Says to the sender what came of a segment, when all of its copies lie in down rings. */
+struct fake_report {
+    struct emu_seg seg;
+    uint32_t copies; /* still on their way, and one while they are made */
+};
+
+struct fake_item {
+    struct emu_seg seg;
+    struct fake_report *report; /* or NULL */
+};
+
 struct fake_bag {
-    struct emu_seg *seg;
+    struct fake_item *item;
     uint32_t count, room;
+};
+
+/* A conditional that is not true yet. */
+struct fake_ask {
+    struct fake_ask *next;
+    struct fake_group *group;
+    struct emu_seg seg;
 };
 
 struct fake_state {
@@ -32,6 +50,7 @@ struct fake_group {
     uint32_t id, count;
     uint32_t nodes[FAKE_NODES];
     struct fake_state state[EMU_WINDOW];
+    uint64_t word[FAKE_NODES][EMU_WORDS]; /* by place */
 };
 
 struct fake_edge {
@@ -44,8 +63,10 @@ struct fake_edge {
 struct fake {
     uint32_t nodes, seats;
     uint64_t random;
-    bool shuffle;
+    bool shuffle, acknowledged;
+    bool cut[FAKE_NODES][FAKE_NODES];
     uint32_t conflicts, dropped;
+    struct fake_ask *asks;
     struct fake_edge edge[FAKE_NODES];
     struct fake_group group[FAKE_GROUPS];
 };
@@ -69,8 +90,26 @@ struct fake *fake_open(uint32_t nodes, uint64_t seed, bool shuffle)
     return fake;
 }
 
+void fake_acknowledge(struct fake *fake)
+{
+    fake->acknowledged = true;
+}
+
+void fake_cut(struct fake *fake, uint32_t from, uint32_t to, bool cut)
+{
+    fake->cut[from][to] = cut;
+}
+
+static void report_drop(struct fake_report *report)
+{
+    if (report && !--report->copies)
+        free(report);
+}
+
 static void edge_drop(struct fake_edge *edge)
 {
+    for (uint32_t i = 0; i < edge->bag.count; i++)
+        report_drop(edge->bag.item[i].report); /* nobody is told */
     if (edge->fab)
         nic_close(edge->fab);
     if (edge->shared)
@@ -84,7 +123,13 @@ void fake_close(struct fake *fake)
 {
     for (uint32_t i = 0; i < fake->nodes; i++) {
         edge_drop(&fake->edge[i]);
-        free(fake->edge[i].bag.seg);
+        free(fake->edge[i].bag.item);
+    }
+    while (fake->asks) {
+        struct fake_ask *ask = fake->asks;
+
+        fake->asks = ask->next;
+        free(ask);
     }
     free(fake);
 }
@@ -93,7 +138,7 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 {
     struct fake_edge *edge = &fake->edge[node];
     struct fabemu_info info = {.fabric = "fake", .node = node, .nodes = fake->nodes,
-                               .seat = ++fake->seats};
+                               .seat = ++fake->seats, .acknowledged = fake->acknowledged};
     int fd = memfd_create("fake", MFD_CLOEXEC);
 
     must(fd >= 0 && !ftruncate(fd, sizeof *edge->shared), "memfd");
@@ -141,9 +186,11 @@ uint32_t fake_dropped(const struct fake *fake)
 
 /* --- moving --------------------------------------------------------------------- */
 
-static void bag_put(struct fake *fake, uint32_t node, const struct emu_seg *seg)
+static void bag_put(struct fake *fake, uint32_t node, const struct emu_seg *seg,
+                    struct fake_report *report)
 {
     struct fake_bag *bag = &fake->edge[node].bag;
+    struct fake_item *item;
 
     if (!fake->edge[node].shared) {
         fake->dropped++;
@@ -151,11 +198,53 @@ static void bag_put(struct fake *fake, uint32_t node, const struct emu_seg *seg)
     }
     if (bag->count == bag->room) {
         bag->room = bag->room * 2 + 64;
-        bag->seg = realloc(bag->seg, bag->room * sizeof *bag->seg);
-        must(bag->seg, "bag");
+        bag->item = realloc(bag->item, bag->room * sizeof *bag->item);
+        must(bag->item, "bag");
     }
-    bag->seg[bag->count].hdr = seg->hdr;
-    memcpy(bag->seg[bag->count++].payload, seg->payload, seg->hdr.len);
+    item = &bag->item[bag->count++];
+    item->seg.hdr = seg->hdr;
+    memcpy(item->seg.payload, seg->payload, seg->hdr.len);
+    item->report = report;
+    if (report)
+        report->copies++;
+}
+
+/* One copy less is on its way. */
+static void report_copy(struct fake *fake, struct fake_report *report)
+{
+    if (!report)
+        return;
+    if (report->copies == 1)
+        bag_put(fake, report->seg.hdr.src, &report->seg, NULL);
+    report_drop(report);
+}
+
+/* Copies go where the way is not cut; the sender is told when it asked for that, and of what was cut. */
+static void deliver(struct fake *fake, const struct emu_seg *seg, const uint32_t *nodes,
+                    uint32_t count)
+{
+    struct fake_report *report = NULL;
+    struct emu_seg copy = *seg;
+    bool lost = false;
+
+    for (uint32_t i = 0; i < count; i++)
+        lost |= fake->cut[seg->hdr.src][nodes[i]] || fake->cut[nodes[i]][seg->hdr.src];
+    if (lost || seg->hdr.kind & EMU_TOLD) {
+        report = calloc(1, sizeof *report);
+        must(report, "report");
+        report->copies = 1;
+        report->seg = *seg;
+        if (lost)
+            report->seg.hdr.kind |= EMU_FAILED;
+        else
+            report->seg.hdr.len = 0;
+    }
+    if (!fake->shuffle || test_random(&fake->random) % 2)
+        copy.hdr.kind &= (uint8_t)~EMU_TOLD; /* whether a receiver sees it does not matter */
+    for (uint32_t i = 0; i < count; i++)
+        if (!fake->cut[seg->hdr.src][nodes[i]])
+            bag_put(fake, nodes[i], &copy, report);
+    report_copy(fake, report);
 }
 
 static int member_of(const struct fake_group *g, uint32_t node)
@@ -190,28 +279,130 @@ static void combine(struct fake *fake, struct fake_group *g, const struct emu_se
     s->used = false;
     for (uint32_t i = 0; i < g->count; i++)
         if (!reduce || !(s->from & UINT64_C(1) << i))
-            bag_put(fake, g->nodes[i], &s->sum);
+            bag_put(fake, g->nodes[i], &s->sum, NULL);
 }
 
-static void route(struct fake *fake, const struct emu_seg *seg)
+/* --- words ---------------------------------------------------------------------- */
+
+static struct fake_group *group_at(struct fake *fake, uint32_t id)
 {
     struct fake_group *g = fake->group;
 
-    if (seg->hdr.kind == EMU_UNICAST) {
-        must(seg->hdr.dst < fake->nodes, "destination");
-        bag_put(fake, seg->hdr.dst, seg);
-        return;
-    }
-    while (g < fake->group + FAKE_GROUPS && !(g->made && g->id == seg->hdr.dst))
+    while (g < fake->group + FAKE_GROUPS && !(g->made && g->id == id))
         g++;
-    must(g < fake->group + FAKE_GROUPS && member_of(g, seg->hdr.src) >= 0, "group");
-    if (seg->hdr.kind != EMU_MULTICAST) {
-        combine(fake, g, seg);
+    must(g < fake->group + FAKE_GROUPS, "group");
+    return g;
+}
+
+uint64_t fake_word(const struct fake *fake, uint32_t id, uint32_t node, uint32_t word)
+{
+    const struct fake_group *g = fake->group;
+
+    while (g->id != id)
+        g++;
+    return g->word[member_of(g, node)][word];
+}
+
+static bool test_holds(const struct fake *fake, const struct fake_group *g,
+                       const struct emu_seg *seg)
+{
+    struct emu_word ask;
+    bool holds = true;
+
+    memcpy(&ask, seg->payload, sizeof ask);
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint64_t word = g->word[i][ask.word];
+
+        holds = holds && !fake->cut[seg->hdr.src][g->nodes[i]] &&
+                (ask.test == EMU_TEST_EQUAL ? word == ask.value : (int64_t)(word - ask.value) >= 0);
+    }
+    return holds;
+}
+
+static void test_answer(struct fake *fake, struct emu_seg *seg, bool holds)
+{
+    seg->hdr.op = holds ? EMU_TEST_TRUE : EMU_TEST_FALSE;
+    seg->hdr.len = 0;
+    bag_put(fake, seg->hdr.src, seg, NULL);
+}
+
+static void word_route(struct fake *fake, struct fake_group *g, struct emu_seg *seg)
+{
+    struct emu_word word;
+    struct fake_ask *ask;
+
+    must(fake->acknowledged && seg->hdr.len == sizeof word, "word");
+    memcpy(&word, seg->payload, sizeof word);
+    must(word.word < EMU_WORDS, "word");
+    if (seg->hdr.kind == EMU_SET) {
+        g->word[member_of(g, seg->hdr.src)][word.word] = word.value;
+    } else if (!word.until) {
+        test_answer(fake, seg, test_holds(fake, g, seg));
+    } else {
+        ask = malloc(sizeof *ask);
+        must(ask, "ask");
+        *ask = (struct fake_ask){.next = fake->asks, .group = g, .seg = *seg};
+        fake->asks = ask;
+    }
+}
+
+static uint32_t asks_answer(struct fake *fake)
+{
+    uint32_t answered = 0;
+
+    for (struct fake_ask **at = &fake->asks; *at;) {
+        struct fake_ask *ask = *at;
+
+        if (!test_holds(fake, ask->group, &ask->seg)) {
+            at = &ask->next;
+            continue;
+        }
+        test_answer(fake, &ask->seg, true);
+        *at = ask->next;
+        free(ask);
+        answered++;
+    }
+    return answered;
+}
+
+/* Can what this member contributes get to all the others? If not, it is told. */
+static bool contribution_arrives(struct fake *fake, const struct fake_group *g, struct emu_seg *seg)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!fake->cut[seg->hdr.src][g->nodes[i]])
+            continue;
+        seg->hdr.kind |= EMU_FAILED;
+        bag_put(fake, seg->hdr.src, seg, NULL);
+        return false;
+    }
+    return true;
+}
+
+static void route(struct fake *fake, struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_TOLD;
+    uint32_t others[FAKE_NODES], count = 0;
+    struct fake_group *g;
+
+    must(kind == seg->hdr.kind || (fake->acknowledged && kind <= EMU_MULTICAST), "told");
+    if (kind == EMU_UNICAST) {
+        must(seg->hdr.dst < fake->nodes, "destination");
+        deliver(fake, seg, &seg->hdr.dst, 1);
         return;
     }
-    for (uint32_t i = 0; i < g->count; i++)
-        if (g->nodes[i] != seg->hdr.src)
-            bag_put(fake, g->nodes[i], seg);
+    g = group_at(fake, seg->hdr.dst);
+    must(member_of(g, seg->hdr.src) >= 0, "member");
+    if (kind >= EMU_KINDS) {
+        word_route(fake, g, seg);
+    } else if (kind != EMU_MULTICAST) {
+        if (contribution_arrives(fake, g, seg))
+            combine(fake, g, seg);
+    } else {
+        for (uint32_t i = 0; i < g->count; i++)
+            if (g->nodes[i] != seg->hdr.src)
+                others[count++] = g->nodes[i];
+        deliver(fake, seg, others, count);
+    }
 }
 
 static uint32_t take_up(struct fake *fake, uint32_t node)
@@ -253,10 +444,10 @@ static uint32_t give_down(struct fake *fake, uint32_t node)
     uint32_t at = 0, given = 0;
 
     if (!fake->shuffle) {
-        while (at < bag->count && fake_inject(fake, node, &bag->seg[at]))
-            at++;
+        while (at < bag->count && fake_inject(fake, node, &bag->item[at].seg))
+            report_copy(fake, bag->item[at++].report);
         if (at)
-            memmove(bag->seg, bag->seg + at, (bag->count - at) * sizeof *bag->seg);
+            memmove(bag->item, bag->item + at, (bag->count - at) * sizeof *bag->item);
         bag->count -= at;
         return at;
     }
@@ -264,11 +455,14 @@ static uint32_t give_down(struct fake *fake, uint32_t node)
     for (uint32_t most = (uint32_t)(test_random(&fake->random) % 96); given < most && bag->count;
          given++) {
         uint32_t near = bag->count < 200 ? bag->count : 200;
+        struct fake_report *report;
 
         at = (uint32_t)(test_random(&fake->random) % near);
-        if (!fake_inject(fake, node, &bag->seg[at]))
+        if (!fake_inject(fake, node, &bag->item[at].seg))
             break;
-        bag->seg[at] = bag->seg[--bag->count];
+        report = bag->item[at].report;
+        bag->item[at] = bag->item[--bag->count];
+        report_copy(fake, report);
     }
     return given;
 }
@@ -280,6 +474,7 @@ uint32_t fake_step(struct fake *fake)
     for (uint32_t i = 0; i < fake->nodes; i++)
         if (fake->edge[i].shared)
             moved += take_up(fake, i);
+    moved += asks_answer(fake);
     for (uint32_t i = 0; i < fake->nodes; i++)
         if (fake->edge[i].shared)
             moved += give_down(fake, i);

@@ -2,6 +2,8 @@
 /*
  * fake_fabric.h - a fabric of one function for testing adapters: it moves
  * segments between edges, in order or shuffled, and combines without switches.
+ * With acknowledgments it says what came of segments, keeps words, and gives up
+ * what goes where a way was cut.
  *
  * Thread: whoever calls fake_step(); everything else before or after.
  */
@@ -23,6 +25,15 @@ struct fake;
 struct fake *fake_open(uint32_t nodes, uint64_t seed, bool shuffle);
 void fake_close(struct fake *fake);
 
+/** fake_acknowledge - a fabric with acknowledgments; before anybody attaches. */
+void fake_acknowledge(struct fake *fake);
+
+/**
+ * fake_cut - from now on nothing gets from @from to @to, or it does again. What @from sends there is
+ * given up; so is what comes the other way, although it arrives: its acknowledgment is lost.
+ */
+void fake_cut(struct fake *fake, uint32_t from, uint32_t to, bool cut);
+
 /** fake_attach - an adapter at @node on a fresh edge (what was on its way there is lost). */
 struct fabemu *fake_attach(struct fake *fake, uint32_t node);
 /** fake_detach - close the adapter; its edge takes nothing more. */
@@ -30,6 +41,9 @@ void fake_detach(struct fake *fake, uint32_t node);
 
 /** fake_group - make group @id of @nodes. */
 void fake_group(struct fake *fake, uint32_t id, const uint32_t *nodes, uint32_t count);
+
+/** fake_word - what @node's adapter has in a word of group @id. */
+uint64_t fake_word(const struct fake *fake, uint32_t id, uint32_t node, uint32_t word);
 
 /** fake_inject - write a segment into @node's down ring as it is; false: no room. */
 bool fake_inject(struct fake *fake, uint32_t node, const struct emu_seg *seg);

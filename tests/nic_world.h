@@ -17,15 +17,22 @@ struct world {
     uint64_t random;
 };
 
-static inline void world_open(struct world *w, uint32_t nodes, bool shuffle)
+static inline void world_open_on(struct world *w, uint32_t nodes, bool shuffle, bool acknowledged)
 {
     memset(w, 0, sizeof *w);
     w->random = test_seed();
     w->fake = fake_open(nodes, test_random(&w->random), shuffle);
+    if (acknowledged)
+        fake_acknowledge(w->fake);
     for (uint32_t i = 0; i < nodes; i++) {
         w->fab[i] = fake_attach(w->fake, i);
         CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w->fab[i], 1, &w->queue[i]), 0);
     }
+}
+
+static inline void world_open(struct world *w, uint32_t nodes, bool shuffle)
+{
+    world_open_on(w, nodes, shuffle, false);
 }
 
 static inline void world_close(struct world *w)

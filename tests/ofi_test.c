@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -79,7 +80,7 @@ static struct fi_info *hints_new(uint64_t caps)
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->domain_attr->cq_data_size = 4;
-    hints->domain_attr->mr_mode = caps & FI_RMA ? FI_MR_PROV_KEY : 0;
+    hints->domain_attr->mr_mode = caps & (FI_RMA | FI_ATOMIC) ? FI_MR_PROV_KEY : 0;
     return hints;
 }
 
@@ -276,7 +277,6 @@ static void getinfo__refuses_what_is_not_there(void)
     hints = hints_new(CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(hints_new(FI_TAGGED | FI_ATOMIC)));
     CU_ASSERT(refused(hints_new(FI_TAGGED | FI_MULTI_RECV)));
     hints = hints_new(CAPS_MPI);
     hints->domain_attr->cq_data_size = 8;
@@ -288,6 +288,9 @@ static void getinfo__refuses_what_is_not_there(void)
     hints->addr_format = FI_SOCKADDR_IN;
     CU_ASSERT(refused(hints));
     hints = hints_new(FI_RMA);
+    hints->domain_attr->mr_mode = 0;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_TAGGED | FI_ATOMIC);
     hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
 }
@@ -963,6 +966,110 @@ static void rma__writes_and_reads(void)
     rig_close(&rig);
 }
 
+/* What fi_atomicvalid() and its like say is what the calls do, on every type that there is. */
+static void atomic__does_what_the_queries_say(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    static _Alignas(32) unsigned char word[32], operand[32], compare[32], result[32];
+    unsigned can = 0;
+    struct fid_mr *mr;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
+                                    0, 0, 0, &mr, NULL), 0);
+    for (int type = 0; type < FI_DATATYPE_LAST; type++) {
+        for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
+            for (unsigned call = 0; call < 3; call++) {
+                const uint64_t flags[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
+                struct fi_atomic_attr attr = {0};
+                size_t count = 0;
+                int valid = call == 0   ? fi_atomicvalid(rig.a.ep, type, op, &count)
+                            : call == 1 ? fi_fetch_atomicvalid(rig.a.ep, type, op, &count)
+                                        : fi_compare_atomicvalid(rig.a.ep, type, op, &count);
+                ssize_t err;
+
+                CU_ASSERT_EQUAL(fi_query_atomic(rig.domain, type, op, &attr, flags[call]), valid);
+                CU_ASSERT(valid == 0 ? count == 1 && attr.count == 1 && attr.size >= 4
+                                     : valid == -FI_EOPNOTSUPP);
+                if (call == 0)
+                    err = fi_atomic(rig.a.ep, operand, 1, NULL, rig.b.addr, 0, fi_mr_key(mr), type,
+                                    op, &mr);
+                else if (call == 1)
+                    err = fi_fetch_atomic(rig.a.ep, operand, 1, NULL, result, NULL, rig.b.addr, 0,
+                                          fi_mr_key(mr), type, op, &mr);
+                else
+                    err = fi_compare_atomic(rig.a.ep, operand, 1, NULL, compare, NULL, result, NULL,
+                                            rig.b.addr, 0, fi_mr_key(mr), type, op, &mr);
+                CU_ASSERT_EQUAL(err, valid);
+                if (err)
+                    continue;
+                can++;
+                struct fi_cq_tagged_entry entry = entry_of(&rig.a);
+
+                CU_ASSERT_EQUAL(entry.flags, FI_ATOMIC | (call ? FI_READ : FI_WRITE));
+                CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
+            }
+        }
+    }
+    CU_ASSERT_EQUAL(can, 4 * (7 + 8 + 1) + 2 + 3);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+static void atomic__changes_and_fetches(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    static int64_t word[2] = {0, 7};
+    int64_t five = 5, minus = -3, seven = 7, old = 0;
+    struct fid_mr *mr, *deaf;
+    uint64_t key;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
+                                    0, 0, 0, &mr, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_WRITE, 0, 0, 0, &deaf,
+                                    NULL), 0);
+    key = fi_mr_key(mr);
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(word[1], 12);
+    CU_ASSERT_EQUAL(fi_inject_atomic(rig.a.ep, &minus, 1, rig.b.addr, 8, key, FI_INT64, FI_MIN), 0);
+
+    struct fi_ioc in = {&five, 1}, out = {&old, 1}, with = {&minus, 1};
+    struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
+    struct fi_msg_atomic msg = {.msg_iov = &in, .iov_count = 1, .addr = rig.b.addr, .rma_iov = &at,
+                                .rma_iov_count = 1, .datatype = FI_INT64, .op = FI_CSWAP};
+    CU_ASSERT_EQUAL(fi_compare_atomicmsg(rig.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
+                                         FI_COMPLETION), 0);
+    entry_of(&rig.a);
+    CU_ASSERT(old == -3 && word[1] == 5); /* after the injected one */
+    msg.op = FI_ATOMIC_WRITE;
+    in.addr = &seven;
+    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), 0);
+    entry_of(&rig.a);
+    CU_ASSERT(old == 5 && word[1] == 7);
+    CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(fi_fetch_atomicv(rig.a.ep, NULL, NULL, 0, &out, NULL, 1, rig.b.addr, 8, key,
+                                     FI_INT64, FI_ATOMIC_READ, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(old, 7);
+    CU_ASSERT_EQUAL(word[0], 0);
+
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 2, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
+                    -FI_EMSGSIZE);
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 0, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
+                    -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 0,
+                                    fi_mr_key(deaf), FI_INT64, FI_SUM, NULL), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EACCES);
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 4, key, FI_INT64, FI_SUM, NULL), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    CU_ASSERT_EQUAL(fi_close(&deaf->fid), 0);
+    rig_close(&rig);
+}
+
 /* --- another process ------------------------------------------------------------------------ */
 
 struct echo {
@@ -1099,6 +1206,8 @@ static const struct test_case cases[] = {
     {"cq__takes_more_than_anyone_reads", cq__takes_more_than_anyone_reads},
     {"threads__share_endpoint_and_queue", threads__share_endpoint_and_queue},
     {"rma__writes_and_reads", rma__writes_and_reads},
+    {"atomic__does_what_the_queries_say", atomic__does_what_the_queries_say},
+    {"atomic__changes_and_fetches", atomic__changes_and_fetches},
     {"peer__echoes_every_size", peer__echoes_every_size},
     {NULL, NULL},
 };

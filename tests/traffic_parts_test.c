@@ -14,8 +14,11 @@
 #include "apps/traffic_pending.h"
 #include "apps/traffic_phases.h"
 #include "apps/traffic_random.h"
+#include "apps/traffic_relay.h"
 #include "apps/traffic_sets.h"
 #include "apps/traffic_stats.h"
+#include "apps/traffic_worker.h"
+#include "emu/packet.h"
 
 /* Within 5 standard errors of what the law says: a false alarm in a million runs. */
 static bool near(double got, double want, double error)
@@ -127,6 +130,60 @@ static void traffic_random_below__is_even(void)
         CU_ASSERT(near(count[i], 100000, sqrt(100000.0 * 6 / 7)));
 }
 
+/* --- messages on the wire ---------------------------------------------------------------- */
+
+static uint64_t packet_by_hand(uint32_t payload)
+{
+    uint64_t wire = 0;
+
+    for (uint32_t i = 0; payload && i < emu_packet_segments(payload); i++)
+        wire += emu_packet_wire_bytes(payload, i);
+    return wire;
+}
+
+/* Packet by packet, as an adapter forms them from what its host posts at one time. */
+static uint64_t message_by_hand(const struct emu_profile *profile, uint64_t bytes)
+{
+    uint64_t wire = 0;
+    uint32_t packet = 0; /* payload of the one being formed */
+
+    for (uint64_t segments = traffic_segments_of(bytes); segments; segments--) {
+        uint32_t len = (uint32_t)(bytes < EMU_PAYLOAD_BYTES ? bytes : EMU_PAYLOAD_BYTES);
+        uint32_t one = EMU_HDR_BYTES + len;
+        if (emu_packet_segments(one) == 1 || packet + one > profile->packet_bytes) {
+            wire += packet_by_hand(packet);
+            packet = 0;
+        }
+        packet += one;
+        bytes -= len;
+    }
+    return (wire + packet_by_hand(packet)) * profile->link_ps_per_byte;
+}
+
+static void traffic_message_wire_ps__counts_packets(void)
+{
+    static const uint64_t wire_bytes[][2] = {
+        { 0, 32 }, { 8, 40 }, { 224, 256 }, { 225, 261 }, { 240, 276 }, { 241, 276 + 33 },
+        { 464, 276 + 256 }, { 465, 276 + 245 }, { 960, 1056 }, { 961, 1056 + 33 }, { 1920, 2112 },
+    };
+    struct emu_profile profile;
+    uint64_t seed = test_seed();
+    char error[128];
+
+    CU_ASSERT_EQUAL(emu_profile_load(&profile, "qsnet3", error, sizeof error), 0);
+    profile.transport = EMU_TRANSPORT_NONE;
+    CU_ASSERT_EQUAL(traffic_message_wire_ps(&profile, 1000), 1080 * 400);
+    profile.transport = EMU_TRANSPORT_ACKNOWLEDGED;
+    for (size_t i = 0; i < sizeof wire_bytes / sizeof wire_bytes[0]; i++)
+        CU_ASSERT_EQUAL(traffic_message_wire_ps(&profile, wire_bytes[i][0]),
+                        400 * wire_bytes[i][1]);
+    for (int i = 0; i < 2000; i++) {
+        uint64_t bytes = test_random(&seed) % 20000;
+        profile.packet_bytes = 256 + (uint32_t)(test_random(&seed) % 3841);
+        CU_ASSERT_EQUAL(traffic_message_wire_ps(&profile, bytes), message_by_hand(&profile, bytes));
+    }
+}
+
 /* --- patterns -------------------------------------------------------------------------- */
 
 static struct traffic_pattern pattern_of(const char *text, uint32_t nodes)
@@ -194,6 +251,12 @@ static void traffic_pattern_parse__says_what_is_right(void)
     CU_ASSERT(refuses("hotspot:0:nan", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:-1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:0:0x1", 16, "hotspot:NODE:FRACTION"));
+    CU_ASSERT(refuses("permutation:", 16, "permutation:NUMBER"));
+    CU_ASSERT(refuses("permutation:0", 16, "from 1 on"));
+    CU_ASSERT(refuses("permutation:4294967296", 16, "from 1 on"));
+    CU_ASSERT(refuses("permutation:-1", 16, "permutation:NUMBER"));
+    CU_ASSERT(refuses("permutation:1x", 16, "permutation:NUMBER"));
+    CU_ASSERT(refuses("permutations", 16, "no pattern 'permutations'"));
     CU_ASSERT(refuses("file:/no/such/file", 16, "/no/such/file"));
     CU_ASSERT(refuses("file:/tmp", 16, "Is a directory"));
     CU_ASSERT(refuses("file:/dev/zero", 16, "line 1: it is too long"));
@@ -232,6 +295,45 @@ static void traffic_pattern_parse__reads_files(void)
     strcpy(text + 3 + 4093, "-\n2\n");
     CU_ASSERT(refuses(file_with(text), 4, "line 2: it is too long"));
     unlink(file_with("") + 5);
+}
+
+/* Who sends to whom in a drawn permutation, as digits; and is it one, without fixed points? */
+static uint32_t drawn(const char *text, uint32_t nodes, uint64_t seed)
+{
+    struct traffic_pattern asked = pattern_of(text, nodes), pattern;
+    uint32_t digits = 0, seen = 0;
+
+    CU_ASSERT_EQUAL(asked.kind, TRAFFIC_PERMUTATION);
+    CU_ASSERT_EQUAL_FATAL(traffic_pattern_draw(&pattern, &asked, seed), 0);
+    CU_ASSERT_EQUAL(pattern.kind, TRAFFIC_FIXED);
+    for (uint32_t n = 0; n < nodes; n++) {
+        CU_ASSERT_NOT_EQUAL(pattern.to[n], n);
+        seen |= 1u << pattern.to[n];
+        digits = 10 * digits + pattern.to[n];
+    }
+    CU_ASSERT_EQUAL(seen, (1u << nodes) - 1);
+    traffic_pattern_release(&pattern);
+    traffic_pattern_release(&asked);
+    return digits;
+}
+
+static void traffic_pattern_draw__favours_none(void)
+{
+    static const uint32_t all[] = { 1032, 1230, 1302, 2301, 2310, 3012, 3201, 3210, 2031 };
+    uint32_t count[9] = { 0 };
+    uint64_t seed = test_seed();
+
+    for (int i = 0; i < 9000; i++) {
+        uint32_t got = drawn("permutation", 4, seed + (uint64_t)i);
+        for (int k = 0; k < 9; k++)
+            count[k] += got == all[k];
+    }
+    for (int k = 0; k < 9; k++)
+        CU_ASSERT(near(count[k], 1000, sqrt(1000 * 8 / 9.0)));
+    CU_ASSERT_EQUAL(drawn("permutation", 8, 1), drawn("permutation:1", 8, 1));
+    CU_ASSERT_NOT_EQUAL(drawn("permutation:2", 8, 1), drawn("permutation:1", 8, 1));
+    CU_ASSERT_NOT_EQUAL(drawn("permutation", 8, 2), drawn("permutation:1", 8, 1));
+    CU_ASSERT_EQUAL(drawn("permutation:4294967295", 2, 1), 10);
 }
 
 static void traffic_other__is_never_oneself_and_even(void)
@@ -422,6 +524,66 @@ static void traffic_sets_draw__refuses_what_cannot_be(void)
 /* --- parts --------------------------------------------------------------------------------- */
 
 /* Against a list: things of up to 5 parts, in any order, the table always as small as can be. */
+/* Everyone but the root is the child of one who comes before him; returns the depth. */
+static uint32_t tree_depth(uint32_t arity, uint32_t last)
+{
+    uint32_t depth[301] = { 0 }, deepest = 0;
+    bool reached[301] = { true };
+
+    for (uint32_t position = 0; position <= last; position++) {
+        uint32_t before = position;
+        CU_ASSERT(reached[position]);
+        deepest = depth[position] > deepest ? depth[position] : deepest;
+        for (uint32_t child = 0; (child = traffic_tree_next(arity, position, child, last));) {
+            CU_ASSERT_FATAL(child > before && child <= last && !reached[child]);
+            reached[child] = true;
+            depth[child] = depth[position] + 1;
+            before = child;
+        }
+    }
+    return deepest;
+}
+
+static void traffic_tree_next__reaches_each_once(void)
+{
+    static const uint32_t arities[] = { TRAFFIC_TREE_BINOMIAL, 1, 2, 3, 8, 65536, TRAFFIC_TREE_FLAT };
+
+    for (size_t i = 0; i < sizeof arities / sizeof arities[0]; i++)
+        for (uint32_t last = 1; last <= 300; last += 1 + last / 10)
+            tree_depth(arities[i], last);
+    CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_BINOMIAL, 255), 8);
+    CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_BINOMIAL, 256), 8); /* 2^8 is of the root's own */
+    CU_ASSERT_EQUAL(tree_depth(1, 300), 300);
+    CU_ASSERT_EQUAL(tree_depth(4, 84), 3);
+    CU_ASSERT_EQUAL(tree_depth(4, 85), 4);
+    CU_ASSERT_EQUAL(tree_depth(TRAFFIC_TREE_FLAT, 300), 1);
+    CU_ASSERT_EQUAL(traffic_tree_next(65536, UINT32_MAX - 1, 0, UINT32_MAX), 0);
+    CU_ASSERT_EQUAL(traffic_tree_next(0, UINT32_MAX - 1, 0, UINT32_MAX), 0);
+}
+
+static void traffic_relay_room__keeps_the_order(void)
+{
+    struct traffic_relay relay = { .count = 0 };
+    struct traffic_relay_item item = { .set = 0 };
+    uint32_t first = 0;
+
+    for (uint32_t round = 0; round < 10; round++) {
+        CU_ASSERT_EQUAL_FATAL(traffic_relay_room(&relay, 100), 0);
+        for (uint32_t i = 0; i < 100; i++, item.set++)
+            traffic_relay_add(&relay, &item);
+        for (uint32_t i = 0; i < 70; i++, first++) {
+            CU_ASSERT_EQUAL(traffic_relay_front(&relay)->set, first);
+            traffic_relay_skip(&relay);
+        }
+    }
+    CU_ASSERT(!relay.full && relay.count == 300);
+    while (relay.count <= relay.mask)
+        traffic_relay_add(&relay, &item);
+    traffic_relay_add(&relay, &item);
+    CU_ASSERT(relay.full && relay.count == relay.mask + 1 && traffic_relay_front(&relay)->set == first);
+    traffic_relay_release(&relay);
+}
+
 static void traffic_pending_arrive__finds_the_last(void)
 {
     struct { uint64_t birth_ps, last_ps; uint32_t src, of, left; } open[300];
@@ -599,7 +761,7 @@ static void traffic_digest__depends_on_everything(void)
 
 static void traffic_phases_choose__grows_near_saturation(void)
 {
-    struct traffic_scale scale = { .longest_ps = 3154800, .wire_ps = 204800, .senders = 256 };
+    struct traffic_scale scale = { .longest_ps = 3154800, .wire_ps = 204800, .links = 256 };
     uint64_t warm_ps[4], measure_ps[4];
     const uint64_t load[4] = { 1000, 500000000, 950000000, 1500000000 };
 
@@ -685,6 +847,10 @@ int main(void)
         { "traffic_pattern_parse__fixed_destinations", traffic_pattern_parse__fixed_destinations },
         { "traffic_pattern_parse__says_what_is_right", traffic_pattern_parse__says_what_is_right },
         { "traffic_pattern_parse__reads_files", traffic_pattern_parse__reads_files },
+        { "traffic_pattern_draw__favours_none", traffic_pattern_draw__favours_none },
+        { "traffic_message_wire_ps__counts_packets", traffic_message_wire_ps__counts_packets },
+        { "traffic_tree_next__reaches_each_once", traffic_tree_next__reaches_each_once },
+        { "traffic_relay_room__keeps_the_order", traffic_relay_room__keeps_the_order },
         { "traffic_other__is_never_oneself_and_even", traffic_other__is_never_oneself_and_even },
         { "traffic_hot_or_other__gives_the_fraction", traffic_hot_or_other__gives_the_fraction },
         { "traffic_next_in_turn__begins_after_oneself",

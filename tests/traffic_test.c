@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "apps/traffic_coll.h"
+#include "apps/traffic_relay.h"
 #include "apps/traffic_run.h"
+#include "apps/traffic_worker.h"
 
 static struct topo_graph *graph;
 
@@ -281,6 +283,7 @@ static void traffic_run__multicast_by_messages_saturates_earlier(void)
         config.load = TRAFFIC_LOAD_UNIT * 3 / 10;
         config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 2 };
         config.by_messages = i;
+        config.arity = TRAFFIC_TREE_FLAT;
         result[i] = run_and_release(&config);
         CU_ASSERT(result[i].fanout > 3.5 && result[i].fanout < 4.5);
     }
@@ -288,6 +291,176 @@ static void traffic_run__multicast_by_messages_saturates_earlier(void)
     CU_ASSERT(result[0].accepted.mean > 0.28 && result[0].accepted.mean < 0.32);
     CU_ASSERT(result[1].accepted.mean > 0.2 && result[1].accepted.mean < 0.28);
     CU_ASSERT(result[0].latency.mean_ps < result[1].latency.mean_ps);
+}
+
+/* A chain: each next one has it a whole latency later; a flat tree: a wire time later. */
+static void traffic_run__trees_pass_on_what_is_there(void)
+{
+    static const struct {
+        uint32_t arity;
+        uint64_t latencies, wires;
+    } trees[] = { { TRAFFIC_TREE_FLAT, 1, 2 }, { 1, 3, 0 }, { TRAFFIC_TREE_BINOMIAL, 2, 0 },
+                  { 2, 2, 0 }, { 3, 1, 2 } };
+
+    for (size_t i = 0; i < sizeof trees / sizeof trees[0]; i++) {
+        struct traffic_config config = config_of("kary:4,1", "multicast");
+        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.load = TRAFFIC_LOAD_UNIT / 200;
+        config.fixed_gaps = true;
+        config.fanout = 3;
+        config.law = TRAFFIC_LAW_FIXED;
+        config.sets = 7;
+        config.by_messages = true;
+        config.arity = trees[i].arity;
+        for (config.bytes = 240; config.bytes < 1000; config.bytes += 241) {
+            struct traffic_result result = run_and_release(&config);
+            uint64_t wire_ps = traffic_message_wire_ps(&config.fabric.profile, config.bytes);
+            uint64_t want_ps = trees[i].latencies * zero_load_ps(1, wire_ps) +
+                               trees[i].wires * wire_ps;
+            CU_ASSERT_EQUAL(result.completion.least_ps, want_ps);
+            CU_ASSERT_EQUAL(result.completion.most_ps, want_ps);
+            CU_ASSERT_EQUAL(result.latency.least_ps, zero_load_ps(1, wire_ps));
+            CU_ASSERT_EQUAL(result.latency.messages, 3 * result.completion.messages);
+        }
+    }
+}
+
+/* Those who pass on have queues as well: that these grow is saturation, and nothing is lost. */
+static void traffic_run__trees_saturate(void)
+{
+    struct traffic_config config = config_of("kary:4,2", "multicast");
+
+    config.by_messages = true;
+    config.arity = 2;
+    config.load = TRAFFIC_LOAD_UNIT * 4 / 10;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(result.saturated && result.backlog > 0 && result.undelivered > 0);
+    CU_ASSERT(result.accepted.mean > 0.2 && result.accepted.mean < 0.26);
+}
+
+/* --- by source ------------------------------------------------------------------------------- */
+
+/* Two senders into one node share its link; a third has a way of its own. */
+static void traffic_run__tells_sources_apart(void)
+{
+    struct traffic_config config = config_of("kary:4,1", "neighbour");
+    struct traffic_result result;
+
+    config.load = 2 * TRAFFIC_LOAD_UNIT;
+    config.fixed_gaps = true;
+    config.measure_ps = 204800 * 1000;
+    config.warmup_ps = 20000000;
+    result = run_and_release(&config);
+    CU_ASSERT_DOUBLE_EQUAL(result.from.least, 1e12 / 204800, 1e4);
+    CU_ASSERT_DOUBLE_EQUAL(result.from.most, 1e12 / 204800, 1e4);
+    config = config_of("kary:4,1", "hotspot:0:1");
+    config.load = 2 * TRAFFIC_LOAD_UNIT;
+    config.measure_ps = 204800 * 1000;
+    config.warmup_ps = 20000000;
+    result = run_and_release(&config);
+    CU_ASSERT(result.from.least < 0.4e12 / 204800);
+    CU_ASSERT(result.from.most > 0.6e12 / 204800);
+    CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 204800 / 1e12, result.accepted.mean, 1e-9);
+}
+
+/* --- with acknowledgments ---------------------------------------------------------------------- */
+
+static struct traffic_config acknowledged(const char *topo, const char *pattern)
+{
+    struct traffic_config config = config_of(topo, pattern);
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.fabric.profile, "qsnet3", error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(config.fabric.profile.transport, EMU_TRANSPORT_ACKNOWLEDGED);
+    return config;
+}
+
+/*
+ * Without load a packet is as long under way as its bytes say. (A switch so fast that an adapter
+ * never sees a short last segment later than it is there.)
+ */
+static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t bytes)
+{
+    struct traffic_config config = acknowledged(topo, "complement");
+    struct emu_profile *profile = &config.fabric.profile;
+
+    profile->switch_ps = 3000;
+    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.fixed_gaps = true;
+    config.load = TRAFFIC_LOAD_UNIT / 20;
+    config.bytes = bytes;
+    config.measure_ps = 100000000;
+    struct traffic_result result = run_and_release(&config);
+    uint64_t want_ps = profile->nic_send_ps + profile->nic_recv_ps +
+                       (switches + 1) * profile->channel_ps + switches * profile->switch_ps +
+                       traffic_message_wire_ps(profile, bytes);
+    CU_ASSERT(result.latency.messages >= 3);
+    CU_ASSERT_EQUAL(result.latency.least_ps, want_ps);
+    CU_ASSERT_EQUAL(result.latency.most_ps, want_ps);
+}
+
+static void traffic_run__zero_load_latency_is_exact_with_packets(void)
+{
+    for (uint64_t bytes = 0; bytes < 3000; bytes += 239) {
+        acknowledged_takes("qsnet:32", 1, bytes);
+        acknowledged_takes("qsnet:34", 3, bytes);
+        acknowledged_takes("qsnet:34,rails=2", 3, bytes <= 960 ? bytes : 0);
+    }
+}
+
+/* All that a link can carry, in one direction, is payload but for what packets and segments add. */
+static void traffic_run__a_pair_fills_its_links(void)
+{
+    static const char *const topos[] = { "qsnet:32", "qsnet:32,rails=2" };
+
+    for (int i = 0; i < 2; i++) {
+        struct traffic_config config = acknowledged(topos[i], "complement");
+        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.load = 2 * TRAFFIC_LOAD_UNIT;
+        config.bytes = 960;
+        config.warmup_ps = 20000000;
+        config.measure_ps = 100000000;
+        struct traffic_result result = run_and_release(&config);
+        CU_ASSERT(result.saturated);
+        CU_ASSERT_DOUBLE_EQUAL(result.accepted.mean, 1, 0.015); /* 240 packets on a link, or so */
+        CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 960, (i + 1) * 2.5e9 * 960 / 1056, 3e7);
+    }
+}
+
+/* A load is of all links: with two of them a node sends twice as much. */
+static void traffic_run__load_is_of_all_links(void)
+{
+    struct traffic_config config = acknowledged("qsnet:8,rails=2", "uniform");
+
+    config.load = TRAFFIC_LOAD_UNIT / 2;
+    config.bytes = 960;
+    config.measure_ps = 200000000;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT(!result.saturated);
+    CU_ASSERT_DOUBLE_EQUAL(result.offered, 0.5, 0.02);
+    CU_ASSERT_DOUBLE_EQUAL(result.accepted.mean, 0.5, 0.02);
+    CU_ASSERT_DOUBLE_EQUAL(result.delivered, result.accepted.mean, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 1056 * 400 / 1e12, 2 * result.accepted.mean, 1e-9);
+}
+
+/* The switches copy; all destinations have it when one could. */
+static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
+{
+    struct traffic_config config = acknowledged("qsnet:40", "multicast");
+    struct emu_profile *profile = &config.fabric.profile;
+
+    profile->switch_ps = 3000;
+    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.load = TRAFFIC_LOAD_UNIT / 200;
+    config.fixed_gaps = true;
+    config.fanout = 39;
+    config.law = TRAFFIC_LAW_FIXED;
+    config.sets = 1;
+    config.bytes = 960;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT_EQUAL(result.completion.most_ps,
+                    600000 + 4 * 20000 + 3 * 3000 + traffic_message_wire_ps(profile, 960));
+    CU_ASSERT_EQUAL(result.latency.messages, 39 * result.completion.messages);
 }
 
 /* --- collectives ------------------------------------------------------------------------------ */
@@ -337,6 +510,66 @@ static void traffic_run__refuses_groups_that_cannot_be(void)
     config.groups = 16;
     config.members = 0;
     CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+}
+
+/* Results overtake each other where packets do; and an operation ends when its last one is here. */
+static void traffic_run__collectives_of_adapters_are_right(void)
+{
+    static const char *const patterns[] = { "reduce", "allreduce", "barrier" };
+
+    for (int i = 0; i < 6; i++) {
+        struct traffic_config config = acknowledged("qsnet:40", patterns[i % 3]);
+        config.fabric.profile.barrier = i < 3 ? EMU_BARRIER_BY_CONDITIONAL : EMU_BARRIER_BY_TREE;
+        config.fabric.profile.combine_order = i < 3 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
+        config.groups = 2;
+        config.at_random = true;
+        config.operations = i % 3 == 2 ? 300 : 60; /* more numbers than a window */
+        config.interval_ps = 200000;
+        config.bytes = i % 3 == 2 ? 0 : 1000;
+        struct traffic_result result = run_and_release(&config);
+        CU_ASSERT_EQUAL(result.latency.messages, 2 * config.operations);
+        config = acknowledged("qsnet:9", patterns[i % 3]);
+        config.bytes = i % 3 == 2 ? 0 : 66000; /* an operation longer than a window */
+        config.operations = 2;
+        result = run_and_release(&config);
+        CU_ASSERT_EQUAL(result.latency.messages, 2);
+    }
+}
+
+/*
+ * QsNet III: polled barriers suit processes that come at the same time, trees of adapters those that
+ * come at widely varying times. Latency counts from the last.
+ */
+static void traffic_run__barriers_suit_their_arrivals(void)
+{
+    uint64_t mean_ps[2][2];
+
+    for (int late = 0; late < 2; late++)
+        for (int tree = 0; tree < 2; tree++) {
+            struct traffic_config config = acknowledged("qsnet:64", "barrier");
+            config.fabric.profile.barrier = tree ? EMU_BARRIER_BY_TREE : EMU_BARRIER_BY_CONDITIONAL;
+            config.skew_ps = late ? 20000000 : 0;
+            config.operations = 40;
+            config.bytes = 0;
+            struct traffic_result result = run_and_release(&config);
+            CU_ASSERT_EQUAL(result.latency.messages, 40);
+            mean_ps[late][tree] = result.latency.mean_ps;
+        }
+    CU_ASSERT(mean_ps[0][0] < mean_ps[0][1]);
+    CU_ASSERT(mean_ps[1][0] > 2 * mean_ps[1][1]);
+    CU_ASSERT(mean_ps[1][1] <= mean_ps[0][1]); /* who comes last finds all others there */
+}
+
+static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
+{
+    struct traffic_config config = config_of("kary:4,2", "barrier");
+    struct traffic_result result;
+    char error[640];
+
+    config.interval_ps = 1000000;
+    config.skew_ps = 1001000;
+    CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "a skew of 1001 ns"));
 }
 
 /* --- the same for any number of workers --------------------------------------------------- */
@@ -451,10 +684,12 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
 static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
 {
     static const char *const topos[] = { "kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4" };
-    static const char *const patterns[] = { "uniform",  "transpose", "reversal", "complement",
-                                            "tornado",  "neighbour", "alltoall", "hotspot:1:0.3",
-                                            "multicast", "multicast", "md",       "reduce",
-                                            "barrier",  "allreduce" };
+    static const char *const patterns[] = {
+        "uniform",  "transpose", "reversal",      "complement", "tornado", "neighbour", "permutation:3",
+        "alltoall", "multicast", "hotspot:1:0.3", "multicast",  "md",      "reduce",    "barrier",
+        "allreduce"
+    };
+    static const uint32_t trees[] = { TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 1, 2 };
     *topo = ONE_OF(seed, topos);
     *pattern = ONE_OF(seed, patterns);
     struct traffic_config config = config_of(*topo, *pattern);
@@ -470,24 +705,81 @@ static struct traffic_config any_config(uint64_t *seed, const char **topo, const
     config.law = (enum traffic_law)(test_random(seed) % 3);
     config.sets = (uint32_t)pick(seed, 1, 20);
     config.by_messages = test_random(seed) % 2;
+    config.arity = trees[test_random(seed) % 4];
     config.groups = (uint32_t)pick(seed, 1, 2);
     config.at_random = test_random(seed) % 2;
     config.interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
+    config.skew_ps = pick(seed, 0, config.interval_ps ? config.interval_ps : 5000000);
     if (config.pattern.kind == TRAFFIC_COLLECTIVE)
         config.bytes += config.pattern.collective != TRAFFIC_BARRIER && !config.bytes;
     return config;
 }
 
-static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
+/* The same with acknowledgments. What places a broadcast needs, every profile here has. */
+static struct traffic_config any_acknowledged(uint64_t *seed, const char **topo,
+                                              const char **pattern)
+{
+    static const char *const topos[] = { "qsnet:8", "qsnet:40", "qsnet:8,links=2,rails=2",
+                                         "qsnet:20,links=2", "kary:2,3" };
+    static const char *const patterns[] = { "uniform",  "complement", "permutation:2", "neighbour",
+                                            "alltoall", "multicast",  "multicast",     "tornado",
+                                            "reduce",   "allreduce",  "barrier",       "barrier" };
+    static const uint32_t trees[] = { TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 3, 2 };
+    *topo = ONE_OF(seed, topos);
+    *pattern = ONE_OF(seed, patterns);
+    struct traffic_config config = acknowledged(*topo, *pattern);
+    struct emu_profile *profile = &config.fabric.profile;
+
+    any_profile(seed, profile);
+    profile->routing = (enum emu_routing)(test_random(seed) % 3);
+    profile->channels = (uint32_t)pick(seed, 1, 32);
+    profile->pool_places = (uint32_t)pick(seed, 17, 32);
+    profile->light_pending = (uint32_t)pick(seed, 1, profile->channels);
+    profile->packet_bytes = (uint32_t)pick(seed, 256, 4096);
+    config.fabric.seed = test_random(seed);
+    config.load = pick(seed, 5, 150) * (TRAFFIC_LOAD_UNIT / 100);
+    config.fixed_gaps = test_random(seed) % 4 == 0;
+    config.bytes = test_random(seed) % 2 ? pick(seed, 0, 240) : pick(seed, 0, 2500);
+    config.warmup_ps = 3000000;
+    config.measure_ps = 6000000;
+    config.fanout = 3;
+    config.sets = (uint32_t)pick(seed, 1, 20);
+    config.by_messages = test_random(seed) % 2;
+    config.arity = trees[test_random(seed) % 4];
+    profile->barrier = (enum emu_barrier_by)(test_random(seed) % 2);
+    profile->tree_width = (uint32_t)pick(seed, 1, 16);
+    config.groups = (uint32_t)pick(seed, 1, 2);
+    config.operations = pick(seed, 1, 20);
+    config.interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
+    config.skew_ps = pick(seed, 0, config.interval_ps ? config.interval_ps : 5000000);
+    if (config.pattern.kind == TRAFFIC_COLLECTIVE)
+        config.bytes += config.pattern.collective != TRAFFIC_BARRIER && !config.bytes;
+    return config;
+}
+
+static bool same_result(const struct traffic_result *a, const struct traffic_result *b)
+{
+    return a->digest == b->digest && a->hops == b->hops && a->virtual_ps == b->virtual_ps &&
+           a->segments == b->segments && a->offered == b->offered &&
+           a->accepted.mean == b->accepted.mean && a->accepted.ci95 == b->accepted.ci95 &&
+           a->backlog == b->backlog && a->saturated == b->saturated && a->steady == b->steady &&
+           memcmp(&a->from, &b->from, sizeof a->from) == 0 &&
+           memcmp(&a->latency, &b->latency, sizeof a->latency) == 0 &&
+           memcmp(&a->completion, &b->completion, sizeof a->completion) == 0;
+}
+
+typedef struct traffic_config any_fn(uint64_t *seed, const char **topo, const char **pattern);
+
+static void same_for_any_number_of_workers(int count, any_fn *any)
 {
     static const uint32_t threads[] = { 1, 2, 3, FABRIC_THREADS_DEVICE };
     uint64_t seed = test_seed();
 
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < count; i++) {
         uint64_t began = seed;
         struct traffic_result result[4];
         const char *topo, *pattern;
-        struct traffic_config config = any_config(&seed, &topo, &pattern);
+        struct traffic_config config = any(&seed, &topo, &pattern);
 
         if (getenv("FABEMU_TRAFFIC_SHOW"))
             printf("%d: FABEMU_SEED=%llu %s %s bytes %llu load %llu\n", i,
@@ -496,21 +788,7 @@ static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
         bool good = true;
         for (int t = 0; t < 4; t++) {
             config.fabric.threads = threads[t];
-            good &= run(&result[t], &config);
-            good &= !t || (result[t].digest == result[0].digest &&
-                           result[t].hops == result[0].hops &&
-                           result[t].virtual_ps == result[0].virtual_ps &&
-                           result[t].segments == result[0].segments &&
-                           result[t].offered == result[0].offered &&
-                           result[t].accepted.mean == result[0].accepted.mean &&
-                           result[t].accepted.ci95 == result[0].accepted.ci95 &&
-                           result[t].backlog == result[0].backlog &&
-                           result[t].saturated == result[0].saturated &&
-                           result[t].steady == result[0].steady &&
-                           memcmp(&result[t].latency, &result[0].latency,
-                                  sizeof result[t].latency) == 0 &&
-                           memcmp(&result[t].completion, &result[0].completion,
-                                  sizeof result[t].completion) == 0);
+            good &= run(&result[t], &config) && same_result(&result[t], &result[0]);
         }
         traffic_pattern_release(&config.pattern);
         CU_ASSERT(good);
@@ -518,6 +796,16 @@ static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
             printf("configuration %d, alone with FABEMU_SEED=%llu: %s %s\n", i,
                    (unsigned long long)began, topo, pattern);
     }
+}
+
+static void traffic_run__digest_is_the_same_for_any_number_of_workers(void)
+{
+    same_for_any_number_of_workers(24, any_config);
+}
+
+static void traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers(void)
+{
+    same_for_any_number_of_workers(10, any_acknowledged);
 }
 
 /* Another seed is another run. */
@@ -556,11 +844,27 @@ int main(void)
         { "traffic_run__ends_past_saturation", traffic_run__ends_past_saturation },
         { "traffic_run__multicast_by_messages_saturates_earlier",
           traffic_run__multicast_by_messages_saturates_earlier },
+        { "traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there },
+        { "traffic_run__trees_saturate", traffic_run__trees_saturate },
+        { "traffic_run__tells_sources_apart", traffic_run__tells_sources_apart },
+        { "traffic_run__zero_load_latency_is_exact_with_packets",
+          traffic_run__zero_load_latency_is_exact_with_packets },
+        { "traffic_run__a_pair_fills_its_links", traffic_run__a_pair_fills_its_links },
+        { "traffic_run__load_is_of_all_links", traffic_run__load_is_of_all_links },
+        { "traffic_run__broadcast_takes_no_longer_than_a_packet",
+          traffic_run__broadcast_takes_no_longer_than_a_packet },
         { "traffic_run__collectives_are_right", traffic_run__collectives_are_right },
+        { "traffic_run__collectives_of_adapters_are_right",
+          traffic_run__collectives_of_adapters_are_right },
+        { "traffic_run__barriers_suit_their_arrivals", traffic_run__barriers_suit_their_arrivals },
+        { "traffic_run__refuses_a_skew_longer_than_the_interval",
+          traffic_run__refuses_a_skew_longer_than_the_interval },
         { "traffic_run__refuses_groups_that_cannot_be",
           traffic_run__refuses_groups_that_cannot_be },
         { "traffic_run__digest_is_the_same_for_any_number_of_workers",
           traffic_run__digest_is_the_same_for_any_number_of_workers },
+        { "traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers",
+          traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers },
         { "traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed },
         { NULL, NULL },
     };

@@ -16,6 +16,17 @@ RINGS = {f"ring.{where}.burst{burst}" for where in ("one_core", "two_cores")
 HOPS = {f"hops.{topo}.{traffic}" for topo in ("switch", "tree")
         for traffic in ("uniform", "complement")}
 
+ACK_HOPS = {f"ack.hops.{topo}.{traffic}{what}"
+            for topo, traffics in (("switch", ("uniform", "uniform4", "complement")),
+                                   ("tree", ("uniform", "uniform4", "complement", "complement224")))
+            for traffic in traffics for what in (".none", ".ack", " none/ack", ".added")}
+ACK_SPLIT = {f"ack.split.{what}" for what in ("none", "segment", "packet", "added1", "added5",
+                                              "ends.none", "ends1", "ends5")}
+ACK_RATE = {f"ack.rate.{what}{part}" for part in ("", " of most")
+            for what in ("pair.switches1", "pair.switches3", "pair.switches5", "all.complement",
+                         "all.uniform", "all.alltoall")}
+CRC = {"crc.segment", "crc.segment.tables", "crc.head", "crc.cont"}
+
 # Stands in for mpirun: prints one bench line, or fails as a launcher does.
 MPIRUN = """#!/bin/sh
 case $FI_PROVIDER in
@@ -60,6 +71,36 @@ class BenchTest(FabemuCase):
         self.assertIn("kernel Linux", head)
         self.assertEqual({line.split()[0] for line in rest if line.startswith("hops.")}, HOPS)
 
+    def rows(self, *args):
+        done = self.fabemu("bench", "--quick", "--json", *args)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return {row["name"]: row for row in json.loads(done.stdout)}
+
+    def test_ack__has_both_transports_in_turns(self):
+        rows = self.rows("--repeat", "1", "--only", "ack.hops,crc")
+        self.assertEqual(set(rows), ACK_HOPS | CRC)
+        for row in rows.values():
+            self.check_row(row)
+        for transport, what in (("none", "none"), ("acknowledged", "ack")):
+            row = rows[f"ack.hops.tree.complement224.{what}"]["conditions"]
+            self.assertEqual((row["transport"], row["profile"]), (transport, "qsnet3"))
+        self.assertEqual(row["segments_a_packet"], 1)
+        full = rows["ack.hops.tree.uniform4.ack"]["conditions"]["segments_a_packet"]
+        self.assertGreater(full, 4)
+
+    def test_ack_split__has_all_its_rows(self):
+        rows = self.rows("--repeat", "1", "--only", "ack.split") # differences: of any sign
+        self.assertEqual(set(rows), ACK_SPLIT)
+
+    def test_ack_rate__is_below_what_headers_allow(self):
+        rows = self.rows("--only", "ack.rate")
+        self.assertEqual(set(rows), ACK_RATE)
+        for name, row in rows.items():
+            self.check_row(row)
+            self.assertLess(row["value"], 101, name)
+        self.assertEqual(rows["ack.rate.pair.switches5"]["conditions"]["most"], 96.97)
+        self.assertEqual(rows["ack.rate.all.uniform"]["conditions"]["most"], 96.24)
+
     def test_idle__is_a_share_of_a_core(self):
         done = self.fabemu("bench", "--quick", "--json", "--only", "idle256")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -75,7 +116,8 @@ class BenchTest(FabemuCase):
         done = self.fabemu("bench", "--list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = [line.split()[0] for line in done.stdout.splitlines()]
-        self.assertLessEqual({"ring", "hops", "start256", "idle256_raw", "idle256_real",
+        self.assertLessEqual({"ring", "hops", "crc", "ack.hops", "ack.split", "ack.rate",
+                              "ack.virtual", "start256", "idle256_raw", "idle256_real",
                               "mpi.latency8", "mpi.bandwidth1M", "mpi.collectives.np16"},
                              set(names))
 
@@ -115,7 +157,8 @@ class BenchTest(FabemuCase):
         rows = {row["name"]: row for row in json.loads(done.stdout)}
         self.assertIsNone(rows["latency8.np2.tcp"]["value"])
         self.assertIn("no such transport", rows["latency8.np2.tcp"]["error"])
-        self.assertIn("no segments went through", rows["latency8.np2.fabemu"]["error"])
+        for fabric in ("fabemu", "fabemu_ack"):
+            self.assertIn("no segments went through", rows[f"latency8.np2.{fabric}"]["error"])
         self.assertEqual(rows["latency8.np2.shm"]["value"], 1.5)
 
 

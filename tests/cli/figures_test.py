@@ -57,7 +57,8 @@ class FiguresTest(FabemuCase):
         done = self.fabemu("figures", "--list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {line.split()[0] for line in done.stdout.splitlines()}
-        self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)})
+        self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
+                         {f"q{n}" for n in range(1, 10)} | {f"Q{n}" for n in range(1, 9)})
 
     def test_help__names_the_options(self):
         done = self.fabemu("figures", "--help")

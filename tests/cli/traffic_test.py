@@ -18,7 +18,8 @@ PROMISED = {"offered", "accepted", "latency_ns", "segment_hops", "wall_s", "satu
 BOTH = PROMISED | {"topo", "profile", "pattern", "nodes", "switches", "seed", "threads", "bytes",
                    "messages", "segments", "virtual_ns", "build_s", "hops_per_s", "ns_per_hop"}
 OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undelivered", "backlog",
-               "arrivals", "warmup_ns", "measure_ns"}
+               "arrivals", "warmup_ns", "measure_ns", "source_messages_per_s",
+               "source_bytes_per_s"}
 LATENCY = {"mean", "mean_ci95", "min", "median", "p99", "max"}
 SHORT = ("--warmup", "5000", "--measure", "30000")
 

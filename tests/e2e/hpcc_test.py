@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """hpcc_test - Debian's hpcc, as it is, over a fabric: its own checks pass, its collectives ran in
-the switches. Also tampers with the output, to prove that the checker would notice."""
+the network. Also tampers with the output, to prove that the checker would notice."""
 import pathlib
 import re
 import shutil
@@ -37,8 +37,8 @@ def main():
     checks = common.Checks("hpcc_test")
     with common.scratch() as cwd:
         shutil.copy(common.HERE / "hpccinf.txt", cwd)
-        result, report = common.fabemu_mpirun(args.fabemu, ["--topo", "kary:2,2"], RANKS, ["hpcc"],
-                                              cwd, args.timeout)
+        result, report = common.fabemu_mpirun(args.fabemu, common.options_for(args.network, RANKS),
+                                              RANKS, ["hpcc"], cwd, args.timeout)
         if not checks.that(not result.wrong(),
                            f"hpcc over fabemu {result.wrong()}\n{result.tail()}"):
             return checks.end()
@@ -53,7 +53,8 @@ def main():
         checks.that(changed and hpcc_check.check(tampered, RANKS).failures,
                     f"the checker did not notice '{bad}'")
 
-    common.check_report(checks, report, "hpcc", in_switch=("allreduce", "broadcast", "barrier"))
+    common.check_report(checks, report, "hpcc", args.network,
+                        by_network=("allreduce", "broadcast", "barrier"))
     return checks.end()
 
 

@@ -35,11 +35,11 @@ def main():
         for over in ("Open MPI", "fabemu"):
             with common.scratch() as cwd:
                 if over == "fabemu":
-                    options = ["--topo", common.topo_for(ranks)]
+                    options = common.options_for(args.network, ranks)
                     result, report = common.fabemu_mpirun(args.fabemu, options, ranks, command, cwd,
                                                           args.timeout)
-                    common.check_report(checks, report, f"{ranks} ranks",
-                                        in_switch=("allreduce", "broadcast"))
+                    common.check_report(checks, report, f"{ranks} ranks", args.network,
+                                        by_network=("allreduce", "broadcast"))
                 else:
                     result = common.plain_mpirun(ranks, command, cwd, args.timeout)
                 if checks.that(not result.wrong(), f"lmp on {ranks} ranks over {over} "

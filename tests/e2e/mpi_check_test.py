@@ -4,7 +4,7 @@
 
 At every number of ranks it runs once at length, then in its quick form under every clock and number
 of threads, all from one seed. The program compares with a plain computation, so passing everywhere
-is being the same everywhere; the report proves that the switches did the work."""
+is being the same everywhere; the report proves that the network did the work."""
 import itertools
 import random
 import sys
@@ -14,6 +14,7 @@ import common
 RANKS = (2, 3, 4, 8, 16)
 CLOCKS = ("raw", "real")
 THREADS = ("device", "1", "2")
+BRIEF = (("raw", "2"), ("real", "device"))
 QUICK = ["--quick"]
 
 
@@ -21,14 +22,14 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     """One run with its checks; returns how many checks the program made, or None."""
     what = f"{ranks} ranks, {' '.join(options)}, check {' '.join(more)} --seed {args.seed}"
     result, report = common.fabemu_mpirun(
-        args.fabemu, ["--topo", common.topo_for(ranks), *options], ranks,
+        args.fabemu, [*common.options_for(args.network, ranks), *options], ranks,
         [program, *more, "--seed", str(args.seed), "--timeout", str(args.timeout - 10)], cwd,
         args.timeout)
     counts = common.checked(result)
     fine = not result.wrong() and counts is not None and counts[0] > 0 and counts[1] == 0
     if not checks.that(fine, f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         return None
-    common.check_report(checks, report, what)
+    common.check_report(checks, report, what, args.network)
     checks.that(report is not None and report["clock"]["mode"] == options[1],
                 f"{what}: the report tells of another clock")
     return counts[0]
@@ -38,6 +39,7 @@ def main():
     args = common.arguments("Check MPI's collectives over fabrics of many settings.",
                             timeout=(int, 240, "seconds a run may take"),
                             seed=(int, 0, "of all runs, 0: draw one"),
+                            brief=(bool, False, "at length with up to 4 ranks only; few settings"),
                             full=(bool, False, "every combination, at length, under every setting"))
     args.seed = args.seed or random.SystemRandom().randrange(1, 2 ** 31)
     more = ["--full"] if args.full else QUICK
@@ -46,10 +48,10 @@ def main():
     with common.scratch() as cwd:
         program = common.build_check(checks, cwd)
         for ranks in RANKS if program else ():
-            if not args.full:
+            if not args.full and not (args.brief and ranks > 4):
                 made += one_run(checks, args, program, cwd, ranks, ["--clock", "raw"], []) or 0
             counts = set()
-            for clock, threads in itertools.product(CLOCKS, THREADS):
+            for clock, threads in BRIEF if args.brief else itertools.product(CLOCKS, THREADS):
                 options = ["--clock", clock, "--threads", threads]
                 counts.add(one_run(checks, args, program, cwd, ranks, options, more))
             counts.discard(None)  # told of already

@@ -44,7 +44,8 @@ def main():
                 break
             run_seed = str(rng.randrange(1, 2 ** 31))
             ranks, clock, threads, combine, credits = setting
-            options = ["--topo", common.topo_for(ranks), "--clock", clock, "--threads", threads,
+            network = rng.choice(sorted(common.NETWORKS))
+            options = [*common.options_for(network, ranks), "--clock", clock, "--threads", threads,
                        "--combine", combine, "--credits", credits, "--seed", run_seed]
             result, _ = common.fabemu_mpirun(args.fabemu, options, ranks,
                                              [program, "--quick", "--seed", run_seed], cwd,

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * crc_test.c - both checksums against a shift register, and the processor's instructions against
+ * the tables.
+ */
+#include "emu/crc.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+#define BYTES 4200 /* a packet and more */
+
+/* One bit after the other: what a checksum is by its definition, low bit first. */
+static uint32_t shift_register(uint32_t crc, uint32_t poly, const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? poly : 0);
+    }
+    return crc;
+}
+
+static void fill(uint8_t *data, size_t bytes, uint64_t *state)
+{
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)test_random(state);
+}
+
+static void crc32__is_castagnolis(void)
+{
+    static const char check[] = "123456789";
+    static const uint8_t zeros[32], ones[32] = { 255, 255, 255, 255, 255, 255, 255, 255,
+                                                 255, 255, 255, 255, 255, 255, 255, 255,
+                                                 255, 255, 255, 255, 255, 255, 255, 255,
+                                                 255, 255, 255, 255, 255, 255, 255, 255 };
+
+    CU_ASSERT_EQUAL(emu_crc32(0, check, 9), 0xe3069283); /* the catalogues' check value */
+    CU_ASSERT_EQUAL(emu_crc32(0, zeros, 32), 0x8a9136aa); /* RFC 3720, B.4 */
+    CU_ASSERT_EQUAL(emu_crc32(0, ones, 32), 0x62a8ab43);
+    CU_ASSERT_EQUAL(emu_crc32(0, check, 0), 0);
+    CU_ASSERT_EQUAL(emu_crc32_by_tables(0, check, 9), 0xe3069283);
+}
+
+/* Every length up to some lanes, and every place in a line. */
+static void crc32__is_the_same_by_tables(void)
+{
+    uint64_t state = test_seed();
+    static uint8_t data[BYTES];
+    uint32_t wrong = 0;
+
+    fill(data, BYTES, &state);
+    for (size_t bytes = 0; bytes <= 1100; bytes++) {
+        uint32_t before = (uint32_t)test_random(&state);
+        const uint8_t *at = data + test_random(&state) % 64;
+
+        wrong += emu_crc32(before, at, bytes) != emu_crc32_by_tables(before, at, bytes);
+        wrong += emu_crc32(before, at, bytes) !=
+                 ~shift_register(~before, 0x82f63b78, at, bytes);
+    }
+    for (size_t from = 0; from < 64; from++)
+        wrong += emu_crc32(0, data + from, 4096) != emu_crc32_by_tables(0, data + from, 4096);
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void crc32__goes_on_where_it_ended(void)
+{
+    uint64_t state = test_seed() + 1;
+    static uint8_t data[BYTES];
+    uint32_t wrong = 0;
+
+    fill(data, BYTES, &state);
+    for (int i = 0; i < 1000; i++) {
+        size_t bytes = test_random(&state) % (BYTES + 1);
+        size_t first = test_random(&state) % (bytes + 1);
+        uint32_t crc = emu_crc32(emu_crc32(0, data, first), data + first, bytes - first);
+
+        wrong += crc != emu_crc32(0, data, bytes);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* No flipped bit goes unseen, whichever lane it is in. */
+static void crc32__sees_every_bit(void)
+{
+    uint64_t state = test_seed() + 2;
+    uint8_t data[256];
+    uint32_t unseen = 0;
+
+    fill(data, sizeof(data), &state);
+    uint32_t crc = emu_crc32(0, data, sizeof(data));
+    for (unsigned bit = 0; bit < 8 * sizeof(data); bit++) {
+        data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        unseen += emu_crc32(0, data, sizeof(data)) == crc;
+        data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    CU_ASSERT_EQUAL(unseen, 0);
+}
+
+static void crc16__is_a_shift_register(void)
+{
+    uint64_t state = test_seed() + 3;
+    uint32_t wrong = 0;
+
+    for (int i = 0; i < 10000; i++) {
+        uint64_t word = test_random(&state);
+        unsigned bytes = (unsigned)i % 9;
+        uint8_t data[8];
+
+        for (int b = 0; b < 8; b++)
+            data[b] = (uint8_t)(word >> 8 * b);
+        wrong += emu_crc16(word, bytes) != (uint16_t)~shift_register(0, 0x8408, data, bytes);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(emu_crc16(0, 6), 0xffff); /* zeros are no header */
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        { "crc32__is_castagnolis", crc32__is_castagnolis },
+        { "crc32__is_the_same_by_tables", crc32__is_the_same_by_tables },
+        { "crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended },
+        { "crc32__sees_every_bit", crc32__sees_every_bit },
+        { "crc16__is_a_shift_register", crc16__is_a_shift_register },
+        { NULL, NULL },
+    };
+
+    return test_run("crc", cases);
+}

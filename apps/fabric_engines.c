@@ -51,7 +51,8 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
     int err;
 
     for (uint32_t i = 0; i < node->links; i++)
-        config.cut |= (uint32_t)(node->link[i].sw == TOPO_NONE) << i;
+        if (node->link[i].sw == TOPO_NONE)
+            config.cut |= 1u << i;
     err = engine_create(&engine, switch_emu_dev(sw)->worker, &config);
     if (err)
         return err;

@@ -233,6 +233,9 @@ static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     if (err)
         goto free_group;
     err = group_parts(fabric, group);
+    if (err == -EINVAL)
+        snprintf(error, error_bytes, "a combine unit takes contributions from at most %u ports",
+                 ENGINE_CHILDREN_MAX);
     if (!err)
         err = group_publish(fabric, group);
     if (err)

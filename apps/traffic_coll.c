@@ -37,8 +37,8 @@ struct traffic_member {
     uint64_t got_op;    /* being received */
     uint64_t got_part;
     uint64_t got;       /* numbers below this one have been received; of those from it on: */
-    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was in
-                           memory, 0: it was not; NULL: they come in order */
+    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was
+                           in memory, 0: it was not; NULL: they come in order */
     uint64_t last_ps;   /* latest result of the operation being received */
     uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
     uint64_t digest;
@@ -292,9 +292,10 @@ uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64
 uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
 {
     const uint32_t *node = all->group[g].node;
+    uint32_t members = all->plan.skew_ps ? all->plan.members : 0;
     uint64_t most_ps = 0;
 
-    for (uint32_t i = all->plan.what == TRAFFIC_REDUCE; all->plan.skew_ps && i < all->plan.members; i++) {
+    for (uint32_t i = all->plan.what == TRAFFIC_REDUCE; i < members; i++) {
         uint64_t late_ps = skew_ps(all, node[i], op);
         most_ps = late_ps > most_ps ? late_ps : most_ps;
     }

@@ -204,8 +204,8 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
         depart_ps = EMU_NEVER;
         if (!own && !relay)
             break;
-        depart_ps = emu_tx_earliest_ps(&node->tx,
-                                       (relay ? item->ready_ps : node->birth_ps) + all->times.send_ps);
+        uint64_t ready_ps = relay ? item->ready_ps : node->birth_ps;
+        depart_ps = emu_tx_earliest_ps(&node->tx, ready_ps + all->times.send_ps);
         if (depart_ps > until_ps)
             break;
         sent = true;

@@ -19,7 +19,7 @@
 #define DRAIN_PHASES  10                 /* times warm-up and measurement, that a drain may take */
 #define SETS_DEFAULT  1024 /* of a source, as far as there are collective addresses */
 #define FANOUT_DEFAULT 4
-#define DOUBLINGS     16 /* of the rest between two tries of a packet, at most: nic/engine_internal.h */
+#define DOUBLINGS     16 /* of a packet's rest, at most: nic/engine_internal.h */
 
 struct open_run {
     struct traffic_run *run;
@@ -323,8 +323,8 @@ static int finish_born(struct open_run *open)
 }
 
 /*
- * When all that is inside has come, one after the other. With acknowledgments: when at least one more has,
- * though its packet may have to be sent again for want of a reply, after the longest rest.
+ * When all that is inside has come, one after the other. With acknowledgments: when at least one
+ * more has, though its packet may have to be sent again for want of a reply, after the longest rest.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {

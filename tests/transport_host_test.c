@@ -446,6 +446,19 @@ static void end_cast(struct world *w, uint32_t n, const struct action *a, uint32
     }
 }
 
+static void failed(struct world *w, uint32_t n, enum kind kind, const struct action *a)
+{
+    static const char *const names[] = {"a message", "a put", "a get", "an atomic",
+                                        "a broadcast put"};
+    struct fabric_totals totals;
+    char what[160];
+
+    fabric_totals_read(w->fabric, &totals);
+    snprintf(what, sizeof(what), "%s of %u bytes failed: %s (%llu segments given up)", names[kind],
+             a->bytes, strerror(-a->req.status), (unsigned long long)totals.transport.lost);
+    wrong(w, what, n, a->peer, kind);
+}
+
 static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
 {
     struct action *a = &w->member[n].action[kind][d];
@@ -454,7 +467,7 @@ static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
     a->busy = false;
     w->done++;
     if (a->req.status)
-        wrong(w, "failed", n, a->peer, kind);
+        failed(w, n, kind, a);
     else if (kind == KIND_ATOMIC)
         end_atomic(w, n, a);
     else if (kind == KIND_CAST)

@@ -79,7 +79,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_group_create - plan a tree and put its tables into the switches.
- * Errors: -EINVAL (members), -EHOSTUNREACH (a damaged network), -ENOSPC (addresses or combine states), -ENOTSUP (profile: buffers=input)
+ * Errors: -EINVAL (members), -EHOSTUNREACH (a damaged network), -ENOSPC (addresses or combine states), -ENOTSUP (profile: buffers=input, or no pool places)
  * with one line in @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,

@@ -261,6 +261,11 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                                      "groups can only multicast");
         return -ENOTSUP;
     }
+    if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_places) {
+        snprintf(error, error_bytes, "with pool_places=0 no switch has room for a broadcast of more "
+                                     "than one segment on the wire: set pool_places to 1 or more");
+        return -ENOTSUP;
+    }
     return group_create(fabric, nodes, count, true, group, error, error_bytes);
 }
 

@@ -782,6 +782,7 @@ int main(int argc, char **argv)
         {NULL, NULL},
     };
 
+    setenv("FABEMU_PEER_TIMEOUT_MS", "120000", 0); /* a slow host is no dead peer */
     operations = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     return test_run("transport_host", cases);
 }

@@ -2,7 +2,11 @@
 """curves.py - what is drawn, as plain data, and the processes that draw it."""
 import multiprocessing
 import signal
+import textwrap
 from typing import NamedTuple
+
+
+CAPTION_WIDTH = 130     # characters
 
 
 class Curve(NamedTuple):
@@ -47,7 +51,7 @@ def caption(figure, effort, version):
         own = [pair for pair in one if pair not in shared]
         if own and own != [f"pattern {series.name}"]:
             lines.append(f"{series.name}: " + ", ".join(own))
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, CAPTION_WIDTH))
 
 
 def pairs(args):

@@ -46,6 +46,8 @@ def scales(axes, d):
         axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     else:
         axes.set_xlim(left=0)
+        if all(x == int(x) for one in d.curves for x in one.x):
+            axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     if d.y_log:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))

@@ -339,6 +339,14 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
                  ENGINE_NODES_MAX);
         return -EINVAL;
     }
+    if (fabric_acknowledged(config) &&
+        emu_channel_slots(&profile) > EMU_CHANNEL_SLOTS) {
+        snprintf(error, error_bytes, "channels=%u and pool_places=%u are too many for a link: with %u "
+                                     "channels it can have %u places in its pool",
+                 profile.channels, profile.pool_places, profile.channels,
+                 EMU_CHANNEL_SLOTS - (emu_channel_slots(&profile) - profile.pool_places));
+        return -EINVAL;
+    }
     if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX) {
         snprintf(error, error_bytes, "combining=switch takes a port of each switch: they can have %u, "
                                      "and these have %u", TOPO_PORTS_MAX - 1, config->graph->ports);

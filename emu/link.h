@@ -215,7 +215,16 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
 
 /* --- cables with channels (packet.h): both ends keep their own books (channel.h) ------------ */
 
-#define EMU_CHANNEL_SLOTS 128u /* of such a cable's rings: every place, and a reply for each channel */
+#define EMU_CHANNEL_SLOTS 128u /* of such a cable's rings */
+
+/*
+ * Those that may be in use: every place's segment, a reply for each channel, and for each one more
+ * that was sent just before its packet was given up at the far end.
+ */
+static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
+{
+    return 3 * profile->channels + profile->pool_places;
+}
 
 /**
  * emu_tx_depart_packet - timed: put a segment or a reply on the wire; its head leaves at

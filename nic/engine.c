@@ -277,14 +277,28 @@ static struct engine_event event_next(struct engine *e)
     return best;
 }
 
+/*
+ * An entry shows when a switch would have passed it on: its delay after the first byte. A segment that
+ * is shorter than that was here before, by the time returned. (On a cable with faults none is.)
+ */
+static uint64_t late_ps(const struct engine *e, const struct engine_link *l,
+                        const struct emu_entry *entry)
+{
+    uint64_t wire_ps = (entry->packet.wire + 1u) * e->profile->link_ps_per_byte;
+
+    return l->faults || wire_ps >= e->profile->switch_ps ? 0 : e->profile->switch_ps - wire_ps;
+}
+
 static void timed_arrive(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
     uint64_t until_ps = l->faults ? at_ps - wire_rest_ps(e, EMU_SEG_BYTES) : at_ps;
     struct emu_entry entry;
     enum emu_fate fate;
 
-    if (link_take(e, l, until_ps, &entry, &fate))
-        engine_arrive(e, l, &entry, fate, at_ps);
+    if (!link_take(e, l, until_ps, &entry, &fate))
+        return;
+    e->late_ps = late_ps(e, l, &entry);
+    engine_arrive(e, l, &entry, fate, at_ps);
 }
 
 /* The host's front segment, if it is due, enters. Then the next one is looked for. */
@@ -426,7 +440,7 @@ static bool engine_sane(const struct engine_config *config)
            config->nodes <= ENGINE_NODES_MAX && config->node < config->nodes &&
            profile->channels && profile->channels <= EMU_CHANNELS &&
            profile->pool_places <= EMU_POOL_PLACES_MAX &&
-           3 * profile->channels + profile->pool_places <= EMU_CHANNEL_SLOTS && /* see link_put() */
+           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS && /* see link_put() */
            profile->packet_bytes >= EMU_SEG_BYTES && profile->packet_bytes <= EMU_PACKET_BYTES;
 }
 
@@ -477,6 +491,7 @@ static void engine_times(struct engine *e, enum emu_clock_mode clock)
     e->host_profile.channel_ps = 0;
     e->host_profile.switch_ps = clock == EMU_CLOCK_VIRTUAL ? lookahead_ps : 0;
     e->recv_ps = profile->nic_recv_ps > lookahead_ps ? profile->nic_recv_ps : lookahead_ps;
+    e->lookahead_ps = lookahead_ps;
     e->timeout_ps = profile->reply_timeout_ps;
 }
 

@@ -244,7 +244,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_barrier_over(e, engine_hdr(e, in->buf[0]));
     in->state = ENGINE_TAKEN;
     *to = (struct engine_delivery){.active = true, .word = ENGINE_WORD_HERE, .count = in->count,
-                                   .packet = ENGINE_NONE, .reply = i};
+                                   .packet = ENGINE_NONE, .reply = i, .late_ps = in->late_ps};
     memcpy(to->buf, in->buf, in->count * sizeof(in->buf[0]));
     return true;
 }
@@ -294,13 +294,25 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
     return entry;
 }
 
+/* Timed: when a segment that is handed over at @at_ps is in memory. They get there in order. */
+static uint64_t deliver_time(struct engine *e, const struct engine_delivery *from, uint64_t at_ps)
+{
+    uint64_t time_ps = at_ps + e->recv_ps - from->late_ps;
+
+    if (time_ps < at_ps + e->lookahead_ps)
+        time_ps = at_ps + e->lookahead_ps;
+    if (time_ps > e->handed_ps)
+        e->handed_ps = time_ps;
+    return e->handed_ps;
+}
+
 static void deliver_segment(struct engine *e, uint64_t at_ps)
 {
     struct engine_delivery *from = &e->delivery;
     struct emu_entry entry = deliver_entry(e, from, from->buf[from->at++]);
 
     if (e->dev.timed) {
-        entry.time_ps = at_ps + e->recv_ps;
+        entry.time_ps = deliver_time(e, from, at_ps);
         emu_dev_expect(&e->dev, entry.time_ps);
     }
     emu_tx_send(&e->out, &entry);

@@ -171,6 +171,7 @@ enum engine_incoming_state {
 
 struct engine_incoming {
     uint64_t due_ps;    /* in parts: the list is in this order */
+    uint64_t late_ps;   /* whole: as engine.late_ps, of its last segment */
     uint64_t active_ps; /* when the last segment came; due_ps follows lazily */
     struct emu_head head;
     uint32_t tag;
@@ -191,6 +192,7 @@ struct engine_delivery {
     uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
     uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
     uint64_t time_ps; /* timed: when it was judged */
+    uint64_t late_ps; /* as engine_incoming.late_ps */
     uint32_t buf[ENGINE_SEGS_MAX];
 };
 
@@ -270,6 +272,9 @@ struct engine {
     uint32_t first_seq;
     uint64_t timeout_ps; /* profile->reply_timeout_ps */
     uint64_t recv_ps;    /* timed: from the judgement to the host's memory */
+    uint64_t late_ps;    /* timed: the segment that is being taken was here so much earlier */
+    uint64_t lookahead_ps; /* timed: nothing is at the host sooner than that */
+    uint64_t handed_ps;  /* timed: when the last segment for the host is in memory */
     uint64_t random;     /* xorshift state: jitter */
     uint64_t now_ps;     /* for time-outs. Timed: of this event; raw: host time, see raw_clock() */
     uint64_t host_ps;    /* raw: the host's clock as last read */

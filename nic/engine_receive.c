@@ -194,6 +194,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
     } else if (!in->head.group && engine_kind(engine_hdr(e, in->buf[0])) != EMU_UNICAST) {
         incoming_contributions(e, i, at_ps);
     } else {
+        in->late_ps = e->late_ps;
         in->state = ENGINE_WHOLE;
         engine_list_add(&e->whole, e->incoming_join, (uint16_t)i);
         engine_deliver(e, at_ps);

@@ -16,8 +16,20 @@
 
 void switch_channel_plugged(struct switch_channels *ch)
 {
-    for (uint32_t p = 0; p < ch->sw.ports; p++)
-        ch->plugged |= (uint64_t)(ch->port[p].tx.kind == EMU_LINK_LOCAL) << p;
+    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+        const struct emu_tx *tx = &ch->port[p].tx;
+
+        if (tx->kind != EMU_LINK_LOCAL)
+            continue;
+        ch->plugged |= (uint64_t)1 << p;
+        for (uint32_t o = 0; o < ch->sw.ports; o++) {
+            const struct emu_tx *other = &ch->port[o].tx;
+            bool twin = other->kind == EMU_LINK_LOCAL && other->peer_worker == tx->peer_worker &&
+                        other->peer_index == tx->peer_index;
+
+            ch->port[p].twins |= (uint64_t)twin << o;
+        }
+    }
 }
 
 /* --- clock raw ------------------------------------------------------------------- */
@@ -157,7 +169,7 @@ static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
     return ports && ports <= TOPO_PORTS_MAX && profile->channels &&
            profile->channels <= EMU_CHANNELS && profile->pool_places <= EMU_POOL_PLACES_MAX &&
-           3 * profile->channels + profile->pool_places <= EMU_CHANNEL_SLOTS &&
+           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS &&
            switch_channels_segments(ports, profile) <= SWITCH_SEGMENTS_MAX;
 }
 

@@ -71,6 +71,7 @@ struct switch_channel_port {
     uint32_t replies;   /* of this port's input: channels whose reply waits for the wire */
     uint32_t nacks;     /* of them, those that are NACKs */
     uint64_t waiters;   /* inputs with a packet that waits for a channel here */
+    uint64_t twins;     /* outputs to the same device, this one too */
     uint64_t stalled_ps; /* timed: when it found no room */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;

@@ -87,9 +87,26 @@ static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
 }
 
 /*
- * The outputs that a packet to @dst may take. Static: by the number of its block, so that the
- * blocks of a switch, and what lies above its own ones, are spread evenly over the candidates.
+ * D-mod-K: digits of the destination's number choose, at each level the next one, the device to go to
+ * and then the link to it. So the switches of a level share out the destinations among the devices
+ * above, and all of those for one destination agree: it is reached by few links, and each link of a
+ * full tree leads to equally many. Source: Zahavi, D-Mod-K Routing Providing Non-Blocking Traffic for
+ * Shift Permutations on Real Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
+static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, uint32_t dst)
+{
+    uint32_t digits = dst / ch->sw.route->spread;
+    uint64_t firsts = 0; /* one link to each device */
+    uint32_t devices;
+
+    for (uint64_t left = outs; left; left &= ~ch->port[__builtin_ctzll(left)].twins)
+        firsts |= left & -left;
+    devices = (uint32_t)__builtin_popcountll(firsts);
+    outs &= ch->port[switch_nth_bit(firsts, digits % devices)].twins;
+    return switch_nth_bit(outs, digits / devices % (uint32_t)__builtin_popcountll(outs));
+}
+
+/* The outputs that a packet to @dst may take. */
 static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
 {
     const struct topo_route *route = ch->sw.route;
@@ -100,8 +117,7 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
         return outs;
     switch (ch->sw.profile->routing) {
     case EMU_ROUTING_STATIC:
-        return (uint64_t)1 << switch_nth_bit(outs, dst / route->stride %
-                                                       (uint32_t)__builtin_popcountll(outs));
+        return (uint64_t)1 << route_static(ch, outs, dst);
     case EMU_ROUTING_OBLIVIOUS:
         return (uint64_t)1 << switch_pick_random(&ch->sw, outs);
     case EMU_ROUTING_ADAPTIVE:

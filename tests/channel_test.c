@@ -51,7 +51,7 @@ static void row_open(struct row *row, uint32_t count, uint32_t cables, const cha
     world_begin(&row->w, set, EMU_CLOCK_VIRTUAL, 1);
     row->sets[0] = left;
     row->sets[1] = left << cables;
-    row->route = (struct topo_route){.span = 2, .stride = 1, .sets = row->sets};
+    row->route = (struct topo_route){.span = 2, .stride = 1, .spread = 1, .sets = row->sets};
     for (uint32_t s = 0; s < count; s++)
         world_switch(&row->w, 0, 2 * cables, &row->route);
     for (uint32_t s = 0; s + 1 < count; s++)
@@ -617,6 +617,28 @@ static void routing__static_spreads_destinations(void)
     world_close(&w);
 }
 
+/* And every link of several to one switch. 112 destinations behind 8 switches, 2 links to each. */
+static void routing__static_uses_parallel_links(void)
+{
+    uint64_t least, most;
+    struct world w;
+
+    world_open(&w, "qsnet:128", "routing=static");
+    for (uint32_t dst = 16; dst < 128; dst++)
+        for (uint32_t src = 0; src < 16; src++)
+            world_post(&w, src, 0, (struct post){.dst = (uint16_t)dst, .bytes = 24});
+    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+    port_use(&w, 0, 16, 16, &least, &most);
+    CU_ASSERT_EQUAL(least, 7 * 16);
+    CU_ASSERT_EQUAL(most, 7 * 16);
+    for (uint32_t s = 8; s < 16; s++) { /* they come down by one of two links: that of their numbers */
+        port_use(&w, s, 2, 14, &least, &most);
+        CU_ASSERT_EQUAL(least, 16);
+        CU_ASSERT_EQUAL(most, 16);
+    }
+    world_close(&w);
+}
+
 /* Several cables between two switches, several into one node: one load. */
 static void routing__adaptive_uses_equivalent_links(void)
 {
@@ -761,7 +783,7 @@ static void input__takes_no_more_than_it_has_places(void)
 static void create__refuses_what_it_cannot_do(void)
 {
     struct emu_clock clock = {.mode = EMU_CLOCK_VIRTUAL};
-    struct topo_route route = {.stride = 1};
+    struct topo_route route = {.stride = 1, .spread = 1};
     struct emu_profile profile;
     struct emu_worker *worker;
     struct switch_group *group;
@@ -1209,6 +1231,7 @@ int main(void)
         {"timeouts__that_come_early_lose_nothing", timeouts__that_come_early_lose_nothing},
         {"routing__adaptive_spreads_static_does_not", routing__adaptive_spreads_static_does_not},
         {"routing__static_spreads_destinations", routing__static_spreads_destinations},
+        {"routing__static_uses_parallel_links", routing__static_uses_parallel_links},
         {"routing__adaptive_uses_equivalent_links", routing__adaptive_uses_equivalent_links},
         {"input__drops_what_breaks_the_protocol", input__drops_what_breaks_the_protocol},
         {"input__takes_no_more_than_it_has_places", input__takes_no_more_than_it_has_places},

@@ -181,6 +181,26 @@ static void topo_qsnet__top_switches_of_one_router_are_one_choice(void)
     topo_free(graph);
 }
 
+/* A way up chooses among 8 uppers, then 4 routers of top switches, two links or four to each. */
+static void topo_qsnet__ways_up_spread_over_switches(void)
+{
+    static const struct {
+        const char *spec;
+        uint32_t spread[3];
+    } cases[] = {
+        {"qsnet:1024", {1, 8, 32}}, {"qsnet:512,links=2", {1, 8, 32}},
+        {"qsnet:256", {1, 8, 8}}, {"kary:4,3", {1, 4, 16}}, {"qsnet:16", {1, 1, 1}},
+    };
+
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct topo_graph *graph = graph_of(cases[i].spec);
+
+        for (uint32_t s = 0; s < graph->switches; s++)
+            CU_ASSERT_EQUAL(graph->sw[s].route.spread, cases[i].spread[graph->sw[s].level]);
+        topo_free(graph);
+    }
+}
+
 /* Two chassis: link j of one is link j of the other, and their upper routers look across. */
 static void topo_qsnet__two_chassis_need_no_top(void)
 {
@@ -415,6 +435,7 @@ int main(void)
         CASE(topo_qsnet__follows_the_rules_between_the_rows),
         CASE(topo_qsnet__joins_all_pairs_at_any_size),
         CASE(topo_qsnet__top_switches_of_one_router_are_one_choice),
+        CASE(topo_qsnet__ways_up_spread_over_switches),
         CASE(topo_qsnet__two_chassis_need_no_top),
         CASE(topo_qsnet__links_into_a_node_are_a_choice),
         CASE(topo_qsnet__sends_nothing_into_uppers_without_a_way_out),

@@ -425,7 +425,7 @@ static void overrule(struct topo_graph *graph, uint64_t *own, const uint32_t *po
     for (uint32_t s = 0; s < graph->switches; s++) {
         own[s] = UINT64_C(1) << graph->node[s].link[0].port;
         graph->sw[s].route = (struct topo_route){
-            .first = s, .span = 1, .stride = 1, .sets = &own[s],
+            .first = s, .span = 1, .stride = 1, .spread = 1, .sets = &own[s],
             .elsewhere = UINT64_C(1) << port[s],
         };
     }
@@ -504,7 +504,7 @@ static void topo_check__accepts_other_routes_without_a_ring(void)
 
     overrule(graph, own, (const uint32_t[]){ 0, 0, 0 });
     middle[0] = 1u << 0, middle[1] = own[1], middle[2] = 1u << 1;
-    graph->sw[1].route = (struct topo_route){ .span = 3, .stride = 1, .sets = middle };
+    graph->sw[1].route = (struct topo_route){ .span = 3, .stride = 1, .spread = 1, .sets = middle };
     graph->sw[0].level = graph->sw[2].level = 1;
     graph->sw[1].level = 0;
     graph->levels = 2;

@@ -422,7 +422,7 @@ static void topo_tree_build__takes_one_of_several_ways_down(void)
     graph->nodes = 8;
     graph->switches = 3;
     graph->sw[2].level = 1;
-    graph->sw[2].route = (struct topo_route){ .span = 8, .stride = 4, .sets = sets };
+    graph->sw[2].route = (struct topo_route){ .span = 8, .stride = 4, .spread = 1, .sets = sets };
     for (uint8_t i = 0; i < 4; i++) {
         cable(graph, 0, 4 + i, 2, i);
         cable(graph, 1, 4 + i, 2, 4 + i);

@@ -375,16 +375,12 @@ static struct traffic_config acknowledged(const char *topo, const char *pattern)
     return config;
 }
 
-/*
- * Without load a packet is as long under way as its bytes say. (A switch so fast that an adapter
- * never sees a short last segment later than it is there.)
- */
+/* Without load a packet is as long under way as its bytes say, however few its last segment has. */
 static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t bytes)
 {
     struct traffic_config config = acknowledged(topo, "complement");
-    struct emu_profile *profile = &config.fabric.profile;
+    const struct emu_profile *profile = &config.fabric.profile;
 
-    profile->switch_ps = 3000;
     config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
     config.fixed_gaps = true;
     config.load = TRAFFIC_LOAD_UNIT / 20;

@@ -92,6 +92,8 @@ static int check_route(struct check *c, uint32_t s)
     topo_name_switch(graph, s, name);
     if (graph->sw[s].level >= graph->levels)
         return check_fail(c, "%s: level %u of %u", name, graph->sw[s].level, graph->levels);
+    if (!route->spread)
+        return check_fail(c, "%s: a route that spreads over nothing", name);
     if (!route->set_of) {
         uint64_t beyond = (uint64_t)route->first + route->span;
 

@@ -64,6 +64,7 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
     sw->route.first = sw->low;
     sw->route.span = unit * tree->k;
     sw->route.stride = unit;
+    sw->route.spread = unit;
     sw->route.sets = sets;
     if (level == 0)
         for (uint32_t port = 0; port < tree->k; port++)

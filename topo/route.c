@@ -202,6 +202,39 @@ static int route_clusters(struct topo_graph *graph, const struct clusters *clust
     return err;
 }
 
+/* Different switches of @way[from..to): cables to one lie anywhere among them. */
+static uint32_t count_switches(const struct ways *ways, uint32_t from, uint32_t to)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t j = from;
+
+        while (ways->way[j].sw != ways->way[i].sw)
+            j++;
+        count += j == i;
+    }
+    return count;
+}
+
+/* From below to above, how many switches the ways up have chosen among. */
+static void note_spreads(struct topo_graph *graph, const struct ways *ways)
+{
+    for (uint32_t s = 0; s < graph->switches; s++)
+        graph->sw[s].route.spread = 1;
+    for (uint32_t i = 0; i < graph->switches; i++) {
+        uint32_t s = ways->order[i], up = ways->first[2 * s + 1], end = ways->first[2 * s + 2];
+        uint64_t above = (uint64_t)graph->sw[s].route.spread * count_switches(ways, up, end);
+
+        for (uint32_t j = up; j < end; j++) {
+            uint32_t *spread = &graph->sw[ways->way[j].sw].route.spread;
+
+            if (above > *spread)
+                *spread = above < TOPO_NODES_MAX ? (uint32_t)above : TOPO_NODES_MAX;
+        }
+    }
+}
+
 static int find_ways(struct ways *ret, struct topo_graph *graph)
 {
     uint32_t *level = malloc(graph->switches * sizeof(*level));
@@ -244,6 +277,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
     err = route_clusters(graph, &clusters, &ways, gap);
     if (err == -E2BIG)
         *why = "too irregular: a switch has more than 32000 different sets of ports to send by";
+    note_spreads(graph, &ways);
     ways_free(&ways);
 
 free_clusters:

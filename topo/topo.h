@@ -51,6 +51,7 @@ struct topo_route {
     uint32_t first;         /* nodes */
     uint32_t span;          /* nodes; a multiple of stride, or up to the last node */
     uint32_t stride;        /* nodes a block, at least 1 */
+    uint32_t spread;        /* switches that one way up from a node to here chooses among, in all; 1 */
     uint32_t set_count;     /* general: of sets */
     uint64_t elsewhere;     /* candidate ports; 0: unreachable, or the general form */
     uint64_t *sets;         /* a set a block, or those that set_of[] names; switches may share them */

@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 from cli_kit import FabemuCase, main, until
 
 CHEAP = "16"    # the figure that these tests measure
-VERDICTS = {"holds", "differs", "not measured", "not built"}
+VERDICTS = {"holds", "differs", "shown", "not measured", "not built"}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -129,6 +129,16 @@ class FiguresTest(FabemuCase):
         self.assertEqual({line.split()[0] for line in rest}, {"A8", "A11"})
         self.assertIn("not built", rest[-1])
         self.assertEqual(glob.glob(os.path.join(self.out, "*.svg")), [])
+
+    def test_a_figure_of_ours__is_named_as_it_is_asked_for(self):
+        done = self.figures("--only", "q9", "--json")
+        self.assertEqual(done.stderr, "")
+        rows = json.loads(done.stdout)
+        self.assertEqual({(row["id"], *row["figure"]) for row in rows}, {("Q8", "q9")})
+        self.assertEqual({row["verdict"] for row in rows}, {"holds", "shown"})
+        self.assertEqual(done.returncode, 0)
+        for kind in ("csv", "svg", "png"):
+            self.assertTrue(os.path.exists(os.path.join(self.out, "figq9." + kind)), kind)
 
     def test_the_same_seed__the_same_numbers(self):
         runs = [self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh", "--jobs", jobs).stdout

@@ -52,6 +52,12 @@ class TrafficTest(FabemuCase):
         self.assertGreater(got["segment_hops"], got["segments"])
         self.assertGreater(got["virtual_ns"], 35000)
         self.assertGreater(got["bytes_per_node"], 1000)
+        messages, payload = got["source_messages_per_s"], got["source_bytes_per_s"]
+        self.assertEqual((set(messages), set(payload)), ({"mean", "min", "max"},) * 2)
+        self.assertLess(messages["min"], messages["mean"])
+        self.assertLess(messages["mean"], messages["max"])
+        self.assertAlmostEqual(payload["mean"], 240 * messages["mean"], delta=1)
+        self.assertAlmostEqual(payload["mean"] * 256 / 240 / 1.25e9, got["accepted"], delta=1e-6)
 
     def test_zero_load__is_as_in_the_paper(self):
         for topo, mean in (("kary:16,2", 3154.8), ("kary:4,4", 3594.8)):
@@ -62,8 +68,11 @@ class TrafficTest(FabemuCase):
 
     def test_digest__is_the_same_for_any_number_of_threads(self):
         for args in (("--load", "0.9"), ("--pattern", "multicast", "--load", "0.2"),
-                     ("--pattern", "allreduce", "--bytes", "1000", "--operations", "5")):
-            short = () if "allreduce" in args else SHORT
+                     ("--pattern", "multicast", "--load", "0.1", "--multicast", "tree:3"),
+                     ("--pattern", "allreduce", "--bytes", "1000", "--operations", "5"),
+                     ("--topo", "qsnet:34,links=2", "--profile", "qsnet3", "--pattern", "permutation:2"),
+                     ("--profile", "qsnet3", "--pattern", "barrier", "--skew", "3000")):
+            short = () if {"allreduce", "barrier"}.intersection(args) else SHORT
             args = ("--topo", "kary:4,2", *args, *short)
             digests = {self.json(*args, "--threads", threads)["digest"]
                        for threads in ("1", "2", "3", "device", "auto")}
@@ -80,12 +89,13 @@ class TrafficTest(FabemuCase):
         self.assertEqual([row.split()[0] for row in rows], ["0.1", "0.2", "0.3"])
 
     def test_multicast__has_its_own_figures(self):
-        for how, word in (("hardware", "switches"), ("messages", "messages")):
+        for how, word in (("hardware", "switches"), ("messages", "messages"), ("tree", "by tree"),
+                          ("tree:2", "by tree:2")):
             args = ("--topo", "kary:8,1", "--pattern", "multicast", "--fanout", "3", "--fanout-law",
                     "fixed", "--sources", "first:2", "--load", "0.1", "--multicast", how)
             got = self.json(*args)
             self.assertEqual(set(got), OPEN | {"fanout", "multicast", "completion_ns"})
-            self.assertEqual((got["fanout"], got["senders"]), (3, 2))
+            self.assertEqual((got["fanout"], got["senders"], got["multicast"]), (3, 2, how))
             self.assertEqual(set(got["completion_ns"]), LATENCY)
             self.assertGreaterEqual(got["completion_ns"]["mean"], got["latency_ns"]["mean"])
             self.assertAlmostEqual(got["accepted"], 0.1, delta=0.02)
@@ -221,6 +231,11 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "reduce", "--interval", "1000000000", "--operations", "1000000000"),
                  ["50 days"]),
                 (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
+                (("--pattern", "permutation:0"), ["permutation:NUMBER", "from 1 on"]),
+                (("--pattern", "multicast", "--multicast", "trees"), ["hardware, messages, tree"]),
+                (("--pattern", "multicast", "--multicast", "tree:0"), ["tree:K", "1 to 65536"]),
+                (("--pattern", "multicast", "--skew", "5"), ["--skew has no meaning"]),
+                (("--pattern", "barrier", "--interval", "10", "--skew", "11"), ["skew of 11 ns", "--interval"]),
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
                 (("--pattern", "hotspot:99"), ["no node 99"]),

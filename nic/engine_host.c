@@ -338,7 +338,7 @@ static void deliver_answer(struct engine *e, uint16_t i, uint64_t at_ps)
         return;
     }
     in->state = ENGINE_STORED;
-    in->due_ps = at_ps + e->recv_ps;
+    in->due_ps = e->handed_ps;
     engine_list_add(&e->stored, e->incoming_join, i);
 }
 

@@ -72,6 +72,7 @@ struct switch_channel_port {
     uint32_t nacks;     /* of them, those that are NACKs */
     uint64_t waiters;   /* inputs with a packet that waits for a channel here */
     uint64_t twins;     /* outputs to the same device, this one too */
+    uint64_t served;    /* inputs with a packet on an open channel */
     uint64_t stalled_ps; /* timed: when it found no room */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
@@ -79,6 +80,7 @@ struct switch_channel_port {
     uint8_t collects;   /* by priority, whose turn it is for a channel: a packet that collects */
     uint8_t pending;    /* channels that are open */
     uint8_t input_of[EMU_CHANNELS]; /* of the packet on an open channel */
+    uint32_t open_of[TOPO_PORTS_MAX]; /* by input: open channels with its packets, by bit */
     struct emu_channels books;
     uint64_t reply_ps[EMU_CHANNELS]; /* of this port's input: the last reply to a broadcast's copies so far */
 
@@ -169,6 +171,29 @@ static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, 
     ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
     ch->openable[1] = (ch->openable[1] & ~bit) | (uint64_t)(closed > 0) << o;
     ch->light = (ch->light & ~bit) | (uint64_t)(pending < ch->sw.profile->light_pending) << o;
+}
+
+/* Channel @c of output @o is open, for a packet of input @p. */
+static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o, uint32_t c,
+                                         uint32_t p)
+{
+    struct switch_channel_port *port = &ch->port[o];
+
+    port->input_of[c] = (uint8_t)p;
+    port->open_of[p] |= 1u << c;
+    port->served |= (uint64_t)1 << p;
+    switch_channel_count(ch, o, 1);
+}
+
+/* It is open no more. */
+static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o, uint32_t c)
+{
+    struct switch_channel_port *port = &ch->port[o];
+    uint32_t p = port->input_of[c];
+
+    port->open_of[p] &= ~(1u << c);
+    port->served &= ~((uint64_t)!port->open_of[p] << p);
+    switch_channel_count(ch, o, -1);
 }
 
 /* channel_input.c: @entry came to port @p, at @at_ps; its buffer reference comes with it. */

@@ -197,6 +197,19 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
+/* Each open channel is one of an input's, and no closed one is. */
+static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
+{
+    uint32_t open = 0;
+
+    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+        if ((port->served >> p & 1) != (port->open_of[p] != 0) || (open & port->open_of[p]))
+            return false;
+        open |= port->open_of[p];
+    }
+    return open == port->books.open;
+}
+
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
                               uint64_t *held, uint64_t *waited_ps)
 {
@@ -206,6 +219,8 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
         return "an output does not know whether it has anything to send";
     if (ch->port[p].pending != emu_channels_pending(&ch->port[p].books))
         return "an output does not know how many channels it has open";
+    if (!check_served(ch, &ch->port[p]))
+        return "an output does not know whose its open channels are";
     if (!wrong)
         wrong = check_open(ch, p);
     for (uint32_t v = p * EMU_CHANNELS; !wrong && v < (p + 1) * EMU_CHANNELS; v++) {

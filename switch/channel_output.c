@@ -59,20 +59,22 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
 {
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_pair *pair;
-    uint64_t inputs = 0;
-    uint32_t own = ready;
+    uint32_t p = port->last_input, own = ready;
 
     if (ready & (ready - 1)) {
-        for (uint32_t left = ready; left; left &= left - 1)
-            inputs |= (uint64_t)1 << port->input_of[__builtin_ctz(left)];
-        port->last_input = (uint8_t)switch_next_bit(inputs, port->last_input);
-        for (uint32_t left = inputs & (inputs - 1) ? ready : 0; left; left &= left - 1)
-            own &= ~((uint32_t)(port->input_of[__builtin_ctz(left)] != port->last_input)
-                     << __builtin_ctz(left));
+        do {
+            p = switch_next_bit(port->served, p);
+            own = port->open_of[p] & ready;
+        } while (!own);
     } else {
-        port->last_input = port->input_of[__builtin_ctz(ready)];
+        p = port->input_of[__builtin_ctz(ready)];
     }
-    pair = switch_channel_pair(ch, o, port->last_input);
+    port->last_input = (uint8_t)p;
+    pair = switch_channel_pair(ch, o, p);
+    if (!(own & (own - 1))) { /* what it sent last is not read: its line may be far away */
+        pair->last_sent = (uint8_t)__builtin_ctz(own);
+        return (uint32_t)__builtin_ctz(own);
+    }
     if (!(own >> pair->last_sent & 1)) /* its packet goes on, if it can */
         pair->last_sent = (uint8_t)switch_next_bit(own, pair->last_sent);
     return pair->last_sent;

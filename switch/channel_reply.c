@@ -74,7 +74,7 @@ static void reply_settle(struct switch_channels *ch, uint32_t w, bool nack, uint
     struct switch_channel_out *out = &ch->out[w];
     uint32_t v = out->from;
 
-    switch_channel_count(ch, w / EMU_CHANNELS, -1);
+    switch_channel_closed(ch, w / EMU_CHANNELS, w % EMU_CHANNELS);
     if (v != CHANNEL_NONE) {
         if (!out->ended)
             reply_abandon(ch, w, at_ps);
@@ -117,7 +117,7 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
         if (!out->ended) {
             switch_channel_mute(ch, w);
             ch->port[o].books.open &= ~(1u << w % EMU_CHANNELS);
-            switch_channel_count(ch, o, -1);
+            switch_channel_closed(ch, o, w % EMU_CHANNELS);
             closed |= (uint64_t)1 << o;
         }
         out->from = CHANNEL_NONE;

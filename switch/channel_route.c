@@ -168,8 +168,7 @@ static void route_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint6
         .from = (uint16_t)v, .next = in->copies, .tick = ch->tick, .priority = in->priority,
         .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
     in->copies = (uint16_t)w;
-    port->input_of[c] = (uint8_t)(v / EMU_CHANNELS);
-    switch_channel_count(ch, o, 1);
+    switch_channel_opened(ch, o, c, v / EMU_CHANNELS);
     if (route_collects(in)) {
         switch_channel_take_credits(ch, o, at_ps);
         emu_channels_promise(&port->books, c, in->last + 1u);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <fabemu.h>
 
@@ -55,6 +56,21 @@ static void receive(struct self *me, uint32_t node, uint64_t tag, void *buf, siz
     check(fabemu_wait(me->fab, &req), "receive");
 }
 
+/* A group is made of attached nodes: node 0 asks until all are, for half a minute at most. */
+static uint32_t create(struct self *me, const uint32_t *nodes)
+{
+    const struct timespec rest = {.tv_nsec = 10000000};
+    uint32_t id = 0;
+    int err = fabemu_group_create(me->fab, nodes, me->count, &id);
+
+    for (int i = 0; err == -EHOSTUNREACH && i < 3000; i++) {
+        nanosleep(&rest, NULL);
+        err = fabemu_group_create(me->fab, nodes, me->count, &id);
+    }
+    check(err, "group");
+    return id;
+}
+
 /* Node 0 asks the fabric for a group and tells the others its address; then each joins. */
 static void join(struct self *me)
 {
@@ -66,7 +82,7 @@ static void join(struct self *me)
         check(nodes ? 0 : -ENOMEM, "memory");
         for (uint32_t i = 0; i < me->count; i++)
             nodes[i] = i;
-        check(fabemu_group_create(me->fab, nodes, me->count, &id), "group");
+        id = create(me, nodes);
         free(nodes);
         for (uint32_t i = 1; i < me->count; i++)
             send(me, i, TAG_GROUP, &id, sizeof id);

@@ -344,7 +344,8 @@ FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)
  * @nodes: the members, 2 or more, distinct. One member calls it and hands *id to
  * the others by any means; then every member joins. The tables are in the
  * switches when it returns. Blocks for the fabric manager's answer.
- * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left.
+ * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left; -EHOSTUNREACH, a member
+ * is not attached (yet).
  */
 FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                                    uint32_t *id);

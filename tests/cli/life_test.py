@@ -56,6 +56,18 @@ class LifeTest(FabemuCase):
         self.assertEqual(self.sockets(), [])
         self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
 
+    def test_the_example__works_whoever_comes_last(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        script = ('for i in 0 1 2 3; do [ $i = $0 ] || FABEMU_NODE=$i "$1" 4 & done; sleep 0.3; '
+                  'FABEMU_NODE=$0 "$1" 4; status=$?; wait; exit $status')
+        for profile in ("oq2004", "qsnet3"):
+            for last in ("0", "3"):
+                with self.subTest(profile=profile, last=last):
+                    done = self.fabemu("run", "--profile", profile, "--", "sh", "-c", script, last, example)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
+                    self.assertIn("passed 4 processes", done.stdout)
+
     def test_up__leaves_no_socket_when_its_fabric_is_killed(self):
         self.up()
         status = self.status("u")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * traffic_inside.h - inside a run: what the drivers of open and closed loops share. For
- * traffic_run.c, traffic_open.c and traffic_closed.c.
+ * traffic_run.c, traffic_open*.c and traffic_closed.c.
  */
 #ifndef APPS_TRAFFIC_INSIDE_H
 #define APPS_TRAFFIC_INSIDE_H

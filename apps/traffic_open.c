@@ -12,37 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/traffic_inside.h"
-#include "apps/traffic_node.h"
-#include "emu/packet.h"
-#include "emu/seg.h"
+#include "apps/traffic_open.h"
 
-#define DRAIN_PHASES  10                 /* times warm-up and measurement, that a drain may take */
-#define SETS_DEFAULT  1024 /* of a source, as far as there are collective addresses */
-#define FANOUT_DEFAULT 4
-#define DOUBLINGS     16 /* of a packet's rest, at most: nic/engine_internal.h */
-
-struct open_run {
-    struct traffic_run *run;
-    struct traffic_nodes nodes;
-    struct traffic_sets sets;
-    struct traffic_pattern drawn;      /* TRAFFIC_PERMUTATION: whoever sends to whom */
-    const struct traffic_pattern *pattern;
-    bool *sends;                       /* by node */
-    uint8_t *links;                    /* by node, as traffic_plan.links */
-    uint64_t all_links;                /* of the senders */
-    struct traffic_pending multicasts; /* that are not complete */
-    struct traffic_stats *completion;
-    struct traffic_stats *total;       /* of all workers, once it is asked for */
-    uint64_t longest_ps;               /* latency without load over the longest route */
-    uint64_t end_ps;                   /* of the measurement */
-    bool given;                        /* the phases are: measure once */
-    uint64_t measured;                 /* messages born in it */
-    struct traffic_counts counts;      /* of messages, at the end of the last batch */
-    double offered[TRAFFIC_BATCHES];
-    double accepted[TRAFFIC_BATCHES];
-    double growth[TRAFFIC_BATCHES];    /* in the drain, of the batches since */
-};
+#define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
+#define DOUBLINGS    16 /* of a packet's rest, at most: nic/engine_internal.h */
 
 /* --- time ------------------------------------------------------------------------- */
 
@@ -146,23 +119,6 @@ static bool too_cold(const struct open_run *open)
     return open->nodes.plan.phase.start_ps < open->longest_ps;
 }
 
-/* Links into the network: of all nodes, or of those that send; @ret: by node, 0 for the others. */
-static uint64_t links_of(const struct topo_graph *graph, const bool *sends, uint8_t *ret)
-{
-    uint64_t all = 0;
-
-    for (uint32_t n = 0; n < graph->nodes; n++) {
-        const struct topo_node *node = &graph->node[n];
-        uint8_t links = 0;
-        for (uint32_t i = 0; i < node->links && (!sends || sends[n]); i++)
-            links += node->link[i].sw != TOPO_NONE;
-        if (ret)
-            ret[n] = links;
-        all += links;
-    }
-    return all;
-}
-
 /* Messages a second: of all senders the mean, the least and the most. */
 static void by_source(struct open_run *open)
 {
@@ -215,7 +171,7 @@ static int throughput(struct open_run *open)
     result->accepted = traffic_mean_of(open->accepted);
     result->delivered =
         wire_ps / (batch_ps * TRAFFIC_BATCHES *
-                   (double)links_of(open->run->config->fabric.graph, NULL, NULL));
+                   (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
     result->saturated =
         !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
     return err;
@@ -390,215 +346,10 @@ static int run_phases(struct open_run *open)
     return err ? err : traffic_run_check(run);
 }
 
-/* --- building ---------------------------------------------------------------------------- */
-
-static int choose_senders(struct open_run *open)
-{
-    const struct traffic_config *config = open->run->config;
-    struct traffic_sources sources = config->sources;
-    uint32_t nodes = config->fabric.graph->nodes;
-    uint32_t senders = 0;
-
-    if (config->pattern.md && !sources.count)
-        sources = (struct traffic_sources){ .spread = TRAFFIC_SPREAD_RANDOM,
-                                            .count = nodes < 16 ? 1 : nodes / 16 };
-    if (sources.count > nodes)
-        return traffic_run_wrong(open->run, -EINVAL, "%u sources: there are %u nodes",
-                                 sources.count, nodes);
-    open->sends = malloc(nodes * sizeof open->sends[0]);
-    open->links = malloc(nodes * sizeof open->links[0]);
-    if (!open->sends || !open->links)
-        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
-    traffic_sources_choose(&sources, config->fabric.seed, nodes, open->sends);
-    for (uint32_t n = 0; n < nodes; n++) {
-        if (open->pattern->kind == TRAFFIC_FIXED && open->pattern->to[n] == TRAFFIC_NOBODY)
-            open->sends[n] = false;
-        senders += open->sends[n];
-    }
-    open->all_links = links_of(config->fabric.graph, open->sends, open->links);
-    open->run->result->senders = senders;
-    if (!senders)
-        return traffic_run_wrong(open->run, -EINVAL, "by this pattern no node sends anything");
-    return 0;
-}
-
-static int draw_sets(struct open_run *open)
-{
-    const struct traffic_config *config = open->run->config;
-    uint32_t nodes = config->fabric.graph->nodes;
-    uint32_t senders = open->run->result->senders;
-    uint32_t sets = config->sets;
-    double fanout = config->fanout > 0 ? config->fanout
-                    : config->pattern.md ? 16
-                                         : FANOUT_DEFAULT;
-
-    if (!sets && senders <= FABRIC_GROUPS_MAX)
-        sets = FABRIC_GROUPS_MAX / senders < SETS_DEFAULT ? FABRIC_GROUPS_MAX / senders
-                                                          : SETS_DEFAULT;
-    if (!sets)
-        sets = 1;
-    if ((uint64_t)sets * senders > FABRIC_GROUPS_MAX)
-        return traffic_run_wrong(open->run, -EINVAL,
-                                 "%u sources with %u destination sets each: a fabric has %u "
-                                 "collective addresses; choose fewer --sets or --sources",
-                                 senders, sets, FABRIC_GROUPS_MAX);
-    struct traffic_sets_config draw = {
-        .nodes = nodes,
-        .sends = open->sends,
-        .fanout = config->fanout > 0 || fanout <= nodes / 2.0 ? fanout : nodes / 2.0,
-        .law = config->law,
-        .per_source = sets,
-        .seed = config->fabric.seed,
-    };
-    return traffic_sets_draw(&open->sets, &draw, open->run->error, open->run->error_bytes);
-}
-
-static uint64_t longest_ps(const struct traffic_config *config, uint64_t wire_ps)
-{
-    const struct emu_profile *profile = &config->fabric.profile;
-    uint64_t switches = config->fabric.graph->longest;
-
-    return profile->nic_send_ps + profile->nic_recv_ps + switches * profile->switch_ps +
-           (switches + 1) * profile->channel_ps + wire_ps;
-}
-
-static void plan_phases(struct open_run *open, struct traffic_plan *plan)
-{
-    const struct traffic_config *config = open->run->config;
-    uint64_t wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes);
-    struct traffic_scale scale = { .load = config->load,
-                                   .longest_ps = longest_ps(config, wire_ps),
-                                   .wire_ps = wire_ps,
-                                   .links = open->all_links };
-    uint64_t warmup_ps, measure_ps;
-
-    traffic_phases_choose(&warmup_ps, &measure_ps, &scale);
-    if (config->warmup_ps)
-        warmup_ps = config->warmup_ps;
-    if (config->measure_ps)
-        measure_ps = config->measure_ps;
-    unsigned __int128 gap_ps = (unsigned __int128)wire_ps * TRAFFIC_LOAD_UNIT / config->load;
-    plan->gap_ps = gap_ps < UINT64_MAX ? (uint64_t)gap_ps : UINT64_MAX;
-    plan->phase = traffic_phase_of(warmup_ps, measure_ps);
-    open->end_ps = plan->phase.start_ps + plan->phase.measure_ps;
-    open->longest_ps = scale.longest_ps;
-    open->given = config->warmup_ps || config->measure_ps;
-}
-
-static uint32_t links_most(const struct topo_graph *graph)
-{
-    uint32_t most = 1;
-
-    for (uint32_t n = 0; n < graph->nodes; n++)
-        most = graph->node[n].links > most ? graph->node[n].links : most;
-    return most;
-}
-
-static int make_nodes(struct open_run *open)
-{
-    const struct traffic_config *config = open->run->config;
-    bool multicast = config->pattern.kind == TRAFFIC_MULTICAST;
-    struct traffic_plan plan = {
-        .profile = &config->fabric.profile,
-        .pattern = open->pattern,
-        .sets = multicast ? &open->sets : NULL,
-        .links = open->links,
-        .links_most = links_most(config->fabric.graph),
-        .seed = config->fabric.seed,
-        .bytes = config->bytes,
-        .poisson = !config->fixed_gaps,
-        .hardware = multicast && !config->by_messages,
-        .arity = config->arity,
-        .completions = multicast,
-    };
-
-    plan_phases(open, &plan);
-    open->total = calloc(1, sizeof *open->total);
-    open->completion = calloc(1, sizeof *open->completion);
-    if (!open->total || !open->completion ||
-        traffic_nodes_init(&open->nodes, config->fabric.graph->nodes, &plan))
-        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
-    traffic_stats_init(open->completion, &plan.phase);
-    return 0;
-}
-
-/* A collective address for each destination set: its tree has the source as a member too. */
-/* With acknowledgments a broadcast is sent only where there is room for all of its packet. */
-static bool fits_places(const struct open_run *open)
-{
-    uint64_t bytes = open->run->config->bytes;
-    uint32_t whole = EMU_HDR_BYTES + (bytes < EMU_PAYLOAD_BYTES ? (uint32_t)bytes : EMU_PAYLOAD_BYTES);
-
-    return !open->nodes.times.engines ||
-           emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_places;
-}
-
-static int make_groups(struct open_run *open)
-{
-    struct traffic_sets *sets = &open->sets;
-    struct traffic_run *run = open->run;
-
-    if (!fits_places(open))
-        return traffic_run_wrong(run, -EINVAL, "with pool_places=0 no switch has room for a multicast "
-                                               "of so many bytes: set pool_places to 1 or more");
-    uint32_t *nodes = malloc((sets->fanout_max + 1) * sizeof nodes[0]);
-    int err = nodes ? 0 : traffic_run_wrong(run, -ENOMEM, "out of memory");
-
-    for (uint32_t set = 0; set < sets->count && !err; set++) {
-        uint32_t count = traffic_sets_fanout(sets, set);
-        for (uint32_t i = 0; i < count; i++)
-            nodes[i] = sets->member[sets->first[set] + i];
-        nodes[count] = sets->source[set];
-        err = fabric_multicast_create(run->fabric, nodes, count + 1, &sets->group[set], run->error,
-                                      run->error_bytes);
-    }
-    free(nodes);
-    return err;
-}
-
-static uint64_t sets_bytes(const struct open_run *open)
-{
-    const struct traffic_sets *sets = &open->sets;
-
-    if (!open->nodes.plan.hardware || !sets->count)
-        return 0;
-    return fabric_multicasts_bytes(open->run->config->fabric.graph, sets->count,
-                                   sets->first[sets->count] + sets->count);
-}
-
-static int build(struct open_run *open)
-{
-    const struct traffic_config *config = open->run->config;
-    int err = 0;
-
-    open->pattern = &config->pattern;
-    if (config->pattern.kind == TRAFFIC_PERMUTATION) {
-        if (traffic_pattern_draw(&open->drawn, &config->pattern, config->fabric.seed))
-            return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
-        open->pattern = &open->drawn;
-    }
-    err = choose_senders(open);
-    if (!err && config->pattern.kind == TRAFFIC_MULTICAST)
-        err = draw_sets(open);
-    if (!err)
-        err = make_nodes(open);
-    if (!err)
-        err = traffic_run_start(open->run, &open->nodes.ops, traffic_nodes_bytes(&open->nodes),
-                                sets_bytes(open));
-    if (!err && open->nodes.plan.hardware)
-        err = make_groups(open);
-    if (open->sets.count) {
-        open->run->result->multicast = true;
-        open->run->result->fanout =
-            (double)open->sets.first[open->sets.count] / open->sets.count;
-    }
-    return err;
-}
-
 int traffic_run_open(struct traffic_run *run)
 {
     struct open_run open = { .run = run };
-    int err = build(&open);
+    int err = traffic_open_build(&open);
 
     if (!err)
         err = run_phases(&open);

@@ -9,12 +9,13 @@
 #include "apps/fabric.h"
 #include "emu/edge_fabric.h"
 #include "emu/pool.h"
+#include "emu/table.h"
 #include "emu/windows.h"
 #include "emu/worker.h"
 #include "nic/engine.h"
 #include "switch/switch.h"
 
-static_assert(FABRIC_GROUPS_MAX == SWITCH_GROUPS_MAX, "a slot in every switch for each group");
+static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch can list");
 
 /* A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or not. */

@@ -535,7 +535,7 @@ void engine_destroy(struct engine *engine)
         emu_link_unjoin(&engine->link[i].tx);
     emu_link_unjoin(&engine->out);
     emu_link_free_edge(&engine->in);
-    free(atomic_load_explicit(&engine->groups, memory_order_relaxed));
+    emu_table_free(&engine->groups);
     free(engine->heard);
     free(engine->flow);
     free(engine->incoming_join);

@@ -17,8 +17,6 @@
 
 #include "nic/engine_internal.h"
 
-#define GROUPS_LEAST 64u /* slots of an engine's first table */
-
 /* --- the manager's side ------------------------------------------------------------------ */
 
 size_t engine_group_bytes(uint32_t width)
@@ -104,50 +102,20 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 
 int engine_groups_set(struct engine *e, struct engine_group *group, void **old)
 {
-    struct engine_groups *was = atomic_load_explicit(&e->groups, memory_order_relaxed);
-    uint32_t slot = group->id % ENGINE_GROUP_SLOTS;
-    uint32_t count = was ? was->count : GROUPS_LEAST;
-    struct engine_groups *now;
-
-    *old = NULL;
-    if (was && slot < count) {
-        atomic_store_explicit(&was->group[slot], group, memory_order_release); /* T4 */
-        return 0;
-    }
-    while (count <= slot)
-        count *= 2;
-    now = calloc(1, sizeof(*now) + count * sizeof(struct engine_group *));
-    if (!now)
-        return -ENOMEM;
-    now->count = count;
-    for (uint32_t i = 0; was && i < was->count; i++)
-        atomic_init(&now->group[i], atomic_load_explicit(&was->group[i], memory_order_relaxed));
-    atomic_init(&now->group[slot], group);
-    atomic_store_explicit(&e->groups, now, memory_order_release); /* T6 */
-    *old = was;
-    return 0;
+    return emu_table_set(&e->groups, group->id, group, old);
 }
 
 void engine_groups_clear(struct engine *e, uint32_t id)
 {
-    struct engine_groups *groups = atomic_load_explicit(&e->groups, memory_order_relaxed);
-
-    if (groups && id % ENGINE_GROUP_SLOTS < groups->count)
-        atomic_store_explicit(&groups->group[id % ENGINE_GROUP_SLOTS], NULL, memory_order_relaxed);
+    emu_table_clear(&e->groups, id);
 }
 
 /* --- the engine's ------------------------------------------------------------------------- */
 
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
 {
-    const struct engine_groups *groups =
-        atomic_load_explicit(&e->groups, memory_order_acquire); /* T5 pairs with T6 */
-    uint32_t slot = id % ENGINE_GROUP_SLOTS;
-    struct engine_group *group;
+    struct engine_group *group = emu_table_at(&e->groups, id);
 
-    if (!groups || slot >= groups->count)
-        return NULL;
-    group = atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* T3 pairs with T4 */
     return group && group->id == id ? group : NULL;
 }
 

@@ -15,6 +15,7 @@
 #include "emu/count.h"
 #include "emu/crc.h"
 #include "emu/fault.h"
+#include "emu/table.h"
 #include "nic/engine.h"
 
 #define ENGINE_SEGS_MAX 17u  /* segments of a packet of EMU_PACKET_BYTES */
@@ -235,14 +236,6 @@ struct engine_group {
     _Atomic uint32_t waiting;   /* states in the engine's list: it may not be freed */
 };
 
-/* Published by the manager (RCU). */
-struct engine_groups {
-    uint32_t count; /* slots */
-    _Atomic(struct engine_group *) group[];
-};
-
-#define ENGINE_GROUP_SLOTS 65536u /* as many as switches have: an address beyond them is a later user's */
-
 /* --- links ----------------------------------------------------------------------------- */
 
 struct engine_link {
@@ -300,7 +293,7 @@ struct engine {
     struct engine_list stored;
     struct engine_delivery delivery;
 
-    _Atomic(struct engine_groups *) groups;
+    _Atomic(struct emu_table *) groups;
     struct engine_coll *results;      /* those that wait to go, by due_ps: the first and the last */
     struct engine_coll *last_result;
     uint64_t results_ps;               /* when they can go on; EMU_NEVER: none, or no free packet */

@@ -266,7 +266,7 @@ void switch_channels_destroy(struct switch_dev *sw)
 
     for (uint32_t p = 0; ch->port && p < sw->ports; p++)
         emu_link_unjoin(&ch->port[p].tx);
-    free(atomic_load_explicit(&sw->groups, memory_order_relaxed));
+    emu_table_free(&sw->groups);
     free(sw->link);
     free(sw->slot);
     free(sw->acts.event);

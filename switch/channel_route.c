@@ -126,21 +126,10 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
     return outs;
 }
 
-/* The group that a header names: it has only the slot of it. */
-static const struct switch_group *route_group(const struct switch_channels *ch, uint32_t slot)
-{
-    const struct switch_groups *groups =
-        atomic_load_explicit(&ch->sw.groups, memory_order_acquire); /* G1 pairs with G2 */
-
-    if (!groups || slot >= groups->count)
-        return NULL;
-    return atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* G3 pairs with G4 */
-}
-
-/* Out of every port of the tree but the one it came by; 0: to nobody. */
+/* Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says of a group. */
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
-    const struct switch_group *group = route_group(ch, slot);
+    const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
     uint64_t from = (uint64_t)1 << v / EMU_CHANNELS;
     bool member = group && ((group->ports & from) || /* or from the unit here */
                             (ch->first_unit != UINT32_MAX && v / EMU_CHANNELS == ch->unit));

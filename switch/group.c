@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define GROUPS_LEAST 64u /* slots of a switch's first table */
-
 static size_t group_kept(uint64_t ports, uint32_t units, enum emu_combine_order order)
 {
     return order == EMU_COMBINE_PORT ? (unsigned)__builtin_popcountll(ports) + units - 1u : 0;
@@ -91,49 +89,20 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 
 struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
 {
-    const struct switch_groups *groups =
-        atomic_load_explicit(&sw->groups, memory_order_acquire); /* G1 pairs with G2 */
-    uint32_t slot = id % SWITCH_GROUPS_MAX;
-    struct switch_group *group;
+    struct switch_group *group = emu_table_at(&sw->groups, id);
 
-    if (!groups || slot >= groups->count)
-        return NULL;
-    group = atomic_load_explicit(&groups->group[slot], memory_order_acquire); /* G3 pairs with G4 */
     return group && group->id == id ? group : NULL;
 }
 
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
-    struct switch_groups *was = atomic_load_explicit(&sw->groups, memory_order_relaxed);
-    uint32_t slot = group->id % SWITCH_GROUPS_MAX;
-    uint32_t count = was ? was->count : GROUPS_LEAST;
-    struct switch_groups *now;
-
     *old = NULL;
     if (sw->acknowledged && group->units)
         return -ENOTSUP;
-    if (was && slot < count) {
-        atomic_store_explicit(&was->group[slot], group, memory_order_release); /* G4 */
-        return 0;
-    }
-    while (count <= slot)
-        count *= 2;
-    now = calloc(1, sizeof(*now) + count * sizeof(struct switch_group *));
-    if (!now)
-        return -ENOMEM;
-    now->count = count;
-    for (uint32_t i = 0; was && i < was->count; i++)
-        atomic_init(&now->group[i], atomic_load_explicit(&was->group[i], memory_order_relaxed));
-    atomic_init(&now->group[slot], group);
-    atomic_store_explicit(&sw->groups, now, memory_order_release); /* G2 */
-    *old = was;
-    return 0;
+    return emu_table_set(&sw->groups, group->id, group, old);
 }
 
 void switch_groups_clear(struct switch_dev *sw, uint32_t id)
 {
-    struct switch_groups *groups = atomic_load_explicit(&sw->groups, memory_order_relaxed);
-
-    if (groups && id % SWITCH_GROUPS_MAX < groups->count)
-        atomic_store_explicit(&groups->group[id % SWITCH_GROUPS_MAX], NULL, memory_order_relaxed);
+    emu_table_clear(&sw->groups, id);
 }

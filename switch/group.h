@@ -77,10 +77,4 @@ static inline uint32_t *switch_group_kept(const struct switch_group *group, uint
     return &group->kept[i * (group->width + group->units - 1u) + at];
 }
 
-/* The table that the manager publishes. It grows by being replaced; slots change in place. */
-struct switch_groups {
-    uint32_t count;
-    _Atomic(struct switch_group *) group[]; /* by slot; NULL: not through this switch */
-};
-
 #endif

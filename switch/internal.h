@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "emu/clock.h"
+#include "emu/table.h"
 #include "switch/group.h"
 #include "switch/order.h"
 #include "switch/switch.h"
@@ -141,7 +142,7 @@ struct switch_dev {
 
     struct switch_little little;
     struct switch_counts counts;
-    _Atomic(struct switch_groups *) groups; /* published by the manager (RCU) */
+    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
 };
 
 /* Where crosspoint (row, out) stands in count[] and xpoint[]. */

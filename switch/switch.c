@@ -291,7 +291,7 @@ void switch_destroy(struct switch_dev *sw)
         emu_link_unjoin(&sw->out[p].tx);
         emu_link_free_edge(&sw->row[p].rx);
     }
-    free(atomic_load_explicit(&sw->groups, memory_order_relaxed));
+    emu_table_free(&sw->groups);
     for (uint32_t u = 0; sw->unit && u < sw->units; u++)
         free(sw->unit[u].group);
     free(sw->unit);

@@ -24,7 +24,6 @@
 #include "emu/profile.h"
 #include "topo/topo.h"
 
-#define SWITCH_GROUPS_MAX    65536u /* groups at a time: the low bits of an address name the slot */
 #define SWITCH_COMBINING_MAX 1024u  /* of them, groups that can combine */
 #define SWITCH_ROWS_MAX      64u    /* ports and combine units together */
 #define SWITCH_SEGMENTS_MAX  65535u /* that a switch can hold */

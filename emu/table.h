@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * table.h - a table by collective address that the manager publishes to a device (RCU).
+ *
+ * It grows by being replaced; slots change in place. What stands in a slot is the
+ * user's, and has the address in it: one slot serves many addresses by turns.
+ */
+#ifndef EMU_TABLE_H
+#define EMU_TABLE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EMU_TABLE_SLOTS 65536u /* the low bits of an address name its slot */
+
+struct emu_table {
+    uint32_t count;
+    _Atomic(void *) at[]; /* by slot */
+};
+
+/** emu_table_at - what is in the slot of @id, or NULL. Thread: any that the manager waits for. */
+static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint32_t id)
+{
+    const struct emu_table *now =
+        atomic_load_explicit(table, memory_order_acquire); /* G1 pairs with G2 */
+    uint32_t slot = id % EMU_TABLE_SLOTS;
+
+    if (!now || slot >= now->count)
+        return NULL;
+    return atomic_load_explicit(&now->at[slot], memory_order_acquire); /* G3 pairs with G4 */
+}
+
+/**
+ * emu_table_set - put @what into the slot of @id. Thread: manager. Errors: -ENOMEM.
+ * @old: memory that the caller frees after emu_rcu_wait(), or NULL.
+ */
+int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, void **old);
+
+/** emu_table_clear - what was there may be freed after emu_rcu_wait(). Thread: manager. */
+void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
+
+/** emu_table_free - the table; what stands in it is its user's. Thread: while the workers stand still. */
+void emu_table_free(_Atomic(struct emu_table *) *table);
+
+#endif

@@ -11,6 +11,7 @@
 #include "apps/bench_internal.h"
 #include "emu/crc.h"
 #include "emu/packet.h"
+#include "emu/random.h"
 #include "emu/seg.h"
 
 #define SEGMENTS   16  /* in turns: 4 KB */
@@ -54,12 +55,8 @@ static void fill(struct crc_input *in)
     uint64_t random = 0x9e3779b97f4a7c15u;
 
     for (unsigned i = 0; i < SEGMENTS; i++) {
-        for (unsigned b = 0; b < EMU_SEG_BYTES; b++) {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            in->seg[i][b] = (uint8_t)(random >> 32);
-        }
+        for (unsigned b = 0; b < EMU_SEG_BYTES; b++)
+            in->seg[i][b] = (uint8_t)(emu_xorshift(&random) >> 32);
         in->head[i] = emu_head_pack(&(struct emu_head){
             .channel = i, .dst = (uint16_t)random, .bytes = 1024, .stamp = random >> 53 });
         in->cont[i] = emu_cont_pack(&(struct emu_cont){ .channel = i, .index = i & 3u });

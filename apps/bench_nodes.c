@@ -9,6 +9,7 @@
 
 #include "apps/bench_nodes.h"
 #include "emu/link.h"
+#include "emu/random.h"
 
 #define NODE_BURST 64
 
@@ -26,10 +27,7 @@ struct bench_node {
 
 static uint32_t node_random(struct bench_node *node)
 {
-    node->random ^= node->random << 13;
-    node->random ^= node->random >> 7;
-    node->random ^= node->random << 17;
-    return (uint32_t)(node->random >> 32);
+    return (uint32_t)(emu_xorshift(&node->random) >> 32);
 }
 
 static uint32_t node_take(struct bench_node *node)

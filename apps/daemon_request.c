@@ -99,8 +99,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
                            json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
     wire_add_number(reply, "hop_limit", daemon->hop_limit);
     json_object_object_add(reply, "acknowledged",
-                           json_object_new_boolean(config->profile.transport ==
-                                                   EMU_TRANSPORT_ACKNOWLEDGED));
+                           json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
     daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
 }
 

@@ -20,7 +20,6 @@
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
 #define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 #define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
-#define FABRIC_PATIENCE_PS 100000000000u /* a reply may take so long on this host: 100 ms */
 #define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 
 /*
@@ -84,8 +83,8 @@ static struct emu_profile fabric_profile(const struct fabric_config *config)
 
     if (config->clock == EMU_CLOCK_RAW)
         profile = emu_profile_for_raw(&config->profile);
-    if (config->clock != EMU_CLOCK_VIRTUAL && profile.reply_timeout_ps < FABRIC_PATIENCE_PS)
-        profile.reply_timeout_ps = FABRIC_PATIENCE_PS;
+    if (config->clock != EMU_CLOCK_VIRTUAL && profile.reply_timeout_ps < EMU_PATIENCE_PS)
+        profile.reply_timeout_ps = EMU_PATIENCE_PS;
     return profile;
 }
 

@@ -25,17 +25,15 @@ struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
                                 .profile = &fabric->config.profile};
 }
 
-static int plug_link(struct fabric *fabric, struct engine *engine, const struct topo_link *at,
-                     uint8_t i)
+int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
+                       const struct emu_profile *profile)
 {
-    const struct emu_profile *profile = &fabric->config.profile;
-    struct switch_dev *sw = fabric->sw[at->sw];
     struct emu_dev *sw_dev = switch_emu_dev(sw), *dev = engine_emu_dev(engine);
-    int err = emu_link_join(engine_tx(engine, i), dev, i, switch_rx(sw, at->port), sw_dev,
-                            at->port, EMU_CHANNEL_SLOTS, profile);
+    int err = emu_link_join(engine_tx(engine, link), dev, link, switch_rx(sw, port), sw_dev, port,
+                            EMU_CHANNEL_SLOTS, profile);
 
-    return err ? err : emu_link_join(switch_tx(sw, at->port), sw_dev, at->port,
-                                     engine_rx(engine, i), dev, i, EMU_CHANNEL_SLOTS, profile);
+    return err ? err : emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(engine, link), dev,
+                                     link, EMU_CHANNEL_SLOTS, profile);
 }
 
 int fabric_plug_engine(struct fabric *fabric, uint32_t n)
@@ -59,7 +57,8 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
     fabric->engine[n] = engine;
     for (uint8_t i = 0; !err && i < node->links; i++)
         if (node->link[i].sw != TOPO_NONE)
-            err = plug_link(fabric, engine, &node->link[i], i);
+            err = fabric_join_engine(engine, i, fabric->sw[node->link[i].sw], node->link[i].port,
+                                     &fabric->config.profile);
     return err;
 }
 

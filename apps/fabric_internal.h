@@ -85,7 +85,7 @@ struct fabric_host {
 
 static inline bool fabric_acknowledged(const struct fabric_config *config)
 {
-    return config->profile.transport == EMU_TRANSPORT_ACKNOWLEDGED;
+    return emu_profile_acknowledged(&config->profile);
 }
 
 /* The first link of a node that is not cut: its switch is where the node is stepped. There is one. */
@@ -124,6 +124,10 @@ struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node);
 
 /* fabric_engines.c: the engine of node @n, on the worker of its switch, and its cables. Errors: -ENOMEM. */
 int fabric_plug_engine(struct fabric *fabric, uint32_t n);
+
+/* fabric_engines.c: a cable, both ways, between an engine's link and a switch's port. Errors: -ENOMEM. */
+int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
+                       const struct emu_profile *profile);
 
 /* fabric_engines.c: config.faults on every cable; the workers do not run yet. Errors: -ENOMEM. */
 int fabric_fault_cables(struct fabric *fabric);

@@ -42,26 +42,21 @@ static int unit_create(struct fabric *fabric, uint32_t s)
 {
     const struct emu_profile *profile = &fabric->config.profile;
     struct switch_dev *sw = fabric->sw[s];
-    struct emu_dev *sw_dev = switch_emu_dev(sw), *dev;
     uint8_t port = (uint8_t)fabric->config.graph->ports;
     struct engine_config config = {.profile = profile, .node = fabric->config.graph->nodes + s,
                                    .nodes = fabric_engine_numbers(&fabric->config), .links = 1,
                                    .seed = fabric->config.seed};
     struct engine *unit;
-    int err = engine_create(&unit, sw_dev->worker, &config);
+    int err = engine_create(&unit, switch_emu_dev(sw)->worker, &config);
 
     if (err)
         return err;
     fabric->unit[s] = unit;
-    dev = engine_emu_dev(unit);
-    err = emu_link_join(engine_tx(unit, 0), dev, 0, switch_rx(sw, port), sw_dev, port,
-                        EMU_CHANNEL_SLOTS, profile);
+    err = fabric_join_engine(unit, 0, sw, port, profile);
     if (!err)
-        err = emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(unit, 0), dev, 0,
-                            EMU_CHANNEL_SLOTS, profile);
-    if (!err)
-        err = emu_link_edge(engine_tx(unit, ENGINE_HOST), engine_rx(unit, ENGINE_HOST), dev,
-                            ENGINE_HOST, ENGINE_EDGE_CREDITS, engine_host_profile(unit));
+        err = emu_link_edge(engine_tx(unit, ENGINE_HOST), engine_rx(unit, ENGINE_HOST),
+                            engine_emu_dev(unit), ENGINE_HOST, ENGINE_EDGE_CREDITS,
+                            engine_host_profile(unit));
     return err;
 }
 

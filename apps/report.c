@@ -57,8 +57,7 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = { true, "adapter tree, broadcast" },
     };
 
-    if (profile->transport != EMU_TRANSPORT_ACKNOWLEDGED ||
-        profile->combining == EMU_COMBINING_SWITCH)
+    if (!emu_profile_acknowledged(profile) || profile->combining == EMU_COMBINING_SWITCH)
         return switches[coll];
     if (coll == FABEMU_COLL_BARRIER && profile->barrier == EMU_BARRIER_BY_CONDITIONAL)
         return (struct mechanism){ false, "network conditional, broadcast" };
@@ -161,7 +160,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     wire_add_number(report, "credit_stalls", totals.credit_stalls);
     wire_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops", COUNTS(drops, totals.dropped_bad, totals.dropped_dead));
-    if (config->profile.transport == EMU_TRANSPORT_ACKNOWLEDGED)
+    if (emu_profile_acknowledged(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes",

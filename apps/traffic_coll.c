@@ -51,15 +51,15 @@ struct traffic_member {
 
 static uint64_t weight_of(uint32_t node)
 {
-    return traffic_mix(node + UINT64_C(0x5851f42d4c957f2d));
+    return emu_mix(node + UINT64_C(0x5851f42d4c957f2d));
 }
 
 /* The sum over @members nodes whose weights add up to @weights. */
 static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
 {
-    uint64_t a = traffic_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
+    uint64_t a = emu_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
 
-    return members * a + weights * traffic_mix(a);
+    return members * a + weights * emu_mix(a);
 }
 
 /* Elements of segment @part. */
@@ -87,7 +87,7 @@ static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
 /* How much later than others @node posts operation @op. */
 static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
 {
-    uint64_t draw = traffic_mix(traffic_mix(all->plan.seed + node) + op);
+    uint64_t draw = emu_mix(emu_mix(all->plan.seed + node) + op);
 
     return (uint64_t)((unsigned __int128)all->plan.skew_ps * draw >> 64);
 }

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "apps/traffic_open.h"
+#include "nic/engine.h"
 
 #define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
-#define DOUBLINGS    16 /* of a packet's rest, at most: nic/engine_internal.h */
 
 /* --- time ------------------------------------------------------------------------- */
 
@@ -291,7 +291,7 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
     uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * turn_ps;
 
     if (open->nodes.times.engines)
-        limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << DOUBLINGS));
+        limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));
     return limit_ps;
 }
 

@@ -14,7 +14,7 @@
 
 static uint32_t home_of(const struct traffic_pending *pending, uint32_t src, uint64_t birth_ps)
 {
-    return (uint32_t)traffic_mix(birth_ps ^ (uint64_t)src << 40) & pending->mask;
+    return (uint32_t)emu_mix(birth_ps ^ (uint64_t)src << 40) & pending->mask;
 }
 
 /* Where (src, birth) is, or the free slot where it would be. */

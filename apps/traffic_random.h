@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "emu/random.h"
+
 /* What a stream is for. */
 enum traffic_stream {
     TRAFFIC_STREAM_GAPS,    /* times between messages */
@@ -30,17 +32,9 @@ struct traffic_random {
 void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,
                          enum traffic_stream stream);
 
-/** traffic_mix - a number whose bits all depend on all of @z. Pure. */
-static inline uint64_t traffic_mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 static inline uint64_t traffic_random_next(struct traffic_random *random)
 {
-    return traffic_mix(random->state += UINT64_C(0x9e3779b97f4a7c15));
+    return emu_mix(random->state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /** traffic_random_below - one of 0 … @below - 1, each as likely but for 2^-32 of @below. */

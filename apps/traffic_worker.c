@@ -44,7 +44,7 @@ uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t byt
 {
     uint64_t wire_bytes = traffic_segments_of(bytes) * EMU_HDR_BYTES + bytes;
 
-    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+    if (emu_profile_acknowledged(profile))
         wire_bytes = bytes ? packets_wire_bytes(profile, bytes)
                            : EMU_HEAD_BYTES + EMU_HDR_BYTES + EMU_TAIL_BYTES;
     return wire_bytes * profile->link_ps_per_byte;
@@ -54,7 +54,7 @@ struct traffic_times traffic_times_of(const struct emu_profile *profile)
 {
     uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* to the engine */
 
-    if (profile->transport != EMU_TRANSPORT_ACKNOWLEDGED)
+    if (!emu_profile_acknowledged(profile))
         return (struct traffic_times){ .send_ps = profile->nic_send_ps,
                                        .memory_ps = profile->nic_recv_ps - profile->switch_ps };
     return (struct traffic_times){

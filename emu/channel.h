@@ -21,7 +21,8 @@
 
 #include "emu/packet.h"
 
-#define EMU_POOL_PLACES_MAX 64u /* of a cable's pool, at most */
+#define EMU_POOL_PLACES_MAX  64u /* of a cable's pool, at most */
+#define EMU_CHANNELS_KEPT_OF 8u  /* links of so many channels keep one for packets above bulk */
 
 struct emu_channels {
     uint32_t open;                /* a bit a channel: from its head until its reply */

@@ -145,7 +145,7 @@ static bool edge_has(struct emu_edge *edge)
 
 static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
 {
-    bool acknowledged = edge->profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+    bool acknowledged = emu_profile_acknowledged(edge->profile);
     uint8_t kind = hdr->kind;
     size_t size;
 

@@ -6,14 +6,12 @@
 
 #include <string.h>
 
-/* Drawn by seed and number alone (splitmix64's mixer). */
+#include "emu/random.h"
+
+/* Drawn by seed and number alone. */
 static uint64_t fault_draw(uint64_t seed, uint64_t number)
 {
-    uint64_t z = seed + number * 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return emu_mix(seed + number * 0x9e3779b97f4a7c15u);
 }
 
 void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed)

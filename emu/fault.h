@@ -72,6 +72,27 @@ uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
 bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_pool_cache *cache,
                      uint64_t until_ps, struct emu_entry *entry, enum emu_fate *fate);
 
+/**
+ * emu_rx_take - the same of any cable with channels; @faults: those on it, or NULL.
+ */
+static inline bool emu_rx_take(struct emu_rx *rx, struct emu_faults *faults,
+                               struct emu_pool_cache *cache, uint64_t until_ps,
+                               struct emu_entry *entry, enum emu_fate *fate)
+{
+    const struct emu_entry *front;
+
+    if (__builtin_expect(faults != NULL, 0))
+        return emu_faults_take(faults, rx, cache, until_ps, entry, fate);
+    front = emu_rx_front(rx, until_ps);
+    if (!front)
+        return false;
+    *entry = *front;
+    *fate = EMU_FATE_ARRIVED;
+    emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
+    emu_rx_done(rx, 1);
+    return true;
+}
+
 /** emu_faults_drop - forget what is held, at the end. Thread: while the workers stand still. */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);
 

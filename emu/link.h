@@ -226,6 +226,15 @@ static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
     return 3 * profile->channels + profile->pool_places;
 }
 
+/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. R1. */
+static inline bool emu_tx_has_slot(const struct emu_tx *tx)
+{
+    const struct emu_ring_end *ring = &tx->data;
+
+    return !(__atomic_load_n(emu_ring_word(&ring->slot[ring->at & ring->mask]), __ATOMIC_ACQUIRE) &
+             EMU_RING_FULL);
+}
+
 /**
  * emu_tx_depart_packet - timed: put a segment or a reply on the wire; its head leaves at
  * @depart_ps, no earlier than tx->busy_ps. The caller has seen to the room.

@@ -5,6 +5,7 @@
 #ifndef EMU_PROFILE_H
 #define EMU_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 #define EMU_INPUT_MAX  255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX  16 /* combine units of a switch, at most */
 #define EMU_TREE_WIDTH_MAX 16
+#define EMU_PATIENCE_PS 100000000000u /* a host's threads may be this late, clock raw and real: 100 ms */
 
 /* Where a switch keeps segments, and so what a credit of a cable stands for. */
 enum emu_buffers {
@@ -103,6 +105,12 @@ struct emu_profile {
     enum emu_barrier_by barrier; /* where adapters do it */
     uint32_t tree_width;        /* adapters below one in a tree of adapters, at most */
 };
+
+/** emu_profile_acknowledged - does the network acknowledge packets? Pure. */
+static inline bool emu_profile_acknowledged(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
 
 /** emu_wire_ps - how long a segment takes the wire. */
 static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const struct emu_hdr *hdr)

@@ -55,18 +55,7 @@ static void raw_timers(struct engine *e)
 static bool link_take(struct engine *e, struct engine_link *l, uint64_t until_ps,
                       struct emu_entry *entry, enum emu_fate *fate)
 {
-    const struct emu_entry *front;
-
-    if (l->faults)
-        return emu_faults_take(l->faults, &l->rx, engine_cache(e), until_ps, entry, fate);
-    front = emu_rx_front(&l->rx, until_ps);
-    if (!front)
-        return false;
-    *entry = *front;
-    *fate = EMU_FATE_ARRIVED;
-    emu_rx_skip(&l->rx); /* the slot before the credit that lets it be filled */
-    emu_rx_done(&l->rx, 1);
-    return true;
+    return emu_rx_take(&l->rx, l->faults, engine_cache(e), until_ps, entry, fate);
 }
 
 static uint32_t raw_take_link(struct engine *e, uint32_t i)

@@ -34,6 +34,7 @@
 #define ENGINE_LINKS_MAX 4u
 #define ENGINE_HOST ENGINE_LINKS_MAX /* the host's port; link i is port i */
 #define ENGINE_NODES_MAX 65536u      /* a packet's destination has 16 bits */
+#define ENGINE_DOUBLINGS 16u         /* of the rest between two tries, profile->retry_ps, at most */
 
 #define ENGINE_EDGE_CREDITS  ((uint32_t)EMU_XPOINT_MAX) /* of an edge towards the engine */
 #define ENGINE_LOCAL_CREDITS 64u                        /* of a local host's cable, each way */

@@ -39,7 +39,7 @@ static const char *check_link(const struct engine *e, const struct engine_link *
         uint32_t used = l->books.used[c];
 
         pool += used ? used - 1 : 0;
-        if ((l->occupied >> c & 1) != (used != 0))
+        if ((l->books.occupied >> c & 1) != (used != 0))
             return "an engine does not know which places are taken";
         if ((l->books.open >> c & 1) &&
             (p->state != ENGINE_AWAITING || p->channel != c || p->tag != l->books.tag[c]))

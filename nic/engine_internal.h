@@ -23,9 +23,7 @@
 #define ENGINE_TRY_BITS 6u   /* of a tag: the try; above them the sequence number */
 #define ENGINE_BURST    64u  /* segments taken from, or sent to, one cable in one pass */
 #define ENGINE_QUEUE    64u  /* packets kept beside those that can be on their way, or resting */
-#define ENGINE_KEPT_OF  8u   /* links of so many channels keep one for packets above bulk */
 #define ENGINE_LOOK     16u  /* waiting packets looked at for one whose window is open */
-#define ENGINE_DOUBLINGS 16u /* of the rest between two tries */
 #define ENGINE_TEST_DOUBLINGS 6u /* the same of a conditional, which is tried until it is true */
 
 #define ENGINE_NONE UINT16_MAX
@@ -241,7 +239,6 @@ struct engine_group {
 struct engine_link {
     alignas(EMU_LINE) uint64_t tx_ps; /* looks for something to send then; EMU_NEVER */
     uint32_t left[EMU_PRIORITIES];    /* open channels of packets with segments left to send */
-    uint32_t occupied;                /* channels whose place at the far end is taken */
     uint32_t replies;                 /* channels to reply on */
     uint32_t nacks;                   /* of them, those that get a NACK */
     uint32_t credited;                /* raw: credits put that the far end has not been told of */

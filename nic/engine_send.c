@@ -8,6 +8,7 @@
  * something of a higher priority goes first.
  * Source: QsNet III §III, §IV-B; which of several packets goes on first is ours.
  */
+#include "emu/random.h"
 #include "nic/engine_internal.h"
 
 /* --- flows: who is how far ahead -------------------------------------------------------- */
@@ -129,10 +130,7 @@ static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
     if (doublings > most)
         doublings = most;
     rest_ps = e->profile->retry_ps << doublings;
-    e->random ^= e->random << 13;
-    e->random ^= e->random >> 7;
-    e->random ^= e->random << 17;
-    return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * e->random >> 64);
+    return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
 /*
@@ -168,7 +166,6 @@ static void packet_off(struct engine *e, uint16_t i, uint64_t at_ps)
 
     l->left[p->priority] &= ~(1u << p->channel);
     emu_channels_forget(&l->books, p->channel);
-    l->occupied = l->books.occupied;
     engine_list_drop(&e->awaiting, e->join, i);
     engine_wake(l, at_ps);
 }
@@ -244,16 +241,6 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps)
         emu_channels_return(&l->books, c);
         emu_credit_skip(&l->tx.credit);
     }
-    l->occupied = l->books.occupied;
-}
-
-/* Has the far end emptied the next slot? R1: a reply takes it without a credit. */
-static bool link_has_slot(const struct engine_link *l)
-{
-    const struct emu_ring_end *ring = &l->tx.data;
-
-    return !(__atomic_load_n(emu_ring_word(&ring->slot[ring->at & ring->mask]), __ATOMIC_ACQUIRE) &
-             EMU_RING_FULL);
 }
 
 static void link_put(struct engine *e, struct engine_link *l, struct emu_entry *entry,
@@ -263,7 +250,7 @@ static void link_put(struct engine *e, struct engine_link *l, struct emu_entry *
      * There is a slot for the segment in every place, for a reply on each channel, and for one
      * more that was sent just before its packet was given up: who gives up has emptied the ring.
      */
-    assert(link_has_slot(l));
+    assert(emu_tx_has_slot(&l->tx));
     if (e->dev.timed)
         emu_tx_depart_packet(&l->tx, entry, at_ps);
     else
@@ -316,7 +303,6 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, ui
     }
     emu_pool_share(engine_cache(e)->pool, entry.buf, 1);
     emu_channels_spend(&l->books, c);
-    l->occupied = l->books.occupied;
     l->at = (uint8_t)c;
     p->active_ps = e->now_ps;
     link_put(e, l, &entry, at_ps);
@@ -397,12 +383,10 @@ static bool send_head(struct engine *e, struct engine_link *l, uint32_t priority
     timer_add(e, &e->awaiting, i);
     if (packet_collects(e, p))
         emu_channels_promise(&l->books, p->channel, p->segs);
-    if (emu_channels_room(&l->books) >> p->channel & 1) {
+    if (emu_channels_room(&l->books) >> p->channel & 1)
         send_segment(e, l, p->channel, at_ps);
-    } else {
-        l->occupied = l->books.occupied;
+    else
         l->left[p->priority] |= 1u << p->channel;
-    }
     return true;
 }
 
@@ -421,7 +405,7 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
     uint32_t closed = l->books.usable & ~l->books.open;
-    bool keeps = !priority && e->profile->channels >= ENGINE_KEPT_OF;
+    bool keeps = !priority && e->profile->channels >= EMU_CHANNELS_KEPT_OF;
 
     return keeps && !(closed & (closed - 1)) ? 0 : closed;
 }

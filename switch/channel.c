@@ -12,7 +12,6 @@
 #include "emu/crc.h"
 
 #define CHANNEL_BURST      EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
-#define CHANNEL_RAW_WAIT_PS 100000000000u    /* raw: a host's threads may be this late: 100 ms */
 
 void switch_channel_plugged(struct switch_channels *ch)
 {
@@ -63,29 +62,20 @@ static uint32_t raw_take(struct switch_channels *ch)
     return moved;
 }
 
-/* Has the far end of output @o emptied the next slot? R1. */
-static bool raw_has_slot(const struct switch_channels *ch, uint32_t o)
-{
-    const struct emu_ring_end *ring = &ch->port[o].tx.data;
-
-    return !(__atomic_load_n(emu_ring_word(&ring->slot[ring->at & ring->mask]), __ATOMIC_ACQUIRE) &
-             EMU_RING_FULL);
-}
-
 /* If the ring is full of replies (see channels_sane()), the far end empties it in its next step. */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     uint64_t bit = (uint64_t)1 << o;
     uint32_t sent = 0;
 
-    while (sent < CHANNEL_BURST && ch->queued & bit && raw_has_slot(ch, o)) {
+    while (sent < CHANNEL_BURST && ch->queued & bit && emu_tx_has_slot(&ch->port[o].tx)) {
         if (!switch_channel_send(ch, o, 0)) {
             emu_count(&ch->port[o].tx.counts.stalls, 1);
             break;
         }
         sent++;
     }
-    if (sent == CHANNEL_BURST || (ch->queued & bit && !raw_has_slot(ch, o))) {
+    if (sent == CHANNEL_BURST || (ch->queued & bit && !emu_tx_has_slot(&ch->port[o].tx))) {
         ch->news |= bit;
         emu_dev_again(&ch->sw.dev);
     }
@@ -163,7 +153,7 @@ size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile)
 /*
  * A cable's ring holds every place's segment and the replies: one for each channel, and for each
  * one more that was sent just before its packet was given up at the far end. On clock raw a channel
- * may be given up there again before its thread has looked at the ring: raw_has_slot().
+ * may be given up there again before its thread has looked at the ring: emu_tx_has_slot().
  */
 static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
@@ -173,35 +163,20 @@ static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
            switch_channels_segments(ports, profile) <= SWITCH_SEGMENTS_MAX;
 }
 
-/* Whole lines. */
-static void *channels_lines(size_t bytes)
-{
-    return aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
-}
-
-static void *channels_zeros(size_t bytes)
-{
-    void *at = channels_lines(bytes);
-
-    if (at)
-        memset(at, 0, bytes);
-    return at;
-}
-
 static int channels_alloc(struct switch_channels *ch)
 {
     struct switch_dev *sw = &ch->sw;
     uint32_t ports = sw->ports;
     size_t slots = switch_channels_segments(ports, sw->profile);
 
-    ch->port = channels_zeros(ports * sizeof(*ch->port));
-    ch->in = channels_zeros(ports * EMU_CHANNELS * sizeof(*ch->in));
-    ch->out = channels_zeros(ports * EMU_CHANNELS * sizeof(*ch->out));
-    ch->pair = channels_zeros(ports * ports * sizeof(*ch->pair));
-    ch->busy_ps = channels_zeros(ports * sizeof(*ch->busy_ps));
-    ch->due_ps = channels_zeros(ports * sizeof(*ch->due_ps));
-    sw->acts.event = channels_zeros(ORDER_ROOM(ports) * sizeof(*sw->acts.event));
-    sw->slot = channels_lines(slots * sizeof(*sw->slot));
+    ch->port = switch_zeros(ports * sizeof(*ch->port));
+    ch->in = switch_zeros(ports * EMU_CHANNELS * sizeof(*ch->in));
+    ch->out = switch_zeros(ports * EMU_CHANNELS * sizeof(*ch->out));
+    ch->pair = switch_zeros(ports * ports * sizeof(*ch->pair));
+    ch->busy_ps = switch_zeros(ports * sizeof(*ch->busy_ps));
+    ch->due_ps = switch_zeros(ports * sizeof(*ch->due_ps));
+    sw->acts.event = switch_zeros(ORDER_ROOM(ports) * sizeof(*sw->acts.event));
+    sw->slot = switch_lines(slots * sizeof(*sw->slot));
     sw->link = calloc(slots, sizeof(*sw->link));
     if (!ch->port || !ch->in || !ch->out || !ch->pair || !ch->busy_ps || !ch->due_ps ||
         !sw->acts.event || !sw->slot || !sw->link)
@@ -217,8 +192,8 @@ static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
 
     ch->channels = profile->channels;
     ch->first_unit = UINT32_MAX;
-    if (clock == EMU_CLOCK_RAW && wait_ps < CHANNEL_RAW_WAIT_PS)
-        wait_ps = CHANNEL_RAW_WAIT_PS;
+    if (clock == EMU_CLOCK_RAW && wait_ps < EMU_PATIENCE_PS)
+        wait_ps = EMU_PATIENCE_PS;
     ch->tick_ps = (wait_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     ch->sweep_ps = clock == EMU_CLOCK_RAW ? 0 : EMU_NEVER;
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
@@ -239,7 +214,7 @@ int switch_channels_create(struct switch_dev **ret, struct emu_worker *worker, u
 
     if (!channels_sane(ports, profile))
         return -EINVAL;
-    ch = channels_zeros(sizeof(*ch));
+    ch = switch_zeros(sizeof(*ch));
     if (!ch)
         return -ENOMEM;
     ch->sw.route = route;

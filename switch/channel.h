@@ -24,7 +24,6 @@
 #define CHANNEL_NONE     UINT16_MAX
 #define CHANNEL_TICKS    8u  /* to a time-out */
 #define CHANNEL_GHOSTS   64u /* segments without a credit (faults) that a switch holds at most */
-#define CHANNEL_KEPT_OF  8u  /* links of so many channels keep one for packets above bulk */
 
 /* What the packet on an input's channel is at. */
 enum switch_channel_state {
@@ -164,7 +163,7 @@ static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, 
 {
     uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
     uint32_t closed = ch->channels - pending;
-    uint32_t kept = ch->channels >= CHANNEL_KEPT_OF;
+    uint32_t kept = ch->channels >= EMU_CHANNELS_KEPT_OF;
     uint64_t bit = (uint64_t)1 << o;
 
     ch->open += (uint32_t)more;
@@ -240,19 +239,8 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
                                        struct emu_entry *entry, enum emu_fate *fate)
 {
     struct switch_channel_port *port = &ch->port[p];
-    const struct emu_entry *front;
 
-    if (__builtin_expect(port->faults != NULL, 0))
-        return emu_faults_take(port->faults, &port->rx, &ch->sw.dev.worker->cache, until_ps, entry,
-                               fate);
-    front = emu_rx_front(&port->rx, until_ps);
-    if (!front)
-        return false;
-    *entry = *front;
-    *fate = EMU_FATE_ARRIVED;
-    emu_rx_skip(&port->rx); /* the slot before the credit that lets it be filled */
-    emu_rx_done(&port->rx, 1);
-    return true;
+    return emu_rx_take(&port->rx, port->faults, &ch->sw.dev.worker->cache, until_ps, entry, fate);
 }
 
 /* channel.c: the first step: which ports have cables. */

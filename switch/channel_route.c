@@ -7,7 +7,7 @@
  * while another one does there): so who comes never passes who waits. Who waits is served by priority;
  * then those that collect and the others take turns, so neither starves the other; and among each,
  * round robin over inputs and their channels.
- * A link of CHANNEL_KEPT_OF channels or more keeps its last one for packets above bulk, which
+ * A link of EMU_CHANNELS_KEPT_OF channels or more keeps its last one for packets above bulk, which
  * otherwise would wait for a bulk packet's reply.
  *
  * Why nothing deadlocks. As in input.c, cables can be put in an order such that every packet takes

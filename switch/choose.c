@@ -8,13 +8,7 @@
  */
 #include "switch/internal.h"
 
-static uint64_t choose_random(struct switch_dev *sw)
-{
-    sw->random ^= sw->random << 13;
-    sw->random ^= sw->random >> 7;
-    sw->random ^= sw->random << 17;
-    return sw->random;
-}
+#include "emu/random.h"
 
 static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
 {
@@ -38,10 +32,10 @@ static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
 {
     return switch_nth_bit(from,
-                          (uint32_t)(choose_random(sw) % (unsigned)__builtin_popcountll(from)));
+                          (uint32_t)(emu_xorshift(&sw->random) % (unsigned)__builtin_popcountll(from)));
 }
 
-static inline uint32_t choose_from(struct switch_dev *sw, uint64_t from)
+uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
 {
     switch (sw->profile->choice) {
     case EMU_CHOICE_FIRST_FREE:
@@ -55,16 +49,11 @@ static inline uint32_t choose_from(struct switch_dev *sw, uint64_t from)
     }
 }
 
-uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
-{
-    return choose_from(sw, from);
-}
-
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates)
 {
     uint64_t from = candidates & sw->light;
 
     if (!from)
         from = choose_least(sw, candidates);
-    return choose_from(sw, from);
+    return switch_pick(sw, from);
 }

@@ -337,6 +337,10 @@ uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r);
 /* admit.c: how many segments an input holds, copies of one counted once; what its credits stand for. */
 uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t row);
 
+/* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none. */
+void *switch_lines(size_t bytes);
+void *switch_zeros(size_t bytes);
+
 /* choose.c: one of several candidate outputs. */
 uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
 

@@ -113,7 +113,7 @@ uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)
     uint32_t rows = ports + profile->combine_units;
     uint32_t slots = 0;
 
-    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+    if (emu_profile_acknowledged(profile))
         return switch_channels_segments(ports, profile);
     if (profile->buffers != EMU_BUFFERS_INPUT)
         slots += rows * rows * profile->xpoint_slots;
@@ -139,7 +139,7 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     size_t rows = ports + profile->combine_units;
 
-    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+    if (emu_profile_acknowledged(profile))
         return switch_channels_bytes(ports, profile);
     return sizeof(struct switch_dev) +
            rows * (sizeof(struct switch_row) + sizeof(struct switch_out) +
@@ -154,13 +154,12 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
                     emu_credit_ring_bytes(emu_profile_credits(profile)));
 }
 
-/* By lines, and not touched: memory follows use. */
-static void *switch_lines(size_t bytes)
+void *switch_lines(size_t bytes)
 {
     return aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
 }
 
-static void *switch_zeros(size_t bytes)
+void *switch_zeros(size_t bytes)
 {
     void *at = switch_lines(bytes);
 
@@ -249,7 +248,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     struct switch_dev *sw;
     size_t rows = ports + profile->combine_units;
 
-    if (profile->transport == EMU_TRANSPORT_ACKNOWLEDGED)
+    if (emu_profile_acknowledged(profile))
         return switch_channels_create(ret, worker, ports, route, profile, seed);
     if (!switch_sane(ports, profile, worker->clock.mode))
         return -EINVAL;

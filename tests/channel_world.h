@@ -614,7 +614,7 @@ static inline struct probe *world_probe(struct world *w, uint32_t worker)
     emu_dev_init(&p->dev, w->worker[worker], probe_step);
     p->world = w;
     p->node = w->probes;
-    p->open_max = w->profile.channels < CHANNEL_KEPT_OF ? w->profile.channels
+    p->open_max = w->profile.channels < EMU_CHANNELS_KEPT_OF ? w->profile.channels
                                                         : w->profile.channels - 1;
     emu_channels_init(&p->books, w->profile.channels, w->profile.pool_places);
     w->probe[w->probes++] = p;

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "emu/random.h"
+
 #define TEST_SEED "FABEMU_SEED"
 
 struct test_case {
@@ -32,11 +34,7 @@ static inline uint64_t test_seed(void)
 /* The next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return emu_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static inline void test_seed_print(const char *suite)

@@ -10,26 +10,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TRANSPORT_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#include "emu/random.h"
 
-/* A number whose bits all depend on all of @z (splitmix64's mixer). */
-static inline uint64_t transport_hash(uint64_t z)
-{
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+#define TRANSPORT_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 /* The next number below @below, from @state. */
 static inline uint32_t transport_below(uint64_t *state, uint32_t below)
 {
-    return (uint32_t)((transport_hash(*state += TRANSPORT_GOLDEN) >> 32) * below >> 32);
+    return (uint32_t)((emu_mix(*state += TRANSPORT_GOLDEN) >> 32) * below >> 32);
 }
 
 static inline void transport_fill(uint64_t key, uint8_t *bytes, size_t count)
 {
     for (size_t at = 0; at < count; at += 8) {
-        uint64_t word = transport_hash(key += TRANSPORT_GOLDEN);
+        uint64_t word = emu_mix(key += TRANSPORT_GOLDEN);
 
         memcpy(bytes + at, &word, count - at < 8 ? count - at : 8);
     }
@@ -38,7 +32,7 @@ static inline void transport_fill(uint64_t key, uint8_t *bytes, size_t count)
 static inline bool transport_same(uint64_t key, const uint8_t *bytes, size_t count)
 {
     for (size_t at = 0; at < count; at += 8) {
-        uint64_t word = transport_hash(key += TRANSPORT_GOLDEN);
+        uint64_t word = emu_mix(key += TRANSPORT_GOLDEN);
 
         if (memcmp(bytes + at, &word, count - at < 8 ? count - at : 8))
             return false;

@@ -137,7 +137,7 @@ static void member_open(struct world *w, uint32_t n)
     struct member *m = &w->member[n];
     size_t targets = (size_t)w->nodes * DEPTH * (BYTES_MAX + GUARD);
 
-    m->random = transport_hash(w->seed + n);
+    m->random = emu_mix(w->seed + n);
     m->source = malloc(2 * BYTES_MAX);
     m->target = malloc(targets);
     transport_fill(w->seed ^ n, m->source, 2 * BYTES_MAX);
@@ -264,7 +264,7 @@ static uint64_t target_at(uint32_t src, uint32_t d)
 /* The bytes of message @number from @src to @dst. */
 static uint64_t message_key(const struct world *w, uint32_t src, uint32_t dst, uint32_t number)
 {
-    return transport_hash(w->seed ^ transport_hash((uint64_t)src << 48 | (uint64_t)dst << 32 | number));
+    return emu_mix(w->seed ^ emu_mix((uint64_t)src << 48 | (uint64_t)dst << 32 | number));
 }
 
 /* Small ones, middling ones, large ones. */
@@ -292,7 +292,7 @@ static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
-    a->key = transport_hash(m->random);
+    a->key = emu_mix(m->random);
     transport_fill(a->key, a->buf, a->bytes);
     memset(w->member[a->peer].target + target_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_put(m->fab, a->peer, w->member[a->peer].target_key, target_at(n, d), a->buf,
@@ -322,12 +322,12 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
     what.offset = a->word * sizeof(uint64_t);
     switch (a->word) {
     case WORD_SUM:
-        operand = transport_hash(m->random);
+        operand = emu_mix(m->random);
         peer->sum += operand;
         what.result = NULL;
         break;
     case WORD_XOR:
-        operand = transport_hash(m->random);
+        operand = emu_mix(m->random);
         peer->xor ^= operand;
         what.op = FABEMU_ATOMIC_XOR;
         break;
@@ -361,7 +361,7 @@ static int begin_cast(struct world *w, uint32_t n, struct action *a, uint32_t d)
     struct member *m = &w->member[n];
 
     a->bytes = transport_below(&m->random, transport_below(&m->random, 2) ? CAST_MAX : 300) + 1;
-    a->key = transport_hash(m->random);
+    a->key = emu_mix(m->random);
     transport_fill(a->key, a->buf, a->bytes);
     for (uint32_t to = 0; to < w->nodes; to++)
         memset(w->member[to].cast + cast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
@@ -531,7 +531,7 @@ static struct joint joint_of(const struct world *w, uint32_t number)
 /* The values that node @n brings into a reduction. */
 static int64_t joint_value(const struct joint *joint, uint32_t n, uint32_t i)
 {
-    return (int64_t)(transport_hash(joint->key + i) >> 16) * (n + 1);
+    return (int64_t)(emu_mix(joint->key + i) >> 16) * (n + 1);
 }
 
 static void joint_begin(struct world *w, uint32_t n)

@@ -50,7 +50,7 @@ void transport_mix(struct transport_config *config, uint64_t seed)
     const char *const *set = sets[transport_below(&state, COUNT(sets))];
     struct emu_fault_rates *faults = &config->faults;
 
-    config->seed = transport_hash(seed) % 1000000007u;
+    config->seed = emu_mix(seed) % 1000000007u;
     config->topo = topos[transport_below(&state, COUNT(topos))];
     config->sizes = sizes[transport_below(&state, COUNT(sizes))];
     config->threads = 1 + transport_below(&state, 4);

@@ -56,9 +56,9 @@ struct transport_node {
 static uint64_t segment_key(const struct transport_plan *plan, uint32_t src, uint32_t stream,
                             uint64_t number)
 {
-    uint64_t key = transport_hash(plan->seed ^ transport_hash((uint64_t)src << 32 | stream));
+    uint64_t key = emu_mix(plan->seed ^ emu_mix((uint64_t)src << 32 | stream));
 
-    return transport_hash(key + number * TRANSPORT_GOLDEN);
+    return emu_mix(key + number * TRANSPORT_GOLDEN);
 }
 
 /* Does its sender ask to be told when it is at all of its destinations? */
@@ -71,7 +71,7 @@ static bool segment_asks(uint64_t number)
 static struct emu_hdr segment_hdr(const struct transport_plan *plan, uint32_t src, uint32_t stream,
                                   uint64_t number, uint8_t len)
 {
-    uint64_t word = transport_hash(segment_key(plan, src, stream, number) + 1);
+    uint64_t word = emu_mix(segment_key(plan, src, stream, number) + 1);
     bool group = stream >= plan->nodes;
 
     return (struct emu_hdr){.dst = group ? plan->group[stream - plan->nodes] : stream, .src = src,
@@ -83,7 +83,7 @@ static struct emu_hdr segment_hdr(const struct transport_plan *plan, uint32_t sr
 static uint32_t segment_note(const struct transport_plan *plan, uint32_t src, uint32_t stream,
                              uint64_t number, uint8_t len)
 {
-    return (uint32_t)(transport_hash(segment_key(plan, src, stream, number) ^ len) >> 32);
+    return (uint32_t)(emu_mix(segment_key(plan, src, stream, number) ^ len) >> 32);
 }
 
 /* --- sets of numbers -------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static const char *node_got(struct transport_node *node, uint32_t stream,
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t print = (uint64_t)entry->born_ns << 32 ^ (uint64_t)stream << 16 ^ hdr->src;
 
-    node->content += transport_hash(print + ((uint64_t)node->node << 40) +
+    node->content += emu_mix(print + ((uint64_t)node->node << 40) +
                                    hdr->seq * TRANSPORT_GOLDEN);
     emu_count(&node->counts.came, 1);
     return set_add(&node->came[stream_slot(plan, hdr->src, stream)], hdr->seq);
@@ -271,7 +271,7 @@ static void node_deliver(struct transport_node *node, const struct emu_entry *en
         wrong = node_got(node, stream, entry);
     if (wrong)
         node_wrong(node, hdr, wrong);
-    node->order = transport_hash(node->order ^ transport_hash(at_ps) ^ (uint64_t)hdr->kind << 56 ^
+    node->order = emu_mix(node->order ^ emu_mix(at_ps) ^ (uint64_t)hdr->kind << 56 ^
                                 (uint64_t)stream << 40 ^ (uint64_t)hdr->src << 32 ^ hdr->seq);
 }
 
@@ -486,7 +486,7 @@ void transport_nodes_begin(struct transport_nodes *all)
     for (uint32_t n = 0; n < plan->nodes; n++) {
         struct transport_node *node = all->node[n];
 
-        node->random = transport_hash(plan->seed + (n + 1) * TRANSPORT_GOLDEN);
+        node->random = emu_mix(plan->seed + (n + 1) * TRANSPORT_GOLDEN);
         node->stream = UINT32_MAX;
         for (uint32_t g = 0; g < plan->groups; g++)
             if (is_member(plan, g, n))
@@ -594,6 +594,6 @@ uint64_t transport_nodes_order(const struct transport_nodes *all)
     uint64_t order = 0;
 
     for (uint32_t n = 0; n < all->plan.nodes; n++)
-        order = transport_hash(order ^ all->node[n]->order);
+        order = emu_mix(order ^ all->node[n]->order);
     return order;
 }

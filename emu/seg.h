@@ -9,6 +9,7 @@
 #define EMU_SEG_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define EMU_LINE 64           /* bytes of a cache line: one writer a line */
@@ -55,6 +56,12 @@ enum emu_test {
     EMU_TEST_EQUAL,   /* the word is this value */
     EMU_TEST_REACHED  /* the word has reached it: word - value, modulo 2^64, is below 2^63 */
 };
+
+/** emu_word_is - is @word as a conditional asks? @test: enum emu_test. Pure. */
+static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
+{
+    return test == EMU_TEST_REACHED ? word - value < UINT64_C(1) << 63 : word == value;
+}
 
 enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 

@@ -220,14 +220,19 @@ void nic_lock(struct fabemu *fab)
     nic_clock(fab);
 }
 
-/* Does something wait for room in the up ring? The fabric does not wake us for that. */
-static bool nic_is_stalled(const struct fabemu *fab)
+/* Is there anything that is to go to the up ring? */
+static bool nic_has_more(const struct fabemu *fab)
 {
-    if (fab->edge.up_tail - fab->edge.up_head < EMU_EDGE_SLOTS - NIC_RING_RESERVE)
-        return false;
     return !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
            !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
            !nic_list_empty(&fab->setting);
+}
+
+/* Does something wait for room in the up ring? The fabric does not wake us for that. */
+static bool nic_is_stalled(const struct fabemu *fab)
+{
+    return fab->edge.up_tail - fab->edge.up_head >= EMU_EDGE_SLOTS - NIC_RING_RESERVE &&
+           nic_has_more(fab);
 }
 
 void nic_unlock(struct fabemu *fab)
@@ -299,9 +304,7 @@ void nic_drain(struct fabemu *fab, uint64_t limit_ns)
         nic_lock(fab);
         nic_step(fab);
         emu_edge_nic_publish(&fab->edge);
-        left = !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
-               !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
-               !nic_list_empty(&fab->setting) ||
+        left = nic_has_more(fab) ||
                atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) !=
                    fab->edge.up_tail; /* Y1 */
         nic_unlock(fab);

@@ -383,6 +383,12 @@ struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_fail_all - end every transfer with @node (or any), or every one served from @region. */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region *region,
                      int status);
+/**
+ * nic_op_new - the operation in the words of @req, not begun: what is not named here is 0.
+ * @node: FABEMU_ANY_NODE: it is with no peer.
+ */
+struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
+                          int (*begin)(struct fabemu *fab, struct nic_post *post));
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
 /** nic_op_write - copy into the pieces at @offset; what does not fit is cut off. */
 void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);
@@ -403,6 +409,8 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 /* --- peer.c ------------------------------------------------------------------- */
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
+/** nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
+int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_hail - ask the process there to meet us. */
 void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_rehail - repeat hails that were not answered; who does not answer for long is lost. */
@@ -480,6 +488,13 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 /** nic_region_find - the region of that key, or NULL. */
 struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key);
+/** nic_region_holds - do @bytes at @offset lie in it? Pure. */
+static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset, uint64_t bytes)
+{
+    return offset <= region->bytes && bytes <= region->bytes - offset;
+}
+/** nic_transfer_check - can one operation move so much? Errors: -EMSGSIZE. Lock: none. */
+int nic_transfer_check(uint64_t bytes);
 /** nic_region_check - can these be registered? Errors: -EINVAL. Lock: none. */
 int nic_region_check(const void *addr, size_t bytes, unsigned access);
 /** nic_region_add - a copy of @init, which gets a key here unless it is a group's. Errors: -ENOMEM, -ENOSPC. */

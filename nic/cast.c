@@ -128,7 +128,7 @@ static struct nic_region *cast_region(struct fabemu *fab, uint32_t group, uint64
     struct nic_region *region = key & NIC_KEY_SYMMETRIC ? nic_region_find(fab, key) : NULL;
 
     if (!region || region->group->id != group || !(region->access & FABEMU_REMOTE_WRITE) ||
-        offset > region->bytes || bytes > region->bytes - offset)
+        !nic_region_holds(region, offset, bytes))
         return NULL;
     return region;
 }
@@ -219,20 +219,14 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
                          size_t bytes, struct fabemu_req *req)
 {
     struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
-    struct nic_op *op = nic_op_of(req);
     int err = nic_group_check(g, req);
+    struct nic_op *op;
 
-    if (!err && bytes > NIC_TRANSFER_MAX)
-        err = nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
-                       (unsigned long long)NIC_TRANSFER_MAX);
+    if (!err)
+        err = nic_transfer_check(bytes);
     if (err)
         return err;
-    memset(op, 0, sizeof *op);
-    op->req = req;
-    op->post.begin = cast_begin;
-    op->kind = NIC_OP_CAST;
-    op->state = NIC_OP_ARMED;
-    op->node = FABEMU_ANY_NODE;
+    op = nic_op_new(req, NIC_OP_CAST, FABEMU_ANY_NODE, cast_begin);
     op->key = key;
     op->offset = offset;
     op->cast_group = g;

@@ -135,17 +135,6 @@ void engine_set(struct engine *e, struct engine_group *group, const struct emu_h
         group->word[word->word] = word->value;
 }
 
-static bool word_agrees(const struct engine_group *group, const struct emu_word *asked)
-{
-    uint64_t word;
-
-    if (asked->word >= EMU_WORDS)
-        return false;
-    word = group->word[asked->word];
-    return asked->test == EMU_TEST_REACHED ? word - asked->value < (uint64_t)1 << 63
-                                           : word == asked->value;
-}
-
 bool engine_agrees(struct engine *e, uint32_t buf)
 {
     const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, buf);
@@ -163,7 +152,7 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     if (seg->hdr.len != sizeof(word))
         return false;
     memcpy(&word, seg->payload, sizeof(word));
-    return word_agrees(group, &word);
+    return word.word < EMU_WORDS && emu_word_is(group->word[word.word], word.value, word.test);
 }
 
 static bool test_until(struct engine *e, const struct engine_packet *p)

@@ -188,7 +188,6 @@ static int when_begin(struct fabemu *fab, struct nic_post *post)
 int fabemu_event_when(struct fabemu_event *event, uint64_t threshold, struct fabemu_req *req)
 {
     struct fabemu *fab = nic_event_of(event)->fab;
-    struct nic_op *op = nic_op_of(req);
 
     if (nic_gone(fab))
         return nic_fail_gone();
@@ -196,12 +195,7 @@ int fabemu_event_when(struct fabemu_event *event, uint64_t threshold, struct fab
     req->threshold = threshold;
     if (nic_event_check(fab, req))
         return -EINVAL;
-    memset(op, 0, sizeof *op);
-    op->req = req;
-    op->post.begin = when_begin;
-    op->kind = NIC_OP_WHEN;
-    op->state = NIC_OP_ARMED;
-    return nic_post(fab, &op->post);
+    return nic_post(fab, &nic_op_new(req, NIC_OP_WHEN, FABEMU_ANY_NODE, when_begin)->post);
 }
 
 int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)

@@ -178,29 +178,26 @@ static int memory_begin(struct fabemu *fab, struct nic_post *post)
 
 static int memory_check(struct fabemu *fab, uint32_t node, const struct fabemu_req *req)
 {
-    if (nic_gone(fab))
-        return nic_fail_gone();
-    if (node >= fab->info.nodes)
-        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
-                        fab->info.nodes);
-    return nic_event_check(fab, req);
+    int err = nic_node_check(fab, node);
+
+    return err ? err : nic_event_check(fab, req);
 }
 
 static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key,
                                 uint64_t offset, struct fabemu_iov iov, struct fabemu_req *req)
 {
-    struct nic_op *op = nic_op_of(req);
+    struct nic_op *op = nic_op_new(req, kind, node, memory_begin);
 
-    memset(op, 0, sizeof *op);
-    op->req = req;
-    op->post.begin = memory_begin;
-    op->kind = (uint8_t)kind;
-    op->state = NIC_OP_ARMED;
-    op->node = node;
     op->key = key;
     op->offset = offset;
     nic_op_iov(op, &iov, 1);
     return op;
+}
+
+int nic_transfer_check(uint64_t bytes)
+{
+    return bytes > NIC_TRANSFER_MAX ? nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
+                                               (unsigned long long)NIC_TRANSFER_MAX) : 0;
 }
 
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
@@ -208,9 +205,8 @@ static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t nod
 {
     int err = memory_check(fab, node, req);
 
-    if (!err && local.bytes > NIC_TRANSFER_MAX)
-        err = nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
-                       (unsigned long long)NIC_TRANSFER_MAX);
+    if (!err)
+        err = nic_transfer_check(local.bytes);
     return err ? err : nic_post(fab, &memory_op(kind, node, key, offset, local, req)->post);
 }
 
@@ -315,8 +311,8 @@ static struct nic_region *memory_asked(struct fabemu *fab, struct nic_peer *peer
     }
     memcpy(mem, seg->payload, sizeof *mem);
     region = nic_region_find(fab, mem->key);
-    if (!region || !(region->access & access) || mem->offset > region->bytes ||
-        mem->bytes > region->bytes - mem->offset) {
+    if (!region || !(region->access & access) ||
+        !nic_region_holds(region, mem->offset, mem->bytes)) {
         nic_fin(fab, peer, mem->id, -EACCES);
         return NULL;
     }
@@ -426,8 +422,12 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
     region = memory_asked(fab, peer, seg, ~0u, &mem);
     if (!region)
         return;
-    if (!atomic_allowed(region, &atomic) || ((uintptr_t)region->base + mem.offset) % mem.bytes) {
-        nic_fin(fab, peer, mem.id, atomic_allowed(region, &atomic) ? -EINVAL : -EACCES);
+    if (!atomic_allowed(region, &atomic)) {
+        nic_fin(fab, peer, mem.id, -EACCES);
+        return;
+    }
+    if (((uintptr_t)region->base + mem.offset) % mem.bytes) {
+        nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
     before = nic_atomic(atomic.op, atomic.type, region->base + mem.offset, atomic.operand,

@@ -81,6 +81,20 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
     }
 }
 
+struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
+                          int (*begin)(struct fabemu *fab, struct nic_post *post))
+{
+    struct nic_op *op = nic_op_of(req);
+
+    memset(op, 0, sizeof *op);
+    op->req = req;
+    op->post.begin = begin;
+    op->kind = (uint8_t)kind;
+    op->state = NIC_OP_ARMED;
+    op->node = node;
+    return op;
+}
+
 struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
 {
     struct nic_op *op;

@@ -31,6 +31,16 @@
 #define HAIL_LAST_NS 50000000u
 #define HAIL_DEAD_NS 1000000000u /* for a successor of one that is known to be dead */
 
+int nic_node_check(const struct fabemu *fab, uint32_t node)
+{
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    if (node >= fab->info.nodes)
+        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
+                        fab->info.nodes);
+    return 0;
+}
+
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = &fab->peers[node];

@@ -233,17 +233,6 @@ void nic_queue_probe(struct fabemu *fab)
 
 /* --- send ------------------------------------------------------------------------- */
 
-/* May a message go to this node at all? */
-static int dest_check(struct fabemu *fab, uint32_t node)
-{
-    if (nic_gone(fab))
-        return nic_fail_gone();
-    if (node >= fab->info.nodes)
-        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
-                        fab->info.nodes);
-    return 0;
-}
-
 static int send_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
@@ -275,7 +264,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
     struct fabemu *fab = queue->fab;
     struct nic_op *op = nic_op_of(req);
     int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS)
-                              : dest_check(fab, dest->node);
+                              : nic_node_check(fab, dest->node);
 
     if (!err)
         err = nic_event_check(fab, req);
@@ -297,7 +286,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     struct nic_op op;
     int err = bytes > FABEMU_INJECT_BYTES
                   ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
-                  : dest_check(fab, dest->node);
+                  : nic_node_check(fab, dest->node);
 
     if (err)
         return err;

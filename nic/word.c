@@ -17,11 +17,6 @@ static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&
                   (int)FABEMU_TEST_REACHED == (int)EMU_TEST_REACHED,
               "fabemu.h");
 
-static bool word_is(uint64_t word, uint64_t value, unsigned test)
-{
-    return test == EMU_TEST_EQUAL ? word == value : word - value < UINT64_C(1) << 63;
-}
-
 /* --- setting ----------------------------------------------------------------------- */
 
 /* By emu_edge_nic_claim() itself: nic_claim_up() comes here first. */
@@ -61,7 +56,7 @@ static void set_alone(struct fabemu_group *g)
         struct nic_op *op = nic_entry(at, struct nic_op, link);
 
         next = at->next;
-        if (word_is(g->word[op->word], op->value, op->test))
+        if (emu_word_is(g->word[op->word], op->value, op->test))
             nic_op_end(g->fab, op, 0);
     }
 }
@@ -91,15 +86,11 @@ static int set_begin(struct fabemu *fab, struct nic_post *post)
 }
 
 static struct nic_op *word_op(struct fabemu_group *g, enum nic_op_kind kind, uint32_t word,
-                              uint64_t value, struct fabemu_req *req)
+                              uint64_t value, struct fabemu_req *req,
+                              int (*begin)(struct fabemu *fab, struct nic_post *post))
 {
-    struct nic_op *op = nic_op_of(req);
+    struct nic_op *op = nic_op_new(req, kind, FABEMU_ANY_NODE, begin);
 
-    memset(op, 0, sizeof *op);
-    op->req = req;
-    op->kind = (uint8_t)kind;
-    op->state = NIC_OP_ARMED;
-    op->node = FABEMU_ANY_NODE;
     op->group = g;
     op->word = word;
     op->value = value;
@@ -123,8 +114,7 @@ int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, stru
 
     if (err)
         return err;
-    op = word_op(g, NIC_OP_SET, word, value, req ? req : &now);
-    op->post.begin = set_begin;
+    op = word_op(g, NIC_OP_SET, word, value, req ? req : &now, set_begin);
     err = nic_post(g->fab, &op->post);
     return err ? err : now.status;
 }
@@ -135,7 +125,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
     struct fabemu_group *g = op->group;
-    bool alone = g->members == 1, yes = alone && word_is(g->word[op->word], op->value, op->test);
+    bool alone = g->members == 1, yes = alone && emu_word_is(g->word[op->word], op->value, op->test);
     int err = 0;
 
     if (g->broken || yes || (alone && !op->until)) {
@@ -161,8 +151,7 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
         err = nic_fail(-EINVAL, "no such way to test");
     if (err)
         return err;
-    op = word_op(g, NIC_OP_TEST, word, value, req);
-    op->post.begin = test_begin;
+    op = word_op(g, NIC_OP_TEST, word, value, req, test_begin);
     op->test = how & FABEMU_TEST_REACHED ? EMU_TEST_REACHED : EMU_TEST_EQUAL;
     op->until = how & FABEMU_TEST_UNTIL ? 1 : 0;
     return nic_post(g->fab, &op->post);

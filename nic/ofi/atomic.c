@@ -56,27 +56,25 @@ static size_t atomic_bytes(enum fi_datatype type)
 
 static unsigned atomic_op(enum atomic_call call, enum fi_op op)
 {
-    bool compares = call == ATOMIC_COMPARE;
-
+    if (call == ATOMIC_COMPARE)
+        return op == FI_CSWAP ? FABEMU_ATOMIC_CAS : NOT_HERE;
     switch (op) {
     case FI_MIN:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_MIN;
+        return FABEMU_ATOMIC_MIN;
     case FI_MAX:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_MAX;
+        return FABEMU_ATOMIC_MAX;
     case FI_SUM:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_ADD;
+        return FABEMU_ATOMIC_ADD;
     case FI_BOR:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_OR;
+        return FABEMU_ATOMIC_OR;
     case FI_BAND:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_AND;
+        return FABEMU_ATOMIC_AND;
     case FI_BXOR:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_XOR;
+        return FABEMU_ATOMIC_XOR;
     case FI_ATOMIC_WRITE:
-        return compares ? NOT_HERE : FABEMU_ATOMIC_SWAP;
+        return FABEMU_ATOMIC_SWAP;
     case FI_ATOMIC_READ:
         return call == ATOMIC_FETCH ? FABEMU_ATOMIC_FETCH : NOT_HERE;
-    case FI_CSWAP:
-        return compares ? FABEMU_ATOMIC_CAS : NOT_HERE;
     default:
         return NOT_HERE;
     }

@@ -3,6 +3,8 @@
 #include "tests/fake_fabric.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "emu/combine.h"
+#include "emu/wait.h"
 #include "tests/test.h"
 
 #define MASK (EMU_EDGE_SLOTS - 1u)
@@ -61,6 +64,8 @@ struct fake_edge {
 };
 
 struct fake {
+    pthread_t thread;
+    atomic_bool done; /* between this thread and who stops it */
     uint32_t nodes, seats;
     uint64_t random;
     bool shuffle, acknowledged;
@@ -479,6 +484,29 @@ uint32_t fake_step(struct fake *fake)
         if (fake->edge[i].shared)
             moved += give_down(fake, i);
     return moved;
+}
+
+static void *fake_run(void *argument)
+{
+    struct fake *fake = argument;
+
+    while (!atomic_load(&fake->done))
+        if (!fake_step(fake))
+            emu_wait_yield();
+    return NULL;
+}
+
+void fake_start(struct fake *fake)
+{
+    atomic_store(&fake->done, false);
+    if (pthread_create(&fake->thread, NULL, fake_run, fake))
+        abort();
+}
+
+void fake_stop(struct fake *fake)
+{
+    atomic_store(&fake->done, true);
+    pthread_join(fake->thread, NULL);
 }
 
 uint32_t fake_pump(struct fake *fake)

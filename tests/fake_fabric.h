@@ -51,6 +51,10 @@ bool fake_inject(struct fake *fake, uint32_t node, const struct emu_seg *seg);
 /** fake_step - one pass. Returns segments moved. */
 uint32_t fake_step(struct fake *fake);
 
+/** fake_start, fake_stop - fake_step() again and again, on a thread of its own. */
+void fake_start(struct fake *fake);
+void fake_stop(struct fake *fake);
+
 /** fake_pump - fake_step(), and one step of every adapter. Returns 0 once nothing moves or waits. */
 uint32_t fake_pump(struct fake *fake);
 /** fake_finish - pump until all @count requests are complete; false: everything stood still before. */

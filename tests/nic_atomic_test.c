@@ -213,15 +213,7 @@ static void atomic__follows_what_was_posted_before(void)
     world_close(&w);
 }
 
-static atomic_bool threads_done; /* between these threads only */
-
-static void *run_fabric(void *argument)
-{
-    while (!atomic_load(&threads_done))
-        if (!fake_step(argument))
-            emu_wait_yield();
-    return NULL;
-}
+static atomic_bool adders_done; /* between these threads only */
 
 /* A thread of the target's, at the word until the adapters are done. */
 struct counter {
@@ -233,7 +225,7 @@ static void *run_counting(void *argument)
 {
     struct counter *c = argument;
 
-    for (; !atomic_load_explicit(&threads_done, memory_order_relaxed); c->times++)
+    for (; !atomic_load_explicit(&adders_done, memory_order_relaxed); c->times++)
         atomic_fetch_add_explicit(c->word, 3, memory_order_relaxed);
     return NULL;
 }
@@ -269,15 +261,15 @@ static void atomic__keeps_company_with_threads_and_adapters(void)
     struct world w;
     struct adder adder[3];
     struct counter counter = {.word = &word};
-    pthread_t fabric, thread[4];
+    pthread_t thread[4];
     uint64_t key;
 
     world_open(&w, 4, false);
-    atomic_store(&threads_done, false);
+    atomic_store(&adders_done, false);
     atomic_store(&word, 0);
     fabemu_register(w.fab[0], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
     CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[0]->thread, w.fab[0]), 0);
-    pthread_create(&fabric, NULL, run_fabric, w.fake);
+    fake_start(w.fake);
     pthread_create(&thread[3], NULL, run_counting, &counter);
     for (uint32_t i = 0; i < 3; i++) {
         adder[i] = (struct adder){.w = &w, .node = 1 + i, .key = key};
@@ -285,9 +277,9 @@ static void atomic__keeps_company_with_threads_and_adapters(void)
     }
     for (uint32_t i = 0; i < 3; i++)
         pthread_join(thread[i], NULL);
-    atomic_store(&threads_done, true);
+    atomic_store(&adders_done, true);
     pthread_join(thread[3], NULL);
-    pthread_join(fabric, NULL);
+    fake_stop(w.fake);
     nic_thread_stop(w.fab[0]->thread);
     CU_ASSERT_EQUAL(atomic_load(&word), 3 * 300 * 5 + 3 * counter.times);
     world_close(&w);

@@ -473,16 +473,6 @@ static void tree__of_events_is_a_barrier(void)
 
 /* --- threads -------------------------------------------------------------------------------------- */
 
-static atomic_bool threads_done; /* between these threads only */
-
-static void *run_fabric(void *argument)
-{
-    while (!atomic_load(&threads_done))
-        if (!fake_step(argument))
-            emu_wait_yield();
-    return NULL;
-}
-
 struct passer {
     struct world *w;
     uint32_t me;
@@ -518,18 +508,17 @@ static void event_wait__works_from_threads(void)
     struct world w;
     struct fabemu_event event[2];
     struct passer passer[2];
-    pthread_t fabric, thread[2];
+    pthread_t thread[2];
     static uint8_t word[2];
     uint64_t key[2];
 
     world_open(&w, 2, false);
-    atomic_store(&threads_done, false);
     for (uint32_t i = 0; i < 2; i++) {
         key[i] = expose(&w, i, &word[i], 1);
         fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
         CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
     }
-    pthread_create(&fabric, NULL, run_fabric, w.fake);
+    fake_start(w.fake);
     for (uint32_t i = 0; i < 2; i++) {
         passer[i] = (struct passer){.w = &w, .me = i, .event = &event[i], .key = key[!i],
                                     .word = &word[i]};
@@ -537,8 +526,7 @@ static void event_wait__works_from_threads(void)
     }
     for (uint32_t i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
-    atomic_store(&threads_done, true);
-    pthread_join(fabric, NULL);
+    fake_stop(w.fake);
     for (uint32_t i = 0; i < 2; i++) {
         nic_thread_stop(w.fab[i]->thread);
         fabemu_event_close(&event[i]);

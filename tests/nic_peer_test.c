@@ -643,18 +643,6 @@ struct pair {
     uint32_t tag;
 };
 
-static atomic_bool pairs_done; /* between these threads only */
-
-static void *run_fabric(void *argument)
-{
-    struct fake *fake = argument;
-
-    while (!atomic_load(&pairs_done))
-        if (!fake_step(fake))
-            emu_wait_yield();
-    return NULL;
-}
-
 static void *run_pingpong(void *argument)
 {
     struct pair *p = argument;
@@ -680,22 +668,20 @@ static void *run_pingpong(void *argument)
 static void wait__works_from_many_threads(void)
 {
     struct world w;
-    pthread_t fabric, thread[4];
+    pthread_t thread[4];
     struct pair pair[4];
 
     world_open(&w, 2, false);
-    atomic_store(&pairs_done, false);
     for (unsigned i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
-    pthread_create(&fabric, NULL, run_fabric, w.fake);
+    fake_start(w.fake);
     for (unsigned i = 0; i < 4; i++) {
         pair[i] = (struct pair){.w = &w, .me = i % 2, .tag = i / 2};
         pthread_create(&thread[i], NULL, run_pingpong, &pair[i]);
     }
     for (unsigned i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
-    atomic_store(&pairs_done, true);
-    pthread_join(fabric, NULL);
+    fake_stop(w.fake);
     for (unsigned i = 0; i < 2; i++)
         nic_thread_stop(w.fab[i]->thread);
     world_close(&w);

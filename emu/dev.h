@@ -44,7 +44,8 @@ struct emu_dev {
     bool timed;     /* the clock is not raw */
 
     /* Its worker's. */
-    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER */
+    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER. Raw: in every
+                         pass, and at the latest so long after this one */
 
     /* Set by other workers; taken by its own. By port. */
     alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
@@ -75,7 +76,8 @@ struct emu_worker {
     struct emu_clock clock;
     uint64_t now_ps;              /* of this pass; virtual: up to which this window goes */
     uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
-    uint64_t *due_ps;             /* timed: by device, its next_ps as of its last step */
+    uint64_t *due_ps;             /* by device, its next_ps as of its last step */
+    bool woke;                    /* it has slept since the last pass: time has passed */
     uint64_t sent_ps;             /* virtual: the earliest entry that was sent in this window */
     struct emu_pool_cache cache;
     struct emu_edge *untold;      /* edges whose process is to be told something */

@@ -29,12 +29,13 @@ void emu_wait_yield(void)
 enum emu_wait_next emu_wait_round(unsigned rounds, bool crowded)
 {
     unsigned spins = crowded ? EMU_WAIT_SPINS_CROWDED : EMU_WAIT_SPINS;
+    unsigned yields = crowded ? EMU_WAIT_YIELDS_CROWDED : EMU_WAIT_YIELDS;
 
     if (rounds < spins) {
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
-    if (rounds < spins + EMU_WAIT_YIELDS) {
+    if (rounds < spins + yields) {
         sched_yield();
         return EMU_WAIT_AGAIN;
     }

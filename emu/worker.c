@@ -126,6 +126,20 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
+/* Those who wait for a time up to this one are stepped in this pass: on clock raw all, for it has none. */
+static uint64_t worker_by_ps(const struct emu_worker *worker)
+{
+    return worker->clock.mode == EMU_CLOCK_RAW ? EMU_NEVER - 1 : worker->now_ps;
+}
+
+/* How long nobody wants to be stepped without being told; EMU_NEVER. */
+static uint64_t worker_rest_ps(const struct emu_worker *worker)
+{
+    if (worker->next_ps == EMU_NEVER || worker->clock.mode == EMU_CLOCK_RAW)
+        return worker->next_ps;
+    return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
+}
+
 /* The clock reached @now_ps: mark the devices that wait for such a time. */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
@@ -194,14 +208,15 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
 
     worker->now_ps = emu_clock_now(&worker->clock);
     worker_look(worker);
-    if (worker->next_ps <= worker->now_ps)
-        worker_wake_due(worker, worker->now_ps);
+    if (worker->next_ps <= worker_by_ps(worker))
+        worker_wake_due(worker, worker_by_ps(worker));
     for (uint32_t w = 0; w < worker->words; w++)
         for (uint64_t bits = worker_take(worker, w); bits; bits &= bits - 1)
             moved += worker_step(worker, w * 64 + (uint32_t)__builtin_ctzll(bits),
                                  worker->now_ps);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
+    worker->woke = false;
     return moved;
 }
 
@@ -252,14 +267,14 @@ static bool worker_bells(struct emu_worker *worker, bool wanted)
     return busy;
 }
 
-/* Say that we sleep, look once more, and only then sleep. */
-static void worker_sleep(struct emu_worker *worker)
+/* Say that we sleep, @rest_ps at most; look once more, and only then sleep. */
+static void worker_sleep(struct emu_worker *worker, uint64_t rest_ps)
 {
     uint64_t timeout_ns = UINT64_MAX;
     bool busy;
 
-    if (worker->next_ps != EMU_NEVER)
-        timeout_ns = (worker->next_ps - worker->now_ps - WORKER_NEAR_PS / 2) / 1000u;
+    if (rest_ps != EMU_NEVER)
+        timeout_ns = (rest_ps - WORKER_NEAR_PS / 2) / 1000u;
     atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
     busy = worker_bells(worker, true);
     if (!busy && emu_worker_quiet(worker) &&
@@ -267,6 +282,7 @@ static void worker_sleep(struct emu_worker *worker)
         emu_rcu_offline();
         emu_waiter_sleep(worker->waiter, timeout_ns);
         emu_rcu_online();
+        worker->woke = true;
     }
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
     worker_bells(worker, false);
@@ -274,17 +290,16 @@ static void worker_sleep(struct emu_worker *worker)
 
 static void worker_idle(struct emu_worker *worker, unsigned rounds)
 {
-    bool near_time = worker->next_ps != EMU_NEVER &&
-                     worker->next_ps < worker->now_ps + WORKER_NEAR_PS;
+    uint64_t rest_ps = worker_rest_ps(worker);
 
     if (!emu_worker_quiet(worker))
         return;
     if (emu_wait_round(rounds, atomic_load_explicit(&worker->crowded, memory_order_relaxed)) ==
         EMU_WAIT_SLEEP) {
-        if (near_time)
+        if (rest_ps < WORKER_NEAR_PS)
             emu_wait_yield();
         else
-            worker_sleep(worker);
+            worker_sleep(worker, rest_ps);
     }
 }
 

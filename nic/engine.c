@@ -15,15 +15,26 @@
 
 #include "nic/engine_internal.h"
 
-#define ENGINE_RAW_PASSES   16u /* raw: the clock is read once in so many passes */
+#define ENGINE_RAW_PASSES   16u /* raw: the clock is read once in so many passes, or after a sleep, */
+#define ENGINE_RAW_LOOKS    8u  /* and at least as often in a time-out */
+
+/* When the first of all that waits for a time is due; EMU_NEVER. */
+static uint64_t timers_ps(const struct engine *e)
+{
+    uint64_t at_ps = EMU_NEVER;
+
+    if (e->awaiting.first != ENGINE_NONE)
+        at_ps = e->packet[e->awaiting.first].due_ps;
+    if (e->resting.first != ENGINE_NONE && e->packet[e->resting.first].due_ps < at_ps)
+        at_ps = e->packet[e->resting.first].due_ps;
+    if (e->parts.first != ENGINE_NONE && e->incoming[e->parts.first].due_ps < at_ps)
+        at_ps = e->incoming[e->parts.first].due_ps;
+    if (e->stored.first != ENGINE_NONE && e->incoming[e->stored.first].due_ps < at_ps)
+        at_ps = e->incoming[e->stored.first].due_ps;
+    return at_ps;
+}
 
 /* --- clock raw --------------------------------------------------------------------------- */
-
-static bool timers_any(const struct engine *e)
-{
-    return e->awaiting.first != ENGINE_NONE || e->resting.first != ENGINE_NONE ||
-           e->parts.first != ENGINE_NONE;
-}
 
 /*
  * The host's clock, read rarely. Between two looks at most a quarter of the time-out counts: if this
@@ -42,13 +53,25 @@ static void raw_clock(struct engine *e)
 /* Time-outs, when what has come was looked at. */
 static void raw_timers(struct engine *e)
 {
-    if (!timers_any(e) || ++e->passes < ENGINE_RAW_PASSES)
+    if (timers_ps(e) == EMU_NEVER || (++e->passes < ENGINE_RAW_PASSES && !e->dev.worker->woke))
         return;
     raw_clock(e);
     if (e->more)
         return; /* the reply may be in what has not been looked at */
     engine_send_due(e, 0);
     engine_receive_due(e, 0);
+}
+
+/* How long it can do without being stepped. Whoever is told something is stepped then. */
+static uint64_t raw_rest_ps(const struct engine *e)
+{
+    uint64_t at_ps = timers_ps(e), most_ps = e->timeout_ps / ENGINE_RAW_LOOKS;
+
+    if (at_ps == EMU_NEVER)
+        return EMU_NEVER;
+    if (at_ps <= e->now_ps)
+        return 0;
+    return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
 }
 
 /* Take what came on a link, with what goes wrong on its cable. */
@@ -191,7 +214,7 @@ static uint32_t engine_step_raw(struct emu_dev *dev, uint64_t until_ps)
     raw_tell(e);
     if (e->more || (e->in_ps != EMU_NEVER && !e->in_full))
         emu_dev_again(dev);
-    dev->next_ps = timers_any(e) ? 0 : EMU_NEVER; /* 0: in every pass, without keeping it awake for long */
+    dev->next_ps = raw_rest_ps(e);
     return moved;
 }
 
@@ -227,21 +250,6 @@ static uint64_t arrive_ps(const struct engine *e, struct engine_link *l)
     return entry ? entry->time_ps + wire_rest_ps(e, entry->packet.wire + 1u) : EMU_NEVER;
 }
 
-static uint64_t due_ps(const struct engine *e)
-{
-    uint64_t at_ps = EMU_NEVER;
-
-    if (e->awaiting.first != ENGINE_NONE)
-        at_ps = e->packet[e->awaiting.first].due_ps;
-    if (e->resting.first != ENGINE_NONE && e->packet[e->resting.first].due_ps < at_ps)
-        at_ps = e->packet[e->resting.first].due_ps;
-    if (e->parts.first != ENGINE_NONE && e->incoming[e->parts.first].due_ps < at_ps)
-        at_ps = e->incoming[e->parts.first].due_ps;
-    if (e->stored.first != ENGINE_NONE && e->incoming[e->stored.first].due_ps < at_ps)
-        at_ps = e->incoming[e->stored.first].due_ps;
-    return at_ps;
-}
-
 static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine_event_kind kind,
                           struct engine_link *link)
 {
@@ -259,7 +267,7 @@ static struct engine_event event_next(struct engine *e)
         event_earlier(&best, arrive_ps(e, &e->link[i]), EVENT_ARRIVE, &e->link[i]);
     event_earlier(&best, e->in_ps, EVENT_POST, NULL);
     event_earlier(&best, e->out_ps, EVENT_DELIVER, NULL);
-    event_earlier(&best, due_ps(e), EVENT_DUE, NULL);
+    event_earlier(&best, timers_ps(e), EVENT_DUE, NULL);
     event_earlier(&best, e->results_ps, EVENT_RESULT, NULL);
     if (l)
         event_earlier(&best, l->tx_ps, EVENT_SEND, l);

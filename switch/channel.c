@@ -126,7 +126,7 @@ static uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     raw_take(ch);
     raw_tick(ch);
     moved = raw_send(ch);
-    dev->next_ps = ch->open ? 0 : EMU_NEVER; /* 0: in every pass, or who could end its time-outs? */
+    dev->next_ps = ch->open ? ch->tick_ps : EMU_NEVER; /* or who could end its time-outs? */
     return moved;
 }
 

@@ -16,7 +16,7 @@
  * end. One that was stays open for its reply, which then counts for nobody.
  *
  * Raw has no time of its own: ticks are the host's. A switch with an open channel
- * is stepped in every pass: who waits for its places cannot send to wake it.
+ * is stepped once a tick at least: who waits for its places cannot send to wake it.
  */
 #include "switch/channel.h"
 

@@ -83,7 +83,7 @@ static void sleep__who_waits_for_a_time_is_stepped_when_it_has_come(void)
     }
 }
 
-/* The first is told at random moments: as it goes to sleep, too; and tells the second. */
+/* The first is told when it sleeps, or is about to, and at random moments; and tells the second. */
 static void sleep__who_is_told_something_is_stepped(void)
 {
     static const uint64_t rests[] = {EMU_NEVER, REST_PS * 10 * HANG_MS};
@@ -100,14 +100,16 @@ static void sleep__who_is_told_something_is_stepped(void)
         for (uint32_t w = 0; w < 2; w++)
             CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[w], worker[w], "worker-test"), 0);
         for (uint32_t n = 1; n <= ROUNDS; n++) {
+            if (test_random(&random) % 2)
+                usleep((useconds_t)(test_random(&random) % 300));
+            else
+                CU_ASSERT_TRUE_FATAL(comes(&worker[0]->asleep, 1));
             emu_dev_signal_far(&c[0].dev, EMU_EVENT_DATA, 1);
             CU_ASSERT_TRUE_FATAL(comes(&c[1].told, n));
-            usleep((useconds_t)(test_random(&random) % 300));
         }
         for (uint32_t w = 0; w < 2; w++) {
             emu_thread_stop(thread[w]);
             CU_ASSERT_EQUAL(atomic_load(&c[w].told), ROUNDS);
-            CU_ASSERT_NOT_EQUAL(atomic_load(&c[w].woke), 0);
             emu_worker_destroy(worker[w]);
         }
     }

@@ -47,13 +47,18 @@ void host_signals(sigset_t *ret)
 
 /* --- the fabric's process ----------------------------------------------------- */
 
-/* Away from the terminal's signals and the command's output; as many descriptors as we may have. */
+/*
+ * Away from the terminal's signals and the command's output; as many descriptors as we may have. But in
+ * the session of the processes that we serve: Linux may schedule sessions as groups (sched_autogroup),
+ * and 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
+ */
 static void settle_in(void)
 {
     struct rlimit files;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    setsid();
+    setpgid(0, 0);
+    signal(SIGTTOU, SIG_IGN); /* in the background of a terminal we may write to it */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
     if (null >= 0) {

@@ -123,6 +123,7 @@ struct fabric_transport {
     uint64_t stale;           /* segments and replies of tries that were over */
     uint64_t lost;            /* host segments given up: their senders were told */
     uint64_t refused;         /* host segments that this transport does not carry: the same */
+    uint64_t vain;            /* host segments to a group that the node was not in, or all had left: the same */
     uint64_t conditionals;    /* network conditionals sent */
     uint64_t unequal;         /* of them, those that a NACK came back for */
 };
@@ -136,7 +137,7 @@ struct fabric_totals {
     uint64_t dropped;         /* segments dropped, for any reason */
     uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
     uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
-    struct fabric_transport transport; /* dropped, too: lost and refused */
+    struct fabric_transport transport; /* dropped, too: lost, refused, and in vain */
     uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */
     uint64_t multicasts;      /* segments that a switch copied to several ports */

@@ -213,6 +213,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     transport->stale += emu_count_read(&counts->stale);
     transport->lost += emu_count_read(&counts->lost);
     transport->refused += emu_count_read(&counts->refused);
+    transport->vain += emu_count_read(&counts->vain);
     transport->conditionals += emu_count_read(&counts->conditionals);
     transport->unequal += emu_count_read(&counts->unequal);
     to->combined += emu_count_read(&counts->contributions);
@@ -280,7 +281,7 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
             worst_ps = lag_ps;
     }
     ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->transport.lost +
-                   ret->transport.refused;
+                   ret->transport.refused + ret->transport.vain;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
 }

@@ -120,10 +120,10 @@ static struct json_object *transport(const struct fabric_transport *of)
 {
     static const char *const names[] = { "packets", "retransmissions", "nacks", "timeouts",
                                          "duplicates", "broken", "stale", "lost", "refused",
-                                         "conditionals", "unequal" };
+                                         "vain", "conditionals", "unequal" };
 
     return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
-                  of->broken, of->stale, of->lost, of->refused, of->conditionals, of->unequal);
+                  of->broken, of->stale, of->lost, of->refused, of->vain, of->conditionals, of->unequal);
 }
 
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
@@ -264,6 +264,8 @@ static void print_transport(FILE *out, struct json_object *transport)
         fprintf(out, ", %lld segments given up", number(transport, "lost"));
     if (number(transport, "refused"))
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+    if (number(transport, "vain"))
+        fprintf(out, ", %lld segments to groups that were over", number(transport, "vain"));
 }
 
 void report_print(FILE *out, struct json_object *report)

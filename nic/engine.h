@@ -55,6 +55,7 @@ struct engine_counts {
     _Atomic uint64_t stale;           /* segments and replies of a packet that is over */
     _Atomic uint64_t lost;            /* host segments given up after profile->retry_limit tries */
     _Atomic uint64_t refused;         /* host segments that this transport does not carry */
+    _Atomic uint64_t vain;            /* host segments to a group that this node is not in, or all have left */
     _Atomic uint64_t conditionals;    /* network conditionals sent; of them, */
     _Atomic uint64_t unequal;         /* those that a NACK came back for */
     _Atomic uint64_t contributions;   /* to collectives, combined here: the host's and other adapters' */

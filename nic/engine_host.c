@@ -103,15 +103,29 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
 
 /* --- what the host asks for: its reference to @buf is the engine's, unless it is false -------- */
 
-/* This transport does not carry it. */
-static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
+static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count, uint64_t at_ps)
 {
     if (e->free.first == ENGINE_NONE)
         return false;
-    emu_count(&e->counts.refused, 1);
+    emu_count(count, 1);
     engine_back(e, engine_begin(e, buf, (struct engine_to){.dst = e->node}), ENGINE_WORD_FAILED,
                 at_ps);
     return true;
+}
+
+/* This transport does not carry it. */
+static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    return take_failed(e, buf, &e->counts.refused, at_ps);
+}
+
+/*
+ * Its group is not known here: all have left it, or it never was. What a host had posted before it
+ * left, a token of the stream or a probe, may be taken only now.
+ */
+static bool take_in_vain(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    return take_failed(e, buf, &e->counts.vain, at_ps);
 }
 
 static bool test_sane(struct engine *e, uint32_t buf)
@@ -142,7 +156,9 @@ static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
     struct engine_group *group = engine_group_of(e, hdr->dst);
     struct emu_word word;
 
-    if (!group || !group->state)
+    if (!group)
+        return take_in_vain(e, buf, at_ps);
+    if (!group->state)
         return take_refused(e, buf, at_ps);
     switch (engine_kind(hdr)) {
     case EMU_SET:
@@ -170,7 +186,7 @@ static bool take_multicast(struct engine *e, uint32_t buf, uint64_t at_ps)
     const struct engine_group *group = engine_group_of(e, to.dst);
 
     if (!group && (e->links > 1 || e->in.kind == EMU_LINK_EDGE))
-        return take_refused(e, buf, at_ps);
+        return take_in_vain(e, buf, at_ps);
     if (group)
         to = engine_to_group(e, group, ENGINE_PLAIN);
     return engine_post(e, buf, to, at_ps);

@@ -147,9 +147,10 @@ void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->packet[i];
 
-    if (packet_in_vain(e, p) ||
-        (p->tries >= e->profile->retry_limit && p->class != ENGINE_TEST)) {
-        emu_count(&e->counts.lost, p->count);
+    bool vain = packet_in_vain(e, p);
+
+    if (vain || (p->tries >= e->profile->retry_limit && p->class != ENGINE_TEST)) {
+        emu_count(vain ? &e->counts.vain : &e->counts.lost, p->count);
         engine_back(e, i, ENGINE_WORD_FAILED, at_ps);
         return;
     }

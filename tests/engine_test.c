@@ -89,20 +89,20 @@ static void packets__gather_what_is_posted_together(void)
     world_close(&w);
 }
 
-static void draw_refused(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_in_vain(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
 {
     draw_whole(w, node, i, ret);
     ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
 }
 
-static void combining__is_told_as_failed(void)
+static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_refused, .posts = 300};
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300};
     struct world w;
 
     world_open(&w, &setting);
     run_to_end(&w);
-    CU_ASSERT_EQUAL(COUNT(&w, refused), 2 * 100);
+    CU_ASSERT_EQUAL(COUNT(&w, vain), 2 * 100);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 100);
     world_close(&w);
 }
@@ -460,7 +460,7 @@ int main(void)
     static const struct test_case cases[] = {
         {"packets__of_every_size_arrive", packets__of_every_size_arrive},
         {"packets__gather_what_is_posted_together", packets__gather_what_is_posted_together},
-        {"combining__is_told_as_failed", combining__is_told_as_failed},
+        {"combining__without_a_group_is_told_as_failed", combining__without_a_group_is_told_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         {"sequence__wraps", sequence__wraps},
         {"sequence__jumps_over_broadcasts_elsewhere", sequence__jumps_over_broadcasts_elsewhere},

@@ -25,7 +25,7 @@
 #define EMU_WAIT_SPINS 20u         /* rounds with a pause */
 #define EMU_WAIT_SPINS_CROWDED 2u  /* the same where threads outnumber cores */
 #define EMU_WAIT_YIELDS 200u       /* then rounds with a yield; then sleep */
-#define EMU_WAIT_YIELDS_CROWDED 20u
+#define EMU_WAIT_YIELDS_CROWDED 20u /* the same where threads outnumber cores */
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */

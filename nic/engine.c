@@ -53,7 +53,7 @@ static void raw_clock(struct engine *e)
 /* Time-outs, when what has come was looked at. */
 static void raw_timers(struct engine *e)
 {
-    if (timers_ps(e) == EMU_NEVER || (++e->passes < ENGINE_RAW_PASSES && !e->dev.worker->woke))
+    if ((++e->passes < ENGINE_RAW_PASSES && !e->dev.worker->woke) || timers_ps(e) == EMU_NEVER)
         return;
     raw_clock(e);
     if (e->more)

@@ -146,7 +146,6 @@ static bool packet_in_vain(const struct engine *e, const struct engine_packet *p
 void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->packet[i];
-
     bool vain = packet_in_vain(e, p);
 
     if (vain || (p->tries >= e->profile->retry_limit && p->class != ENGINE_TEST)) {

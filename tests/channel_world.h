@@ -615,7 +615,7 @@ static inline struct probe *world_probe(struct world *w, uint32_t worker)
     p->world = w;
     p->node = w->probes;
     p->open_max = w->profile.channels < EMU_CHANNELS_KEPT_OF ? w->profile.channels
-                                                        : w->profile.channels - 1;
+                                                             : w->profile.channels - 1;
     emu_channels_init(&p->books, w->profile.channels, w->profile.pool_places);
     w->probe[w->probes++] = p;
     return p;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "emu/wait.h"
 #include "tests/nic_world.h"
 
 static const unsigned types[] = {FABEMU_I32, FABEMU_U32, FABEMU_I64, FABEMU_U64, FABEMU_F64};

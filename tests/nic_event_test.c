@@ -5,11 +5,9 @@
  * One thread steps the adapters and a fake fabric in turn, except where said.
  */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/wait.h"
 #include "tests/nic_team.h"
 
 static struct fabemu_event *event_open(struct world *w, uint32_t node, struct fabemu_event *event)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/wait.h"
 #include "tests/nic_world.h"
 
 #define BIG (1u << 20)

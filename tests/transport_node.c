@@ -223,7 +223,7 @@ static const char *node_got(struct transport_node *node, uint32_t stream,
     uint64_t print = (uint64_t)entry->born_ns << 32 ^ (uint64_t)stream << 16 ^ hdr->src;
 
     node->content += emu_mix(print + ((uint64_t)node->node << 40) +
-                                   hdr->seq * TRANSPORT_GOLDEN);
+                             hdr->seq * TRANSPORT_GOLDEN);
     emu_count(&node->counts.came, 1);
     return set_add(&node->came[stream_slot(plan, hdr->src, stream)], hdr->seq);
 }
@@ -272,7 +272,7 @@ static void node_deliver(struct transport_node *node, const struct emu_entry *en
     if (wrong)
         node_wrong(node, hdr, wrong);
     node->order = emu_mix(node->order ^ emu_mix(at_ps) ^ (uint64_t)hdr->kind << 56 ^
-                                (uint64_t)stream << 40 ^ (uint64_t)hdr->src << 32 ^ hdr->seq);
+                          (uint64_t)stream << 40 ^ (uint64_t)hdr->src << 32 ^ hdr->seq);
 }
 
 static uint32_t node_take(struct transport_node *node, uint64_t until_ps)

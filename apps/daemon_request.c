@@ -176,6 +176,10 @@ static int check_members(const struct daemon *daemon, const struct client *clien
 static void request_group_create(struct daemon *daemon, struct client *client,
                                  struct json_object *request)
 {
+    struct json_object *wide = NULL;
+    bool is_wide = json_object_object_get_ex(request, "wide", &wide) && json_object_get_boolean(wide);
+    int (*create)(struct fabric *, const uint32_t *, uint32_t, uint32_t *, char *, size_t) =
+        is_wide ? fabric_group_create_wide : fabric_group_create;
     char error[256] = "out of memory";
     uint32_t count = 0;
     uint32_t group = 0;
@@ -187,7 +191,7 @@ static void request_group_create(struct daemon *daemon, struct client *client,
     uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
     int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
     if (!err)
-        err = fabric_group_create(daemon->fabric, nodes, count, &group, error, sizeof error);
+        err = create(daemon->fabric, nodes, count, &group, error, sizeof error);
     free(nodes);
     if (err)
         daemon_reply_error(daemon, client, err, error);

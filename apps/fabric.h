@@ -86,6 +86,13 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
+ * fabric_group_create_wide - the same with a wide window (emu/seg.h), for operations of many segments.
+ * Such groups may have half of the combine states and buffers, so that -ENOSPC leaves room for others.
+ */
+int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                             uint32_t *group, char *error, size_t error_bytes);
+
+/**
  * fabric_multicast_create - the same for multicasts only: no combine state is set aside.
  */
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,

@@ -11,7 +11,7 @@
 #include "apps/fabric_internal.h"
 #include "emu/rcu.h"
 
-#define GENERATIONS (UINT32_MAX / FABRIC_GROUPS_MAX) /* no address is UINT32_MAX */
+#define GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
 
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)
@@ -115,13 +115,25 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
 }
 
 /* Buffers that a group's partial results can hold in one switch. */
-static uint64_t group_bufs(const struct fabric *fabric, const struct topo_tree_switch *at)
+static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
+                           const struct topo_tree_switch *at)
 {
     bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
 
-    return (uint64_t)EMU_WINDOW *
+    return (uint64_t)window *
            (in_order ? (unsigned)__builtin_popcountll(at->ports)
                      : fabric->config.profile.combine_units);
+}
+
+static bool group_is_wide(const struct fabric_group *group)
+{
+    return group->id & EMU_GROUP_WIDE;
+}
+
+/* Of @whole, what the group may have: wide windows leave half to the narrow ones, which every group can do with. */
+static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
+{
+    return group_is_wide(group) ? whole / 2 : whole;
 }
 
 /* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
@@ -131,7 +143,9 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     const struct topo_tree *tree = &group->tree;
     bool in_switch = !fabric_acknowledged(&fabric->config);
     uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0;
-    uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs();
+    uint32_t window = emu_window(group->id);
+    uint32_t states = fabric->config.profile.combine_states;
+    uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs(group->id);
 
     topo_tree_charge(tree, fabric->tree_load, 1);
     if (!group->combines)
@@ -144,16 +158,16 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     for (uint32_t i = 0; in_switch && i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
-        bufs += group_bufs(fabric, &tree->switches[i]);
-        if (fabric->states[sw] + EMU_WINDOW > fabric->config.profile.combine_states) {
+        bufs += group_bufs(fabric, window, &tree->switches[i]);
+        if (fabric->states[sw] + window > group_share(group, states)) {
             snprintf(error, error_bytes,
-                     "no combine state is left in switch %u: it holds %u partial results "
+                     "no combine state is left in switch %u%s: it holds %u partial results "
                      "(profile field combine_states)",
-                     sw, fabric->config.profile.combine_states);
+                     sw, group_is_wide(group) ? " for groups with a wide window" : "", states);
             goto uncharge;
         }
     }
-    if (bufs > fabric->spare_bufs) {
+    if (bufs > group_share(group, fabric->spare_bufs)) {
         snprintf(error, error_bytes, "no buffers are left for the group's partial results");
         goto uncharge;
     }
@@ -161,7 +175,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     group->bufs = bufs;
     fabric->combining++;
     for (uint32_t i = 0; in_switch && i < tree->count; i++)
-        fabric->states[tree->switches[i].sw] += EMU_WINDOW;
+        fabric->states[tree->switches[i].sw] += window;
     return 0;
 
 uncharge:
@@ -178,7 +192,7 @@ static void group_unreserve(struct fabric *fabric, const struct fabric_group *gr
         return;
     fabric->combining--;
     for (uint32_t i = 0; !fabric_acknowledged(&fabric->config) && i < tree->count; i++)
-        fabric->states[tree->switches[i].sw] -= EMU_WINDOW;
+        fabric->states[tree->switches[i].sw] -= emu_window(group->id);
 }
 
 static int group_parts(struct fabric *fabric, struct fabric_group *group)
@@ -200,8 +214,10 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     return group_needs_members(fabric, group) ? fabric_members_create(fabric, group) : 0;
 }
 
+/* @wide: EMU_GROUP_WIDE or 0. */
 static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                        bool combines, uint32_t *ret, char *error, size_t error_bytes)
+                        bool combines, uint32_t wide, uint32_t *ret, char *error,
+                        size_t error_bytes)
 {
     int64_t slot = group_slot(fabric);
     struct fabric_group *group;
@@ -217,7 +233,7 @@ static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     if (!group)
         return -ENOMEM;
     fabric->generation = (fabric->generation + 1) % GENERATIONS;
-    group->id = fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot;
+    group->id = wide | (fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot);
     group->combines = combines;
     group->count = group->members = count;
     memcpy(group->node, nodes, count * sizeof(nodes[0]));
@@ -253,8 +269,9 @@ free_group:
     return err;
 }
 
-int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                        uint32_t *group, char *error, size_t error_bytes)
+/* @wide: EMU_GROUP_WIDE or 0. */
+static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                            uint32_t wide, uint32_t *group, char *error, size_t error_bytes)
 {
     if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
         snprintf(error, error_bytes, "switches with buffers=input have no combine units: their "
@@ -266,12 +283,24 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                                      "than one segment on the wire: set pool_places to 1 or more");
         return -ENOTSUP;
     }
-    return group_create(fabric, nodes, count, true, group, error, error_bytes);
+    return group_create(fabric, nodes, count, true, wide, group, error, error_bytes);
+}
+
+int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        uint32_t *group, char *error, size_t error_bytes)
+{
+    return combining_create(fabric, nodes, count, 0, group, error, error_bytes);
+}
+
+int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                             uint32_t *group, char *error, size_t error_bytes)
+{
+    return combining_create(fabric, nodes, count, EMU_GROUP_WIDE, group, error, error_bytes);
 }
 
 uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members)
 {
-    uint64_t part = switch_group_bytes(0, 0, EMU_COMBINE_ARRIVAL) + sizeof(struct switch_group *) +
+    uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = graph->switches * groups * 2 * sizeof(struct switch_group *);
     uint64_t parts = members * graph->levels * part; /* a branch of its own for each member */
@@ -282,7 +311,7 @@ uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t *group, char *error, size_t error_bytes)
 {
-    return group_create(fabric, nodes, count, false, group, error, error_bytes);
+    return group_create(fabric, nodes, count, false, 0, group, error, error_bytes);
 }
 
 static int64_t group_find(const struct fabric_group *group, uint32_t node)

@@ -26,7 +26,7 @@ static const char *const coll_names[FABEMU_COLLS] = {
 
 static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
-    [FABEMU_WHY_IN_PLACE] = "in_place", [FABEMU_WHY_GROUP] = "group",
+    [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
     [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
     [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
 };

@@ -21,13 +21,27 @@
 
 /*
  * A group's collectives form one stream: every segment of every operation
- * takes the next sequence number, the same at every member. A switch keeps
- * EMU_WINDOW states a group. The last number of each half window carries a
- * token, a barrier of the adapters themselves; nobody starts half window h
- * before the token of h - 2 has come back, so a state is never wanted twice.
+ * takes the next sequence number, the same at every member. A switch keeps as
+ * many states for a group as its window has numbers. The last number of each
+ * half window carries a token, a barrier of the adapters themselves; nobody
+ * starts half window h before the token of h - 2 has come back, so a state is
+ * never wanted twice.
+ *
+ * A window is how far members may run ahead of each other, and every token has
+ * to wait for the last of them. Where processes outnumber cores that is a turn
+ * of the scheduler, so what has many segments wants a wide window: one that
+ * takes no less than the rings of an edge hold. What has few wants the narrow
+ * one: its states stay in the caches. The address says which a group has.
  */
 #define EMU_WINDOW 256
-#define EMU_HALF (EMU_WINDOW / 2)
+#define EMU_WINDOW_WIDE 2048
+#define EMU_GROUP_WIDE (UINT32_C(1) << 31) /* in the address of a group whose window is wide */
+
+/** emu_window - numbers of the group's stream that may be under way; a power of two. Pure. */
+static inline uint32_t emu_window(uint32_t group)
+{
+    return group & EMU_GROUP_WIDE ? EMU_WINDOW_WIDE : EMU_WINDOW;
+}
 
 /* What a segment asks of a switch (the paper's tag, §2.1). */
 enum emu_kind {

@@ -18,7 +18,8 @@ static_assert((int)FABEMU_F64_F64 == (int)EMU_F64_F64 && (int)FABEMU_F64 == (int
 
 /* --- membership ------------------------------------------------------------------------ */
 
-int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, uint32_t *id)
+static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, bool wide,
+                        uint32_t *id)
 {
     struct json_object *ask, *list, *reply, *group;
     int err;
@@ -33,6 +34,8 @@ int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
         json_object_array_add(list, json_object_new_int64(nodes[i]));
     json_object_object_add(ask, "cmd", json_object_new_string("group_create"));
     json_object_object_add(ask, "nodes", list);
+    if (wide)
+        json_object_object_add(ask, "wide", json_object_new_boolean(true));
     err = nic_control_ask(fab->control, ask, &reply);
     if (err)
         return err;
@@ -42,6 +45,17 @@ int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
         err = nic_fail(-EPROTO, "the fabric named no group");
     json_object_put(reply);
     return err;
+}
+
+int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, uint32_t *id)
+{
+    return group_create(fab, nodes, count, false, id);
+}
+
+int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
+                             uint32_t *id)
+{
+    return group_create(fab, nodes, count, true, id);
 }
 
 int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct fabemu_group **ret)

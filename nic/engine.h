@@ -144,11 +144,8 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);
 
-/** engine_group_bytes - memory that a combining group of so many parents and children takes. Pure. */
-size_t engine_group_bytes(uint32_t width);
-
-/** engine_group_bufs - pool buffers that it can hold, beyond those of the engine. Pure. */
-uint32_t engine_group_bufs(void);
+/** engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the engine. Pure. */
+uint32_t engine_group_bufs(uint32_t id);
 
 /** engine_bufs - pool buffers that an engine can hold, both ways. Pure. */
 uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile);

@@ -19,16 +19,10 @@
 
 /* --- the manager's side ------------------------------------------------------------------ */
 
-size_t engine_group_bytes(uint32_t width)
-{
-    return sizeof(struct engine_group) +
-           EMU_WINDOW * (sizeof(struct engine_coll) + width * sizeof(uint32_t));
-}
-
 /* Of each number of the stream under way: its host's contribution or what is kept for it, a result, a question. */
-uint32_t engine_group_bufs(void)
+uint32_t engine_group_bufs(uint32_t id)
 {
-    return 3 * EMU_WINDOW;
+    return 3 * emu_window(id);
 }
 
 static void group_free(struct engine_group *group)
@@ -49,12 +43,13 @@ static int group_combine(struct engine_group *group, const struct engine_group_c
         group->node[ENGINE_CHILD + i] = config->child[i];
         group->all |= ENGINE_BIT(ENGINE_CHILD + i);
     }
-    group->state = calloc(EMU_WINDOW, sizeof(*group->state));
+    group->window = emu_window(group->id);
+    group->state = calloc(group->window, sizeof(*group->state));
     if (config->in_order)
-        group->kept = calloc((size_t)EMU_WINDOW * group->width, sizeof(*group->kept));
+        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
     if (!group->state || (config->in_order && !group->kept))
         return -ENOMEM;
-    for (uint32_t i = 0; i < EMU_WINDOW; i++)
+    for (uint32_t i = 0; i < group->window; i++)
         group->state[i].group = group;
     return 0;
 }
@@ -86,7 +81,7 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
         return true;
     if (!stopped && atomic_load_explicit(&group->waiting, memory_order_acquire)) /* T2 */
         return false;
-    for (uint32_t i = 0; group->state && i < EMU_WINDOW; i++) {
+    for (uint32_t i = 0; group->state && i < group->window; i++) {
         struct engine_coll *state = &group->state[i];
 
         bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
@@ -145,7 +140,7 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     if (!group || !group->state)
         return false;
     if (seg->hdr.op == ENGINE_TEST_BARRIER) {
-        state = &group->state[seg->hdr.seq % EMU_WINDOW];
+        state = &group->state[seg->hdr.seq & (group->window - 1)];
         return (state->have & ENGINE_BIT(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
                state->hdr.kind == EMU_BARRIER;
     }

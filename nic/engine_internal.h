@@ -229,7 +229,8 @@ struct engine_group {
     uint64_t all;     /* positions there are: bits */
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
-    struct engine_coll *state; /* EMU_WINDOW, by sequence number; NULL: multicasts only */
+    uint32_t window;           /* numbers of the stream that may be under way; a power of two */
+    struct engine_coll *state; /* window, by sequence number; NULL: multicasts only */
     uint32_t *kept;             /* in order: of each state, a buffer a position */
     _Atomic uint32_t waiting;   /* states in the engine's list: it may not be freed */
 };

@@ -28,7 +28,7 @@ static void contribution_drop(struct engine *e, uint32_t buf)
 
 static struct engine_coll *state_of(struct engine_group *group, uint32_t seq)
 {
-    return &group->state[seq % EMU_WINDOW];
+    return &group->state[seq & (group->window - 1)];
 }
 
 /* Position of @from in the group's tree; ENGINE_WIDTH: it has none. */

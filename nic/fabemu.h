@@ -350,6 +350,17 @@ FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)
 FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                                    uint32_t *id);
 
+/**
+ * fabemu_group_create_wide - the same for operations of many segments (some 16 KB and more).
+ *
+ * A member may be so far ahead of the others as the group's window is wide: 60 KB, here 480 KB. So large
+ * operations wait less for members that have no core at the moment; small ones run better in the
+ * other kind, whose states stay in the caches. The address says which it is, so all join alike.
+ * Errors: also -ENOSPC where only narrow windows are left.
+ */
+FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
+                                        uint32_t *id);
+
 /** fabemu_group_join - become a member. @members: count of members, as at creation. */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
@@ -463,7 +474,7 @@ enum fabemu_coll {
 enum fabemu_why {
     FABEMU_WHY_OP,       /* a user-defined or unsupported operation */
     FABEMU_WHY_TYPE,     /* a derived or unsupported data type */
-    FABEMU_WHY_IN_PLACE, /* an in-place form that is not supported */
+    FABEMU_WHY_WINDOW,   /* many segments, and no group with a wide window was to be had */
     FABEMU_WHY_GROUP,    /* no group: a member is off the fabric, or no address or state was left */
     FABEMU_WHY_SINGLE,   /* a communicator of one */
     FABEMU_WHY_INTER,    /* an intercommunicator */

@@ -3,8 +3,8 @@
  * group.c - a member's view of a group: collectives that the switches carry out.
  *
  * The operations of a group are one stream of segments (emu/seg.h). This file
- * counts operation segments without the tokens: segment i lies in half window
- * i / USABLE, and its number on the wire is nic_seq(i). Three marks move along
+ * counts operation segments without the tokens: half window h has usable() of them,
+ * and the number of segment i on the wire is nic_seq(i). Three marks move along
  * the stream:
  *   cur     the lowest half window in which a segment is not complete here
  *   issued  tokens that this member has sent: one for each half window below cur
@@ -35,12 +35,48 @@
 
 #include "emu/combine.h"
 
-#define USABLE (EMU_HALF - 1) /* segments of operations in a half window; the last is the token */
-#define TOKEN (EMU_HALF - 1)
-
-static uint64_t nic_seq(uint64_t index)
+static uint32_t half_numbers(const struct fabemu_group *g)
 {
-    return index / USABLE * EMU_HALF + index % USABLE;
+    return g->window / 2;
+}
+
+/* Segments of operations in a half window; the last number is the token's. */
+static uint32_t usable(const struct fabemu_group *g)
+{
+    return half_numbers(g) - 1;
+}
+
+/* The half window of segment @index: a division by one of two constants is a multiplication. */
+static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
+{
+    return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1) : index / (EMU_WINDOW_WIDE / 2 - 1);
+}
+
+/* One number more for each token before it. */
+static uint64_t nic_seq(const struct fabemu_group *g, uint64_t index)
+{
+    return index + half_of(g, index);
+}
+
+static uint64_t token_seq(const struct fabemu_group *g, uint64_t half)
+{
+    return half * half_numbers(g) + usable(g);
+}
+
+static bool is_token(const struct fabemu_group *g, uint32_t seq)
+{
+    return (seq & usable(g)) == usable(g); /* as bits: all of those within a half window */
+}
+
+/* How far the half window of @seq is ahead of @half: the number on the wire has 32 bits. */
+static uint32_t halves_ahead(const struct fabemu_group *g, uint32_t seq, uint64_t half)
+{
+    return (seq / half_numbers(g) - (uint32_t)half) & (UINT32_MAX / half_numbers(g));
+}
+
+static uint32_t place_of(const struct fabemu_group *g, uint32_t seq)
+{
+    return seq & (g->window - 1);
 }
 
 static bool half_open(const struct fabemu_group *g, uint64_t half)
@@ -61,8 +97,8 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 
 static void segment_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index)
 {
-    g->complete[index / USABLE % 2]++;
-    while (g->complete[g->cur % 2] == USABLE) {
+    g->complete[half_of(g, index) % 2]++;
+    while (g->complete[g->cur % 2] == usable(g)) {
         g->complete[g->cur % 2] = 0;
         g->cur++;
     }
@@ -105,7 +141,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
 /* A segment of the stream for a bound index. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
-    struct nic_coll **owner = &g->owner[seg->hdr.seq % EMU_WINDOW];
+    struct nic_coll **owner = &g->owner[place_of(g, seg->hdr.seq)];
     struct nic_coll *c = *owner;
     uint64_t k = c ? index - c->first : 0;
 
@@ -122,10 +158,10 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
 
 static void group_bind(struct fabemu_group *g)
 {
-    while (g->binding && g->bound < (g->cur + 2) * USABLE) {
+    while (g->binding && g->bound < (g->cur + 2) * usable(g)) {
         struct nic_coll *c = g->binding;
         uint64_t index = g->bound++;
-        uint32_t at = (uint32_t)(nic_seq(index) % EMU_WINDOW);
+        uint32_t at = place_of(g, (uint32_t)nic_seq(g, index));
 
         g->owner[at] = c;
         if (index + 1 == c->first + c->segs)
@@ -140,10 +176,10 @@ static void group_bind(struct fabemu_group *g)
 
 static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    uint32_t at = seg->hdr.seq % EMU_WINDOW;
+    uint32_t at = place_of(g, seg->hdr.seq);
 
     if (!g->stash)
-        g->stash = malloc(EMU_WINDOW * sizeof *g->stash);
+        g->stash = malloc(g->window * sizeof *g->stash);
     if (!g->stash || g->stashed[at]) {
         g->fab->counts.malformed++;
         return;
@@ -165,12 +201,17 @@ struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
 {
-    struct fabemu_group *g = calloc(1, sizeof *g);
+    uint32_t window = emu_window(id);
+    struct fabemu_group *g =
+        calloc(1, sizeof *g + window * (sizeof(struct nic_coll *) + sizeof(bool)));
 
     if (!g)
         return NULL;
     g->fab = fab;
     g->id = id;
+    g->window = window;
+    g->owner = (struct nic_coll **)(g + 1);
+    g->stashed = (bool *)(g->owner + window);
     nic_list_init(&g->ops);
     nic_list_init(&g->asking);
     nic_list_init(&g->asked);
@@ -267,7 +308,7 @@ static uint32_t tokens_send(struct fabemu_group *g)
     uint32_t sent = 0;
 
     while (g->issued < g->cur && half_open(g, g->issued)) {
-        if (!nic_group_claim(g, EMU_BARRIER, g->issued * EMU_HALF + TOKEN))
+        if (!nic_group_claim(g, EMU_BARRIER, token_seq(g, g->issued)))
             break;
         g->issued++;
         sent++;
@@ -287,7 +328,7 @@ static void sending_next(struct fabemu_group *g)
 /* The next segment of g->sending. False: no room. */
 static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
 {
-    uint64_t k = c->sent, index = c->first + k, seq = nic_seq(index);
+    uint64_t k = c->sent, index = c->first + k, seq = nic_seq(g, index);
     struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
 
     if (!seg)
@@ -300,7 +341,7 @@ static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
     if (++c->sent == c->segs)
         sending_next(g);
     if (!c->awaits) {
-        g->owner[seq % EMU_WINDOW] = NULL;
+        g->owner[place_of(g, (uint32_t)seq)] = NULL;
         segment_complete(g, c, index);
     }
     return true;
@@ -313,7 +354,7 @@ static uint32_t stream_send(struct fabemu_group *g)
     while (g->sending && sent < NIC_GROUP_BURST) {
         struct nic_coll *c = g->sending;
 
-        if (!half_open(g, (c->first + c->sent) / USABLE))
+        if (!half_open(g, half_of(g, c->first + c->sent)))
             break;
         group_bind(g); /* cur may have moved: what is sent must be bound */
         if (!segment_send(g, c))
@@ -384,8 +425,7 @@ uint32_t nic_group_transmit(struct fabemu *fab)
 
 static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    /* Half windows modulo 2^25: the number on the wire has 32 bits. */
-    uint32_t ahead = (seg->hdr.seq / EMU_HALF - (uint32_t)g->done) & (UINT32_MAX / EMU_HALF);
+    uint32_t ahead = halves_ahead(g, seg->hdr.seq, g->done);
 
     if (ahead > 1 || g->done + ahead >= g->issued || g->token_back[(g->done + ahead) % 2]) {
         g->fab->counts.malformed++;
@@ -400,10 +440,11 @@ static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 
 static void group_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    uint32_t ahead = seg->hdr.seq - (uint32_t)(g->cur * EMU_HALF);
-    uint64_t index = (g->cur + ahead / EMU_HALF) * USABLE + ahead % EMU_HALF;
+    uint32_t half = half_numbers(g);
+    uint32_t ahead = seg->hdr.seq - (uint32_t)(g->cur * half);
+    uint64_t index = (g->cur + ahead / half) * usable(g) + ahead % half;
 
-    if (seg->hdr.len > EMU_PAYLOAD_BYTES || ahead >= EMU_WINDOW || ahead % EMU_HALF == TOKEN) {
+    if (seg->hdr.len > EMU_PAYLOAD_BYTES || ahead >= g->window || is_token(g, ahead)) {
         g->fab->counts.malformed++;
     } else if (index < g->bound) {
         segment_take(g, index, seg);
@@ -429,7 +470,7 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         fab->counts.late++;
         return;
     }
-    if (seg->hdr.kind == EMU_BARRIER && seg->hdr.seq % EMU_HALF == TOKEN)
+    if (seg->hdr.kind == EMU_BARRIER && is_token(g, seg->hdr.seq))
         token_receive(g, seg);
     else
         group_receive(g, seg);
@@ -443,7 +484,7 @@ static void group_break(struct fabemu_group *g)
     g->binding = g->sending = NULL;
     g->issued = g->cur; /* no more tokens */
     nic_list_del(&g->busy);
-    for (uint32_t i = 0; i < EMU_WINDOW; i++)
+    for (uint32_t i = 0; i < g->window; i++)
         g->owner[i] = NULL;
     while (!nic_list_empty(&g->ops)) {
         struct nic_coll *c = nic_entry(g->ops.next, struct nic_coll, link);
@@ -470,7 +511,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id)
  */
 static bool stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
-    return ((seg->hdr.seq / EMU_HALF - (uint32_t)g->done) & (UINT32_MAX / EMU_HALF)) <= 1;
+    return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
 }
 
 /* An operation's, named by its id: is it under way? */

@@ -65,9 +65,10 @@ struct fabemu_group {
     uint64_t cur, issued, done; /* half windows, see above */
     bool token_back[2];        /* token of done, done + 1 */
     uint32_t complete[2];      /* segments complete in half windows cur, cur + 1; by parity */
-    struct nic_coll *owner[EMU_WINDOW]; /* by number: whose segment; NULL once complete */
-    struct emu_seg *stash;     /* by number; NULL until needed */
-    bool stashed[EMU_WINDOW];
+    uint32_t window;           /* numbers in two half windows: a power of two */
+    struct nic_coll **owner;   /* by number modulo window: whose segment; NULL once complete */
+    struct emu_seg *stash;     /* likewise; NULL until needed */
+    bool *stashed;             /* likewise */
 
     /* Words and conditionals. */
     struct nic_list setting;   /* in fab->setting: some of unset */

@@ -179,7 +179,7 @@ static void combine_fold(struct switch_dev *sw, uint32_t u, uint32_t row,
                          const struct emu_entry *in, uint64_t at_ps)
 {
     const struct switch_group *group = switch_group_of(sw, in->hdr.dst);
-    uint32_t i = in->hdr.seq % EMU_WINDOW;
+    uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_part *part;
 
     if (!group || !group->units || !combine_fits(sw, group, i, u, row, in)) {

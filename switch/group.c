@@ -12,14 +12,9 @@ static size_t group_kept(uint64_t ports, uint32_t units, enum emu_combine_order 
     return order == EMU_COMBINE_PORT ? (unsigned)__builtin_popcountll(ports) + units - 1u : 0;
 }
 
-size_t switch_group_bytes(uint64_t ports, uint32_t units, enum emu_combine_order order)
+size_t switch_multicast_bytes(void)
 {
-    size_t results = units * sizeof(struct switch_results);
-    size_t state = units ? sizeof(struct switch_state) + units * sizeof(struct switch_part) +
-                               group_kept(ports, units, order) * sizeof(uint32_t)
-                         : 0;
-
-    return sizeof(struct switch_group) + results + EMU_WINDOW * state;
+    return sizeof(struct switch_group);
 }
 
 static void group_free(struct switch_group *group)
@@ -45,18 +40,19 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
     group->width = (uint8_t)__builtin_popcountll(ports);
     group->units = (uint8_t)units;
     group->in_order = order == EMU_COMBINE_PORT;
+    group->window = emu_window(id);
     if (units) {
         kept = group_kept(ports, units, order);
-        group->state = calloc(EMU_WINDOW, sizeof(*group->state));
-        group->part = calloc(EMU_WINDOW * units, sizeof(*group->part));
-        group->kept = kept ? calloc(EMU_WINDOW * kept, sizeof(*group->kept)) : NULL;
+        group->state = calloc(group->window, sizeof(*group->state));
+        group->part = calloc((size_t)group->window * units, sizeof(*group->part));
+        group->kept = kept ? calloc(group->window * kept, sizeof(*group->kept)) : NULL;
         group->results = calloc(units, sizeof(*group->results));
         if (!group->state || !group->part || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;
         }
     }
-    for (uint32_t i = 0; i < EMU_WINDOW * units; i++)
+    for (uint32_t i = 0; i < group->window * units; i++)
         group->part[i].state = (uint16_t)(i / units);
     *ret = group;
     return 0;
@@ -81,7 +77,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 {
     if (!group)
         return;
-    for (uint32_t i = 0; i < EMU_WINDOW; i++)
+    for (uint32_t i = 0; i < group->window; i++)
         for (uint32_t u = 0; u < group->units; u++)
             group_drop_part(group, ports, i, u, cache);
     group_free(group);

@@ -44,7 +44,7 @@ struct switch_state {
 };
 
 /*
- * The worker of the switch owns all but the first six fields, from the moment
+ * The worker of the switch owns all but the first seven fields, from the moment
  * the group is published until the grace period after it was taken out.
  */
 struct switch_group {
@@ -54,8 +54,9 @@ struct switch_group {
     uint8_t width;  /* ports set */
     uint8_t units;  /* of the switch; 0: the group is for multicasts only, and the rest is empty */
     bool in_order;  /* combine in port order: contributions are kept until all are there */
-    struct switch_state *state; /* EMU_WINDOW */
-    struct switch_part *part;   /* EMU_WINDOW x units */
+    uint32_t window; /* states; a power of two */
+    struct switch_state *state; /* window */
+    struct switch_part *part;   /* window x units */
     struct switch_results *results; /* units */
     uint32_t *kept;             /* in port order: buffers, [state][input] */
 };

@@ -112,9 +112,9 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_chan
 /**
  * switch_group_create - the switch's part of a collective tree.
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
- *      late segment of an old group is not taken for one of the new.
+ *      late segment of an old group is not taken for one of the new. It says the window (emu/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds EMU_WINDOW states. 0: for multicasts only.
+ * @units: combine units of the switch: the group holds a state for each number of its window. 0: for multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
@@ -137,7 +137,7 @@ int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **
 /** switch_groups_clear - take a group out. It may be freed after emu_rcu_wait(). Thread: manager. */
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
-/** switch_group_bytes - memory that a group takes in a switch. Pure. */
-size_t switch_group_bytes(uint64_t ports, uint32_t units, enum emu_combine_order order);
+/** switch_multicast_bytes - memory that a group for multicasts only takes in a switch. Pure. */
+size_t switch_multicast_bytes(void);
 
 #endif

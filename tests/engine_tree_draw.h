@@ -15,7 +15,7 @@
 #include "tests/test.h"
 
 #define HOSTS_MAX   64u
-#define USABLE (EMU_HALF - 1) /* of a half window; its last number is the token's */
+#define USABLE (EMU_WINDOW / 2 - 1) /* of a half window; its last number is the token's */
 
 /* Kinds of collectives that a stream draws from. */
 enum {
@@ -205,7 +205,7 @@ static inline bool op_awaits(const struct op *op, uint32_t node)
 
 static inline uint32_t stream_seq(const struct stream *s, uint64_t i)
 {
-    return s->base + (uint32_t)(i / USABLE * EMU_HALF + i % USABLE);
+    return s->base + (uint32_t)(i / USABLE * (EMU_WINDOW / 2) + i % USABLE);
 }
 
 #endif

@@ -181,7 +181,7 @@ static inline void member_post(struct host *h, struct member *m, struct line *re
 
         atomic_fetch_add(&s->posted[s->ops + half], 1);
         ret->hdr = (struct emu_hdr){.dst = s->id, .kind = EMU_BARRIER,
-                                    .seq = s->base + half * EMU_HALF + EMU_HALF - 1};
+                                    .seq = s->base + half * (EMU_WINDOW / 2) + (EMU_WINDOW / 2) - 1};
         return;
     }
     draw_op(s, i, &op);
@@ -256,11 +256,11 @@ static inline bool member_take(struct host *h, struct member *m, const struct em
 {
     struct stream *s = m->stream;
     uint32_t number = entry->hdr.seq - s->base;
-    uint64_t i = (uint64_t)number / EMU_HALF * USABLE + number % EMU_HALF;
+    uint64_t i = (uint64_t)number / (EMU_WINDOW / 2) * USABLE + number % (EMU_WINDOW / 2);
     struct op op;
 
-    if (number % EMU_HALF == EMU_HALF - 1)
-        return member_take_token(m, number / EMU_HALF, &entry->hdr);
+    if (number % (EMU_WINDOW / 2) == (EMU_WINDOW / 2) - 1)
+        return member_take_token(m, number / (EMU_WINDOW / 2), &entry->hdr);
     if (i >= s->ops)
         return false;
     draw_op(s, i, &op);

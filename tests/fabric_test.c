@@ -274,13 +274,13 @@ static void allreduce_window(struct world *w)
     uint32_t posted[WORLD_MAX] = {0};
     uint64_t random = test_seed();
 
-    for (uint32_t left = w->nodes * EMU_HALF; left;) {
+    for (uint32_t left = w->nodes * (EMU_WINDOW / 2); left;) {
         uint32_t n = (uint32_t)(test_random(&random) % w->nodes);
         struct emu_hdr hdr = {.dst = group, .seq = posted[n], .kind = EMU_ALLREDUCE, .len = 240,
                               .op = EMU_SUM, .type = EMU_I64};
         int64_t value[30] = {0};
 
-        if (posted[n] == EMU_HALF)
+        if (posted[n] == (EMU_WINDOW / 2))
             continue;
         for (int i = 0; i < 30; i++)
             value[i] = (int64_t)posted[n] * 1000 + i + n;
@@ -292,7 +292,7 @@ static void allreduce_window(struct world *w)
         }
     }
     for (uint32_t n = 0; n < w->nodes; n++)
-        for (uint32_t s = 0; s < EMU_HALF; s++) {
+        for (uint32_t s = 0; s < (EMU_WINDOW / 2); s++) {
             struct emu_seg seg = {0};
             int64_t value[30] = {0};
 
@@ -307,7 +307,7 @@ static void allreduce_window(struct world *w)
         }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * EMU_HALF);
+    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * (EMU_WINDOW / 2));
     CU_ASSERT_EQUAL(totals(w).dropped, 0);
 }
 

@@ -403,9 +403,9 @@ static void receive__drops_what_is_not_of_the_stream(void)
                 seg.hdr.seq = i + (uint32_t)(r >> 40) % 300 - 20;
             if (r % 7 == 0) { /* a token from nowhere, or too early */
                 seg.hdr.kind = EMU_BARRIER;
-                seg.hdr.seq |= EMU_HALF - 1;
+                seg.hdr.seq |= (EMU_WINDOW / 2) - 1;
             }
-            if (seg.hdr.seq == i + i / (EMU_HALF - 1))
+            if (seg.hdr.seq == i + i / (EMU_WINDOW / 2 - 1))
                 continue; /* the one that is expected */
             while (!fake_inject(w.fake, 0, &seg))
                 fabemu_progress(w.fab[0]);

@@ -692,7 +692,7 @@ static void group__old_news_do_not_break_it(void)
     for (uint32_t i = 0; i < 2 * MANY; i++)
         fabemu_barrier(t.group[i % 2], &req[i]);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 2 * MANY));
-    for (uint32_t seq = 0; seq < 2 * EMU_HALF; seq++) {
+    for (uint32_t seq = 0; seq < 2 * (EMU_WINDOW / 2); seq++) {
         seg.hdr.seq = seq;
         CU_ASSERT_TRUE(fake_inject(t.w.fake, 0, &seg));
         fabemu_progress(t.w.fab[0]);
@@ -708,7 +708,7 @@ static void group__old_news_do_not_break_it(void)
                                .op = NIC_CAST_BROKEN};
     fake_inject(t.w.fake, 0, &seg);
     seg.hdr = (struct emu_hdr){.dst = 77, .src = 1, .kind = EMU_BARRIER | EMU_FAILED,
-                               .seq = 5 * EMU_HALF};
+                               .seq = 5 * (EMU_WINDOW / 2)};
     fake_inject(t.w.fake, 0, &seg);
     fake_quiet(t.w.fake);
     for (uint32_t i = 0; i < 2; i++)

@@ -67,6 +67,10 @@ struct mca_coll_fabemu_module_t {
     struct fabemu_group *group; /* NULL until joined */
     uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
 
+    /* For what has many segments: a group with a wide window, asked for when it is first needed. */
+    int wide_standing;          /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
+    struct fabemu_group *wide;  /* NULL until joined */
+
     struct coll_fabemu_below below;
 };
 /* Open MPI's object system names classes by typedef. */
@@ -78,6 +82,7 @@ struct coll_fabemu_component {
     mca_coll_base_component_t super;
     int priority;       /* MCA parameter */
     bool enable;        /* MCA parameter */
+    size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
 };
@@ -91,6 +96,12 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
  * Collective over @comm. Sets standing: COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
  */
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+
+/**
+ * coll_fabemu_join_wide - the same for a group with a wide window; @module has joined the other.
+ * Sets wide_standing: COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ */
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
 
 /**
  * coll_fabemu_map - @op and @dtype in the words of fabemu.h.

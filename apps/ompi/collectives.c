@@ -90,37 +90,53 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     return OMPI_SUCCESS;
 }
 
-/* The first collective, and all that go below. */
-static bool takes_slowly(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                         enum fabemu_coll coll, int why)
+/* Why not in the fabric, now that @why and the module's standing do not say: it joins what it has not joined. */
+static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, bool wide)
+{
+    if (module->standing == COLL_FABEMU_FRESH)
+        coll_fabemu_join(module, comm);
+    if (module->standing != COLL_FABEMU_NOTHING || !wide)
+        return module->standing;
+    if (module->wide_standing == COLL_FABEMU_FRESH)
+        coll_fabemu_join_wide(module, comm);
+    return module->wide_standing;
+}
+
+/* The first collectives, and all that go below. */
+static struct fabemu_group *takes_slowly(mca_coll_fabemu_module_t *module,
+                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
+                                         bool wide)
 {
     if (module->passing)
-        return false; /* part of a collective that is counted already */
+        return NULL; /* part of a collective that is counted already */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)
         why = module->standing;
-    else if (why == COLL_FABEMU_NOTHING) {
-        if (module->standing == COLL_FABEMU_FRESH)
-            coll_fabemu_join(module, comm);
-        why = module->standing;
-    }
+    else if (why == COLL_FABEMU_NOTHING)
+        why = joins(module, comm, wide);
     if (why == COLL_FABEMU_NOTHING)
-        return true;
+        return wide ? module->wide : module->group;
     if (module->counts)
         fabemu_count_elsewhere(module->fab, coll, (enum fabemu_why)why);
-    return false;
+    return NULL;
 }
 
-/* Do the switches take it? @why: what speaks against it in the call itself. */
-static inline bool takes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                         enum fabemu_coll coll, int why)
+/*
+ * The group whose switches take it; NULL: it goes below. @why: what speaks against it in the call
+ * itself. @bytes: the same on every rank.
+ */
+static inline struct fabemu_group *takes(mca_coll_fabemu_module_t *module,
+                                         ompi_communicator_t *comm, enum fabemu_coll coll, int why,
+                                         size_t bytes)
 {
-    if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && module->standing == COLL_FABEMU_NOTHING &&
-                    !module->passing &&
+    bool wide = bytes >= mca_coll_fabemu_component.wide_bytes;
+    struct fabemu_group *group = wide ? module->wide : module->group;
+
+    if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
-        return true;
-    return takes_slowly(module, comm, coll, why);
+        return group;
+    return takes_slowly(module, comm, coll, why, wide);
 }
 
 /*
@@ -153,21 +169,23 @@ int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
-    if (!takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING))
+    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
+
+    if (!group)
         return pass_barrier(comm, module);
 
     struct fabemu_req req = { 0 };
-    int err = fabemu_barrier(module->group, &req);
+    int err = fabemu_barrier(group, &req);
 
     return finish(module, comm, FABEMU_COLL_BARRIER, err, &req);
 }
 
 /* @bytes that lie in one piece. */
-static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, void *buf,
-                     size_t bytes, int root)
+static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                     struct fabemu_group *group, void *buf, size_t bytes, int root)
 {
     struct fabemu_req req = { 0 };
-    int err = fabemu_broadcast(module->group, buf, bytes, module->nodes[root], &req);
+    int err = fabemu_broadcast(group, buf, bytes, module->nodes[root], &req);
 
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
 }
@@ -200,8 +218,8 @@ static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype
 }
 
 /* The copy is as long as the message: the others send or receive it as one. */
-static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, void *buf,
-                            int count, const ompi_datatype_t *dtype, size_t bytes, int root)
+static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                            struct fabemu_group *group, void *buf, int count, const ompi_datatype_t *dtype, size_t bytes, int root)
 {
     bool is_root = ompi_comm_rank(comm) == root;
     void *packed = malloc(bytes);
@@ -212,7 +230,7 @@ static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_
     if (!packed || rc != OMPI_SUCCESS)
         rc = failed_alone(comm, FABEMU_COLL_BROADCAST, packed ? -EINVAL : -ENOMEM);
     else
-        rc = broadcast(module, comm, packed, bytes, root);
+        rc = broadcast(module, comm, group, packed, bytes, root);
     if (rc == OMPI_SUCCESS && !is_root)
         rc = convert(false, buf, count, dtype, packed, bytes);
     free(packed);
@@ -234,13 +252,16 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     size_t bytes = dtype->super.size * (size_t)count;
 
-    if (!takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING))
+    struct fabemu_group *group =
+        takes(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
+
+    if (!group)
         return pass_bcast(buf, count, dtype, root, comm, module);
     if (bytes == 0)
         return OMPI_SUCCESS; /* nothing to move, nothing to count */
     if (ompi_datatype_is_contiguous_memory_layout(dtype, count))
-        return broadcast(module, comm, (char *)buf + dtype->super.true_lb, bytes, root);
-    return broadcast_packed(module, comm, buf, count, dtype, bytes, root);
+        return broadcast(module, comm, group, (char *)buf + dtype->super.true_lb, bytes, root);
+    return broadcast_packed(module, comm, group, buf, count, dtype, bytes, root);
 }
 
 static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
@@ -257,13 +278,16 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     unsigned fab_op, fab_type;
+    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_REDUCE,
+                                       coll_fabemu_map(op, dtype, &fab_op, &fab_type),
+                                       dtype->super.size * (size_t)count);
 
-    if (!takes(module, comm, FABEMU_COLL_REDUCE, coll_fabemu_map(op, dtype, &fab_op, &fab_type)))
+    if (!group)
         return pass_reduce(in, out, count, dtype, op, root, comm, module);
 
     bool is_root = ompi_comm_rank(comm) == root;
     struct fabemu_req req = { 0 };
-    int err = fabemu_reduce(module->group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
+    int err = fabemu_reduce(group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
                             (size_t)count, fab_op, fab_type, module->nodes[root], &req);
 
     return finish(module, comm, FABEMU_COLL_REDUCE, err, &req);
@@ -283,12 +307,15 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
     unsigned fab_op, fab_type;
+    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_ALLREDUCE,
+                                       coll_fabemu_map(op, dtype, &fab_op, &fab_type),
+                                       dtype->super.size * (size_t)count);
 
-    if (!takes(module, comm, FABEMU_COLL_ALLREDUCE, coll_fabemu_map(op, dtype, &fab_op, &fab_type)))
+    if (!group)
         return pass_allreduce(in, out, count, dtype, op, comm, module);
 
     struct fabemu_req req = { 0 };
-    int err = fabemu_allreduce(module->group, in == MPI_IN_PLACE ? out : in, out, (size_t)count,
+    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count,
                                fab_op, fab_type, &req);
 
     return finish(module, comm, FABEMU_COLL_ALLREDUCE, err, &req);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define PRIORITY 90 /* Open MPI's own: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
+#define WIDE_BYTES 16384u /* half a narrow window, and a multiple of no segment: see docs/bench.md */
 
 static int component_register(void);
 static int component_close(void);
@@ -55,6 +56,11 @@ static int component_register(void)
     param("enable",
           "Do collectives in the fabric's switches; when off, they are only counted and handed down",
           MCA_BASE_VAR_TYPE_BOOL, &me->enable);
+    me->wide_bytes = WIDE_BYTES;
+    param("wide_bytes",
+          "Operations of so many bytes run in a group with a wide window, which lets ranks run "
+          "further ahead of each other; the same on all ranks",
+          MCA_BASE_VAR_TYPE_SIZE_T, &me->wide_bytes);
     me->socket = NULL;
     param("socket",
           "Control socket of the fabric; unset: $FABEMU_SOCKET. (mpirun carries MCA parameters to "

@@ -66,15 +66,18 @@ static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t
     return places_fit(places, size);
 }
 
+typedef int group_create_fn(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
+                            uint32_t *id);
+
 /* Rank 0 creates the group and tells its number; NO_GROUP if the fabric refused. */
 static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                               const uint32_t *nodes)
+                               const uint32_t *nodes, group_create_fn *create)
 {
     const struct coll_fabemu_below *below = &module->below;
     uint32_t id = NO_GROUP;
 
     if (ompi_comm_rank(comm) == 0) {
-        int err = fabemu_group_create(module->fab, nodes, (uint32_t)ompi_comm_size(comm), &id);
+        int err = create(module->fab, nodes, (uint32_t)ompi_comm_size(comm), &id);
 
         if (err) {
             opal_output_verbose(1, ompi_coll_base_framework.framework_output,
@@ -88,9 +91,9 @@ static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicat
     return id;
 }
 
-/* Become a member; keep it only if all did. */
-static bool join_all_or_none(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                             uint32_t id)
+/* Become a member; keep it only if all did. NULL, on every rank alike, if not. */
+static struct fabemu_group *join_all_or_none(mca_coll_fabemu_module_t *module,
+                                             ompi_communicator_t *comm, uint32_t id)
 {
     const struct coll_fabemu_below *below = &module->below;
     struct fabemu_group *group = NULL;
@@ -98,13 +101,19 @@ static bool join_all_or_none(mca_coll_fabemu_module_t *module, ompi_communicator
     int all = 0;
 
     if (below->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, below->allreduce_module) ==
-            OMPI_SUCCESS && all) {
-        module->group = group;
-        return true;
-    }
+            OMPI_SUCCESS && all)
+        return group;
     if (mine)
         fabemu_group_leave(group);
-    return false;
+    return NULL;
+}
+
+static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                                       const uint32_t *nodes, group_create_fn *create)
+{
+    uint32_t id = agree_on_group(module, comm, nodes, create);
+
+    return id == NO_GROUP ? NULL : join_all_or_none(module, comm, id);
 }
 
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
@@ -119,16 +128,22 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
 
     /* Some functions below call others of the communicator's: those pass through us. */
     module->passing = true;
-    if (exchange_nodes(module, comm, nodes, places)) {
-        uint32_t id = agree_on_group(module, comm, nodes);
-
-        if (id != NO_GROUP && join_all_or_none(module, comm, id)) {
-            module->standing = COLL_FABEMU_NOTHING;
-            module->nodes = nodes;
-            nodes = NULL;
-        }
+    if (exchange_nodes(module, comm, nodes, places))
+        module->group = make_group(module, comm, nodes, fabemu_group_create);
+    if (module->group) {
+        module->standing = COLL_FABEMU_NOTHING;
+        module->nodes = nodes;
+        nodes = NULL;
     }
     module->passing = false;
     free(nodes);
     free(places);
+}
+
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
+{
+    module->passing = true;
+    module->wide = make_group(module, comm, module->nodes, fabemu_group_create_wide);
+    module->wide_standing = module->wide ? COLL_FABEMU_NOTHING : FABEMU_WHY_WINDOW;
+    module->passing = false;
 }

@@ -18,6 +18,8 @@ static void module_construct(mca_coll_fabemu_module_t *module)
     module->fab = NULL;
     module->group = NULL;
     module->nodes = NULL;
+    module->wide_standing = COLL_FABEMU_FRESH;
+    module->wide = NULL;
     module->below = (struct coll_fabemu_below){ 0 };
 }
 
@@ -30,6 +32,8 @@ static void release(mca_coll_base_module_t **module)
 
 static void module_destruct(mca_coll_fabemu_module_t *module)
 {
+    if (module->wide)
+        fabemu_group_leave(module->wide);
     if (module->group)
         fabemu_group_leave(module->group);
     free(module->nodes);

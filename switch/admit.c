@@ -20,18 +20,22 @@ static uint8_t queue_copies(struct switch_row *row, unsigned copies)
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry)
 {
-    unsigned copies = (unsigned)__builtin_popcountll(outs);
     uint8_t copy_of = 0;
 
-    if (copies > 1) {
+    if (outs & (outs - 1)) {
+        unsigned copies = (unsigned)__builtin_popcountll(outs);
+
         emu_pool_share(sw->dev.worker->cache.pool, entry->buf, copies - 1);
         emu_count(&sw->counts.multicasts, 1);
         if (sw->by_copy && row < sw->ports)
             copy_of = queue_copies(&sw->row[row], copies);
     }
     for (; outs; outs &= outs - 1) {
-        uint32_t slot = switch_put(sw, row, (uint32_t)__builtin_ctzll(outs), entry);
+        uint32_t o = (uint32_t)__builtin_ctzll(outs), slot;
 
+        if (switch_through(sw, o, entry))
+            continue;
+        slot = switch_put(sw, row, o, entry);
         if (sw->by_copy)
             sw->link[slot].copy_of = copy_of;
     }
@@ -68,23 +72,27 @@ static void admit_collective(struct switch_dev *sw, uint32_t row, const struct e
 {
     uint64_t outs = switch_collective_outs(sw, row, &entry->hdr);
 
-    if (outs)
-        switch_queue(sw, row, outs, entry);
-    else
+    if (!outs)
         admit_drop(sw, row, entry);
+    else if (outs >> sw->ports && !sw->dev.timed && !*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)))
+        switch_unit_fold(sw, (uint32_t)__builtin_ctzll(outs) - sw->ports, row, entry);
+    else
+        switch_queue(sw, row, outs, entry);
 }
 
 static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
     uint64_t outs = topo_route_ports(sw->route, entry->hdr.dst);
-    uint32_t slot;
+    uint32_t o, slot;
 
     if (!outs) {
         admit_drop(sw, row, entry);
         return;
     }
-    slot = switch_put(sw, row, outs & (outs - 1) ? switch_choose(sw, outs)
-                                                : (uint32_t)__builtin_ctzll(outs), entry);
+    o = outs & (outs - 1) ? switch_choose(sw, outs) : (uint32_t)__builtin_ctzll(outs);
+    if (switch_through(sw, o, entry))
+        return;
+    slot = switch_put(sw, row, o, entry);
     if (sw->by_copy)
         sw->link[slot].copy_of = 0;
 }

@@ -269,6 +269,11 @@ void switch_units_flush(struct switch_dev *sw, uint64_t at_ps)
             switch_unit_flush(sw, u, at_ps);
 }
 
+void switch_unit_fold(struct switch_dev *sw, uint32_t u, uint32_t row, const struct emu_entry *in)
+{
+    combine_fold(sw, u, row, in, 0);
+}
+
 void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps)
 {
     struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);

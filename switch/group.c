@@ -83,13 +83,6 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
     group_free(group);
 }
 
-struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
-{
-    struct switch_group *group = emu_table_at(&sw->groups, id);
-
-    return group && group->id == id ? group : NULL;
-}
-
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
     *old = NULL;

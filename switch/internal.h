@@ -79,6 +79,7 @@ struct switch_out {
     alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
     uint32_t queued;  /* segments in all */
     uint8_t last;     /* row served last: round robin */
+    uint32_t room;    /* raw: segments that may pass through in this pass */
     struct emu_tx tx;
 };
 
@@ -114,12 +115,14 @@ struct switch_dev {
     uint64_t arriving;  /* rows to look at again; timed: their front segment is still on the wire */
     uint64_t due;       /* timed: outputs that know when they will act */
     uint64_t stalled;   /* timed: outputs with a segment and no credit on its way */
+    uint64_t looked;    /* raw: outputs whose `room` is that of this pass */
     uint64_t light;     /* outputs with fewer than profile->light_slots segments */
     uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
     uint32_t light_slots;  /* copies of the profile's, for the path of every segment */
     uint32_t xpoint_slots;
     bool by_row;        /* credits stand for crosspoints, by the row guarantee, */
+    bool through;       /* raw, by_row: what finds nothing in its way does not stop at a crosspoint */
     bool by_copy;       /* or by the plain counter; neither: for places in the input's buffer */
     bool acknowledged;  /* this is a struct switch_channels: crosspoints and units are not made */
 
@@ -300,6 +303,30 @@ static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
     return (uint32_t)__builtin_ctzll(above ? above : bits);
 }
 
+/*
+ * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
+ * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
+ * as if it had been. False: it has to wait at its crosspoint.
+ */
+static inline bool switch_through(struct switch_dev *sw, uint32_t o, const struct emu_entry *entry)
+{
+    struct switch_out *out = &sw->out[o];
+    uint64_t bit = (uint64_t)1 << o;
+
+    if (!sw->through || out->waiting || o >= sw->ports)
+        return false;
+    if (!(sw->looked & bit)) {
+        sw->looked |= bit;
+        out->room = emu_tx_room(&out->tx);
+    }
+    if (!out->room)
+        return false;
+    out->room--;
+    emu_tx_send(&out->tx, entry);
+    sw->runnable |= bit; /* its receiver is to be told */
+    return true;
+}
+
 /* admit.c: sw->admit of crosspoint buffers. A segment enters; its row has room: its credit says so. */
 void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
@@ -383,6 +410,7 @@ static inline bool switch_unit_pending(const struct switch_dev *sw, uint32_t u)
     return sw->unit[u].first != sw->unit[u].last;
 }
 
+void switch_unit_fold(struct switch_dev *sw, uint32_t u, uint32_t row, const struct emu_entry *in);
 /* combine.c: unit @u takes the oldest segment of @row, done at @at_ps. Results wait to be flushed. */
 void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps);
 
@@ -393,6 +421,11 @@ void switch_units_flush(struct switch_dev *sw, uint64_t at_ps);
 void switch_unit_flush(struct switch_dev *sw, uint32_t u, uint64_t at_ps);
 
 /* group.c: the group that a header names, or NULL. */
-struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id);
+static inline struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
+{
+    struct switch_group *group = emu_table_at(&sw->groups, id);
+
+    return group && group->id == id ? group : NULL;
+}
 
 #endif

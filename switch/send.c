@@ -79,9 +79,8 @@ uint32_t switch_send(struct switch_dev *sw)
     for (; outs; outs &= outs - 1) {
         uint32_t o = (uint32_t)__builtin_ctzll(outs);
 
-        if (!sw->out[o].waiting)
-            continue;
-        sent += send_port(sw, o);
+        if (sw->out[o].waiting)
+            sent += send_port(sw, o);
         emu_tx_flush(&sw->out[o].tx);
     }
     return sent;

@@ -26,7 +26,7 @@ static void switch_take_credits(struct switch_dev *sw)
     }
 }
 
-static void take_port(struct switch_dev *sw, uint32_t r)
+static uint32_t take_port(struct switch_dev *sw, uint32_t r)
 {
     struct emu_rx *rx = &sw->row[r].rx;
     const struct emu_entry *entry;
@@ -44,15 +44,18 @@ static void take_port(struct switch_dev *sw, uint32_t r)
         sw->arriving |= (uint64_t)1 << r;
         emu_dev_again(&sw->dev);
     }
+    return moved;
 }
 
-static void switch_take_segments(struct switch_dev *sw)
+static uint32_t switch_take_segments(struct switch_dev *sw)
 {
     uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+    uint32_t moved = 0;
 
     sw->arriving = 0;
     for (; ports; ports &= ports - 1)
-        take_port(sw, (uint32_t)__builtin_ctzll(ports));
+        moved += take_port(sw, (uint32_t)__builtin_ctzll(ports));
+    return moved;
 }
 
 /* One batch of credits a row and pass. */
@@ -96,9 +99,10 @@ static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
     uint32_t moved;
 
     (void)until_ps;
+    sw->looked = 0;
     switch_take_credits(sw);       /* refill before spending */
-    switch_take_segments(sw);      /* links -> crosspoints */
-    moved = switch_combine(sw);    /* contributions fold into one */
+    moved = switch_take_segments(sw); /* links -> crosspoints */
+    moved += switch_combine(sw);   /* contributions fold into one */
     moved += switch_send(sw);      /* arbitrate, spend credit */
     if (moved && switch_pending(sw))
         emu_dev_again(dev);        /* sending may have made room for results */
@@ -208,6 +212,7 @@ static emu_step_fn switch_policy(struct switch_dev *sw, enum emu_clock_mode cloc
 
     sw->by_row = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_ROW;
     sw->by_copy = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_COUNTER;
+    sw->through = sw->by_row && clock == EMU_CLOCK_RAW;
     for (uint32_t r = sw->ports; r < sw->rows; r++)
         sw->row[r].backed = true;
     switch (profile->buffers) {

@@ -6,6 +6,7 @@
  */
 #include "emu/combine.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* What lies in a segment's payload is not aligned: elements are copied in and out. */
@@ -30,14 +31,19 @@ static combine_fn *const combine_loop[EMU_OPS][EMU_TYPES] = {
 #include "emu/combine.def"
 };
 
-static const uint8_t combine_bytes[EMU_TYPES] = {
-#define ELEMENT(TYPE, T) [EMU_##TYPE] = sizeof(T),
+/* Sizes as powers of two: a division a segment would be felt. */
+#define LOG2(BYTES) ((BYTES) == 1 ? 0 : (BYTES) == 2 ? 1 : (BYTES) == 4 ? 2 : (BYTES) == 8 ? 3 : (BYTES) == 16 ? 4 : 5)
+
+static const uint8_t combine_log2[EMU_TYPES] = {
+#define ELEMENT(TYPE, T) [EMU_##TYPE] = LOG2(sizeof(T)),
 #include "emu/combine.def"
 };
+#define ELEMENT(TYPE, T) static_assert(sizeof(T) == 1u << LOG2(sizeof(T)), "a power of two");
+#include "emu/combine.def"
 
 size_t emu_type_bytes(unsigned type)
 {
-    return type < EMU_TYPES ? combine_bytes[type] : 0;
+    return type < EMU_TYPES ? (size_t)1 << combine_log2[type] : 0;
 }
 
 bool emu_combine_ok(unsigned op, unsigned type)
@@ -45,7 +51,12 @@ bool emu_combine_ok(unsigned op, unsigned type)
     return op < EMU_OPS && type < EMU_TYPES && combine_loop[op][type];
 }
 
-void emu_combine(unsigned op, unsigned type, void *acc, const void *in, size_t count)
+bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 {
-    combine_loop[op][type](acc, in, count);
+    return emu_combine_ok(op, type) && bytes && !(bytes & (((size_t)1 << combine_log2[type]) - 1));
+}
+
+void emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes)
+{
+    combine_loop[op][type](acc, in, bytes >> combine_log2[type]);
 }

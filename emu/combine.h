@@ -56,15 +56,18 @@ size_t emu_type_bytes(unsigned type);
 /** emu_combine_ok - may @op be applied to @type? False for unknown values of either. Pure. */
 bool emu_combine_ok(unsigned op, unsigned type);
 
+/** emu_combine_takes - the same, and are @bytes one element or several whole ones? Pure. */
+bool emu_combine_takes(unsigned op, unsigned type, size_t bytes);
+
 /**
- * emu_combine - acc[i] = acc[i] op in[i] for @count elements.
- * @acc, @in: @count elements each; any alignment; must not overlap.
+ * emu_combine_fold - acc[i] = acc[i] op in[i] for all elements in @bytes bytes.
+ * @acc, @in: whole elements, @bytes each; any alignment; must not overlap.
  *
  * The caller has checked emu_combine_ok(). Integers wrap as two's complement.
  * Floating-point operands keep their order (acc op in), so equal orders give
  * equal bits. Padding inside pair types is not defined. Thread: any; pure.
  * Source: output-queued routers §2, "Reduction".
  */
-void emu_combine(unsigned op, unsigned type, void *acc, const void *in, size_t count);
+void emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes);
 
 #endif

@@ -147,7 +147,6 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
 {
     bool acknowledged = emu_profile_acknowledged(edge->profile);
     uint8_t kind = hdr->kind;
-    size_t size;
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
@@ -162,8 +161,7 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
         return hdr->len == 0;
     case EMU_REDUCE:
     case EMU_ALLREDUCE:
-        size = emu_type_bytes(hdr->type);
-        return emu_combine_ok(hdr->op, hdr->type) && hdr->len && hdr->len % size == 0;
+        return emu_combine_takes(hdr->op, hdr->type, hdr->len);
     case EMU_SET:
     case EMU_TEST:
         return acknowledged && hdr->len == sizeof(struct emu_word);

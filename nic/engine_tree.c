@@ -51,8 +51,8 @@ static void combine_into(struct engine *e, const struct emu_hdr *hdr, uint32_t a
 
     if (!hdr->len || (engine_hdr(e, acc)->kind | engine_hdr(e, in)->kind) & ENGINE_HOLLOW)
         return;
-    emu_combine(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
-                hdr->len / emu_type_bytes(hdr->type));
+    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
+                hdr->len);
 }
 
 /* A buffer with the same in it that is this engine's alone; the reference to @buf is given up. */

@@ -132,7 +132,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
 
         if (in != out)
             memcpy(out, in, bytes);
-        emu_combine(c->op, c->type, out, seg->payload, bytes / emu_type_bytes(c->type));
+        emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
     } else {
         memcpy(out, seg->payload, bytes);
     }

@@ -74,7 +74,8 @@ static void admit_collective(struct switch_dev *sw, uint32_t row, const struct e
 
     if (!outs)
         admit_drop(sw, row, entry);
-    else if (outs >> sw->ports && !sw->dev.timed && !*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)))
+    else if (outs >> sw->ports && sw->through &&
+             !*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)))
         switch_unit_fold(sw, (uint32_t)__builtin_ctzll(outs) - sw->ports, row, entry);
     else
         switch_queue(sw, row, outs, entry);

@@ -41,8 +41,8 @@ static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint3
 
     if (acc == EMU_NO_BUF || in == EMU_NO_BUF) /* a barrier */
         return;
-    emu_combine(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
-                hdr->len / emu_type_bytes(hdr->type));
+    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
+                hdr->len);
 }
 
 /* Where the switch's result goes once these ports have contributed; 0: others are missing. */

@@ -115,7 +115,8 @@ struct switch_dev {
     uint64_t arriving;  /* rows to look at again; timed: their front segment is still on the wire */
     uint64_t due;       /* timed: outputs that know when they will act */
     uint64_t stalled;   /* timed: outputs with a segment and no credit on its way */
-    uint64_t looked;    /* raw: outputs whose `room` is that of this pass */
+    uint64_t shut;      /* raw: outputs that segments do not pass through in this pass: see switch_through() */
+    uint64_t open;      /* raw: those that they do; neither: not known yet */
     uint64_t light;     /* outputs with fewer than profile->light_slots segments */
     uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
     uint32_t turn;      /* for EMU_CHOICE_NEXT_FREE */
@@ -313,14 +314,16 @@ static inline bool switch_through(struct switch_dev *sw, uint32_t o, const struc
     struct switch_out *out = &sw->out[o];
     uint64_t bit = (uint64_t)1 << o;
 
-    if (!sw->through || out->waiting || o >= sw->ports)
+    if (sw->shut & bit)
         return false;
-    if (!(sw->looked & bit)) {
-        sw->looked |= bit;
-        out->room = emu_tx_room(&out->tx);
+    if (!(sw->open & bit)) {
+        sw->open |= bit;
+        out->room = out->waiting ? 0 : emu_tx_room(&out->tx);
     }
-    if (!out->room)
+    if (!out->room) {
+        sw->shut |= bit;
         return false;
+    }
     out->room--;
     emu_tx_send(&out->tx, entry);
     sw->runnable |= bit; /* its receiver is to be told */

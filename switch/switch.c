@@ -99,7 +99,8 @@ static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
     uint32_t moved;
 
     (void)until_ps;
-    sw->looked = 0;
+    sw->open = 0;
+    sw->shut = sw->through ? ~(((uint64_t)1 << sw->ports) - 1) : UINT64_MAX;
     switch_take_credits(sw);       /* refill before spending */
     moved = switch_take_segments(sw); /* links -> crosspoints */
     moved += switch_combine(sw);   /* contributions fold into one */
@@ -212,6 +213,7 @@ static emu_step_fn switch_policy(struct switch_dev *sw, enum emu_clock_mode cloc
 
     sw->by_row = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_ROW;
     sw->by_copy = profile->buffers == EMU_BUFFERS_XPOINT && profile->credit == EMU_CREDIT_COUNTER;
+    sw->shut = UINT64_MAX;
     sw->through = sw->by_row && clock == EMU_CLOCK_RAW;
     for (uint32_t r = sw->ports; r < sw->rows; r++)
         sw->row[r].backed = true;

@@ -210,14 +210,14 @@ static bool agrees_with_model(unsigned op, unsigned type, size_t count, size_t s
     for (size_t i = 0; i < count; i++)
         model_element(op, type, want + i * types[type].bytes, in_was + i * types[type].bytes);
 
-    emu_combine(op, type, acc + skew, in + in_skew, count);
+    emu_combine_fold(op, type, acc + skew, in + in_skew, bytes);
 
     bool around = acc[skew + bytes] == 0xa5 && (!skew || acc[skew - 1] == 0xa5);
     return around && memcmp(in + in_skew, in_was, bytes) == 0 &&
            elements_equal(type, acc + skew, want, count);
 }
 
-static void emu_combine__agrees_with_the_model(void)
+static void emu_combine_fold__agrees_with_the_model(void)
 {
     static const size_t counts[] = { 0, 1, 7, MOST };
     uint64_t random = test_seed();
@@ -259,6 +259,17 @@ static void emu_combine_ok__refuses_the_unknown(void)
     CU_ASSERT_FALSE(emu_combine_ok(UINT32_MAX, UINT32_MAX));
 }
 
+/* Whole elements, and at least one. */
+static void emu_combine_takes__whole_elements_only(void)
+{
+    for (unsigned op = 0; op < EMU_OPS + 1; op++)
+        for (unsigned type = 0; type < EMU_TYPES + 1; type++)
+            for (size_t bytes = 0; bytes < 100; bytes++)
+                CU_ASSERT_EQUAL(emu_combine_takes(op, type, bytes),
+                                emu_combine_ok(op, type) && bytes &&
+                                    bytes % types[type].bytes == 0);
+}
+
 static void emu_type_bytes__is_what_c_says(void)
 {
     for (unsigned type = 0; type < EMU_TYPES; type++)
@@ -267,61 +278,61 @@ static void emu_type_bytes__is_what_c_says(void)
     CU_ASSERT_EQUAL(emu_type_bytes(UINT32_MAX), 0);
 }
 
-static void emu_combine__integers_wrap(void)
+static void emu_combine_fold__integers_wrap(void)
 {
     int32_t a = INT32_MAX, one = 1, low = INT32_MIN, minus = -1;
     int64_t a64 = INT64_MIN, minus64 = -1;
     uint16_t a16 = 65535, b16 = 65535;
     int8_t a8 = -128, b8 = -1;
 
-    emu_combine(EMU_SUM, EMU_I32, &a, &one, 1);
+    emu_combine_fold(EMU_SUM, EMU_I32, &a, &one, sizeof(a));
     CU_ASSERT_EQUAL(a, INT32_MIN);
-    emu_combine(EMU_PROD, EMU_I32, &low, &minus, 1);
+    emu_combine_fold(EMU_PROD, EMU_I32, &low, &minus, sizeof(low));
     CU_ASSERT_EQUAL(low, INT32_MIN);
-    emu_combine(EMU_PROD, EMU_I64, &a64, &minus64, 1);
+    emu_combine_fold(EMU_PROD, EMU_I64, &a64, &minus64, sizeof(a64));
     CU_ASSERT_EQUAL(a64, INT64_MIN);
-    emu_combine(EMU_SUM, EMU_I64, &a64, &minus64, 1);
+    emu_combine_fold(EMU_SUM, EMU_I64, &a64, &minus64, sizeof(a64));
     CU_ASSERT_EQUAL(a64, INT64_MAX);
-    emu_combine(EMU_PROD, EMU_U16, &a16, &b16, 1); /* promoted to int it would overflow */
+    emu_combine_fold(EMU_PROD, EMU_U16, &a16, &b16, sizeof(a16)); /* promoted to int it would overflow */
     CU_ASSERT_EQUAL(a16, 1);
-    emu_combine(EMU_SUM, EMU_I8, &a8, &b8, 1);
+    emu_combine_fold(EMU_SUM, EMU_I8, &a8, &b8, sizeof(a8));
     CU_ASSERT_EQUAL(a8, 127);
 }
 
-static void emu_combine__logic_gives_0_or_1(void)
+static void emu_combine_fold__logic_gives_0_or_1(void)
 {
     int32_t and = 6, or = 0, xor = 6, eight = 8;
 
-    emu_combine(EMU_LAND, EMU_I32, &and, &eight, 1);
-    emu_combine(EMU_LOR, EMU_I32, &or, &eight, 1);
-    emu_combine(EMU_LXOR, EMU_I32, &xor, &eight, 1);
+    emu_combine_fold(EMU_LAND, EMU_I32, &and, &eight, sizeof(and));
+    emu_combine_fold(EMU_LOR, EMU_I32, &or, &eight, sizeof(or));
+    emu_combine_fold(EMU_LXOR, EMU_I32, &xor, &eight, sizeof(xor));
     CU_ASSERT_EQUAL(and, 1);
     CU_ASSERT_EQUAL(or, 1);
     CU_ASSERT_EQUAL(xor, 0);
 }
 
-static void emu_combine__ties_go_to_the_smaller_index(void)
+static void emu_combine_fold__ties_go_to_the_smaller_index(void)
 {
     struct { double value; int index; } a = { 2.5, 7 }, b = { 2.5, 3 }, far = { 2.5, 9 };
 
-    emu_combine(EMU_MINLOC, EMU_F64_I32, &a, &b, 1);
+    emu_combine_fold(EMU_MINLOC, EMU_F64_I32, &a, &b, sizeof(a));
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine(EMU_MAXLOC, EMU_F64_I32, &a, &far, 1);
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &a, &far, sizeof(a));
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine(EMU_MAXLOC, EMU_F64_I32, &far, &a, 1);
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &a, sizeof(far));
     CU_ASSERT_EQUAL(far.index, 3);
     far.value = 2.0;
-    emu_combine(EMU_MAXLOC, EMU_F64_I32, &far, &b, 1);
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &b, sizeof(far));
     CU_ASSERT_EQUAL(far.value, 2.5);
     CU_ASSERT_EQUAL(far.index, 3);
 }
 
 /* No order is total with these: what counts is that a op b is (a < b ? a : b). */
-static void emu_combine__keeps_operand_order_of_floats(void)
+static void emu_combine_fold__keeps_operand_order_of_floats(void)
 {
     double nan_first[] = { NAN, 1, 0.0, -0.0 }, other[] = { 1, NAN, -0.0, 0.0 };
 
-    emu_combine(EMU_MIN, EMU_F64, nan_first, other, 4);
+    emu_combine_fold(EMU_MIN, EMU_F64, nan_first, other, sizeof(nan_first));
     CU_ASSERT_EQUAL(nan_first[0], 1);
     CU_ASSERT(isnan(nan_first[1]));
     CU_ASSERT(signbit(nan_first[2]));
@@ -329,7 +340,7 @@ static void emu_combine__keeps_operand_order_of_floats(void)
 
     struct { float value; int index; } pair[] = { { NAN, 1 }, { 0, 1 } },
                                        in[] = { { 1, 0 }, { -0.0f, 0 } };
-    emu_combine(EMU_MINLOC, EMU_F32_I32, pair, in, 2);
+    emu_combine_fold(EMU_MINLOC, EMU_F32_I32, pair, in, sizeof(pair));
     CU_ASSERT(isnan(pair[0].value));
     CU_ASSERT_EQUAL(pair[0].index, 1);
     CU_ASSERT_FALSE(signbit(pair[1].value)); /* equal: the value stays, */
@@ -341,14 +352,15 @@ static void emu_combine__keeps_operand_order_of_floats(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(emu_combine__agrees_with_the_model),
+        CASE(emu_combine_fold__agrees_with_the_model),
         CASE(emu_combine_ok__follows_mpi),
         CASE(emu_combine_ok__refuses_the_unknown),
+        CASE(emu_combine_takes__whole_elements_only),
         CASE(emu_type_bytes__is_what_c_says),
-        CASE(emu_combine__integers_wrap),
-        CASE(emu_combine__logic_gives_0_or_1),
-        CASE(emu_combine__ties_go_to_the_smaller_index),
-        CASE(emu_combine__keeps_operand_order_of_floats),
+        CASE(emu_combine_fold__integers_wrap),
+        CASE(emu_combine_fold__logic_gives_0_or_1),
+        CASE(emu_combine_fold__ties_go_to_the_smaller_index),
+        CASE(emu_combine_fold__keeps_operand_order_of_floats),
         { NULL, NULL },
     };
 

@@ -180,7 +180,7 @@ static inline void result_of(const struct stream *s, uint64_t i, const struct op
             continue;
         contribution(s, i, op, s->node[m], first ? bytes : in);
         if (!first)
-            emu_combine(op->op, op->type, bytes, in, op->len / emu_type_bytes(op->type));
+            emu_combine_fold(op->op, op->type, bytes, in, op->len);
         first = false;
     }
 }

@@ -275,8 +275,8 @@ static void combine(struct fake *fake, struct fake_group *g, const struct emu_se
         s->sum.hdr = seg->hdr;
         memcpy(s->sum.payload, seg->payload, seg->hdr.len);
     } else if (seg->hdr.len) {
-        emu_combine(seg->hdr.op, seg->hdr.type, s->sum.payload, seg->payload,
-                    seg->hdr.len / emu_type_bytes(seg->hdr.type));
+        emu_combine_fold(seg->hdr.op, seg->hdr.type, s->sum.payload, seg->payload,
+                    seg->hdr.len);
     }
     s->from |= bit;
     if (++s->count < g->count - reduce)

@@ -212,7 +212,7 @@ static inline void trial_result(const struct trial *t, uint32_t op, uint8_t *byt
             continue;
         payload_fill(&hdr, trial_payload(t, op, n), begun ? in : bytes);
         if (begun)
-            emu_combine(hdr.op, hdr.type, bytes, in, hdr.len / 8);
+            emu_combine_fold(hdr.op, hdr.type, bytes, in, hdr.len);
         begun = true;
     }
 }

@@ -55,10 +55,9 @@ static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_ent
  * The result of an all-reduce comes down from the tree's top: from there on it
  * is a multicast.
  */
-uint64_t switch_collective_outs(const struct switch_dev *sw, uint32_t row,
-                                const struct emu_hdr *hdr)
+uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
+                                uint32_t row, const struct emu_hdr *hdr)
 {
-    const struct switch_group *group = switch_group_of(sw, hdr->dst);
     uint64_t from = (uint64_t)1 << row;
 
     if (!group || !(group->ports & from))
@@ -70,13 +69,17 @@ uint64_t switch_collective_outs(const struct switch_dev *sw, uint32_t row,
 
 static void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
-    uint64_t outs = switch_collective_outs(sw, row, &entry->hdr);
+    const struct switch_group *group = switch_group_of(sw, entry->hdr.dst);
+    uint64_t outs = switch_collective_outs(sw, group, row, &entry->hdr);
+    uint32_t o;
 
-    if (!outs)
+    if (!outs) {
         admit_drop(sw, row, entry);
-    else if (outs >> sw->ports && sw->through &&
-             !*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)))
-        switch_unit_fold(sw, (uint32_t)__builtin_ctzll(outs) - sw->ports, row, entry);
+        return;
+    }
+    o = (uint32_t)__builtin_ctzll(outs);
+    if (o >= sw->ports && sw->through && !*switch_count(sw, row, o))
+        switch_unit_fold(sw, group, o - sw->ports, row, entry);
     else
         switch_queue(sw, row, outs, entry);
 }

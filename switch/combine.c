@@ -46,7 +46,7 @@ static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint3
 }
 
 /* Where the switch's result goes once these ports have contributed; 0: others are missing. */
-static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
+static inline uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
 {
     uint64_t missing = group->ports & ~state->have;
 
@@ -134,6 +134,8 @@ static void combine_progress(struct switch_dev *sw, const struct switch_group *g
     uint64_t outs = combine_outs(group, state);
     uint32_t root = sw->units - 1;
 
+    if (!root && !outs)
+        return;
     for (uint32_t leaf = 0; leaf < root; leaf++)
         if (outs || leaf == u)
             combine_pass_leaf(sw, group, i, leaf, outs != 0, at_ps);
@@ -148,14 +150,15 @@ static void combine_progress(struct switch_dev *sw, const struct switch_group *g
     }
 }
 
-static bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
+/* All but who sent it and where to: the second half of the header, in one comparison. */
+static inline bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
-    return a->seq == b->seq && a->kind == b->kind && a->op == b->op && a->type == b->type &&
-           a->len == b->len;
+    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(*a) == 16, "seq, kind, len, op, type");
+    return memcmp(&a->seq, &b->seq, 8) == 0;
 }
 
 /* May @in be folded from @row? A new state begins if there is none. */
-static bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
+static inline bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
                          uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in)
 {
     const struct switch_part *part = switch_group_part(group, i, u);
@@ -169,16 +172,18 @@ static bool combine_fits(const struct switch_dev *sw, const struct switch_group 
         return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1);
     if (row >= sw->ports || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
         return false;
-    *state = (struct switch_state){
-        .hdr = in->hdr, .born_ns = in->born_ns, .active = true, .used = true};
+    state->have = 0;
+    state->hdr = in->hdr;
+    state->born_ns = in->born_ns;
+    state->active = state->used = true;
     return true;
 }
 
 /* One contribution. A repeated or disagreeing one is counted and dropped. */
-static void combine_fold(struct switch_dev *sw, uint32_t u, uint32_t row,
-                         const struct emu_entry *in, uint64_t at_ps)
+static inline void combine_fold(struct switch_dev *sw, const struct switch_group *group,
+                                uint32_t u, uint32_t row, const struct emu_entry *in,
+                                uint64_t at_ps)
 {
-    const struct switch_group *group = switch_group_of(sw, in->hdr.dst);
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_part *part;
 
@@ -269,16 +274,17 @@ void switch_units_flush(struct switch_dev *sw, uint64_t at_ps)
             switch_unit_flush(sw, u, at_ps);
 }
 
-void switch_unit_fold(struct switch_dev *sw, uint32_t u, uint32_t row, const struct emu_entry *in)
+void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+                      uint32_t row, const struct emu_entry *in)
 {
-    combine_fold(sw, u, row, in, 0);
+    combine_fold(sw, group, u, row, in, 0);
 }
 
 void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps)
 {
     struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);
 
-    combine_fold(sw, u, row, &in, at_ps);
+    combine_fold(sw, switch_group_of(sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
 uint32_t switch_combine(struct switch_dev *sw)

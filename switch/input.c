@@ -127,7 +127,7 @@ bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
 {
     uint64_t outs = entry->hdr.kind == EMU_UNICAST ? topo_route_ports(sw->route, entry->hdr.dst)
-                                                   : switch_collective_outs(sw, r, &entry->hdr);
+                                                   : switch_collective_outs(sw, switch_group_of(sw, entry->hdr.dst), r, &entry->hdr);
 
     if (!outs) {
         input_drop(sw, r, entry);
@@ -180,7 +180,7 @@ void switch_input_admit(struct switch_dev *sw, uint32_t r, const struct emu_entr
 {
     bool unicast = entry->hdr.kind == EMU_UNICAST;
     uint64_t outs = unicast ? topo_route_ports(sw->route, entry->hdr.dst)
-                            : switch_collective_outs(sw, r, &entry->hdr);
+                            : switch_collective_outs(sw, switch_group_of(sw, entry->hdr.dst), r, &entry->hdr);
 
     if (!outs || outs >> sw->ports)
         input_drop(sw, r, entry);

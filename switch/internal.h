@@ -338,8 +338,8 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
 
 /* admit.c: the outputs that a collective's segment goes to from @row, all of them; 0: drop it. */
-uint64_t switch_collective_outs(const struct switch_dev *sw, uint32_t row,
-                                const struct emu_hdr *hdr);
+uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
+                                uint32_t row, const struct emu_hdr *hdr);
 
 /* input.c: sw->admit of buffers=input_xpoint, and of buffers=input. */
 void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
@@ -413,7 +413,10 @@ static inline bool switch_unit_pending(const struct switch_dev *sw, uint32_t u)
     return sw->unit[u].first != sw->unit[u].last;
 }
 
-void switch_unit_fold(struct switch_dev *sw, uint32_t u, uint32_t row, const struct emu_entry *in);
+/* combine.c: raw. The same for a contribution that nothing waits before: it need not stand at the unit's crosspoint. */
+void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+                      uint32_t row, const struct emu_entry *in);
+
 /* combine.c: unit @u takes the oldest segment of @row, done at @at_ps. Results wait to be flushed. */
 void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps);
 

@@ -11,7 +11,7 @@
 
 /* What lies in a segment's payload is not aligned: elements are copied in and out. */
 #define CELL(OP, TYPE, T, STEP)                                                 \
-    static void combine_##OP##_##TYPE(void *restrict acc,                       \
+    __attribute__((target_clones("avx2","default"))) static void combine_##OP##_##TYPE(void *restrict acc,                       \
                                       const void *restrict in, size_t count)    \
     {                                                                           \
         for (size_t i = 0; i < count; i++) {                                    \
@@ -46,15 +46,10 @@ size_t emu_type_bytes(unsigned type)
     return type < EMU_TYPES ? (size_t)1 << combine_log2[type] : 0;
 }
 
-bool emu_combine_ok(unsigned op, unsigned type)
-{
-    return op < EMU_OPS && type < EMU_TYPES && combine_loop[op][type];
-}
-
-bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
-{
-    return emu_combine_ok(op, type) && bytes && !(bytes & (((size_t)1 << combine_log2[type]) - 1));
-}
+const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES] = {
+#define CELL(OP, TYPE, T, STEP) [EMU_##OP][EMU_##TYPE] = sizeof(T),
+#include "emu/combine.def"
+};
 
 void emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes)
 {

@@ -53,11 +53,20 @@ enum emu_type {
 /** emu_type_bytes - size of one element in bytes, 0 for an unknown type. Pure. */
 size_t emu_type_bytes(unsigned type);
 
+/* Bytes of an element, a power of two, where the operation applies to the type; else 0. */
+extern const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES];
+
 /** emu_combine_ok - may @op be applied to @type? False for unknown values of either. Pure. */
-bool emu_combine_ok(unsigned op, unsigned type);
+static inline bool emu_combine_ok(unsigned op, unsigned type)
+{
+    return op < EMU_OPS && type < EMU_TYPES && emu_combine_bytes[op][type];
+}
 
 /** emu_combine_takes - the same, and are @bytes one element or several whole ones? Pure. */
-bool emu_combine_takes(unsigned op, unsigned type, size_t bytes);
+static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
+{
+    return emu_combine_ok(op, type) && bytes && !(bytes & (emu_combine_bytes[op][type] - 1u));
+}
 
 /**
  * emu_combine_fold - acc[i] = acc[i] op in[i] for all elements in @bytes bytes.

@@ -171,16 +171,14 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
 }
 
 /* Read once: the process may change it at any time, and only what was checked is used. */
-static struct emu_hdr edge_read_hdr(const struct emu_edge *edge, const struct emu_seg *seg)
+static inline void edge_read_hdr(struct emu_hdr *hdr, uint32_t node, const struct emu_seg *seg)
 {
     const uint64_t *words = (const void *)&seg->hdr;
     uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
                         __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
-    struct emu_hdr hdr;
 
-    memcpy(&hdr, copy, sizeof(hdr));
-    hdr.src = edge->node;
-    return hdr;
+    memcpy(hdr, copy, sizeof(*hdr));
+    hdr->src = node;
 }
 
 /*
@@ -227,25 +225,26 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
 {
     uint32_t at = edge->up_head % EMU_EDGE_SLOTS;
     const struct emu_seg *seg = &edge->shared->up[at].seg;
-    struct emu_hdr hdr = edge_read_hdr(edge, seg);
-    uint64_t time_ps = 0;
-    uint32_t born_ns = 0;
-    uint32_t buf;
+    struct emu_entry *entry = &edge->batch[edge->batch_end];
 
+    edge_read_hdr(&entry->hdr, edge->node, seg);
     emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-    if (!edge_hdr_ok(edge, &hdr)) {
+    if (!edge_hdr_ok(edge, &entry->hdr)) {
         emu_count(&edge->bad, 1);
         edge->up_head++;
         return true;
     }
-    if (!edge_copy_in(edge->dev->worker, seg, hdr.len, &buf))
+    if (!edge_copy_in(edge->dev->worker, seg, entry->hdr.len, &entry->buf))
         return false;
+    entry->time_ps = 0;
+    entry->born_ns = 0;
     if (edge->dev->timed)
-        time_ps = edge_depart(edge, &hdr, __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED),
-                              now_ps, &born_ns) +
-                  edge->profile->channel_ps + edge->profile->switch_ps;
-    edge->batch[edge->batch_end++] =
-        (struct emu_entry){.time_ps = time_ps, .hdr = hdr, .buf = buf, .born_ns = born_ns};
+        entry->time_ps =
+            edge_depart(edge, &entry->hdr,
+                        __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED), now_ps,
+                        &entry->born_ns) +
+            edge->profile->channel_ps + edge->profile->switch_ps;
+    edge->batch_end++;
     edge->up_head++;
     return true;
 }

@@ -50,24 +50,7 @@ static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_ent
         sw->row[row].rx.owed++;
 }
 
-/*
- * Collective kinds: the tag says what happens at the group's ports (§2.1).
- * The result of an all-reduce comes down from the tree's top: from there on it
- * is a multicast.
- */
-uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
-                                uint32_t row, const struct emu_hdr *hdr)
-{
-    uint64_t from = (uint64_t)1 << row;
-
-    if (!group || !(group->ports & from))
-        return 0;
-    if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
-        return group->ports & ~from;
-    return (uint64_t)1 << (sw->ports + switch_unit_of(sw, row));
-}
-
-static void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+static inline void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
 {
     const struct switch_group *group = switch_group_of(sw, entry->hdr.dst);
     uint64_t outs = switch_collective_outs(sw, group, row, &entry->hdr);

@@ -186,7 +186,7 @@ static inline void switch_row_level(struct switch_row *row, uint8_t from, uint8_
 /* The unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_dev *sw, uint32_t row)
 {
-    return row < sw->ports ? row / sw->leaf_ports : sw->units - 1;
+    return row < sw->ports && sw->units > 1 ? row / sw->leaf_ports : sw->units - 1;
 }
 
 /* A free slot. There is one: crosspoints hold no more than there are. */
@@ -337,10 +337,6 @@ void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *e
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
 
-/* admit.c: the outputs that a collective's segment goes to from @row, all of them; 0: drop it. */
-uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
-                                uint32_t row, const struct emu_hdr *hdr);
-
 /* input.c: sw->admit of buffers=input_xpoint, and of buffers=input. */
 void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 void switch_input_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
@@ -360,6 +356,23 @@ uint32_t switch_input_holds(const struct switch_dev *sw, uint32_t r);
 /* input.c: who is where in the fifo of @r, for check.c: adds to what it holds and how long that waits. */
 const char *switch_input_check(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps);
+
+/*
+ * Collective kinds: the tag says what happens at the group's ports (§2.1).
+ * The result of an all-reduce comes down from the tree's top: from there on it
+ * is a multicast. Returns all outputs that the segment goes to from @row; 0: drop it.
+ */
+static inline uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
+                                              uint32_t row, const struct emu_hdr *hdr)
+{
+    uint64_t from = (uint64_t)1 << row;
+
+    if (!group || !(group->ports & from))
+        return 0;
+    if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
+        return group->ports & ~from;
+    return (uint64_t)1 << (sw->ports + switch_unit_of(sw, row));
+}
 
 /* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
 uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r);

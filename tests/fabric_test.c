@@ -267,20 +267,20 @@ static void multicast__reaches_all_members_but_the_source(void)
     in_all_settings(multicast_each_source);
 }
 
-/* Half a window of all-reduces at once, members in random order: all get all sums. */
-static void allreduce_window(struct world *w)
+/* So many all-reduces of a group at once, members in random order: all get all sums. */
+static void allreduces_at_once(struct world *w, uint32_t group, uint32_t many)
 {
-    uint32_t group = group_of_all(w), wrong = 0, missing = 0;
+    uint32_t wrong = 0, missing = 0;
     uint32_t posted[WORLD_MAX] = {0};
     uint64_t random = test_seed();
 
-    for (uint32_t left = w->nodes * (EMU_WINDOW / 2); left;) {
+    for (uint32_t left = w->nodes * many; left;) {
         uint32_t n = (uint32_t)(test_random(&random) % w->nodes);
         struct emu_hdr hdr = {.dst = group, .seq = posted[n], .kind = EMU_ALLREDUCE, .len = 240,
                               .op = EMU_SUM, .type = EMU_I64};
         int64_t value[30] = {0};
 
-        if (posted[n] == (EMU_WINDOW / 2))
+        if (posted[n] == many)
             continue;
         for (int i = 0; i < 30; i++)
             value[i] = (int64_t)posted[n] * 1000 + i + n;
@@ -292,7 +292,7 @@ static void allreduce_window(struct world *w)
         }
     }
     for (uint32_t n = 0; n < w->nodes; n++)
-        for (uint32_t s = 0; s < (EMU_WINDOW / 2); s++) {
+        for (uint32_t s = 0; s < many; s++) {
             struct emu_seg seg = {0};
             int64_t value[30] = {0};
 
@@ -307,13 +307,34 @@ static void allreduce_window(struct world *w)
         }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * (EMU_WINDOW / 2));
+    CU_ASSERT_TRUE(totals(w).combined >= w->nodes * many);
     CU_ASSERT_EQUAL(totals(w).dropped, 0);
+}
+
+static void allreduce_window(struct world *w)
+{
+    allreduces_at_once(w, group_of_all(w), EMU_WINDOW / 2);
 }
 
 static void allreduce__gives_every_member_every_sum(void)
 {
     in_all_settings(allreduce_window);
+}
+
+/* A wide window has a state for each number that may be under way. */
+static void allreduce__fills_a_wide_window(void)
+{
+    uint32_t nodes[WORLD_MAX], group = 0;
+    char error[256];
+    struct world w;
+
+    world_open(&w, &settings[0]);
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, all_nodes(&w, nodes), &group,
+                                                   error, sizeof(error)),
+                          0);
+    CU_ASSERT_EQUAL(emu_window(group), EMU_WINDOW_WIDE);
+    allreduces_at_once(&w, group, EMU_WINDOW_WIDE / 2);
+    world_close(&w);
 }
 
 /* A reduce comes out at the one member that did not contribute, and nowhere else. */
@@ -624,7 +645,7 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
     for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
-    for (uint32_t i = 0; i < 10000 && !totals(&w).dropped_bad; i++) {
+    for (uint32_t i = 0; i < GIVE_UP && !totals(&w).dropped_bad; i++) {
         eventfd_write(w.nic[3].bell, 1); /* the flood does not ring, and the worker may sleep */
         sched_yield();
     }
@@ -764,6 +785,31 @@ static void group_create__refuses_and_recovers(void)
     world_close(&w);
 }
 
+/* Wide windows take half of what there is and no more; what they give back serves either kind. */
+static void group_create_wide__leaves_half_to_the_narrow(void)
+{
+    uint32_t pair[2] = {0, 1}, wide[1024], narrow, made = 0;
+    char error[256];
+    struct world w;
+
+    world_open(&w, &settings[0]);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (made = 0; made < 1024; made++)
+            if (fabric_group_create_wide(w.fabric, pair, 2, &wide[made], error, 256))
+                break;
+        CU_ASSERT_TRUE(made > 0 && made < 1024);
+        CU_ASSERT_PTR_NOT_NULL(strstr(error, "wide window"));
+        CU_ASSERT_EQUAL_FATAL(fabric_group_create(w.fabric, pair, 2, &narrow, error, 256), 0);
+        CU_ASSERT_EQUAL(emu_window(narrow), EMU_WINDOW);
+        CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 0), 0);
+        CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 1), 0);
+        for (uint32_t i = 0; i < made; i++)
+            CU_ASSERT_TRUE(!fabric_group_leave(w.fabric, wide[i], 0) &&
+                           !fabric_group_leave(w.fabric, wide[i], 1));
+    }
+    world_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -771,6 +817,7 @@ int main(void)
         {"multicast__reaches_all_members_but_the_source",
          multicast__reaches_all_members_but_the_source},
         {"allreduce__gives_every_member_every_sum", allreduce__gives_every_member_every_sum},
+        {"allreduce__fills_a_wide_window", allreduce__fills_a_wide_window},
         {"reduce__comes_out_at_the_root_alone", reduce__comes_out_at_the_root_alone},
         {"barrier__waits_for_the_last", barrier__waits_for_the_last},
         {"allreduce__in_port_order_gives_the_same_bits",
@@ -789,6 +836,8 @@ int main(void)
         {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
+        {"group_create_wide__leaves_half_to_the_narrow",
+         group_create_wide__leaves_half_to_the_narrow},
         {NULL, NULL},
     };
 

@@ -16,7 +16,8 @@
  * ports are missing).
  *
  * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the
- * k-th. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
+ * k-th. Which one that is, is settled once: what comes after it is too late, though the root still
+ * waits for the leaves' parts. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
  * there with all k, and goes out by all k: the paper's reduction and broadcast
  * without the way down to a root's adapter and up again.
  */
@@ -45,7 +46,7 @@ static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint3
                 hdr->len / emu_type_bytes(hdr->type));
 }
 
-/* Where the switch's result goes once these ports have contributed; 0: others are missing. */
+/* Where the switch's result goes, now that these ports have contributed; 0: others are missing. */
 static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
 {
     uint64_t missing = group->ports & ~state->have;
@@ -131,16 +132,17 @@ static void combine_progress(struct switch_dev *sw, const struct switch_group *g
                              uint32_t u, uint64_t at_ps)
 {
     struct switch_state *state = &group->state[i];
-    uint64_t outs = combine_outs(group, state);
     uint32_t root = sw->units - 1;
 
+    if (!state->outs)
+        state->outs = combine_outs(group, state);
     for (uint32_t leaf = 0; leaf < root; leaf++)
-        if (outs || leaf == u)
-            combine_pass_leaf(sw, group, i, leaf, outs != 0, at_ps);
-    if (!outs ||
+        if (state->outs || leaf == u)
+            combine_pass_leaf(sw, group, i, leaf, state->outs != 0, at_ps);
+    if (!state->outs ||
         (root && switch_group_part(group, i, root)->have != combine_leaves(sw, state->have)))
         return;
-    combine_pass(sw, group, i, root, outs, at_ps);
+    combine_pass(sw, group, i, root, state->outs, at_ps);
     state->active = false;
     for (uint32_t leaf = 0; leaf < sw->units; leaf++) {
         switch_group_part(group, i, leaf)->have = 0;
@@ -154,20 +156,25 @@ static bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
            a->len == b->len;
 }
 
-/* May @in be folded from @row? A new state begins if there is none. */
+/*
+ * May @in be folded from @row? A new state begins if there is none. From a port only until it is
+ * settled where the result goes: from then on the leaves' parts are not theirs any more.
+ */
 static bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
                          uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in)
 {
     const struct switch_part *part = switch_group_part(group, i, u);
     struct switch_state *state = &group->state[i];
+    bool port = row < sw->ports;
 
-    if (row < sw->ports && !(group->ports >> row & 1))
+    if (port && !(group->ports >> row & 1))
         return false;
     if (switch_group_part(group, i, sw->units - 1)->queued) /* only if members ignore their window */
         return false;
     if (state->active)
-        return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1);
-    if (row >= sw->ports || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
+        return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1) &&
+               !(port && state->outs);
+    if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
         return false;
     *state = (struct switch_state){
         .hdr = in->hdr, .born_ns = in->born_ns, .active = true, .used = true};
@@ -276,6 +283,7 @@ void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t 
     combine_fold(sw, u, row, &in, at_ps);
 }
 
+/* The leaves, then the root, which finds their parts there: nobody else would wake it for them. */
 uint32_t switch_combine(struct switch_dev *sw)
 {
     uint32_t taken = 0;
@@ -283,6 +291,8 @@ uint32_t switch_combine(struct switch_dev *sw)
     for (uint32_t u = 0; u < sw->units; u++) {
         struct switch_out *out = &sw->out[sw->ports + u];
 
+        if (u == sw->units - 1)
+            switch_units_flush(sw, 0);
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
             out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
             switch_unit_take(sw, u, out->last, 0);

@@ -30,6 +30,7 @@ struct probe {
     uint32_t got_from[NODES_MAX];
     uint32_t last_seq[NODES_MAX]; /* 1 + the newest, by source */
     uint32_t out_of_order;
+    double number; /* the first one of the newest payload */
 };
 
 struct bench {
@@ -54,6 +55,8 @@ static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
         p->got_from[src]++;
         p->out_of_order += entry->hdr.seq < p->last_seq[src];
         p->last_seq[src] = entry->hdr.seq + 1;
+        if (entry->buf != EMU_NO_BUF)
+            memcpy(&p->number, emu_pool_bytes(dev->worker->cache.pool, entry->buf), sizeof(p->number));
         emu_pool_drop(&dev->worker->cache, entry->buf);
         emu_rx_skip(&p->rx);
         taken++;
@@ -112,7 +115,7 @@ static struct emu_profile bench_profile(enum emu_credit_policy credit, uint32_t 
     return profile;
 }
 
-static void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
+static inline void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
                        uint32_t slots)
 {
     struct emu_profile profile = bench_profile(credit, slots);
@@ -132,21 +135,33 @@ static void bench_close(struct bench *b)
     topo_free(b->graph);
 }
 
-/* Send one segment if a credit is there. */
-static bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr)
+/* Is a credit there for one more segment? */
+static inline bool probe_room(struct bench *b, uint32_t node)
 {
-    struct probe *p = b->probe[node];
-    struct emu_entry entry = {.hdr = *hdr, .buf = emu_pool_take(&b->worker->cache)};
+    emu_tx_take_credits(&b->probe[node]->tx);
+    return emu_tx_room(&b->probe[node]->tx) > 0;
+}
 
-    emu_tx_take_credits(&p->tx);
-    if (!emu_tx_room(&p->tx)) {
-        emu_pool_drop(&b->worker->cache, entry.buf);
+/* Send one segment. There is room. */
+static inline void probe_put(struct bench *b, uint32_t node, struct emu_entry *entry)
+{
+    struct emu_tx *tx = &b->probe[node]->tx;
+
+    entry->hdr.src = node;
+    emu_tx_send(tx, entry);
+    emu_tx_flush(tx);
+}
+
+/* Send one segment if a credit is there. */
+static inline bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr)
+{
+    struct emu_entry entry = {.hdr = *hdr};
+
+    if (!probe_room(b, node))
         return false;
-    }
-    entry.hdr.src = node;
-    entry.hdr.seq = p->sent++;
-    emu_tx_send(&p->tx, &entry);
-    emu_tx_flush(&p->tx);
+    entry.buf = emu_pool_take(&b->worker->cache);
+    entry.hdr.seq = b->probe[node]->sent++;
+    probe_put(b, node, &entry);
     return true;
 }
 

@@ -445,38 +445,6 @@ uint64_t fabric_next_ps(struct fabric *fabric)
     return emu_windows_next_ps(fabric->windows);
 }
 
-static int check_failed(const char *wrong, const char *where, uint32_t number, uint64_t now_ps,
-                        char *error, size_t error_bytes)
-{
-    snprintf(error, error_bytes, "at %llu ps, %s %u: %s", (unsigned long long)now_ps, where, number,
-             wrong);
-    return -EPROTO;
-}
-
-int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes)
-{
-    const struct topo_graph *graph = fabric->config.graph;
-    const char *wrong;
-
-    for (uint32_t s = 0; s < graph->switches; s++) {
-        wrong = switch_check(fabric->sw[s], now_ps);
-        if (!wrong)
-            wrong = fabric_check_unit(fabric, s);
-        if (wrong)
-            return check_failed(wrong, "switch", s, now_ps, error, error_bytes);
-    }
-    for (uint32_t n = 0; n < graph->nodes; n++) {
-        wrong = fabric->local[n] ? emu_link_check(fabric->local[n], 0,
-                                                  fabric_host(fabric, n).credits)
-                                 : NULL;
-        if (!wrong && fabric->engine[n])
-            wrong = fabric_check_engine(fabric, n);
-        if (wrong)
-            return check_failed(wrong, "node", n, now_ps, error, error_bytes);
-    }
-    return 0;
-}
-
 struct emu_worker *fabric_worker(struct fabric *fabric, uint32_t i)
 {
     return fabric->worker[i];

@@ -92,6 +92,16 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
                     bool device_threads, uint64_t origin_ns, int *memfd);
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
 
+/** emu_edge_bufs - pool buffers that it holds. Thread: any, while its worker stands still. */
+static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t i = edge->batch_at; i != edge->batch_end; i++)
+        bufs += edge->batch[i].buf != EMU_NO_BUF;
+    return bufs;
+}
+
 /** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
 void emu_edge_look(struct emu_edge *edge);
 

@@ -159,6 +159,15 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
     }
 }
 
+uint32_t emu_faults_bufs(const struct emu_faults *faults)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; i < faults->held; i++)
+        bufs += faults->at[i].entry.buf != EMU_NO_BUF;
+    return bufs;
+}
+
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache)
 {
     for (; faults->held; faults->held--)

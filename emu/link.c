@@ -86,3 +86,16 @@ void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)
     emu_count(&tx->counts.dropped, 1);
     emu_pool_drop(&tx->owner->worker->cache, entry->buf);
 }
+
+uint32_t emu_link_bufs(const struct emu_rx *rx)
+{
+    const struct emu_ring_end *data;
+    uint32_t bufs = 0;
+
+    if (rx->kind != EMU_LINK_LOCAL)
+        return 0;
+    data = &rx->tx->data;
+    for (uint32_t at = rx->data.at; at != data->at; at++)
+        bufs += data->slot[at & data->mask].buf != EMU_NO_BUF;
+    return bufs;
+}

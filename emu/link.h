@@ -114,6 +114,12 @@ void emu_link_free_edge(struct emu_rx *rx);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
+/**
+ * emu_link_bufs - pool buffers that are on a local cable now: references. Any other cable: 0.
+ * Thread: any, while both ends' workers stand still.
+ */
+uint32_t emu_link_bufs(const struct emu_rx *rx);
+
 /* --- sending --------------------------------------------------------------- */
 
 /** emu_tx_take_credits - raw: collect the credits that came back. */

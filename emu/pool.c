@@ -63,6 +63,20 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->count = 0;
 }
 
+/* Relaxed: whoever may ask has met all who write. */
+uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
+{
+    uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
+    uint32_t chain = (uint32_t)atomic_load_explicit(&pool->depot, memory_order_relaxed);
+    uint64_t out = (uint64_t)fresh - cached;
+
+    for (; chain; chain = atomic_load_explicit(&pool->chain[chain - 1], memory_order_relaxed))
+        out -= EMU_POOL_CHAIN;
+    for (uint32_t buf = 0; buf < fresh; buf++)
+        out += atomic_load_explicit(&pool->refs[buf], memory_order_relaxed);
+    return out;
+}
+
 /*
  * D1 pairs with D2: who takes a chain sees the links that its giver wrote.
  * Lock-free; a failed exchange means that another worker got on.

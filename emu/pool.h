@@ -48,6 +48,14 @@ struct emu_pool *emu_pool_create(uint32_t bufs);
 void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
+/**
+ * emu_pool_out - references that are out, of all buffers, by the pool's own books: what its holders
+ * have must add up to it.
+ * @cached: free buffers in all caches of the pool together.
+ * Thread: any, while nobody takes, shares or drops.
+ */
+uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
+
 /** emu_pool_refill - fetch a chain from the depot; false: the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
 /** emu_pool_spill - give one chain back to the depot. */

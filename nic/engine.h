@@ -107,6 +107,12 @@ const struct emu_channels *engine_books(const struct engine *engine, uint32_t li
  */
 const char *engine_check(const struct engine *engine);
 
+/**
+ * engine_held - pool buffers that the engine holds and the cables to it, beside those of groups:
+ * references. Thread: as engine_check().
+ */
+uint32_t engine_held(const struct engine *engine);
+
 /** engine_idle - nothing is under way here: no packet kept, none in parts. Thread: as engine_check(). */
 bool engine_idle(const struct engine *engine);
 
@@ -139,6 +145,9 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
  * Returns false if a result of it still waits to be sent. Thread: manager.
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
+
+/** engine_group_held - pool buffers that it holds. Thread: manager, while the engine stands still. */
+uint32_t engine_group_held(const struct engine_group *group);
 
 /** engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);

@@ -86,3 +86,41 @@ bool engine_idle(const struct engine *e)
            e->parts.first == ENGINE_NONE && e->whole.first == ENGINE_NONE &&
            e->stored.first == ENGINE_NONE && !e->results;
 }
+
+/* Of the packets in a list; they are not in two. */
+static uint32_t list_held(const struct engine *e, const struct engine_list *list)
+{
+    uint32_t held = 0;
+
+    for (uint16_t i = list->first; i != ENGINE_NONE; i = e->join[i].next)
+        held += e->packet[i].count;
+    return held;
+}
+
+/* Of what came and is in parts, or waits as a whole: what a packet carries, or its empty end, has. */
+static uint32_t incoming_held(const struct engine_incoming *in)
+{
+    uint32_t held = 0;
+
+    if (in->state != ENGINE_PARTS && in->state != ENGINE_WHOLE)
+        return 0;
+    for (uint32_t s = 0; s < in->segs; s++)
+        held += in->buf[s] != EMU_NO_BUF;
+    return held;
+}
+
+uint32_t engine_held(const struct engine *e)
+{
+    uint32_t held = list_held(e, &e->awaiting) + list_held(e, &e->resting) +
+                    list_held(e, &e->back) + emu_link_bufs(&e->in);
+
+    for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
+        held += list_held(e, &e->waiting[p]);
+    if (e->delivery.active)
+        held += e->delivery.count - e->delivery.at;
+    for (uint32_t i = 0; i < e->links; i++)
+        held += emu_link_bufs(&e->link[i].rx);
+    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++)
+        held += incoming_held(&e->incoming[i]);
+    return held;
+}

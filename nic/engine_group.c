@@ -74,23 +74,42 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
     return 0;
 }
 
+/* The references that state @i holds, into @buf. Returns how many. */
+static uint32_t state_holds(const struct engine_group *group, uint32_t i, uint32_t buf[ENGINE_WIDTH])
+{
+    const struct engine_coll *state = &group->state[i];
+    bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
+    uint32_t count = 0;
+
+    if (!kept && state->have)
+        buf[count++] = state->buf;
+    for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
+        buf[count++] = group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)];
+    return count;
+}
+
+uint32_t engine_group_held(const struct engine_group *group)
+{
+    uint32_t buf[ENGINE_WIDTH];
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; group->state && i < group->window; i++)
+        bufs += state_holds(group, i, buf);
+    return bufs;
+}
+
 /* T2 pairs with T1 (engine_tree.c): the engine has done with the last of its states. */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {
+    uint32_t buf[ENGINE_WIDTH];
+
     if (!group)
         return true;
     if (!stopped && atomic_load_explicit(&group->waiting, memory_order_acquire)) /* T2 */
         return false;
-    for (uint32_t i = 0; group->state && i < group->window; i++) {
-        struct engine_coll *state = &group->state[i];
-
-        bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
-
-        if (!kept && state->have)
-            emu_pool_drop(cache, state->buf);
-        for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
-            emu_pool_drop(cache, group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)]);
-    }
+    for (uint32_t i = 0; group->state && i < group->window; i++)
+        for (uint32_t left = state_holds(group, i, buf); left--;)
+            emu_pool_drop(cache, buf[left]);
     group_free(group);
     return true;
 }

@@ -213,10 +213,11 @@ struct engine_coll {
     struct engine_coll *next; /* of the results that wait to go */
     struct engine_group *group;
     uint64_t due_ps;    /* timed: when the result is there */
-    struct emu_hdr hdr; /* of the first contribution */
+    struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
     uint64_t have;      /* whose contributions are in */
     uint64_t outs;      /* where the result still has to go; 0: there is none yet */
     uint32_t buf;       /* combined so far; in order: only when made */
+    bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
 };
 

@@ -14,8 +14,8 @@
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
  * What comes from another adapter is exactly once there (engine_receive.c), what comes from the
- * host is by its protocol, and a contribution that was made already is dropped: nothing is counted
- * twice. There is room for all results that can be under way: the manager has set it aside.
+ * host is by its protocol, and a contribution that was made already, or to what is over, is dropped:
+ * nothing is counted twice. There is room for all results that can be under way: the manager has set it aside.
  */
 #include "emu/combine.h"
 #include "nic/engine_internal.h"
@@ -138,14 +138,14 @@ static uint64_t state_outs(const struct engine *e, const struct engine_coll *sta
     return missing == ENGINE_BIT(ENGINE_PARENT) ? missing : 0;
 }
 
-/* Does it begin an operation, or is it of the one that is under way, and new? */
+/* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
 {
     const struct emu_hdr *first = &state->hdr;
 
     if (!state->have)
-        return true;
+        return !state->used || hdr->seq != first->seq;
     return !state->outs && !(state->have >> at & 1) && hdr->seq == first->seq &&
            engine_kind(hdr) == first->kind && hdr->len == first->len && hdr->op == first->op &&
            hdr->type == first->type;
@@ -158,6 +158,7 @@ static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, 
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
+        state->used = true;
     }
     if (state_in_order(state))
         group->kept[(size_t)(state - group->state) * group->width + at] = buf;

@@ -260,4 +260,7 @@ size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile);
 /* channel_check.c: switch_check() of this kind. */
 const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps);
 
+/* channel_check.c: switch_bufs() of this kind. */
+uint32_t switch_channels_bufs(struct switch_channels *ch);
+
 #endif

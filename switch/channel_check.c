@@ -252,3 +252,19 @@ const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps)
         return "Little's law does not hold";
     return NULL;
 }
+
+uint32_t switch_channels_bufs(struct switch_channels *ch)
+{
+    const struct switch_dev *sw = &ch->sw;
+    uint32_t bufs = 0;
+
+    for (uint32_t p = 0; p < sw->ports; p++)
+        bufs += emu_link_bufs(&ch->port[p].rx);
+    for (uint32_t v = 0; v < sw->ports * EMU_CHANNELS; v++) {
+        uint32_t slot = ch->in[v].queue.first;
+
+        for (uint32_t left = ch->in[v].queued; left; left--, slot = sw->link[slot].next)
+            bufs += sw->slot[slot].buf != EMU_NO_BUF ? sw->link[slot].left : 0;
+    }
+    return bufs;
+}

@@ -74,3 +74,45 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
         return "Little's law does not hold";
     return NULL;
 }
+
+/* --- who holds pool buffers --------------------------------------------------------------- */
+
+/* References of a queue of @count segments. */
+static uint32_t queue_bufs(const struct switch_dev *sw, const struct switch_list *queue,
+                           uint32_t count)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t slot = queue->first; count--; slot = sw->link[slot].next)
+        bufs += sw->slot[slot].buf != EMU_NO_BUF;
+    return bufs;
+}
+
+/* Of an input's fifo: a multicast's copies that have not left it yet have a reference each. */
+static uint32_t fifo_bufs(const struct switch_dev *sw, const struct switch_input *in)
+{
+    uint32_t slot = in->fifo.first, bufs = 0;
+
+    for (uint32_t left = in->queued; left; left--, slot = sw->link[slot].next) {
+        bool copies = sw->slot[slot].hdr.kind != EMU_UNICAST;
+
+        if (sw->slot[slot].buf != EMU_NO_BUF)
+            bufs += copies ? (uint32_t)__builtin_popcountll(sw->outs[slot]) : 1;
+    }
+    return bufs;
+}
+
+uint32_t switch_bufs(struct switch_dev *sw)
+{
+    uint32_t bufs = 0;
+
+    if (sw->acknowledged)
+        return switch_channels_bufs(switch_channels_of(sw));
+    for (uint32_t r = 0; r < sw->rows; r++) {
+        for (uint32_t o = 0; o < sw->rows; o++)
+            bufs += queue_bufs(sw, switch_xpoint(sw, r, o), *switch_count(sw, r, o));
+        if (r < sw->ports)
+            bufs += emu_link_bufs(&sw->row[r].rx) + (sw->input ? fifo_bufs(sw, &sw->input[r]) : 0);
+    }
+    return bufs;
+}

@@ -16,7 +16,8 @@
  * ports are missing).
  *
  * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the
- * k-th. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
+ * k-th. Which one that is, is settled once: what comes after it is too late, though the root still
+ * waits for the leaves' parts. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
  * there with all k, and goes out by all k: the paper's reduction and broadcast
  * without the way down to a root's adapter and up again.
  */
@@ -42,11 +43,11 @@ static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint3
     if (acc == EMU_NO_BUF || in == EMU_NO_BUF) /* a barrier */
         return;
     emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
-                hdr->len);
+                     hdr->len);
 }
 
-/* Where the switch's result goes once these ports have contributed; 0: others are missing. */
-static inline uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
+/* Where the switch's result goes, now that these ports have contributed; 0: others are missing. */
+static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
 {
     uint64_t missing = group->ports & ~state->have;
 
@@ -57,7 +58,7 @@ static inline uint64_t combine_outs(const struct switch_group *group, const stru
     return missing & (missing - 1) ? 0 : missing;
 }
 
-/* In port order: fold what was kept. Returns the buffer with the result. */
+/* In port order: fold what was kept of state @i. Returns the buffer with the result. */
 static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
                              uint64_t have)
 {
@@ -66,15 +67,15 @@ static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *g
     for (have &= have - 1; have; have &= have - 1) {
         uint32_t in = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
 
-        combine_bufs(sw, &group->state[i].hdr, acc, in);
+        combine_bufs(sw, &switch_group_state(group, i)->hdr, acc, in);
         emu_pool_drop(&sw->dev.worker->cache, in);
     }
     return acc;
 }
 
-/* Unit @u has its part of state @i: queue its result, for the outputs @outs. */
+/* Unit @u has its part of state @i: queue its result. */
 static void combine_pass(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                         uint32_t u, uint64_t outs, uint64_t at_ps)
+                         uint32_t u, uint64_t at_ps)
 {
     struct switch_part *part = switch_group_part(group, i, u);
     struct switch_results *results = &group->results[u];
@@ -82,15 +83,14 @@ static void combine_pass(struct switch_dev *sw, const struct switch_group *group
 
     if (group->in_order)
         part->buf = combine_kept(sw, group, i, part->have);
-    part->outs = outs;
     part->done_ps = at_ps;
-    part->next = NULL;
     part->passed = part->queued = true;
-    if (results->first)
-        results->last->next = part;
+    if (results->some)
+        switch_group_part(group, results->last, u)->next = (uint16_t)i;
     else
-        results->first = part;
-    results->last = part;
+        results->first = (uint16_t)i;
+    results->last = (uint16_t)i;
+    results->some = true;
     if (!results->pending)
         unit->group[unit->last++ % SWITCH_PENDING_MAX] = group->id;
     results->pending = true;
@@ -123,59 +123,66 @@ static void combine_pass_leaf(struct switch_dev *sw, const struct switch_group *
     uint64_t missing = group->ports & combine_leaf(sw, u) & ~part->have;
 
     if (part->have && !part->passed && (all || !missing))
-        combine_pass(sw, group, i, u, (uint64_t)1 << (sw->ports + sw->units - 1), at_ps);
+        combine_pass(sw, group, i, u, at_ps);
 }
 
 /* Unit @u has one more contribution: what is complete now? */
-static void combine_progress(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                             uint32_t u, uint64_t at_ps)
+static inline void combine_progress(struct switch_dev *sw, const struct switch_group *group,
+                                    struct switch_state *state, uint32_t i, uint32_t u,
+                                    uint64_t at_ps)
 {
-    struct switch_state *state = &group->state[i];
-    uint64_t outs = combine_outs(group, state);
     uint32_t root = sw->units - 1;
 
-    if (!root && !outs)
-        return;
+    if (!state->outs)
+        state->outs = combine_outs(group, state);
     for (uint32_t leaf = 0; leaf < root; leaf++)
-        if (outs || leaf == u)
-            combine_pass_leaf(sw, group, i, leaf, outs != 0, at_ps);
-    if (!outs ||
-        (root && switch_group_part(group, i, root)->have != combine_leaves(sw, state->have)))
+        if (state->outs || leaf == u)
+            combine_pass_leaf(sw, group, i, leaf, state->outs != 0, at_ps);
+    if (!state->outs || (root && state->part[root].have != combine_leaves(sw, state->have)))
         return;
-    combine_pass(sw, group, i, root, outs, at_ps);
+    combine_pass(sw, group, i, root, at_ps);
     state->active = false;
     for (uint32_t leaf = 0; leaf < sw->units; leaf++) {
-        switch_group_part(group, i, leaf)->have = 0;
-        switch_group_part(group, i, leaf)->passed = false;
+        state->part[leaf].have = 0;
+        state->part[leaf].passed = false;
     }
 }
 
-/* All but who sent it and where to: the second half of the header, in one comparison. */
+/* All but from whom and to where: the second half of the header, in one comparison. */
 static inline bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(*a) == 16, "seq, kind, len, op, type");
     return memcmp(&a->seq, &b->seq, 8) == 0;
 }
 
-/* May @in be folded from @row? A new state begins if there is none. */
-static inline bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
-                         uint32_t i, uint32_t u, uint32_t row, const struct emu_entry *in)
+static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
 {
-    const struct switch_part *part = switch_group_part(group, i, u);
-    struct switch_state *state = &group->state[i];
-
-    if (row < sw->ports && !(group->ports >> row & 1))
-        return false;
-    if (switch_group_part(group, i, sw->units - 1)->queued) /* only if members ignore their window */
-        return false;
-    if (state->active)
-        return combine_agrees(&state->hdr, &in->hdr) && !(part->have >> row & 1);
-    if (row >= sw->ports || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
-        return false;
-    state->have = 0;
+    state->have = state->outs = 0;
     state->hdr = in->hdr;
     state->born_ns = in->born_ns;
     state->active = state->used = true;
+}
+
+/*
+ * May @in be folded from @row? A new state begins if there is none. From a port only until it is
+ * settled where the result goes: from then on the leaves' parts are not theirs any more.
+ */
+static inline bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
+                                struct switch_state *state, uint32_t u, uint32_t row,
+                                const struct emu_entry *in)
+{
+    bool port = row < sw->ports;
+
+    if (port && !(group->ports >> row & 1))
+        return false;
+    if (state->part[sw->units - 1].queued) /* only if members ignore their window */
+        return false;
+    if (state->active)
+        return combine_agrees(&state->hdr, &in->hdr) && !(state->part[u].have >> row & 1) &&
+               !(port && state->outs);
+    if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
+        return false;
+    combine_begin(state, in);
     return true;
 }
 
@@ -185,13 +192,14 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
                                 uint64_t at_ps)
 {
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
+    struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
     struct switch_part *part;
 
-    if (!group || !group->units || !combine_fits(sw, group, i, u, row, in)) {
+    if (!state || !combine_fits(sw, group, state, u, row, in)) {
         combine_drop(sw, in->buf);
         return;
     }
-    part = switch_group_part(group, i, u);
+    part = &state->part[u];
     if (group->in_order) {
         *switch_group_kept(group, i, sw->ports, row) = in->buf;
     } else if (!part->have) {
@@ -202,10 +210,10 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
     }
     part->have |= (uint64_t)1 << row;
     if (row < sw->ports) {
-        group->state[i].have |= (uint64_t)1 << row;
+        state->have |= (uint64_t)1 << row;
         emu_count(&sw->counts.combined, 1);
     }
-    combine_progress(sw, group, i, u, at_ps);
+    combine_progress(sw, group, state, i, u, at_ps);
 }
 
 /* May the unit's row take one more segment for each of @outs? */
@@ -217,19 +225,25 @@ static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t out
     return true;
 }
 
-/* One result enters the crossbar. */
-static void results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
-                          const struct switch_part *part, uint64_t at_ps)
+/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
+static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+                          uint32_t i, uint64_t at_ps)
 {
-    const struct switch_state *state = &group->state[part->state];
+    const struct switch_state *state = switch_group_state(group, i);
+    const struct switch_part *part = &state->part[u];
+    uint32_t root = sw->units - 1;
+    uint64_t outs = u == root ? state->outs : (uint64_t)1 << (sw->ports + root);
     struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
                               .hdr = state->hdr,
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    switch_queue(sw, sw->ports + u, part->outs, &entry);
-    if (u == sw->units - 1)
+    if (!results_room(sw, sw->ports + u, outs))
+        return false;
+    switch_queue(sw, sw->ports + u, outs, &entry);
+    if (u == root)
         emu_count(&sw->counts.results, 1);
+    return true;
 }
 
 /* Move one group's results to the crosspoints. Returns true when none is left. */
@@ -237,13 +251,14 @@ static bool results_move(struct switch_dev *sw, uint32_t u, const struct switch_
                          uint64_t at_ps)
 {
     struct switch_results *results = &group->results[u];
-    struct switch_part *part;
 
-    while ((part = results->first)) {
-        if (!results_room(sw, sw->ports + u, part->outs))
+    while (results->some) {
+        struct switch_part *part = switch_group_part(group, results->first, u);
+
+        if (!results_enter(sw, u, group, results->first, at_ps))
             return false;
-        results_enter(sw, u, group, part, at_ps);
         part->queued = false;
+        results->some = results->first != results->last;
         results->first = part->next;
     }
     return true;
@@ -274,12 +289,6 @@ void switch_units_flush(struct switch_dev *sw, uint64_t at_ps)
             switch_unit_flush(sw, u, at_ps);
 }
 
-void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
-                      uint32_t row, const struct emu_entry *in)
-{
-    combine_fold(sw, group, u, row, in, 0);
-}
-
 void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps)
 {
     struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);
@@ -287,6 +296,13 @@ void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t 
     combine_fold(sw, switch_group_of(sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
+void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+                      uint32_t row, const struct emu_entry *in)
+{
+    combine_fold(sw, group, u, row, in, 0);
+}
+
+/* The leaves, then the root, which finds their parts there: nobody else would wake it for them. */
 uint32_t switch_combine(struct switch_dev *sw)
 {
     uint32_t taken = 0;
@@ -294,6 +310,8 @@ uint32_t switch_combine(struct switch_dev *sw)
     for (uint32_t u = 0; u < sw->units; u++) {
         struct switch_out *out = &sw->out[sw->ports + u];
 
+        if (u == sw->units - 1)
+            switch_units_flush(sw, 0);
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
             out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
             switch_unit_take(sw, u, out->last, 0);

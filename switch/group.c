@@ -21,8 +21,7 @@ static void group_free(struct switch_group *group)
 {
     free(group->kept);
     free(group->results);
-    free(group->part);
-    free(group->state);
+    free(group->states);
     free(group);
 }
 
@@ -43,43 +42,59 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
     group->window = emu_window(id);
     if (units) {
         kept = group_kept(ports, units, order);
-        group->state = calloc(group->window, sizeof(*group->state));
-        group->part = calloc((size_t)group->window * units, sizeof(*group->part));
+        group->state_bytes =
+            (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_part));
+        group->states = switch_zeros((size_t)group->window * group->state_bytes);
         group->kept = kept ? calloc(group->window * kept, sizeof(*group->kept)) : NULL;
         group->results = calloc(units, sizeof(*group->results));
-        if (!group->state || !group->part || !group->results || (kept && !group->kept)) {
+        if (!group->states || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;
         }
     }
-    for (uint32_t i = 0; i < group->window * units; i++)
-        group->part[i].state = (uint16_t)(i / units);
     *ret = group;
     return 0;
 }
 
-/* The buffers that one unit still holds of one state. */
-static void group_drop_part(const struct switch_group *group, uint32_t ports, uint32_t i,
-                            uint32_t u, struct emu_pool_cache *cache)
+/* The references that unit @u holds of state @i, into @buf. Returns how many; EMU_NO_BUF counts. */
+static uint32_t group_part_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
+                                 uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {
     const struct switch_part *part = switch_group_part(group, i, u);
     uint64_t have = part->passed ? 0 : part->have;
+    uint32_t count = 0;
 
     if (part->queued || (have && !group->in_order))
-        emu_pool_drop(cache, part->buf);
+        buf[count++] = part->buf;
     if (part->queued || !group->in_order)
-        return;
+        return count;
     for (; have; have &= have - 1)
-        emu_pool_drop(cache, *switch_group_kept(group, i, ports, (uint32_t)__builtin_ctzll(have)));
+        buf[count++] = *switch_group_kept(group, i, ports, (uint32_t)__builtin_ctzll(have));
+    return count;
+}
+
+uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports)
+{
+    uint32_t buf[SWITCH_ROWS_MAX];
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; i < group->window; i++)
+        for (uint32_t u = 0; u < group->units; u++)
+            for (uint32_t left = group_part_holds(group, ports, i, u, buf); left--;)
+                bufs += buf[left] != EMU_NO_BUF;
+    return bufs;
 }
 
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache)
 {
+    uint32_t buf[SWITCH_ROWS_MAX];
+
     if (!group)
         return;
     for (uint32_t i = 0; i < group->window; i++)
         for (uint32_t u = 0; u < group->units; u++)
-            group_drop_part(group, ports, i, u, cache);
+            for (uint32_t left = group_part_holds(group, ports, i, u, buf); left--;)
+                emu_pool_drop(cache, buf[left]);
     group_free(group);
 }
 

@@ -5,6 +5,7 @@
 #ifndef SWITCH_GROUP_H
 #define SWITCH_GROUP_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,34 +18,36 @@
  * rows: ports, and for the root of several units the leaves' rows.
  */
 struct switch_part {
-    uint64_t have;            /* inputs that have contributed */
-    uint64_t outs;            /* complete: where the result goes */
-    uint64_t done_ps;         /* complete: since when */
-    struct switch_part *next; /* complete: next of the unit's results of this group */
-    uint32_t buf;             /* the partial result; by arrival from the first contribution on */
-    uint16_t state;           /* its number in the window */
-    bool passed;              /* complete; stays so until the state is */
-    bool queued;              /* its result waits for room in the unit's row */
+    uint64_t have;    /* inputs that have contributed */
+    uint64_t done_ps; /* complete: since when */
+    uint32_t buf;     /* the partial result; by arrival from the first contribution on */
+    uint16_t next;    /* complete: the state of the unit's next result of this group */
+    bool passed;      /* complete; stays so until the state is */
+    bool queued;      /* its result waits for room in the unit's row */
 };
 
-/* The results of one group that wait at one unit. */
+/* The results of one group that wait at one unit, by state; first and last mean something if there is one. */
 struct switch_results {
-    struct switch_part *first;
-    struct switch_part *last;
+    uint16_t first;
+    uint16_t last;
+    bool some;
     bool pending; /* the group's id stands in the unit's list */
 };
 
-/* The state of (group, sequence number). */
+/* The state of (group, sequence number): a line, where the switch has one unit. */
 struct switch_state {
     uint64_t have;      /* ports that have contributed, at any unit */
+    uint64_t outs;      /* active: where the result will go; 0: that is not settled. Then of the last result */
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
     bool used;          /* hdr is that of this state, or of the last before it */
+    struct switch_part part[]; /* units */
 };
+static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE, "a line");
 
 /*
- * The worker of the switch owns all but the first seven fields, from the moment
+ * The worker of the switch owns all but the first eight fields, from the moment
  * the group is published until the grace period after it was taken out.
  */
 struct switch_group {
@@ -55,16 +58,21 @@ struct switch_group {
     uint8_t units;  /* of the switch; 0: the group is for multicasts only, and the rest is empty */
     bool in_order;  /* combine in port order: contributions are kept until all are there */
     uint32_t window; /* states; a power of two */
-    struct switch_state *state; /* window */
-    struct switch_part *part;   /* window x units */
+    uint32_t state_bytes;
+    uint8_t *states;            /* window of them: switch_group_state() */
     struct switch_results *results; /* units */
     uint32_t *kept;             /* in port order: buffers, [state][input] */
 };
 
+static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)
+{
+    return (struct switch_state *)(void *)(group->states + (size_t)i * group->state_bytes);
+}
+
 static inline struct switch_part *switch_group_part(const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
 {
-    return &group->part[i * group->units + u];
+    return &switch_group_state(group, i)->part[u];
 }
 
 /* In port order: where state @i keeps the buffer from @input (a port, or ports + leaf). */

@@ -77,6 +77,12 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
  */
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
+/**
+ * switch_bufs - pool buffers that the switch holds and the cables to it, beside those of groups: references.
+ * Thread: the driver, while the workers stand still.
+ */
+uint32_t switch_bufs(struct switch_dev *sw);
+
 /* --- with channels only -------------------------------------------------------- */
 
 /** switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still. */
@@ -125,6 +131,9 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
  * @ports: external ports of the switch.
  */
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
+
+/** switch_group_bufs - pool buffers that it holds. Thread: manager, while the switch stands still. */
+uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports);
 
 /**
  * switch_groups_set - put a group into the switch's table.

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * switch_world.h - a fabric on clock raw that a test steps pass by pass, with a probe at each node.
+ *
+ * The fabric is started stopped: the test steps its one worker and may look into every ring, switch
+ * and engine between passes.
+ */
+#ifndef TESTS_SWITCH_WORLD_H
+#define TESTS_SWITCH_WORLD_H
+
+#include <string.h>
+
+#include "apps/fabric.h"
+#include "apps/fabric_internal.h"
+#include "emu/worker.h"
+#include "switch/internal.h"
+#include "tests/test.h"
+
+#define NODES_MAX 64
+
+/* A node that sends what the test hands it and notes what arrives. */
+struct probe {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    uint32_t node;
+    bool deaf;          /* takes nothing: the network backs up */
+    uint32_t sent;
+    uint32_t got;
+    uint32_t got_from[NODES_MAX];
+    uint32_t last_seq[NODES_MAX]; /* 1 + the newest, by source */
+    uint32_t out_of_order;
+    double number; /* the first one of the newest payload */
+};
+
+struct bench {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct emu_worker *worker;
+    struct probe *probe[NODES_MAX];
+    struct fabric_node_ops ops;
+};
+
+static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct probe *p = (struct probe *)dev;
+    const struct emu_entry *entry;
+    uint32_t taken = 0;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    while (!p->deaf && (entry = emu_rx_front(&p->rx, until_ps))) {
+        uint32_t src = entry->hdr.src % NODES_MAX;
+
+        p->got_from[src]++;
+        p->out_of_order += entry->hdr.seq < p->last_seq[src];
+        p->last_seq[src] = entry->hdr.seq + 1;
+        if (entry->buf != EMU_NO_BUF)
+            memcpy(&p->number, emu_pool_bytes(dev->worker->cache.pool, entry->buf), sizeof(p->number));
+        emu_pool_drop(&dev->worker->cache, entry->buf);
+        emu_rx_skip(&p->rx);
+        taken++;
+    }
+    if (taken) {
+        emu_rx_done(&p->rx, taken);
+        p->rx.owed += taken;
+        emu_rx_pay(&p->rx, 0);
+        p->got += taken;
+    }
+    return taken;
+}
+
+static int probe_create(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
+                        struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct bench *b = ctx;
+    struct probe *p = aligned_alloc(EMU_LINE, sizeof(*p));
+
+    memset(p, 0, sizeof(*p));
+    emu_dev_init(&p->dev, worker, probe_step);
+    p->node = node;
+    b->probe[node] = p;
+    *dev = &p->dev;
+    *tx = &p->tx;
+    *rx = &p->rx;
+    return 0;
+}
+
+static void bench_start(struct bench *b, const char *spec, const struct emu_profile *profile)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, spec, error, sizeof(error)), 0);
+    CU_ASSERT_TRUE_FATAL(b->graph->nodes <= NODES_MAX);
+    b->ops = (struct fabric_node_ops){.create = probe_create, .ctx = b};
+    config.graph = b->graph;
+    config.seed = test_seed();
+    config.local_nodes = &b->ops;
+    config.profile = *profile;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
+    b->worker = fabric_worker(b->fabric, 0);
+}
+
+/* Cables of @slots credits. */
+static struct emu_profile bench_profile(enum emu_credit_policy credit, uint32_t slots)
+{
+    struct emu_profile profile;
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&profile, "oq2004", error, sizeof(error)), 0);
+    profile.credit = credit;
+    profile.raw_xpoint_slots = slots;
+    profile.input_slots = slots;
+    return profile;
+}
+
+static inline void bench_open(struct bench *b, const char *spec, enum emu_credit_policy credit,
+                       uint32_t slots)
+{
+    struct emu_profile profile = bench_profile(credit, slots);
+
+    bench_start(b, spec, &profile);
+}
+
+static void bench_close(struct bench *b)
+{
+    uint32_t nodes = b->graph->nodes;
+
+    fabric_stop(b->fabric);
+    for (uint32_t n = 0; n < nodes; n++) {
+        emu_link_unjoin(&b->probe[n]->tx);
+        free(b->probe[n]);
+    }
+    topo_free(b->graph);
+}
+
+/* Is a credit there for one more segment? */
+static inline bool probe_room(struct bench *b, uint32_t node)
+{
+    emu_tx_take_credits(&b->probe[node]->tx);
+    return emu_tx_room(&b->probe[node]->tx) > 0;
+}
+
+/* Send one segment. There is room. */
+static inline void probe_put(struct bench *b, uint32_t node, struct emu_entry *entry)
+{
+    struct emu_tx *tx = &b->probe[node]->tx;
+
+    entry->hdr.src = node;
+    emu_tx_send(tx, entry);
+    emu_tx_flush(tx);
+}
+
+/* Send one segment if a credit is there. */
+static inline bool probe_send(struct bench *b, uint32_t node, const struct emu_hdr *hdr)
+{
+    struct emu_entry entry = {.hdr = *hdr};
+
+    if (!probe_room(b, node))
+        return false;
+    entry.buf = emu_pool_take(&b->worker->cache);
+    entry.hdr.seq = b->probe[node]->sent++;
+    probe_put(b, node, &entry);
+    return true;
+}
+
+#endif

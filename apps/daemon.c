@@ -282,6 +282,7 @@ static void tick(struct daemon *daemon)
 
     if (read(daemon->timer, &expired, sizeof expired) < 0)
         return;
+    daemon_waits_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
     daemon->record.cut_off += count;
     for (uint32_t i = 0; i < count && i < 64; i++) {
@@ -359,12 +360,14 @@ static int daemon_open(struct daemon *daemon)
         err = daemon->owner ? 0 : -ENOMEM;
     }
     daemon->hop_limit = graph->longest;
+    daemon_waits_open(daemon);
     return err;
 }
 
 static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
+    daemon_waits_close(daemon);
     for (struct client *client; (client = daemon->clients);) {
         client_close(daemon, client);
         free(client);
@@ -384,6 +387,7 @@ static void say_goodbye(struct daemon *daemon)
     struct json_object *ended = wire_event("ended");
 
     daemon_dying_tell(daemon, true);
+    daemon_waits_look(daemon);
     for (struct client *client = daemon->clients; client; client = client->next)
         if (client->node >= 0)
             daemon_send(daemon, client, wire_event("shutdown"));

@@ -21,8 +21,26 @@ struct daemon_death {
     char how[48];     /* "killed by signal 9", "ended without detaching", … */
 };
 
+/*
+ * Clock real: how much of the time while processes were attached may not have been the network's,
+ * because the host's cores were taken (daemon_waits.c, docs/manual.md).
+ */
+struct daemon_waits {
+    uint64_t attached_ns; /* somebody was attached */
+    uint64_t late_ns;     /* of that, at most: a thread waited for a core, or an edge was full */
+    uint64_t programs_ns; /* waited by all threads of attached processes together */
+    uint64_t fabric_ns;   /* the same of the fabric's */
+    uint64_t full_ns;     /* fabric_full_ns() */
+    uint64_t longest_ns;  /* waited by the threads of the process that waited most: */
+    pid_t longest_pid;    /* 0: none did */
+    uint32_t longest_node;
+    char longest_command[16];
+    uint32_t unseen;      /* processes of which it is not known */
+};
+
 /* What the control socket saw since the start. */
 struct daemon_record {
+    struct daemon_waits waits;
     uint64_t attaches;                            /* that were granted */
     uint64_t refused;                             /* because every node was taken */
     uint64_t cut_off;                             /* processes that did not take their segments */

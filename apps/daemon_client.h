@@ -16,6 +16,8 @@ struct client {
     int64_t node;               /* that it attached to, -1 none */
     uint32_t seat;              /* number of its attachment */
     char command[16];           /* name of an attached process */
+    struct waits *waits;        /* its waits for cores; NULL: clock raw, or they cannot be seen */
+    uint64_t waited_ns;
     uint32_t events;            /* epoll events asked for */
     bool more;                  /* lines may be left over from its last turn */
     bool at_end;                /* nothing comes any more: closes once those are answered */
@@ -48,6 +50,15 @@ struct daemon {
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     struct daemon_record record;
+
+    /* Clock real: waits for cores, since the last look. daemon_waits.c's. */
+    struct {
+        struct waits *fabric;   /* this process's; NULL: they cannot be seen */
+        uint64_t look_ns;       /* when that was */
+        uint64_t next_ns;       /* no look before that, for it takes time, too */
+        uint64_t ns;            /* of those who have left since then, */
+        uint64_t over_ns;       /* and of that, what is older than the look */
+    } waits;
 };
 
 /** daemon_request - answer one request of @client. */
@@ -63,8 +74,8 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2]);
 
-/** daemon_seat_free - @client is no longer attached: free its node. */
-void daemon_seat_free(struct daemon *daemon, struct client *client);
+/** daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended. */
+void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
@@ -83,6 +94,22 @@ void daemon_dying_tell(struct daemon *daemon, bool all);
 
 /** daemon_dying_wait_ms - how long to sleep for them at most; -1 when there are none. */
 int daemon_dying_wait_ms(const struct daemon *daemon);
+
+/** daemon_waits_open, daemon_waits_close - look at the fabric's own threads, if the clock is real. */
+void daemon_waits_open(struct daemon *daemon);
+void daemon_waits_close(struct daemon *daemon);
+
+/** daemon_waits_attach - look at @client's process from now on. It has its node. */
+void daemon_waits_attach(struct daemon *daemon, struct client *client);
+
+/** daemon_waits_detach - for the last time. @client still has its node. @dead: it has no more to show. */
+void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
+
+/** daemon_waits_tick - look at all, unless the last time took so long that it cannot be afforded yet. */
+void daemon_waits_tick(struct daemon *daemon);
+
+/** daemon_waits_look - look at all, for the record to be as of now. */
+void daemon_waits_look(struct daemon *daemon);
 
 /** daemon_tick_when - arm the timer while somebody is attached or the daemon deaf. */
 void daemon_tick_when(struct daemon *daemon);

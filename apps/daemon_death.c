@@ -69,7 +69,7 @@ void daemon_died(struct daemon *daemon, struct client *client)
 {
     client->died = client->node;
     tell_peers(daemon, client);
-    daemon_seat_free(daemon, client);
+    daemon_seat_free(daemon, client, true);
 }
 
 /* --- when it is known how -------------------------------------------------------- */

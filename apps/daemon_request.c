@@ -48,6 +48,7 @@ static void seat_taken(struct daemon *daemon, struct client *client, uint32_t no
     client->seat = daemon->seats;
     procs_name(client->pid, client->command, sizeof client->command);
     daemon->by_node[node] = client;
+    daemon_waits_attach(daemon, client);
     daemon->record.attaches++;
     uint32_t attached = fabric_attached(daemon->fabric);
     if (attached > daemon->record.peak)
@@ -103,8 +104,9 @@ static void request_attach(struct daemon *daemon, struct client *client,
     daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
 }
 
-void daemon_seat_free(struct daemon *daemon, struct client *client)
+void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 {
+    daemon_waits_detach(daemon, client, dead);
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
@@ -119,7 +121,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    daemon_seat_free(daemon, client);
+    daemon_seat_free(daemon, client, false);
     client->closing = true;
     daemon_send(daemon, client, ok());
 }
@@ -223,6 +225,7 @@ static void request_status(struct daemon *daemon, struct client *client,
     struct json_object *attached = json_object_new_array();
 
     (void)request;
+    daemon_waits_look(daemon);
     wire_add_text(reply, "name", config->name);
     wire_add_number(reply, "pid", (uint64_t)getpid());
     wire_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
@@ -232,6 +235,8 @@ static void request_status(struct daemon *daemon, struct client *client,
             continue;
         struct json_object *one = wire_add_number(json_object_new_object(), "node", node);
         wire_add_number(one, "pid", (uint64_t)who->pid);
+        if (who->waits)
+            wire_add_number(one, "waited_ns", who->waited_ns);
         json_object_array_add(attached, wire_add_text(one, "command", who->command));
     }
     json_object_object_add(reply, "attached", attached);
@@ -245,6 +250,7 @@ static void request_report(struct daemon *daemon, struct client *client,
     struct json_object *reply = ok();
 
     (void)request;
+    daemon_waits_look(daemon);
     json_object_object_add(reply, "report",
                            report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
     daemon_send(daemon, client, reply);

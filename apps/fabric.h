@@ -158,6 +158,12 @@ struct fabric_totals {
 void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 
 /**
+ * fabric_full_ns - clock real: how long segments waited because a process had not taken what its
+ * edge was full of; of all edges together, each time counted when it was over. Thread: manager.
+ */
+uint64_t fabric_full_ns(const struct fabric *fabric);
+
+/**
  * fabric_advance - clock virtual: run until everything up to @until_ps (included) has happened.
  * The caller's thread steps one of the workers. Between two calls all of them stand still, and the
  * caller may read any node's state and wake it (emu_dev_wake()).

@@ -71,6 +71,7 @@ struct fabric {
     struct fabric_totals past;   /* of edges that are gone */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;
+    uint64_t past_full_ns;
 };
 
 /* Where a node's host is plugged in: at its switch, or at its engine. */

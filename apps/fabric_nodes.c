@@ -162,6 +162,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     fabric->past.dropped_dead += edge->batch_end - edge->batch_at; /* copied in, and no further */
     fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
+    fabric->past_full_ns += emu_count_read(&edge->full_ns);
     node_nudge(fabric, node);
     emu_edge_destroy(edge, &fabric->cache);
 }
@@ -284,6 +285,16 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
                    ret->transport.refused + ret->transport.vain;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+uint64_t fabric_full_ns(const struct fabric *fabric)
+{
+    uint64_t full_ns = fabric->past_full_ns;
+
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            full_ns += emu_count_read(&fabric->edge[n]->full_ns);
+    return full_ns;
 }
 
 uint32_t fabric_attached(const struct fabric *fabric)

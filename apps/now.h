@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * now.h - the time, for limits on waiting.
+ * now.h - the time, for limits on waiting, and what was waited.
  */
 #ifndef APPS_NOW_H
 #define APPS_NOW_H
@@ -8,12 +8,17 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t now_ms(void)
+static inline uint64_t now_ns(void)
 {
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline int64_t now_ms(void)
+{
+    return (int64_t)(now_ns() / 1000000u);
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/duration.h"
 #include "apps/say.h"
 #include "apps/wire.h"
 #include "nic/fabemu.h"
@@ -126,6 +127,41 @@ static struct json_object *transport(const struct fabric_transport *of)
                   of->broken, of->stale, of->lost, of->refused, of->vain, of->conditionals, of->unequal);
 }
 
+/* --- was it the network's time? ------------------------------------------------------------ */
+
+#define ON_TIME_SHARE 100  /* one part in so many may be late, */
+#define ON_TIME_FACTOR 0.99 /* and the fabric itself must have been on time */
+
+/* Of clock real; docs/manual.md says what the figures mean. NULL where it is not known. */
+static struct json_object *on_time(const struct daemon_waits *waits, double factor)
+{
+    if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
+        return json_object_new_boolean(false);
+    return waits->attached_ns && !waits->unseen ? json_object_new_boolean(true) : NULL;
+}
+
+static struct json_object *programs(const struct daemon_waits *waits, double factor)
+{
+    struct json_object *all = json_object_new_object();
+    struct json_object *longest = NULL;
+
+    json_object_object_add(all, "on_time", on_time(waits, factor));
+    wire_add_number(all, "attached_ns", waits->attached_ns);
+    wire_add_number(all, "late_most_ns", waits->late_ns);
+    wire_add_number(all, "waited_ns", waits->programs_ns);
+    wire_add_number(all, "fabric_waited_ns", waits->fabric_ns);
+    wire_add_number(all, "edge_full_ns", waits->full_ns);
+    if (waits->longest_pid) {
+        longest = wire_add_number(json_object_new_object(), "node", waits->longest_node);
+        wire_add_number(longest, "pid", (uint64_t)waits->longest_pid);
+        wire_add_text(longest, "command", waits->longest_command);
+        wire_add_number(longest, "waited_ns", waits->longest_ns);
+    }
+    json_object_object_add(all, "longest", longest);
+    wire_add_number(all, "unseen", waits->unseen);
+    return all;
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -148,6 +184,9 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
         json_object_new_double(isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
     wire_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
     json_object_object_add(report, "clock", clock);
+    json_object_object_add(report, "programs",
+                           config->clock == EMU_CLOCK_REAL
+                               ? programs(&record->waits, totals.real_time_factor) : NULL);
     wire_add_number(report, "threads", fabric_threads(fabric));
     wire_add_number(report, "seed", config->seed);
     wire_add_number(report, "nodes", config->graph->nodes);
@@ -193,6 +232,11 @@ static const char *text(struct json_object *object, const char *name)
     return got ? got : "";
 }
 
+static struct duration lasted(struct json_object *object, const char *name_ns)
+{
+    return duration_of_ns(real(object, name_ns));
+}
+
 static const char *plural(long long count)
 {
     return count == 1 ? "" : "s";
@@ -228,8 +272,8 @@ static void print_fabric(FILE *out, struct json_object *report)
             text(report, "profile"), threads, plural(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
-        fprintf(out, ": real-time factor %.3f, worst lag %.1f us", real(clock, "real_time_factor"),
-                real(clock, "worst_lag_ns") / 1000.0);
+        fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
+                lasted(clock, "worst_lag_ns").text);
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))
@@ -237,6 +281,37 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
     fputc('\n', out);
+}
+
+/* The one line for who measures: was that the network's time, and how far off is it at most? */
+static void print_programs(FILE *out, struct json_object *programs, double factor)
+{
+    struct json_object *longest = member(programs, "longest");
+    struct json_object *verdict = member(programs, "on_time");
+    double attached_ns = real(programs, "attached_ns"), late_ns = real(programs, "late_most_ns");
+    bool late = verdict && !json_object_get_boolean(verdict);
+    long long unseen = number(programs, "unseen");
+
+    if (!(attached_ns > 0))
+        return;
+    fprintf(out, "  programs     %s: for at most %s of %s (%.1f %%) one waited for a core\n",
+            late ? "NOT on time" : verdict ? "on time" : "on time as far as can be seen",
+            duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
+            100 * late_ns / attached_ns);
+    if (late)
+        fputs("               what they measured is this host's time, not the network's\n", out);
+    if (late && longest)
+        fprintf(out, "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
+                number(longest, "node"), lasted(longest, "waited_ns").text,
+                text(longest, "command"), number(longest, "pid"));
+    if (number(programs, "edge_full_ns"))
+        fprintf(out, "               segments waited %s for room in processes' edges\n",
+                lasted(programs, "edge_full_ns").text);
+    if (factor < ON_TIME_FACTOR)
+        fputs("               the fabric itself was late: see the real-time factor\n", out);
+    if (unseen)
+        fprintf(out, "               what %lld process%s waited cannot be seen from here\n", unseen,
+                unseen == 1 ? "" : "es");
 }
 
 static void print_deaths(FILE *out, struct json_object *report)
@@ -276,9 +351,12 @@ void report_print(FILE *out, struct json_object *report)
 
     fputs("fabemu: report\n", out);
     if (member(report, "exit_status"))
-        fprintf(out, "  command      exit status %lld after %.2f s\n",
-                number(report, "exit_status"), real(report, "wall_s"));
+        fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
+                duration_of_ns(real(report, "wall_s") * 1e9).text);
     print_fabric(out, report);
+    if (member(report, "programs"))
+        print_programs(out, member(report, "programs"),
+                       real(member(report, "clock"), "real_time_factor"));
     fprintf(out, "  segments     %lld sent, %lld delivered, %lld hops\n", number(segments, "sent"),
             number(segments, "delivered"), number(segments, "hops"));
     fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));

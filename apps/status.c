@@ -10,6 +10,7 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "apps/duration.h"
 #include "apps/env.h"
 #include "apps/options.h"
 #include "apps/paths.h"
@@ -123,8 +124,12 @@ static void print_status(const struct status *status, struct json_object *reply)
            (long long)wire_number(report, "nodes", 0), (long long)wire_number(reply, "pid", 0));
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = json_object_array_get_idx(attached, i);
-        printf("  node %lld: pid %lld, %s\n", (long long)wire_number(one, "node", -1),
+        int64_t waited_ns = wire_number(one, "waited_ns", -1);
+        printf("  node %lld: pid %lld, %s", (long long)wire_number(one, "node", -1),
                (long long)wire_number(one, "pid", 0), wire_text(one, "command", "?"));
+        if (waited_ns >= 0)
+            printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
+        putchar('\n');
     }
     if (status->report) {
         fflush(stdout);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "apps/duration.h"
 #include "apps/traffic_relay.h"
 #include "apps/wire.h"
 
@@ -215,8 +216,8 @@ static void open_text(FILE *out, const struct traffic_result *result,
     fprintf(out, "  sources      %u, load %g each, %s, messages of %llu bytes\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
             (unsigned long long)result->bytes);
-    fprintf(out, "  measured     %.1f us after %.1f us of warm-up; %llu message%s%s\n",
-            ns(result->measure_ps) / 1000, ns(result->warmup_ps) / 1000,
+    fprintf(out, "  measured     %s after %s of warm-up; %llu message%s%s\n",
+            duration_of_ns(ns(result->measure_ps)).text, duration_of_ns(ns(result->warmup_ps)).text,
             (unsigned long long)result->latency.messages, s(result->latency.messages),
             result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
@@ -249,9 +250,10 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                 result->groups, s(result->groups), result->members);
         latency_text(out, "latency", &result->latency);
     }
-    fprintf(out, "  emulation    %.1f us of virtual time in %.3f s, %u thread%s; %llu hops, %.2f "
+    fprintf(out, "  emulation    %s of virtual time in %s, %u thread%s; %llu hops, %.2f "
                  "million a second\n",
-            ns(result->virtual_ps) / 1000, result->wall_s, result->threads,
+            duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
+            result->threads,
             s(result->threads), (unsigned long long)result->hops,
             per((double)result->hops, result->wall_s) / 1e6);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);

@@ -274,12 +274,25 @@ bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
 
 /* --- out of the fabric --------------------------------------------------- */
 
+/* The ring is full, or is so no more: for so long the network stood where it would not have. */
+static void edge_block(struct emu_edge *edge, bool blocked)
+{
+    uint64_t now_ps = edge->dev->worker->now_ps;
+
+    if (blocked)
+        edge->blocked_ps = now_ps;
+    else if (edge->dev->timed)
+        emu_count(&edge->full_ns, (now_ps - edge->blocked_ps) / 1000u);
+    edge->blocked = blocked;
+}
+
 uint32_t emu_edge_room(struct emu_edge *edge)
 {
     uint32_t used = edge->down_tail - edge->down_head;
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        edge->blocked = false;
+        if (edge->blocked)
+            edge_block(edge, false);
         atomic_store_explicit(&edge->stuck, 0, memory_order_relaxed);
         return UINT32_MAX; /* there it is dropped */
     }
@@ -293,7 +306,8 @@ uint32_t emu_edge_room(struct emu_edge *edge)
             emu_count(&edge->bad, 1); /* not followed: the ring stays full */
         used = edge->down_tail - edge->down_head;
     }
-    edge->blocked = used == EMU_EDGE_SLOTS;
+    if (edge->blocked != (used == EMU_EDGE_SLOTS))
+        edge_block(edge, used == EMU_EDGE_SLOTS);
     atomic_store_explicit(&edge->stuck, edge->blocked, memory_order_relaxed);
     return EMU_EDGE_SLOTS - used;
 }

@@ -59,7 +59,8 @@ struct emu_edge {
     uint32_t down_tail; /* segments written */
     uint32_t down_head; /* checked copy of the process's head */
     uint32_t down_looked; /* the head as last looked at, while blocked */
-    bool blocked;         /* a segment waits for room */
+    bool blocked;         /* a segment waits for room, */
+    uint64_t blocked_ps;  /* timed: since when */
 
     /* The worker's: news that the process has not been told yet. */
     uint32_t up_told;        /* the head as last told: only what the switch has taken */
@@ -74,6 +75,7 @@ struct emu_edge {
     _Atomic uint64_t dead;      /* dropped because the process was cut off */
     _Atomic uint64_t ideal_ns;  /* clock real: transit as emulated, summed */
     _Atomic uint64_t actual_ns; /* and as it was */
+    _Atomic uint64_t full_ns;   /* clock real: segments waited for room in its ring, summed when over */
     _Atomic uint32_t stuck;     /* 1 while a segment waits for room */
 
     /* Set by the manager. */

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lateness_test.c - what the report says of time: lengths that read well, waits for cores as the
+ * kernel counts them, and for processes that do not empty their edges.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/duration.h"
+#include "apps/waits.h"
+#include "emu/count.h"
+#include "emu/edge_fabric.h"
+#include "emu/worker.h"
+#include "tests/test.h"
+
+/* --- lengths of time ---------------------------------------------------------------------------- */
+
+static void duration_of_ns__has_three_digits_and_a_unit(void)
+{
+    static const struct {
+        double ns;
+        const char *text;
+    } cases[] = {
+        {0, "0 s"},          {-5, "0 s"},           {0.25, "0.25 ns"},     {7, "7.00 ns"},
+        {12.34, "12.3 ns"},  {999.4, "999 ns"},     {999.6, "1.00 us"},    {9994, "9.99 us"},
+        {9996, "10.0 us"},   {99940, "99.9 us"},    {99960, "100 us"},     {490946200, "491 ms"},
+        {999.4e6, "999 ms"}, {999.6e6, "1.00 s"},   {1.5e9, "1.50 s"},     {59.96e9, "60.0 s"},
+        {119.4e9, "119 s"},  {119.6e9, "2 min 00 s"}, {125e9, "2 min 05 s"}, {3599.7e9, "60 min 00 s"},
+        {7199.4e9, "119 min 59 s"}, {7199.6e9, "2 h 00 min"}, {9000e9, "2 h 30 min"},
+        {86399e9, "24 h 00 min"}, {1e17, "27777 h 47 min"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct duration got = duration_of_ns(cases[i].ns);
+
+        if (strcmp(got.text, cases[i].text) != 0)
+            printf("\n    %.2f ns: \"%s\" instead of \"%s\"\n    ", cases[i].ns, got.text, cases[i].text);
+        CU_ASSERT_STRING_EQUAL(got.text, cases[i].text);
+    }
+}
+
+/* However long: read back it is what it was, to half of its last digit. */
+static void duration_of_ns__is_right_to_its_last_digit(void)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    uint64_t random = test_seed();
+
+    for (int i = 0; i < 20000; i++) {
+        double ns = (double)(test_random(&random) >> (27 + test_random(&random) % 37)) / 8;
+        struct duration got = duration_of_ns(ns);
+        double value = 0, unit = 1;
+        char name[16];
+
+        if (ns < 0.01 || strstr(got.text, "min"))
+            continue;
+        CU_ASSERT_EQUAL_FATAL(sscanf(got.text, "%lf %15s", &value, name), 2);
+        for (int u = 0; strcmp(units[u], name) != 0; u++)
+            unit *= 1000;
+        if (!(value * unit > ns * 0.994 && value * unit < ns * 1.006 && value < 1000) && ns > 1)
+            printf("\n    %.3f ns: \"%s\"\n    ", ns, got.text);
+        CU_ASSERT_TRUE(ns <= 1 || (value * unit > ns * 0.994 && value * unit < ns * 1.006));
+        CU_ASSERT_TRUE(value < 1000);
+    }
+}
+
+/* --- waits for cores ------------------------------------------------------------------------------ */
+
+#define CHILDREN 3
+#define BUSY_NS 60000000 /* of its own time on a core, for each */
+
+struct child {
+    pid_t pid;
+    int go;  /* written to: be busy */
+    int done; /* readable: it was */
+};
+
+static uint64_t own_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The others' core, one of those that we may use. */
+static void share_one_core(void)
+{
+    cpu_set_t set;
+    int core = 0;
+
+    sched_getaffinity(0, sizeof set, &set);
+    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &set))
+        core++;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static void child_main(int go, int done)
+{
+    char byte;
+
+    share_one_core();
+    for (;;) {
+        uint64_t until_ns;
+
+        if (write(done, "", 1) != 1 || read(go, &byte, 1) != 1)
+            _exit(0);
+        for (until_ns = own_ns() + BUSY_NS; own_ns() < until_ns;)
+            ;
+    }
+}
+
+static struct child child_start(void)
+{
+    struct child child;
+    int go[2], done[2];
+
+    CU_ASSERT_EQUAL_FATAL(pipe(go) | pipe(done), 0);
+    child.pid = fork();
+    CU_ASSERT_TRUE_FATAL(child.pid >= 0);
+    if (!child.pid) {
+        close(go[1]);
+        close(done[0]);
+        child_main(go[0], done[1]);
+    }
+    close(go[0]);
+    close(done[1]);
+    child.go = go[1];
+    child.done = done[0];
+    return child;
+}
+
+static void child_stop(struct child *child)
+{
+    close(child->go);
+    close(child->done);
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, NULL, 0);
+}
+
+/* It has said that it is done, and sleeps: what is counted of it stands still. Returns the count. */
+static uint64_t child_rests(const struct child *child)
+{
+    unsigned long long ran_ns, wait_ns = 0;
+    char path[64], state = 0, byte;
+    FILE *file;
+
+    CU_ASSERT_EQUAL_FATAL(read(child->done, &byte, 1), 1);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)child->pid);
+    while (state != 'S') {
+        file = fopen(path, "r");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        CU_ASSERT_EQUAL_FATAL(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+        fclose(file);
+        sched_yield();
+    }
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)child->pid);
+    file = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL_FATAL(fscanf(file, "%llu %llu", &ran_ns, &wait_ns), 2);
+    fclose(file);
+    return wait_ns;
+}
+
+/* To the nanosecond what the kernel has counted, no more and no less; and that is not nothing. */
+static void waits_look__is_what_the_kernel_counts(void)
+{
+    struct child child[CHILDREN];
+    struct waits *waits[CHILDREN];
+    uint64_t before_ns[CHILDREN];
+
+    for (int i = 0; i < CHILDREN; i++) {
+        child[i] = child_start();
+        before_ns[i] = child_rests(&child[i]);
+        CU_ASSERT_EQUAL_FATAL(waits_open(&waits[i], child[i].pid), 0);
+    }
+    for (int i = 0; i < CHILDREN; i++)
+        CU_ASSERT_EQUAL(write(child[i].go, "", 1), 1);
+    for (int i = 0; i < CHILDREN; i++) {
+        uint64_t counted_ns = child_rests(&child[i]) - before_ns[i];
+        struct waits_more more;
+
+        CU_ASSERT_EQUAL(waits_look(waits[i], UINT64_MAX, &more), 0);
+        CU_ASSERT_EQUAL(more.ns, counted_ns);
+        CU_ASSERT_EQUAL(more.over_ns, 0);
+        CU_ASSERT_TRUE(counted_ns > 0); /* three on one core */
+        CU_ASSERT_EQUAL(waits_look(waits[i], UINT64_MAX, &more), 0);
+        CU_ASSERT_EQUAL(more.ns, 0); /* nothing is new */
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        waits_close(waits[i]);
+        child_stop(&child[i]);
+    }
+}
+
+/* What a thread waited for longer than the last look was ago began before that. */
+static void waits_look__says_what_is_older_than_the_last_look(void)
+{
+    struct child child[2] = {child_start(), child_start()};
+    struct waits *waits;
+    struct waits_more more;
+    uint64_t before_ns = child_rests(&child[0]), counted_ns;
+
+    child_rests(&child[1]);
+    CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child[0].pid), 0);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(write(child[i].go, "", 1), 1);
+    counted_ns = child_rests(&child[0]) - before_ns;
+    CU_ASSERT_EQUAL(waits_look(waits, 1000, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, counted_ns);
+    CU_ASSERT_EQUAL(more.over_ns, counted_ns > 1000 ? counted_ns - 1000 : 0);
+    waits_close(waits);
+    child_stop(&child[0]);
+    child_stop(&child[1]);
+}
+
+static void waits_look__says_when_the_process_has_ended(void)
+{
+    struct child child = child_start();
+    struct waits *waits;
+    struct waits_more more;
+
+    child_rests(&child);
+    CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child.pid), 0);
+    child_stop(&child);
+    CU_ASSERT_EQUAL(waits_look(waits, 1, &more), -ESRCH);
+    CU_ASSERT_EQUAL(more.ns, 0);
+    waits_close(waits);
+}
+
+/* 0 is what the kernel says of a process in a pid namespace that is not seen from here. */
+static void waits_open__says_what_it_cannot_see(void)
+{
+    struct child child = child_start();
+    struct waits *waits = NULL;
+
+    CU_ASSERT_EQUAL(waits_open(&waits, 0), -ESRCH);
+    CU_ASSERT_EQUAL(waits_open(&waits, -1), -ESRCH);
+    child_stop(&child);
+    CU_ASSERT_EQUAL(waits_open(&waits, child.pid), -ESRCH);
+    CU_ASSERT_PTR_NULL(waits);
+}
+
+/* --- full edges ------------------------------------------------------------------------------------- */
+
+static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)dev;
+    (void)until_ps;
+    return 0;
+}
+
+/* From when a segment finds no room until the process has taken one; nothing before it is over. */
+static void edge_room__counts_how_long_there_was_none(void)
+{
+    const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
+    struct emu_profile profile = {.nic_send_ps = 1};
+    struct emu_pool *pool = emu_pool_create(EMU_POOL_CHAIN);
+    struct emu_edge init = {.nodes = 1, .profile = &profile};
+    struct emu_worker *worker;
+    struct emu_edge *edge;
+    struct emu_dev dev;
+    int memfd;
+
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, pool), 0);
+    memset(&dev, 0, sizeof(dev));
+    emu_dev_init(&dev, worker, no_step);
+    init.dev = &dev;
+    CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, 0, &memfd), 0);
+    worker->now_ps = 1000000;
+    CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
+    edge->down_tail = EMU_EDGE_SLOTS;
+    for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
+        CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
+    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 0);
+    atomic_store(&edge->shared->down_head, 1);
+    CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    worker->now_ps += 5000000;
+    CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    emu_edge_destroy(edge, &worker->cache);
+    close(memfd);
+    emu_worker_destroy(worker);
+    emu_pool_destroy(pool);
+}
+
+#define CASE(name) {#name, name}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(duration_of_ns__has_three_digits_and_a_unit),
+        CASE(duration_of_ns__is_right_to_its_last_digit),
+        CASE(waits_look__is_what_the_kernel_counts),
+        CASE(waits_look__says_what_is_older_than_the_last_look),
+        CASE(waits_look__says_when_the_process_has_ended),
+        CASE(waits_open__says_what_it_cannot_see),
+        CASE(edge_room__counts_how_long_there_was_none),
+        {NULL, NULL},
+    };
+
+    return test_run("lateness", cases);
+}

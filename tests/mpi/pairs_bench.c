@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pairs_bench.c - bandwidth of pairs of ranks that all send at the same time.
+ *
+ *   mpirun -np 8 pairs_bench [--bytes N] [--windows N] [--json]
+ *
+ * Rank i of the first half sends windows of messages to rank i + half, which sends a word back for
+ * each window. The figure is all bytes by the time from the first pair's start to the last one's end.
+ *
+ * Each rank also says what the kernel counts of its first thread, from MPI_Init to MPI_Finalize: how
+ * long it was ready to run and did not. With more ranks than cores that decides about the bandwidth,
+ * and not the network.
+ */
+#include <getopt.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IN_FLIGHT 32 /* messages of a window */
+#define WARMUP 2     /* windows */
+#define TAG_DATA 1
+#define TAG_WORD 2
+
+struct bench {
+    int bytes;
+    int windows;
+    bool json;
+    int rank;
+    int pairs;
+    char *buf; /* one for all: contents do not matter here */
+};
+
+/* Nanoseconds that this thread, the process's first, has waited for a core so far; 0: not counted. */
+static unsigned long long waited_ns(void)
+{
+    unsigned long long ran, waited = 0;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+
+    if (file && fscanf(file, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return waited;
+}
+
+static void send_window(const struct bench *b)
+{
+    MPI_Request request[IN_FLIGHT];
+    char word;
+
+    for (int i = 0; i < IN_FLIGHT; i++)
+        MPI_Isend(b->buf, b->bytes, MPI_BYTE, b->rank + b->pairs, TAG_DATA, MPI_COMM_WORLD,
+                  &request[i]);
+    MPI_Waitall(IN_FLIGHT, request, MPI_STATUSES_IGNORE);
+    MPI_Recv(&word, 1, MPI_BYTE, b->rank + b->pairs, TAG_WORD, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void receive_window(const struct bench *b)
+{
+    MPI_Request request[IN_FLIGHT];
+    char word = 0;
+
+    for (int i = 0; i < IN_FLIGHT; i++)
+        MPI_Irecv(b->buf, b->bytes, MPI_BYTE, b->rank - b->pairs, TAG_DATA, MPI_COMM_WORLD,
+                  &request[i]);
+    MPI_Waitall(IN_FLIGHT, request, MPI_STATUSES_IGNORE);
+    MPI_Send(&word, 1, MPI_BYTE, b->rank - b->pairs, TAG_WORD, MPI_COMM_WORLD);
+}
+
+/* Seconds for all windows of all pairs. */
+static double measure(const struct bench *b)
+{
+    double start = 0, took, most;
+
+    for (int i = -WARMUP; i < b->windows; i++) {
+        if (i == 0) {
+            MPI_Barrier(MPI_COMM_WORLD);
+            start = MPI_Wtime();
+        }
+        if (b->rank < b->pairs)
+            send_window(b);
+        else if (b->rank < 2 * b->pairs)
+            receive_window(b);
+    }
+    took = MPI_Wtime() - start;
+    MPI_Reduce(&took, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    return most;
+}
+
+static void print(const struct bench *b, double took_s, unsigned long long waited)
+{
+    double bytes = (double)b->bytes * IN_FLIGHT * b->windows * b->pairs;
+
+    if (b->json)
+        printf("{\"bench\":\"pairs\",\"pairs\":%d,\"bytes\":%d,\"mb_per_s\":%.1f,\"waited_ns\":%llu}\n",
+               b->pairs, b->bytes, bytes / took_s / 1e6, waited);
+    else
+        printf("pairs     %4d of %d bytes: %.1f MB/s; ranks waited %.3f s for cores\n", b->pairs,
+               b->bytes, bytes / took_s / 1e6, (double)waited / 1e9);
+}
+
+static bool parse(struct bench *b, int argc, char **argv)
+{
+    static const struct option options[] = {{"bytes", required_argument, NULL, 'b'},
+                                            {"windows", required_argument, NULL, 'w'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {NULL, 0, NULL, 0}};
+
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
+        switch (option) {
+        case 'b':
+            b->bytes = atoi(optarg);
+            break;
+        case 'w':
+            b->windows = atoi(optarg);
+            break;
+        case 'j':
+            b->json = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    return optind == argc && b->bytes > 0 && b->windows > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.bytes = 65536, .windows = 20};
+    unsigned long long before, waited, all = 0;
+    double took_s;
+    int ranks;
+
+    MPI_Init(&argc, &argv);
+    before = waited_ns();
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    b.pairs = ranks / 2;
+    if (!parse(&b, argc, argv) || !b.pairs || !(b.buf = calloc(1, (size_t)b.bytes))) {
+        if (b.rank == 0)
+            fprintf(stderr, "usage: mpirun -np N pairs_bench [--bytes N] [--windows N] [--json]\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    took_s = measure(&b);
+    waited = waited_ns() - before;
+    MPI_Reduce(&waited, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (b.rank == 0)
+        print(&b, took_s, all);
+    free(b.buf);
+    MPI_Finalize();
+    return 0;
+}

@@ -53,6 +53,9 @@ static const struct entry entries[] = {
       4 },
     { "mpi.collectives.np4", "8-byte all-reduce, barrier, broadcast; 4 ranks",
       bench_mpi_collectives, 4, true, 19, 6 },
+    { "mpi.large64K", "all-reduce, broadcast, reduce of 64 KB, in the network and over messages; 4 ranks",
+      bench_mpi_large, 64 << 10, true, 20, 4 },
+    { "mpi.large1M", "the same of 1 MB", bench_mpi_large, 1 << 20, true, 20, 4 },
     { "mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 38, 10 },
     { "mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 75, 18 },
 };

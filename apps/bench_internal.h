@@ -89,6 +89,8 @@ void bench_mpi_latency(struct bench *bench, int ranks);      /* bench_mpi.c */
 void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench_mpi.c */
 void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench_mpi.c */
 
+void bench_mpi_large(struct bench *bench, int bytes);        /* bench_mpi.c */
+
 /** bench_mpi_missing - do MPI rows lack something here? One line in @what says what. */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 

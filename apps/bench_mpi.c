@@ -492,3 +492,27 @@ void bench_mpi_collectives(struct bench *bench, int ranks)
 
     cell_measure(bench, &cell, "mpi.collectives");
 }
+
+/* What the network is there for: the same bytes over messages take longer. */
+void bench_mpi_large(struct bench *bench, int bytes)
+{
+    bool mega = bytes >= 1 << 20;
+    const char *calls = bench->quick ? (mega ? "100" : "1000") : (mega ? "1000" : "10000");
+    const struct ratio off = { FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1 }, shm = { FABEMU, SHM, 0 };
+    const struct cell cell = {
+        .program = "mpi_allreduce_bench",
+        .args = { "--json", "--bytes", mega ? "1048576" : "65536", "--iterations", calls,
+                  "--warmup", mega ? "50" : "500" },
+        .ranks = 4,
+        .who = 1u << FABEMU | 1u << FABEMU_OFF | 1u << SHM,
+        .collectives = true,
+        .figure = { { mega ? "allreduce1M" : "allreduce64K", "allreduce", "median_us", "us",
+                      { off, shm }, 2 },
+                    { mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", { off, shm }, 2 },
+                    { mega ? "reduce1M" : "reduce64K", "reduce", "median_us", "us",
+                      { off, shm }, 2 } },
+        .figures = 3,
+    };
+
+    cell_measure(bench, &cell, mega ? "mpi.large1M" : "mpi.large64K");
+}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * allreduce_bench.c - latency of barrier, all-reduce and broadcast.
+ * allreduce_bench.c - latency of barrier, all-reduce, broadcast and reduce.
  *
  *   mpirun -np 4 allreduce_bench [--op NAME] [--bytes N] [--iterations N] [--warmup N] [--json]
  *
  * Every rank times every call; a call's latency is the mean over the ranks, and
- * the figure is the median over the calls. Each broadcast has the next rank for
+ * the figure is the median over the calls. Each broadcast or reduce has the next rank for
  * its root, which must have the last one's word: else a root runs ahead, and we
  * measure how fast it can post. Rejected: a barrier before each broadcast; with
  * more ranks than cores the word is there before its reader gets a core.
@@ -19,7 +19,7 @@
 
 struct bench {
     const char *op; /* NULL: all */
-    int bytes;      /* of all-reduce (sum of doubles) and broadcast */
+    int bytes;      /* of all-reduce and reduce (sum of doubles), and broadcast */
     int iterations;
     int warmup;
     bool json;
@@ -46,6 +46,12 @@ static void do_bcast(const struct bench *b, int call)
     MPI_Bcast(b->out, b->bytes, MPI_BYTE, call % b->size, MPI_COMM_WORLD);
 }
 
+static void do_reduce(const struct bench *b, int call)
+{
+    MPI_Reduce(b->in, b->out, b->bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, call % b->size,
+               MPI_COMM_WORLD);
+}
+
 static const struct {
     const char *name;
     void (*run)(const struct bench *b, int call);
@@ -54,6 +60,7 @@ static const struct {
     { "barrier", do_barrier, false },
     { "allreduce", do_allreduce, true },
     { "bcast", do_bcast, true },
+    { "reduce", do_reduce, true },
 };
 #define OPS (sizeof(ops) / sizeof(ops[0]))
 
@@ -111,7 +118,7 @@ static bool known(const char *op)
 
 static void usage(int status)
 {
-    printf("usage: allreduce_bench [--op barrier|allreduce|bcast] [--bytes N] [--iterations N] [--warmup N] [--json]\n");
+    printf("usage: allreduce_bench [--op barrier|allreduce|bcast|reduce] [--bytes N] [--iterations N] [--warmup N] [--json]\n");
     exit(status);
 }
 

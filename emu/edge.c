@@ -325,20 +325,22 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 {
-    struct emu_worker *worker = edge->dev->worker;
+    emu_edge_lend(edge, entry);
+    emu_pool_drop(&edge->dev->worker->cache, entry->buf);
+}
+
+void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry)
+{
     uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
     struct emu_seg *seg = &edge->shared->down[at].seg;
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
         emu_count(&edge->dead, 1);
-        emu_pool_drop(&worker->cache, entry->buf);
         return;
     }
     emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
-    if (entry->buf != EMU_NO_BUF) {
-        emu_seg_copy(seg, emu_pool_seg(worker->cache.pool, entry->buf), entry->hdr.len);
-        emu_pool_drop(&worker->cache, entry->buf);
-    }
+    if (entry->buf != EMU_NO_BUF)
+        emu_seg_copy(seg, emu_pool_seg(edge->dev->worker->cache.pool, entry->buf), entry->hdr.len);
     seg->hdr = entry->hdr;
     if (edge->dev->timed) {
         edge->shared->down_ps[at] = entry->time_ps;

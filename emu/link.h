@@ -171,6 +171,22 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
+/** emu_tx_lends - is there a process at the far end, or nobody, which needs a payload only for the call? */
+static inline bool emu_tx_lends(const struct emu_tx *tx)
+{
+    return tx->kind == EMU_LINK_EDGE;
+}
+
+/** emu_tx_lend - emu_tx_send() where that is so: the buffer stays the caller's. */
+static inline void emu_tx_lend(struct emu_tx *tx, const struct emu_entry *entry)
+{
+    tx->untold++;
+    if (tx->plug.plugged)
+        emu_edge_lend(tx->plug.plugged, entry);
+    else
+        emu_count(&tx->counts.dropped, 1);
+}
+
 /**
  * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
  *

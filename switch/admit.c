@@ -17,24 +17,56 @@ static uint8_t queue_copies(struct switch_row *row, unsigned copies)
     return (uint8_t)(i + 1);
 }
 
+/* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
+static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct emu_entry *entry)
+{
+    uint64_t left = outs;
+
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+        struct emu_tx *tx = &sw->out[o].tx;
+
+        if (o < sw->ports && emu_tx_lends(tx) && switch_passes(sw, o)) {
+            emu_tx_lend(tx, entry);
+            left &= ~((uint64_t)1 << o);
+        }
+    }
+    return left;
+}
+
+/* A segment for several outputs. Returns those that it still has to go to, each with a reference. */
+static uint64_t queue_multicast(struct switch_dev *sw, uint32_t row, uint64_t outs,
+                                const struct emu_entry *entry, uint8_t *copy_of)
+{
+    struct emu_pool_cache *cache = &sw->dev.worker->cache;
+    unsigned copies;
+
+    emu_count(&sw->counts.multicasts, 1);
+    outs = queue_lend(sw, outs, entry);
+    copies = (unsigned)__builtin_popcountll(outs);
+    if (!copies)
+        emu_pool_drop(cache, entry->buf);
+    else if (copies > 1)
+        emu_pool_share(cache->pool, entry->buf, copies - 1);
+    if (sw->by_copy && row < sw->ports)
+        *copy_of = queue_copies(&sw->row[row], copies);
+    return outs;
+}
+
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry)
 {
     uint8_t copy_of = 0;
 
-    if (outs & (outs - 1)) {
-        unsigned copies = (unsigned)__builtin_popcountll(outs);
-
-        emu_pool_share(sw->dev.worker->cache.pool, entry->buf, copies - 1);
-        emu_count(&sw->counts.multicasts, 1);
-        if (sw->by_copy && row < sw->ports)
-            copy_of = queue_copies(&sw->row[row], copies);
-    }
+    if (outs & (outs - 1))
+        outs = queue_multicast(sw, row, outs, entry, &copy_of);
     for (; outs; outs &= outs - 1) {
         uint32_t o = (uint32_t)__builtin_ctzll(outs), slot;
 
-        if (switch_through(sw, o, entry))
+        if (switch_passes(sw, o)) {
+            emu_tx_send(&sw->out[o].tx, entry);
             continue;
+        }
         slot = switch_put(sw, row, o, entry);
         if (sw->by_copy)
             sw->link[slot].copy_of = copy_of;
@@ -77,8 +109,10 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
         return;
     }
     o = outs & (outs - 1) ? switch_choose(sw, outs) : (uint32_t)__builtin_ctzll(outs);
-    if (switch_through(sw, o, entry))
+    if (switch_passes(sw, o)) {
+        emu_tx_send(&sw->out[o].tx, entry);
         return;
+    }
     slot = switch_put(sw, row, o, entry);
     if (sw->by_copy)
         sw->link[slot].copy_of = 0;

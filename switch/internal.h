@@ -115,7 +115,7 @@ struct switch_dev {
     uint64_t arriving;  /* rows to look at again; timed: their front segment is still on the wire */
     uint64_t due;       /* timed: outputs that know when they will act */
     uint64_t stalled;   /* timed: outputs with a segment and no credit on its way */
-    uint64_t shut;      /* raw: outputs that segments do not pass through in this pass: see switch_through() */
+    uint64_t shut;      /* raw: outputs that segments do not pass through in this pass: see switch_passes() */
     uint64_t open;      /* raw: those that they do; neither: not known yet */
     uint64_t light;     /* outputs with fewer than profile->light_slots segments */
     uint64_t random;    /* xorshift state, for EMU_CHOICE_RANDOM */
@@ -307,9 +307,9 @@ static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
 /*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
  * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
- * as if it had been. False: it has to wait at its crosspoint.
+ * as if it had been. May the next one for output @o do so? If so its room is taken, and it is to be sent.
  */
-static inline bool switch_through(struct switch_dev *sw, uint32_t o, const struct emu_entry *entry)
+static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
 {
     struct switch_out *out = &sw->out[o];
     uint64_t bit = (uint64_t)1 << o;
@@ -325,7 +325,6 @@ static inline bool switch_through(struct switch_dev *sw, uint32_t o, const struc
         return false;
     }
     out->room--;
-    emu_tx_send(&out->tx, entry);
     sw->runnable |= bit; /* its receiver is to be told */
     return true;
 }

@@ -172,9 +172,13 @@ struct fabemu_iov {
  * fabemu_send - send a message; complete when the buffer may be used again.
  * @iov, @iovs: the message, in pieces (at most 4; the array may go away on return).
  *
- * Messages between one pair of queues match in the order in which they were sent.
+ * Messages between one pair of queues match in the order in which they were sent. And what a process
+ * sends to another after a send to it has completed comes after all of that: who receives the later
+ * message finds the earlier one, if it was posted a buffer, in memory. (A long message is complete
+ * when the receiver has all of it; a short one may still be on its way.)
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
- * node, nobody attached there, or the network gave up; -ENOTCONN, the fabric is gone.
+ * node, nobody attached there, or the network gave up; -ECANCELED, its receive was given up when part of it had
+ * come; -ENOTCONN, the fabric is gone.
  *
  * When the network gives up a segment between two processes, what they have said to each other has a
  * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that

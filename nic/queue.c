@@ -113,6 +113,8 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_op *op)
 {
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
+    if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill_op == op)
         peer->fill_op = NULL;
     else if (peer && peer->fill_msg && peer->fill_msg->op == op)

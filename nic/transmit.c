@@ -328,12 +328,12 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
-    if (op->kind == NIC_OP_PUT) { /* its FIN tells */
-        nic_list_del(&op->link);
-        op->state = NIC_OP_WAITING;
+    if (op->kind == NIC_OP_SERVE_GET) {
+        nic_op_end(fab, op, 0);
         return;
     }
-    nic_op_end(fab, op, 0);
+    nic_list_del(&op->link);
+    op->state = NIC_OP_WAITING; /* for the FIN of who has it all */
 }
 
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)

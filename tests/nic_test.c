@@ -102,6 +102,76 @@ static void send__keeps_order_however_segments_travel(void)
     free(in);
 }
 
+/*
+ * A program that is told that its send is complete may say so to the receiver, which then looks:
+ * Open MPI's one-sided calls do, when they flush.
+ */
+static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+{
+    static const size_t sizes[] = {192, 193, 8192, 8193, 16384, 65536, 300000};
+    static uint8_t out[300000], in[300000];
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 140; i++) {
+        struct fabemu_req send, recv[2];
+        char token;
+
+        fill(out, sizes[i % 7], i);
+        post_recv(&w, 1, 0, 1, 0, in, sizes[i % 7], &recv[0]);
+        post_recv(&w, 1, 0, 2, 0, &token, 1, &recv[1]);
+        post_send(&w, 0, 1, 1, out, sizes[i % 7], &send);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
+        inject(&w, 0, 1, 2, "", 1);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv[1], 1));
+        CU_ASSERT_EQUAL(recv[0].status, 0);
+        CU_ASSERT_TRUE(filled(in, sizes[i % 7], i));
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its memory is to be used again */
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
+/* Its sender is told, and neither waits nor goes on; whatever of it was on its way does no harm. */
+static void send__ends_when_its_receive_is_given_up(void)
+{
+    static uint8_t out[BIG], in[BIG];
+    struct world w;
+    unsigned cut = 0;
+
+    world_open(&w, 2, true);
+    fill(out, BIG, 1);
+    for (unsigned i = 0; i < 40; i++) {
+        struct fabemu_req req[2];
+
+        post_recv(&w, 1, 0, i, 0, in, BIG, &req[0]);
+        post_send(&w, 0, 1, i, out, BIG, &req[1]);
+        while (nic_op_of(&req[0])->state == NIC_OP_POSTED)
+            fake_pump(w.fake);
+        for (uint64_t rounds = test_random(&w.random) % 100; rounds; rounds--)
+            fake_pump(w.fake);
+        if (i % 2)
+            fabemu_abort(w.fab[1], &req[0]);
+        else
+            fabemu_queue_close(w.queue[1]);
+        CU_ASSERT_NOT_EQUAL(fabemu_req_status(&req[0]), FABEMU_PENDING);
+        memset(in, 0xee, BIG);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req[1], 1));
+        if (i % 2 == 0) {
+            CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
+        }
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(in[0], 0xee);
+        CU_ASSERT_EQUAL(in[BIG - 1], 0xee);
+        if (req[1].status != -ECANCELED) /* then all of it had come */
+            CU_ASSERT_EQUAL(req[1].status, 0);
+        cut += req[1].status == -ECANCELED;
+    }
+    CU_ASSERT_TRUE(cut > 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+}
+
 static void recv__truncates_and_tells_the_length(void)
 {
     static const size_t sizes[] = {100, 5000, 100000};
@@ -351,6 +421,8 @@ int main(void)
         CASE(inject__brings_tag_data_and_source),
         CASE(recv__obeys_node_tag_and_ignore_bits),
         CASE(send__keeps_order_however_segments_travel),
+        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
+        CASE(send__ends_when_its_receive_is_given_up),
         CASE(recv__truncates_and_tells_the_length),
         CASE(probe__finds_claims_and_discards),
         CASE(cancel__only_what_has_not_matched),

@@ -55,7 +55,7 @@ struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
     uint16_t spare;
-    uint32_t id; /* NIC_RTS: the sender's transfer */
+    uint32_t id; /* the sender's transfer; NIC_EAGER: 0, or which is to be told (NIC_FIN) when all is here */
     uint64_t tag;
     uint64_t data;
     uint64_t bytes; /* of the whole message */

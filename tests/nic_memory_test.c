@@ -24,7 +24,7 @@
 #define GUARD 64u          /* behind it, that nobody may write */
 #define WORDS 4u           /* that all change by atomics */
 #define UNDER_WAY 12u      /* operations, of all nodes */
-#define OPERATIONS 500u    /* of a run */
+#define OPERATIONS 300u    /* of a run */
 #define TICKETS (1u << 20) /* at most, of a run */
 #define IMPATIENCE_PS UINT64_C(2000000000)
 #define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */

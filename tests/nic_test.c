@@ -281,6 +281,44 @@ static void send__ends_when_its_receive_is_given_up(void)
     world_close(&w);
 }
 
+/* As node 1 might say it to node 0, whatever it is. */
+static void say_fin(struct world *w, uint32_t id, int32_t status)
+{
+    struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
+                               .id = id, .status = status};
+    struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof fin}};
+
+    memcpy(seg.payload, &fin, sizeof fin);
+    CU_ASSERT_TRUE(fake_inject(w->fake, 0, &seg));
+    fabemu_progress(w->fab[0]);
+}
+
+/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed. */
+static void send__is_not_ended_before_it_can_be(void)
+{
+    static uint8_t out[20000], in[20000];
+    struct fabemu_req send, recv;
+    struct world w;
+
+    world_open(&w, 2, false);
+    fill(out, sizeof out, 4);
+    post_send(&w, 0, 1, 1, out, sizeof out, &send);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING); /* to be asked for its data */
+    say_fin(&w, nic_op_of(&send)->id, 0);
+    say_fin(&w, nic_op_of(&send)->id, 5);
+    say_fin(&w, nic_op_of(&send)->id, -5000);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 3);
+    say_fin(&w, nic_op_of(&send)->id + 1, 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
+    CU_ASSERT_EQUAL(fabemu_req_status(&send), FABEMU_PENDING);
+    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, &send, 1));
+    CU_ASSERT_EQUAL(send.status, 0);
+    CU_ASSERT_TRUE(filled(in, sizeof in, 4));
+    world_close(&w);
+}
+
 static void recv__truncates_and_tells_the_length(void)
 {
     static const size_t sizes[] = {100, 5000, 100000};
@@ -535,6 +573,7 @@ int main(void)
         CASE(send__keeps_order_however_segments_travel),
         CASE(send__that_has_completed_is_not_passed_by_a_later_message),
         CASE(send__ends_when_its_receive_is_given_up),
+        CASE(send__is_not_ended_before_it_can_be),
         CASE(recv__truncates_and_tells_the_length),
         CASE(probe__finds_claims_and_discards),
         CASE(cancel__only_what_has_not_matched),

@@ -161,8 +161,8 @@ FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 struct fabemu_dest {
     uint32_t node;
     uint16_t queue;
-    bool delivered; /* fabemu_send(): complete only when the message is in the receiver's memory,
-                       whether a receive is posted for it or not */
+    bool delivered; /* fabemu_send(): complete only when the message is in the receiver's memory. (A
+                       short one gets there whether a receive is posted or not, a long one when one is) */
     uint64_t tag;
     uint64_t data; /* handed to the receiver as it is */
 };
@@ -176,10 +176,11 @@ struct fabemu_iov {
  * fabemu_send - send a message; complete when the buffer may be used again.
  * @iov, @iovs: the message, in pieces (at most 4; the array may go away on return).
  *
- * Messages between one pair of queues match in the order in which they were sent. And what a process
- * sends to another after a send to it has completed comes after all of that: who receives the later
- * message finds the earlier one, if it was posted a buffer, in memory. (A long message is complete
- * when the receiver has all of it; a short one may still be on its way.)
+ * Messages between one pair of queues match in the order in which they were sent. When a send has
+ * completed, nothing that its process sends to the same node afterwards arrives before all of it:
+ * a receive of the later message that is complete says that the earlier one is, too, if it had a
+ * receive posted. (A long message completes when the receiver has all of it; a short one may still be
+ * on its way then.)
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
  * node, nobody attached there, or the network gave up; -ECANCELED, its receive was given up when part of it had
  * come; -ENOTCONN, the fabric is gone.

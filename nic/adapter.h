@@ -124,7 +124,9 @@ struct nic_op {
             uint64_t data_or_ignore; /* sends: data; receives: ignore */
             struct fabemu_queue *queue; /* receives */
             uint16_t dst_queue, src_queue; /* sends */
-            int32_t status; /* receives: with which it will complete */
+            int32_t status;   /* receives: with which it will complete */
+            uint32_t from;    /* receives: the sender's queue, or FABEMU_ANY_QUEUE */
+            bool delivered;   /* sends: complete when it is in the receiver's memory */
         };
         struct { /* memory; broadcast puts, too */
             uint64_t key, offset;
@@ -192,6 +194,7 @@ struct nic_peer {
     struct nic_op *fill_op;        /* into this receive, */
     struct fabemu_message *fill_msg; /* or this message, or nowhere */
     uint64_t fill_got, fill_bytes;
+    uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
 
     uint64_t hail_ns, hail_gap_ns, hail_end_ns; /* next hail, distance, give up */
 };
@@ -389,6 +392,9 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region 
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
                           int (*begin)(struct fabemu *fab, struct nic_post *post));
+/** nic_buffer_check, nic_iov_check - can these be an operation's? Errors: -EFAULT, -EINVAL, -EMSGSIZE. Lock: none. */
+int nic_buffer_check(const void *base, size_t bytes);
+int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs);
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
 /** nic_op_write - copy into the pieces at @offset; what does not fit is cut off. */
 void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);
@@ -469,7 +475,7 @@ void nic_message_release_pools(struct fabemu *fab);
 /** nic_queue_at - the queue @id, made (not open) if need be; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
 /** nic_queue_match - the oldest posted receive that wants it, taken off the list; or NULL. */
-struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64_t tag);
+struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag);
 /** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_op *op);
 /** nic_queue_node_died - fail receives from @node, drop its messages that are not here. */
@@ -495,7 +501,7 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
 }
 /** nic_transfer_check - can one operation move so much? Errors: -EMSGSIZE. Lock: none. */
 int nic_transfer_check(uint64_t bytes);
-/** nic_region_check - can these be registered? Errors: -EINVAL. Lock: none. */
+/** nic_region_check - can these be registered? Errors: -EINVAL, -EFAULT. Lock: none. */
 int nic_region_check(const void *addr, size_t bytes, unsigned access);
 /** nic_region_add - a copy of @init, which gets a key here unless it is a group's. Errors: -ENOMEM, -ENOSPC. */
 int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic_region **ret);

@@ -168,7 +168,10 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     bool root = root_node == group->fab->info.node;
     struct nic_coll c = {.kind = EMU_MULTICAST, .sends = root, .awaits = !root, .bytes = bytes,
                          .step = EMU_PAYLOAD_BYTES};
+    int err = nic_buffer_check(buf, bytes);
 
+    if (err)
+        return err;
     if (root)
         c.in = buf;
     else
@@ -176,15 +179,19 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     return nic_coll_post(group, req, &c);
 }
 
-static int reduction_check(unsigned op, unsigned type, size_t count)
+/* @result: does this member get one? */
+static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
+                           size_t count)
 {
     size_t size = emu_type_bytes(type);
+    int err;
 
     if (!emu_combine_ok(op, type))
         return nic_fail(-EINVAL, "operation %u does not apply to type %u", op, type);
     if (count > SIZE_MAX / size)
         return nic_fail(-EINVAL, "so many elements do not fit memory");
-    return 0;
+    err = nic_buffer_check(in, count * size);
+    return err || !result ? err : nic_buffer_check(out, count * size);
 }
 
 static uint32_t reduction_step(size_t size)
@@ -196,11 +203,9 @@ int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t 
                   unsigned type, uint32_t root_node, struct fabemu_req *req)
 {
     bool root = root_node == group->fab->info.node;
-    int err = reduction_check(op, type, count);
+    int err = reduction_check(in, out, root, op, type, count);
     size_t size = emu_type_bytes(type);
 
-    if (!err && root && !out)
-        err = nic_fail(-EINVAL, "the root needs room for the result");
     if (err)
         return err;
 
@@ -214,7 +219,7 @@ int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t 
 int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
                      unsigned op, unsigned type, struct fabemu_req *req)
 {
-    int err = reduction_check(op, type, count);
+    int err = reduction_check(in, out, true, op, type, count);
     size_t size = emu_type_bytes(type);
 
     if (err)

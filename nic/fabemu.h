@@ -13,7 +13,8 @@
  * the library takes over within milliseconds, so a peer is never held up.
  *
  * Functions return 0 or a negative errno value. All are thread-safe unless they
- * say otherwise. Sizes are bytes, unless a count of elements is asked for.
+ * say otherwise. Sizes are bytes, unless a count of elements is asked for. A buffer
+ * of no bytes may be NULL; one that is NULL and has bytes is refused with -EFAULT.
  *
  * Link with `pkg-config --cflags --libs fabemu`; see apps/example.c.
  */
@@ -31,6 +32,7 @@ extern "C" {
 #define FABEMU_API __attribute__((visibility("default")))
 
 #define FABEMU_ANY_NODE UINT32_MAX /* receive: from whichever node */
+#define FABEMU_ANY_QUEUE UINT32_MAX /* receive: from whichever queue of the node */
 #define FABEMU_INJECT_BYTES 192    /* fabemu_inject(): largest message */
 #define FABEMU_PENDING 1           /* fabemu_req.status of an operation under way */
 
@@ -159,6 +161,8 @@ FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 struct fabemu_dest {
     uint32_t node;
     uint16_t queue;
+    bool delivered; /* fabemu_send(): complete only when the message is in the receiver's memory. (A
+                       short one gets there whether a receive is posted or not, a long one when one is) */
     uint64_t tag;
     uint64_t data; /* handed to the receiver as it is */
 };
@@ -172,9 +176,14 @@ struct fabemu_iov {
  * fabemu_send - send a message; complete when the buffer may be used again.
  * @iov, @iovs: the message, in pieces (at most 4; the array may go away on return).
  *
- * Messages between one pair of queues match in the order in which they were sent.
+ * Messages between one pair of queues match in the order in which they were sent. When a send has
+ * completed, nothing that its process sends to the same node afterwards arrives before all of it:
+ * a receive of the later message that is complete says that the earlier one is, too, if it had a
+ * receive posted. (A long message completes when the receiver has all of it; a short one may still be
+ * on its way then.)
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
- * node, nobody attached there, or the network gave up; -ENOTCONN, the fabric is gone.
+ * node, nobody attached there, or the network gave up; -ECANCELED, its receive was given up when part of it had
+ * come; -ENOTCONN, the fabric is gone.
  *
  * When the network gives up a segment between two processes, what they have said to each other has a
  * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that
@@ -202,6 +211,17 @@ FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t t
                            uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                            struct fabemu_req *req);
 
+/* Whom a message may come from. */
+struct fabemu_source {
+    uint32_t node;  /* or FABEMU_ANY_NODE */
+    uint32_t queue; /* of the sender, or FABEMU_ANY_QUEUE */
+};
+
+/** fabemu_recv_from - fabemu_recv(), but of a node that has several queues only from one of them. */
+FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                                uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                                struct fabemu_req *req);
+
 /**
  * fabemu_probe - is there an unexpected message that would match? Steps once.
  * @claim: if not NULL, the message is taken out of matching and *claim names it.
@@ -212,6 +232,11 @@ struct fabemu_message;
 FABEMU_API int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
                             uint64_t ignore, struct fabemu_message **claim,
                             struct fabemu_req *req);
+
+/** fabemu_probe_from - the same, of a message that fabemu_recv_from() would receive. */
+FABEMU_API int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from,
+                                 uint64_t tag, uint64_t ignore, struct fabemu_message **claim,
+                                 struct fabemu_req *req);
 
 /** fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it. */
 FABEMU_API int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
@@ -227,7 +252,10 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_WRITE 2u
 #define FABEMU_REMOTE_ATOMIC 4u /* atomics of any kind; see fabemu_atomic() for the others */
 
-/** fabemu_register - let peers reach [addr, addr + bytes); *key names it to them. */
+/**
+ * fabemu_register - let peers reach [addr, addr + bytes); *key names it to them.
+ * NULL with SIZE_MAX is all memory: then the offset is an address, and who has the key may crash us.
+ */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
 
@@ -249,6 +277,12 @@ FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint6
                           const void *src, size_t bytes, struct fabemu_req *req);
 FABEMU_API int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                           void *dst, size_t bytes, struct fabemu_req *req);
+
+/** fabemu_putv, fabemu_getv - the same with local memory in pieces (at most 4; the array may go away on return). */
+FABEMU_API int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                           const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
+FABEMU_API int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                           const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
 enum fabemu_atomic_op {
     FABEMU_ATOMIC_ADD,   /* wraps around */

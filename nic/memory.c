@@ -113,7 +113,7 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
         (uintptr_t)addr + bytes < bytes)
         return nic_fail(-EINVAL, "no such access or memory");
-    return 0;
+    return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes); /* that is all memory */
 }
 
 int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
@@ -184,13 +184,14 @@ static int memory_check(struct fabemu *fab, uint32_t node, const struct fabemu_r
 }
 
 static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key,
-                                uint64_t offset, struct fabemu_iov iov, struct fabemu_req *req)
+                                uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
+                                struct fabemu_req *req)
 {
     struct nic_op *op = nic_op_new(req, kind, node, memory_begin);
 
     op->key = key;
     op->offset = offset;
-    nic_op_iov(op, &iov, 1);
+    nic_op_iov(op, iov, iovs);
     return op;
 }
 
@@ -201,13 +202,31 @@ int nic_transfer_check(uint64_t bytes)
 }
 
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
-                         uint64_t offset, struct fabemu_iov local, struct fabemu_req *req)
+                         uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
+                         struct fabemu_req *req)
 {
     int err = memory_check(fab, node, req);
+    struct nic_op *op;
 
     if (!err)
-        err = nic_transfer_check(local.bytes);
-    return err ? err : nic_post(fab, &memory_op(kind, node, key, offset, local, req)->post);
+        err = nic_iov_check(iov, iovs);
+    if (err)
+        return err;
+    op = memory_op(kind, node, key, offset, iov, iovs, req);
+    err = nic_transfer_check(op->bytes);
+    return err ? err : nic_post(fab, &op->post);
+}
+
+int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_PUT, node, key, offset, iov, iovs, req);
+}
+
+int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, req);
 }
 
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,
@@ -215,7 +234,7 @@ int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
 {
     struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
 
-    return transfer_post(fab, NIC_OP_PUT, node, key, offset, local, req);
+    return fabemu_putv(fab, node, key, offset, &local, 1, req);
 }
 
 int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, void *dst,
@@ -223,7 +242,7 @@ int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
 {
     struct fabemu_iov local = {.base = dst, .bytes = bytes};
 
-    return transfer_post(fab, NIC_OP_GET, node, key, offset, local, req);
+    return fabemu_getv(fab, node, key, offset, &local, 1, req);
 }
 
 static int atomic_check(const struct fabemu_atomic *what)
@@ -249,7 +268,7 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
     if (err)
         return err;
     local.bytes = emu_type_bytes(what->type);
-    op = memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, local, req);
+    op = memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req);
     op->atomic_op = (uint8_t)what->op;
     op->atomic_type = (uint8_t)what->type;
     if (what->op != FABEMU_ATOMIC_FETCH)

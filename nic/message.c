@@ -164,6 +164,12 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     return msg;
 }
 
+static struct nic_op *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
+                                  const struct nic_wire_msg *wire)
+{
+    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
+}
+
 /* --- the wire -------------------------------------------------------------------- */
 
 /* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
@@ -187,6 +193,29 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     return queue;
 }
 
+/* The sender of an eager message may want to know. @id: 0: no. */
+static void message_tell(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
+{
+    if (id)
+        nic_fin(fab, peer, id, status);
+}
+
+/* The rest of it is to come. */
+static void fill_begin(struct nic_peer *peer, struct nic_op *op, struct fabemu_message *msg,
+                       const struct nic_wire_msg *wire, uint64_t got)
+{
+    if (op) {
+        op->state = NIC_OP_FILLING;
+        nic_list_add(&op->queue->active, &op->link);
+    }
+    peer->filling = true;
+    peer->fill_op = op;
+    peer->fill_msg = msg;
+    peer->fill_got = got;
+    peer->fill_bytes = wire->bytes;
+    peer->fill_id = wire->id;
+}
+
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_msg wire;
@@ -202,7 +231,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
 
-    struct nic_op *op = nic_queue_match(queue, peer->node, wire.tag);
+    struct nic_op *op = queue_match(queue, peer, &wire);
     struct fabemu_message *msg = NULL;
 
     if (op) {
@@ -213,22 +242,19 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
         if (msg)
             memcpy(msg->buf, from, n);
     }
-    if (n == wire.bytes) {
-        if (op)
-            nic_op_end(fab, op, op->status);
-        else if (msg)
-            msg->whole = true;
+    if (!op && !msg) {
+        message_tell(fab, peer, wire.id, -ENOMEM);
+        wire.id = 0;
+    }
+    if (n < wire.bytes) {
+        fill_begin(peer, op, msg, &wire, n);
         return;
     }
-    if (op) {
-        op->state = NIC_OP_FILLING;
-        nic_list_add(&queue->active, &op->link);
-    }
-    peer->filling = true;
-    peer->fill_op = op;
-    peer->fill_msg = msg;
-    peer->fill_got = n;
-    peer->fill_bytes = wire.bytes;
+    if (op)
+        nic_op_end(fab, op, op->status);
+    else if (msg)
+        msg->whole = true;
+    message_tell(fab, peer, wire.id, 0);
 }
 
 static void fill_end(struct fabemu *fab, struct nic_peer *peer)
@@ -236,6 +262,7 @@ static void fill_end(struct fabemu *fab, struct nic_peer *peer)
     struct nic_op *op = peer->fill_op;
     struct fabemu_message *msg = peer->fill_msg;
 
+    message_tell(fab, peer, peer->fill_id, 0);
     peer->filling = false;
     peer->fill_op = NULL;
     peer->fill_msg = NULL;
@@ -300,7 +327,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     if (!queue)
         return;
 
-    struct nic_op *op = nic_queue_match(queue, peer->node, wire.tag);
+    struct nic_op *op = queue_match(queue, peer, &wire);
 
     if (op) {
         receive_learn(op, peer->node, wire.src_queue, wire.tag, wire.data, wire.bytes);

@@ -18,17 +18,19 @@ static bool tag_matches(uint64_t tag, uint64_t want, uint64_t ignore)
     return ((tag ^ want) & ~ignore) == 0;
 }
 
-static bool node_matches(uint32_t node, uint32_t want)
+static bool source_matches(struct fabemu_source from, struct fabemu_source want)
 {
-    return want == FABEMU_ANY_NODE || want == node;
+    return (want.node == FABEMU_ANY_NODE || want.node == from.node) &&
+           (want.queue == FABEMU_ANY_QUEUE || want.queue == from.queue);
 }
 
-struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64_t tag)
+struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag)
 {
     for (struct nic_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
         struct nic_op *op = nic_entry(at, struct nic_op, link);
 
-        if (!node_matches(node, op->node) || !tag_matches(tag, op->tag, op->data_or_ignore))
+        if (!source_matches(from, (struct fabemu_source){op->node, op->from}) ||
+            !tag_matches(tag, op->tag, op->data_or_ignore))
             continue;
         nic_list_del(at);
         return op;
@@ -36,13 +38,14 @@ struct nic_op *nic_queue_match(struct fabemu_queue *queue, uint32_t node, uint64
     return NULL;
 }
 
-static struct fabemu_message *message_find(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
-                                           uint64_t ignore)
+static struct fabemu_message *message_find(struct fabemu_queue *queue, struct fabemu_source want,
+                                           uint64_t tag, uint64_t ignore)
 {
     for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
         struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
 
-        if (node_matches(msg->src_node, node) && tag_matches(msg->tag, tag, ignore))
+        if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
+            tag_matches(msg->tag, tag, ignore))
             return msg;
     }
     return NULL;
@@ -113,6 +116,8 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_op *op)
 {
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
+    if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill_op == op)
         peer->fill_op = NULL;
     else if (peer && peer->fill_msg && peer->fill_msg->op == op)
@@ -255,6 +260,7 @@ static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
     op->data_or_ignore = dest->data;
     op->dst_queue = dest->queue;
     op->src_queue = queue->id;
+    op->delivered = dest->delivered;
     nic_op_iov(op, iov, iovs);
 }
 
@@ -263,9 +269,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 {
     struct fabemu *fab = queue->fab;
     struct nic_op *op = nic_op_of(req);
-    int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS)
-                              : nic_node_check(fab, dest->node);
+    int err = nic_node_check(fab, dest->node);
 
+    if (!err)
+        err = nic_iov_check(iov, iovs);
     if (!err)
         err = nic_event_check(fab, req);
     if (err)
@@ -288,6 +295,8 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
                   ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
                   : nic_node_check(fab, dest->node);
 
+    if (!err)
+        err = nic_buffer_check(buf, bytes);
     if (err)
         return err;
     send_prepare(&op, queue, dest, &iov, 1);
@@ -316,9 +325,10 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
                            struct fabemu_req *req)
 {
     struct nic_op *op = nic_op_of(req);
+    int err = nic_iov_check(iov, iovs);
 
-    if (iovs > NIC_IOVS)
-        return nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS);
+    if (err)
+        return err;
     if (nic_gone(queue->fab))
         return nic_fail_gone();
     if (req->after)
@@ -348,8 +358,9 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_o
         nic_peer_hail(fab, peer);
 }
 
-int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
-                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                     uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                     struct fabemu_req *req)
 {
     static const struct fabemu_iov nothing = {0};
     struct fabemu *fab = queue->fab;
@@ -357,8 +368,9 @@ int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_
     struct fabemu_message *msg;
     int err;
 
-    if (node != FABEMU_ANY_NODE && node >= fab->info.nodes)
-        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", node, fab->info.nodes);
+    if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
+        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
+                        fab->info.nodes);
     if (!iovs) { /* an empty buffer, which a longer message does not fit */
         iov = &nothing;
         iovs = 1;
@@ -366,24 +378,32 @@ int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_
     err = receive_prepare(queue, iov, iovs, req);
     if (err)
         return err;
-    op->node = node;
+    op->node = from.node;
+    op->from = from.queue;
     op->tag = tag;
     op->data_or_ignore = ignore;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    msg = message_find(queue, node, tag, ignore);
+    msg = message_find(queue, from, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, op);
-    else if (node == FABEMU_ANY_NODE)
+    else if (from.node == FABEMU_ANY_NODE)
         nic_list_add(&queue->posted, &op->link);
     else
-        receive_post(fab, nic_peer(fab, node), op);
+        receive_post(fab, nic_peer(fab, from.node), op);
     nic_unlock(fab);
     return 0;
 }
 
-int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
-                 struct fabemu_message **claim, struct fabemu_req *req)
+int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
+{
+    return fabemu_recv_from(queue, (struct fabemu_source){node, FABEMU_ANY_QUEUE}, tag, ignore, iov,
+                            iovs, req);
+}
+
+int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                      uint64_t ignore, struct fabemu_message **claim, struct fabemu_req *req)
 {
     struct fabemu *fab = queue->fab;
     struct fabemu_message *msg;
@@ -392,7 +412,7 @@ int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64
         return nic_fail_gone();
     nic_poll_app(fab);
     nic_lock(fab);
-    msg = message_find(queue, node, tag, ignore);
+    msg = message_find(queue, from, tag, ignore);
     if (msg) {
         req->src_node = msg->src_node;
         req->src_queue = msg->src_queue;
@@ -407,6 +427,13 @@ int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64
     }
     nic_unlock(fab);
     return msg ? 0 : -ENOMSG;
+}
+
+int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                 struct fabemu_message **claim, struct fabemu_req *req)
+{
+    return fabemu_probe_from(queue, (struct fabemu_source){node, FABEMU_ANY_QUEUE}, tag, ignore,
+                             claim, req);
 }
 
 int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,

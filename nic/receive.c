@@ -158,6 +158,25 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
+/* May a FIN end @op? With success when all of it was moved; an atomic's success is what NIC_RESULT tells. */
+static bool fin_is_sane(const struct nic_op *op, int32_t status)
+{
+    if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
+        return false;
+    switch (op->kind) {
+    case NIC_OP_SEND:
+    case NIC_OP_PUT:
+    case NIC_OP_GET:
+    case NIC_OP_ATOMIC:
+        return status || op->moved == op->bytes;
+    case NIC_OP_RECV: /* given up by the other side */
+    case NIC_OP_SERVE_PUT:
+        return status;
+    default:
+        return false;
+    }
+}
+
 static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_fin fin;
@@ -173,17 +192,12 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!op)
         return;
 
-    bool ours = op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET || op->kind == NIC_OP_ATOMIC;
-    bool given_up = !ours && op->kind != NIC_OP_SERVE_GET && fin.status; /* by the other side of it */
-    bool early = fin.status == 0 && op->moved != op->bytes; /* success before all was moved; or of
-                                                              an atomic, which NIC_RESULT tells */
-
-    if ((!ours && !given_up) || op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER ||
-        early || fin.status > 0 || fin.status < -4095) {
+    if (!fin_is_sane(op, fin.status)) {
         fab->counts.malformed++;
         return;
     }
-    if (ours && fin.status == -ENOBUFS && op->state == NIC_OP_WAITING && !op->moved)
+    if ((op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && fin.status == -ENOBUFS &&
+        op->state == NIC_OP_WAITING && !op->moved)
         nic_request(fab, peer, op); /* it serves as many as it can: ask again */
     else
         nic_op_end(fab, op, fin.status);
@@ -223,10 +237,10 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     op->moved += n;
     if (op->moved < op->bytes)
         return;
-    if (op->kind == NIC_OP_SERVE_PUT) {
+    if (op->kind == NIC_OP_SERVE_PUT)
         nic_region_written(fab, op->region);
+    if (op->kind != NIC_OP_GET)
         nic_fin(fab, peer, op->remote, 0);
-    }
     nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
 }
 

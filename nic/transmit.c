@@ -234,6 +234,17 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
+/* All of it is sent: complete, unless it has an id, which the receiver is to name when it has it all. */
+static void send_end(struct fabemu *fab, struct nic_op *op)
+{
+    if (!op->id) {
+        nic_op_end(fab, op, 0);
+        return;
+    }
+    nic_list_del(&op->link);
+    op->state = NIC_OP_WAITING;
+}
+
 /* One segment of the request. False: no room. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
@@ -245,14 +256,14 @@ static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_o
         return memory_request(fab, peer, op);
     if (!begun)
         eager = send_is_eager(fab, peer, op);
-    if (!eager && !op->id && nic_op_id(fab, op)) {
+    if ((!eager || op->delivered) && !op->id && nic_op_id(fab, op)) {
         nic_op_end(fab, op, -ENOBUFS);
         return true;
     }
     if (begun ? !send_more(fab, peer, op) : !send_first(fab, peer, op, eager))
         return false;
     if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
-        nic_op_end(fab, op, 0);
+        send_end(fab, op);
     return true;
 }
 
@@ -328,12 +339,10 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
-    if (op->kind == NIC_OP_PUT) { /* its FIN tells */
-        nic_list_del(&op->link);
-        op->state = NIC_OP_WAITING;
-        return;
-    }
-    nic_op_end(fab, op, 0);
+    if (op->kind == NIC_OP_SERVE_GET)
+        nic_op_end(fab, op, 0);
+    else
+        send_end(fab, op);
 }
 
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)

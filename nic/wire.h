@@ -33,7 +33,8 @@ enum nic_what {
 
     /* Answers, unordered. */
     NIC_CTS,  /* nic_wire_cts: send so many bytes to this transfer of mine */
-    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status; or, if it waits for data, gets no more */
+    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status (0: I have all of it); or, if it waits
+                 for data, gets no more */
     NIC_RESULT, /* nic_wire_result: your atomic is done */
     NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
     NIC_DATA, /* nic_wire_data, then bytes of a transfer */
@@ -54,7 +55,7 @@ struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
     uint16_t spare;
-    uint32_t id; /* NIC_RTS: the sender's transfer */
+    uint32_t id; /* the sender's transfer; NIC_EAGER: 0, or which is to be told (NIC_FIN) when all is here */
     uint64_t tag;
     uint64_t data;
     uint64_t bytes; /* of the whole message */

@@ -61,6 +61,115 @@ static void recv__obeys_node_tag_and_ignore_bits(void)
     world_close(&w);
 }
 
+/* A node's queues are told apart where that is asked for, whether the message or the receive was first. */
+static void recv_from__obeys_the_senders_queue(void)
+{
+    struct fabemu_source of_2 = {.node = 0, .queue = 2};
+    struct fabemu_message *claim = NULL;
+    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_queue *other;
+    struct fabemu_req req[2];
+    struct world w;
+    uint32_t got[2];
+
+    world_open(&w, 2, false);
+    CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[0], 2, &other), 0);
+    for (unsigned late = 0; late < 2; late++) {
+        uint32_t bytes = late ? 9000 : 4; /* the second time around it asks first */
+        uint8_t *buf = calloc(2, bytes);
+        struct fabemu_iov iov[2] = {{buf, bytes}, {buf + bytes, bytes}};
+        struct fabemu_req send[2] = {0};
+
+        memset(req, 0, sizeof req);
+        buf[bytes] = 1;
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov[0], 1, &send[0]), 0);
+        if (late)
+            fake_quiet(w.fake);
+        struct fabemu_iov in[2] = {{&got[0], 4}, {&got[1], 4}};
+
+        CU_ASSERT_EQUAL(fabemu_recv_from(w.queue[1], of_2, 0, 0, &in[1], 1, &req[1]), 0);
+        CU_ASSERT_EQUAL(fabemu_probe_from(w.queue[1], of_2, 0, 0, &claim, &req[0]), -ENOMSG);
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+        CU_ASSERT_EQUAL(fabemu_send(other, &dest, &iov[1], 1, &send[1]), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+        CU_ASSERT_EQUAL(got[1], 1);
+        CU_ASSERT_EQUAL(req[1].src_queue, 2);
+        CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &in[0], 1, &req[0]), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 1) && fake_finish(w.fake, send, 2));
+        CU_ASSERT_EQUAL(got[0], 0);
+        CU_ASSERT_EQUAL(req[0].src_queue, 1);
+        free(buf);
+    }
+    world_close(&w);
+}
+
+/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then. */
+static void calls__refuse_buffers_at_address_0(void)
+{
+    struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
+    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_group *group;
+    struct fabemu_req req = {0};
+    struct world w;
+    uint64_t key;
+
+    world_open_on(&w, 2, false, true);
+    fake_group(w.fake, 5, (const uint32_t[]){0, 1}, 2);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[0], 5, 2, &group), 0);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 1), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 0, 0, NULL, 1, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, 0, 0, NULL, 1u << 20, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_putv(w.fab[0], 1, 0, 0, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[0], NULL, 1, FABEMU_REMOTE_READ, &key), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_register_symmetric(group, NULL, 1, FABEMU_REMOTE_READ, &key, &req),
+                    -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_broadcast_put(group, 0, 0, NULL, 1, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_broadcast(group, NULL, 1, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_reduce(group, NULL, &key, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_reduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_allreduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, &req), -EFAULT);
+    CU_ASSERT_EQUAL(req.status, 0);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0); /* empty: that may be NULL */
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN);   /* they have not met */
+    inject(&w, 0, 1, 0, NULL, 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    fabemu_group_leave(group);
+    world_close(&w);
+}
+
+/* Asked to say when it is delivered, a send is complete when the message is in the receiver's memory. */
+static void send__delivered_is_complete_when_it_is_there(void)
+{
+    static const size_t sizes[] = {0, 1, 192, 193, 5000, 8192};
+    static uint8_t out[8192], in[8192];
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 60; i++) {
+        size_t bytes = sizes[i % 6];
+        struct fabemu_iov iov = {out, bytes};
+        struct fabemu_dest dest = {.node = 1, .queue = 1, .delivered = true, .tag = i};
+        struct fabemu_req req = {0}, recv;
+
+        fill(out, bytes, i);
+        if (i % 4 == 0)
+            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, 0);
+        if (i % 4)
+            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(recv.status, 0); /* with no step between */
+        CU_ASSERT_EQUAL(recv.bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, bytes, i));
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
 /* Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were sent. */
 static void send__keeps_order_however_segments_travel(void)
 {
@@ -100,6 +209,114 @@ static void send__keeps_order_however_segments_travel(void)
     free(recv);
     free(out);
     free(in);
+}
+
+/*
+ * A program that is told that its send is complete may say so to the receiver, which then looks:
+ * Open MPI's one-sided calls do, when they flush.
+ */
+static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+{
+    static const size_t sizes[] = {192, 193, 8192, 8193, 16384, 65536, 300000};
+    static uint8_t out[300000], in[300000];
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 140; i++) {
+        struct fabemu_req send, recv[2];
+        char token;
+
+        fill(out, sizes[i % 7], i);
+        post_recv(&w, 1, 0, 1, 0, in, sizes[i % 7], &recv[0]);
+        post_recv(&w, 1, 0, 2, 0, &token, 1, &recv[1]);
+        post_send(&w, 0, 1, 1, out, sizes[i % 7], &send);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
+        inject(&w, 0, 1, 2, "", 1);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv[1], 1));
+        CU_ASSERT_EQUAL(recv[0].status, 0);
+        CU_ASSERT_TRUE(filled(in, sizes[i % 7], i));
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its memory is to be used again */
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
+/* Its sender is told, and neither waits nor goes on; whatever of it was on its way does no harm. */
+static void send__ends_when_its_receive_is_given_up(void)
+{
+    static uint8_t out[BIG], in[BIG];
+    struct world w;
+    unsigned cut = 0;
+
+    world_open(&w, 2, true);
+    fill(out, BIG, 1);
+    for (unsigned i = 0; i < 40; i++) {
+        struct fabemu_req req[2];
+
+        post_recv(&w, 1, 0, i, 0, in, BIG, &req[0]);
+        post_send(&w, 0, 1, i, out, BIG, &req[1]);
+        while (nic_op_of(&req[0])->state == NIC_OP_POSTED)
+            fake_pump(w.fake);
+        for (uint64_t rounds = test_random(&w.random) % 100; rounds; rounds--)
+            fake_pump(w.fake);
+        if (i % 2)
+            fabemu_abort(w.fab[1], &req[0]);
+        else
+            fabemu_queue_close(w.queue[1]);
+        CU_ASSERT_NOT_EQUAL(fabemu_req_status(&req[0]), FABEMU_PENDING);
+        memset(in, 0xee, BIG);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req[1], 1));
+        if (i % 2 == 0) {
+            CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
+        }
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(in[0], 0xee);
+        CU_ASSERT_EQUAL(in[BIG - 1], 0xee);
+        if (req[1].status != -ECANCELED) /* then all of it had come */
+            CU_ASSERT_EQUAL(req[1].status, 0);
+        cut += req[1].status == -ECANCELED;
+    }
+    CU_ASSERT_TRUE(cut > 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+}
+
+/* As node 1 might say it to node 0, whatever it is. */
+static void say_fin(struct world *w, uint32_t id, int32_t status)
+{
+    struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
+                               .id = id, .status = status};
+    struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof fin}};
+
+    memcpy(seg.payload, &fin, sizeof fin);
+    CU_ASSERT_TRUE(fake_inject(w->fake, 0, &seg));
+    fabemu_progress(w->fab[0]);
+}
+
+/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed. */
+static void send__is_not_ended_before_it_can_be(void)
+{
+    static uint8_t out[20000], in[20000];
+    struct fabemu_req send, recv;
+    struct world w;
+
+    world_open(&w, 2, false);
+    fill(out, sizeof out, 4);
+    post_send(&w, 0, 1, 1, out, sizeof out, &send);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING); /* to be asked for its data */
+    say_fin(&w, nic_op_of(&send)->id, 0);
+    say_fin(&w, nic_op_of(&send)->id, 5);
+    say_fin(&w, nic_op_of(&send)->id, -5000);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 3);
+    say_fin(&w, nic_op_of(&send)->id + 1, 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
+    CU_ASSERT_EQUAL(fabemu_req_status(&send), FABEMU_PENDING);
+    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, &send, 1));
+    CU_ASSERT_EQUAL(send.status, 0);
+    CU_ASSERT_TRUE(filled(in, sizeof in, 4));
+    world_close(&w);
 }
 
 static void recv__truncates_and_tells_the_length(void)
@@ -350,7 +567,13 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(inject__brings_tag_data_and_source),
         CASE(recv__obeys_node_tag_and_ignore_bits),
+        CASE(recv_from__obeys_the_senders_queue),
+        CASE(calls__refuse_buffers_at_address_0),
+        CASE(send__delivered_is_complete_when_it_is_there),
         CASE(send__keeps_order_however_segments_travel),
+        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
+        CASE(send__ends_when_its_receive_is_given_up),
+        CASE(send__is_not_ended_before_it_can_be),
         CASE(recv__truncates_and_tells_the_length),
         CASE(probe__finds_claims_and_discards),
         CASE(cancel__only_what_has_not_matched),

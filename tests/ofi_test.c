@@ -61,6 +61,7 @@ struct rig_config {
     enum fi_cq_format format;
     enum fi_wait_obj wait_obj;
     uint64_t bind_flags; /* FI_SELECTIVE_COMPLETION */
+    uint64_t op_flags;   /* of all that is sent */
     bool counters;
 };
 
@@ -115,6 +116,7 @@ static bool rig_try_open(struct rig *rig, const struct rig_config *config)
     struct fi_info *hints = hints_new(config->caps);
     struct fi_av_attr av = {.type = FI_AV_MAP};
 
+    hints->tx_attr->op_flags = config->op_flags;
     *rig = (struct rig){0};
     bool good = !info_get(hints, &rig->info) &&
                 !fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL) &&
@@ -282,7 +284,25 @@ static void getinfo__refuses_what_is_not_there(void)
     hints->domain_attr->cq_data_size = 8;
     CU_ASSERT(refused(hints));
     hints = hints_new(CAPS_MPI);
-    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    hints->tx_attr->op_flags = FI_MATCH_COMPLETE;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(CAPS_MPI);
+    hints->tx_attr->op_flags = FI_FENCE;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(CAPS_MPI);
+    hints->rx_attr->total_buffered_recv = 1;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_RMA);
+    hints->domain_attr->mr_iov_limit = 2;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_RMA);
+    hints->domain_attr->mr_cnt = 1u << 20;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_RMA);
+    hints->domain_attr->cntr_cnt = 1u << 20;
+    CU_ASSERT(refused(hints));
+    hints = hints_new(FI_RMA);
+    hints->domain_attr->max_err_data = 1;
     CU_ASSERT(refused(hints));
     hints = hints_new(CAPS_MPI);
     hints->addr_format = FI_SOCKADDR_IN;
@@ -929,6 +949,152 @@ static void threads__share_endpoint_and_queue(void)
     rig_close(&rig);
 }
 
+/* --- from whom, and when complete --------------------------------------------------------- */
+
+/* A directed receive for @from gets @number, and says who sent it. */
+static void directed_comes(struct rig *rig, const struct end *from, uint64_t number,
+                           const uint64_t *got)
+{
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+
+    CU_ASSERT_EQUAL(entry_wait(rig->a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(source, from->addr);
+    CU_ASSERT_EQUAL(*got, number);
+}
+
+static ssize_t directed_recv(struct rig *rig, bool tagged, fi_addr_t from, uint64_t *got)
+{
+    *got = 0;
+    return tagged ? fi_trecv(rig->a.ep, got, 8, NULL, from, 5, EXACT, NULL)
+                  : fi_recv(rig->a.ep, got, 8, NULL, from, NULL);
+}
+
+static void directed_send(struct rig *rig, struct end *from, bool tagged, uint64_t *number)
+{
+    CU_ASSERT_EQUAL(tagged ? fi_tsend(from->ep, number, 8, NULL, rig->a.addr, 5, NULL)
+                           : fi_send(from->ep, number, 8, NULL, rig->a.addr, NULL), 0);
+    entry_of(from);
+}
+
+/* Endpoints of one node are told apart, whether the receive or the message was first. */
+static void directed__takes_from_one_endpoint_of_a_node(void)
+{
+    struct rig rig = rig_open();
+    struct end c = {0};
+    uint64_t of_b = 11, of_c = 22, got[2];
+
+    CU_ASSERT_FATAL(end_open(&rig, &c, &plain));
+    for (int tagged = 0; tagged < 2; tagged++) {
+        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
+        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, rig.b.addr, &got[1]), 0);
+        directed_send(&rig, &rig.b, tagged, &of_b);
+        directed_comes(&rig, &rig.b, 11, &got[1]);
+        directed_send(&rig, &c, tagged, &of_c);
+        directed_comes(&rig, &c, 22, &got[0]);
+
+        directed_send(&rig, &rig.b, tagged, &of_b);
+        directed_send(&rig, &c, tagged, &of_c);
+        CU_ASSERT(quiet(&rig.a)); /* both are there */
+        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
+        directed_comes(&rig, &c, 22, &got[0]);
+        CU_ASSERT_EQUAL(directed_recv(&rig, tagged, FI_ADDR_UNSPEC, &got[0]), 0);
+        directed_comes(&rig, &rig.b, 11, &got[0]);
+    }
+    CU_ASSERT(end_close(&c));
+    rig_close(&rig);
+}
+
+static void directed__peeks_and_claims_from_one_endpoint(void)
+{
+    struct rig rig = rig_open();
+    struct end c = {0};
+    uint64_t of_b = 11, of_c = 22, got = 0;
+    struct iovec iov = {&got, sizeof(got)};
+    struct fi_context context;
+    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 5, .context = &context};
+
+    CU_ASSERT_FATAL(end_open(&rig, &c, &plain));
+    directed_send(&rig, &rig.b, true, &of_b);
+    CU_ASSERT(quiet(&rig.a));
+    msg.addr = c.addr;
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_ENOMSG);
+    directed_send(&rig, &c, true, &of_c);
+    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.a).len, 8);
+    CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_CLAIM), 0);
+    directed_comes(&rig, &c, 22, &got);
+    CU_ASSERT_EQUAL(directed_recv(&rig, true, rig.b.addr, &got), 0);
+    directed_comes(&rig, &rig.b, 11, &got);
+    CU_ASSERT(end_close(&c));
+    rig_close(&rig);
+}
+
+/* The receiver steps nothing between the sender's entry and the peek: the message is in its memory. */
+static void delivery__is_complete_when_the_peer_has_it(void)
+{
+    static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE,
+                                     FI_DELIVERY_COMPLETE | FI_INJECT};
+    static const size_t bytes[] = {0, 1, 192, 193, 8192};
+    static unsigned char out[8192], in[8192];
+    struct rig rig = rig_open();
+
+    for (unsigned i = 0; i < 15; i++) {
+        struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof(in)};
+        struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig.b.addr, .tag = i};
+        struct fi_msg_tagged want = {.msg_iov = &into, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+                                     .tag = i};
+        ssize_t err;
+
+        fill(out, iov.iov_len, i);
+        err = fi_tsendmsg(rig.a.ep, &msg, flags[i / 5] | FI_COMPLETION);
+        CU_ASSERT_EQUAL(err, i / 5 == 2 && iov.iov_len > 192 ? -FI_EMSGSIZE : 0);
+        if (err)
+            continue;
+        if (flags[i / 5] & FI_INJECT)
+            memset(out, 0, sizeof(out));
+        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
+        CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_PEEK), 0);
+        CU_ASSERT_EQUAL(entry_of(&rig.b).len, iov.iov_len);
+        CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_COMPLETION), 0);
+        CU_ASSERT_EQUAL(entry_of(&rig.b).len, iov.iov_len);
+        CU_ASSERT(filled(in, iov.iov_len, i));
+    }
+    rig_close(&rig);
+}
+
+/* Buffers at address 0 are refused, in whatever piece, unless they are empty. */
+static void calls__refuse_buffers_at_address_0(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = CAPS_ALL | FI_RMA | FI_ATOMIC, .format = FI_CQ_FORMAT_TAGGED});
+    struct iovec iov[2] = {{"", 1}, {NULL, 100}};
+    static char window[100];
+    struct fid_mr *mr;
+    uint64_t key;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+    key = fi_mr_key(mr);
+    CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, iov, NULL, 2, rig.b.addr, 0, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_inject(rig.a.ep, NULL, 8, rig.b.addr), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_recv(rig.b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_trecvv(rig.b.ep, iov, NULL, 2, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, NULL, 8, NULL, rig.b.addr, 0, key, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, NULL, 8, rig.b.addr, 0, key), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_read(rig.a.ep, NULL, 8, NULL, rig.b.addr, 0, key, NULL), -FI_EFAULT);
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, NULL, 0, NULL, rig.b.addr, 0, key, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_WRITE);
+    CU_ASSERT(quiet(&rig.a) && quiet(&rig.b));
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
 /* --- memory ------------------------------------------------------------------------------ */
 
 static void rma__writes_and_reads(void)
@@ -963,6 +1129,79 @@ static void rma__writes_and_reads(void)
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     free(window);
     free(out);
+    rig_close(&rig);
+}
+
+/* FI_INJECT among an endpoint's flags is about what goes out: what comes in comes all the same. */
+static void op_flags__inject_is_no_hindrance_to_what_comes(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = FI_RMA | FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED,
+        .op_flags = FI_INJECT});
+    static _Alignas(8) char window[1000];
+    uint64_t one = 1, five = 5, old = 99, flags = FI_TRANSMIT | FI_PEEK;
+    char buf[1000] = "untouched";
+    struct fid_mr *mr;
+    uint64_t key;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+    key = fi_mr_key(mr);
+    fill((unsigned char *)window, sizeof(window), 3);
+    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL), 0);
+    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_READ);
+    CU_ASSERT(filled((unsigned char *)buf, sizeof(buf), 3));
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL),
+                    -FI_EMSGSIZE);
+    memset(buf, 0, 8);
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, 8, NULL, rig.b.addr, 8, key, NULL), 0);
+    memset(buf, 1, 8); /* it is ours again */
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 8, key,
+                                    FI_UINT64, FI_SUM, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(old, 0);
+    CU_ASSERT_EQUAL(fi_compare_atomic(rig.a.ep, &one, 1, NULL, &five, NULL, &old, NULL, rig.b.addr,
+                                      8, key, FI_UINT64, FI_CSWAP, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(old, 5);
+    CU_ASSERT_EQUAL(memcmp(window + 8, &one, 8), 0);
+    CU_ASSERT_EQUAL(fi_control(&rig.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
+
+/* As many pieces as iov_limit says; as many bytes here as there. */
+static void rma__gathers_and_scatters(void)
+{
+    struct rig rig = rig_open_with(&(struct rig_config){
+        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    static unsigned char window[50000], out[50000], in[50000];
+    struct iovec from[4] = {{out, 1}, {out + 1, 40000}, {NULL, 0}, {out + 40001, 9999}};
+    struct iovec into[4] = {{in, 300}, {in + 300, 231}, {in + 531, 1}, {in + 532, 49468}};
+    struct fi_rma_iov there = {.len = 49999};
+    struct fi_msg_rma msg = {.msg_iov = from, .iov_count = 4, .addr = rig.b.addr, .rma_iov = &there,
+                             .rma_iov_count = 1};
+    struct fid_mr *mr;
+
+    CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+    there.key = fi_mr_key(mr);
+    fill(out, sizeof(out), 9);
+    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
+    there.len = 50000;
+    CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), 0);
+    entry_of(&rig.a);
+    CU_ASSERT(filled(window, sizeof(window), 9));
+    CU_ASSERT_EQUAL(fi_readv(rig.a.ep, into, NULL, 4, rig.b.addr, 0, there.key, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT(filled(in, sizeof(in), 9));
+    from[1].iov_len = 10;
+    CU_ASSERT_EQUAL(fi_writev(rig.a.ep, from, NULL, 2, rig.b.addr, 20000, there.key, NULL), 0);
+    entry_of(&rig.a);
+    CU_ASSERT_EQUAL(memcmp(window + 20000, out, 11), 0);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     rig_close(&rig);
 }
 
@@ -1060,6 +1299,11 @@ static void atomic__changes_and_fetches(void)
                     -FI_EMSGSIZE);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 0, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
                     -FI_EINVAL);
+    in.count = 2; /* of one there */
+    CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    in.count = 1;
+    out.count = 2;
+    CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), -FI_EINVAL);
     CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 0,
                                     fi_mr_key(deaf), FI_INT64, FI_SUM, NULL), 0);
     CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EACCES);
@@ -1205,7 +1449,14 @@ static const struct test_case cases[] = {
     {"cntr__counts", cntr__counts},
     {"cq__takes_more_than_anyone_reads", cq__takes_more_than_anyone_reads},
     {"threads__share_endpoint_and_queue", threads__share_endpoint_and_queue},
+    {"directed__takes_from_one_endpoint_of_a_node", directed__takes_from_one_endpoint_of_a_node},
+    {"directed__peeks_and_claims_from_one_endpoint", directed__peeks_and_claims_from_one_endpoint},
+    {"delivery__is_complete_when_the_peer_has_it", delivery__is_complete_when_the_peer_has_it},
+    {"calls__refuse_buffers_at_address_0", calls__refuse_buffers_at_address_0},
     {"rma__writes_and_reads", rma__writes_and_reads},
+    {"rma__gathers_and_scatters", rma__gathers_and_scatters},
+    {"op_flags__inject_is_no_hindrance_to_what_comes",
+     op_flags__inject_is_no_hindrance_to_what_comes},
     {"atomic__does_what_the_queries_say", atomic__does_what_the_queries_say},
     {"atomic__changes_and_fetches", atomic__changes_and_fetches},
     {"peer__echoes_every_size", peer__echoes_every_size},

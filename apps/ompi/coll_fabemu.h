@@ -20,6 +20,7 @@
 #include "ompi/datatype/ompi_datatype_internal.h"
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
+#include "ompi/mca/pml/pml.h"
 #include "ompi/op/op.h"
 #include "ompi/runtime/mpiruntime.h"
 
@@ -85,8 +86,13 @@ struct coll_fabemu_component {
     size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
+    mca_pml_base_module_isend_init_fn_t isend_init_below; /* likewise; NULL: nothing to repair */
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
+
+/** coll_fabemu_repair - persistent sends over libfabric get the right address (repair.c). Again: nothing. */
+void coll_fabemu_repair(void);
+void coll_fabemu_repair_undo(void);
 
 /** coll_fabemu_comm_query - a module for @comm, or NULL. Costs no communication. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);

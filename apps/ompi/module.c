@@ -108,6 +108,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
+    coll_fabemu_repair(); /* the first communicator's module is made when messages have a transport */
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;

@@ -7,8 +7,7 @@
  */
 #include "nic/ofi/ofi.h"
 
-#define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                      FI_DELIVERY_COMPLETE | FI_MORE)
+#define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 #define NOT_HERE FABEMU_ATOMIC_OPS
 
 /* Which of libfabric's three calls. */
@@ -123,7 +122,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
 {
     if (!ep->enabled || !(ep->caps & FI_ATOMIC))
         return -FI_EOPBADSTATE;
-    if (a->flags & ~(uint64_t)ATOMIC_FLAGS || (a->flags & FI_INJECT && a->call != ATOMIC_BASE))
+    if (a->flags & ~(uint64_t)ATOMIC_FLAGS)
         return -FI_EBADFLAGS;
     if (a->count != 1)
         return a->count ? -FI_EMSGSIZE : -FI_EINVAL;
@@ -163,10 +162,10 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     return err ? -ofi_errno(err) : 0;
 }
 
-/* The one piece of an array, or none: NULL. */
+/* The one element that an array of pieces is to have. NULL: it has none, or more. */
 static void *piece(const struct fi_ioc *iov, size_t pieces)
 {
-    return pieces == 1 ? iov->addr : NULL;
+    return pieces == 1 && iov->count == 1 ? iov->addr : NULL;
 }
 
 /* Elements of what may be one piece. */

@@ -133,10 +133,12 @@ static int ep_op_flags(struct ofi_ep *ep, uint64_t *flags, bool set)
 
     if (side_flag != FI_TRANSMIT && side_flag != FI_RECV)
         return -FI_EINVAL;
-    if (set)
-        side->op_flags = *flags & ~side_flag;
-    else
+    if (!set)
         *flags = side->op_flags;
+    else if (*flags & ~(side_flag | (side == &ep->tx ? OFI_OP_FLAGS_TX : OFI_OP_FLAGS_RX)))
+        return -FI_EBADFLAGS;
+    else
+        side->op_flags = *flags & ~side_flag;
     return 0;
 }
 
@@ -361,6 +363,9 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 
     if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
         return -FI_EINVAL;
+    if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
+        (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
+        return -FI_EBADFLAGS;
     ep = calloc(1, sizeof(*ep));
     if (!ep)
         return -FI_ENOMEM;

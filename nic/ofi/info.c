@@ -3,24 +3,21 @@
  * info.c - fi_getinfo(): what the provider offers, and whether that will do.
  *
  * One kind of endpoint (FI_EP_RDM), one fi_info. What is said of it:
- *  - A completed send means that its buffer is free (FI_INJECT_COMPLETE), no
- *    more; so neither FI_TRANSMIT_COMPLETE nor FI_DELIVERY_COMPLETE is offered.
- *    An RMA write is acknowledged: endpoints with RMA alone may ask for
- *    FI_DELIVERY_COMPLETE.
+ *  - A completed send means that its buffer is free, unless FI_TRANSMIT_COMPLETE or
+ *    FI_DELIVERY_COMPLETE is asked for: then the message is in the peer's memory.
+ *    An RMA write and an atomic are acknowledged, always.
  *  - Progress is automatic: when no thread of the user steps the adapter for
  *    10 ms, one of the library does.
  *  - RMA and atomics need FI_MR_PROV_KEY, so they are not offered to those who have not set it.
- *  - FI_DIRECTED_RECV tells nodes apart, not the endpoints of one node.
  */
 #include "nic/ofi/ofi.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_TX_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE)
-#define INFO_RX_FLAGS FI_COMPLETION
 #define INFO_QUEUE_DEPTH 4096 /* operations under way that an endpoint is good for */
 #define INFO_ENDPOINTS 32640  /* two queues each, of those from 256 up */
+#define INFO_REGIONS 65536
 
 static int info_refuse(const char *what)
 {
@@ -52,18 +49,13 @@ static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
-static uint64_t info_tx_flags(uint64_t caps)
-{
-    return INFO_TX_FLAGS | (caps & (FI_MSG | FI_TAGGED) ? 0 : FI_DELIVERY_COMPLETE);
-}
-
 static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
 {
     if (!tx)
         return 0;
     if (tx->caps & ~caps)
         return info_refuse("transmit capability");
-    if (tx->op_flags & ~info_tx_flags(caps))
+    if (tx->op_flags & ~OFI_OP_FLAGS_TX)
         return info_refuse("transmit operation flag");
     if (tx->msg_order & ~FI_ORDER_SAS)
         return info_refuse("transmit message order");
@@ -84,7 +76,7 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         return 0;
     if (rx->caps & ~caps)
         return info_refuse("receive capability");
-    if (rx->op_flags & ~INFO_RX_FLAGS)
+    if (rx->op_flags & ~OFI_OP_FLAGS_RX)
         return info_refuse("receive operation flag");
     if (rx->msg_order & ~FI_ORDER_SAS)
         return info_refuse("receive message order");
@@ -94,6 +86,8 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         return info_refuse("receive queue size");
     if (rx->iov_limit > OFI_IOV_MAX)
         return info_refuse("receive iov limit");
+    if (rx->total_buffered_recv)
+        return info_refuse("total_buffered_recv (no room is set aside)");
     return 0;
 }
 
@@ -134,8 +128,14 @@ static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
         return info_refuse("size of memory keys");
     if (domain->auth_key_size)
         return info_refuse("authorization key");
-    if (domain->ep_cnt > INFO_ENDPOINTS)
-        return info_refuse("count of endpoints");
+    if (domain->ep_cnt > INFO_ENDPOINTS || domain->cq_cnt > INFO_ENDPOINTS ||
+        domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
+        domain->rx_ctx_cnt > INFO_ENDPOINTS)
+        return info_refuse("count of endpoints, contexts, queues or counters");
+    if (domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > 1)
+        return info_refuse("count of memory regions, or of their pieces");
+    if (domain->max_err_data)
+        return info_refuse("error data");
     return 0;
 }
 
@@ -260,7 +260,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .max_ep_rx_ctx = 1,
         .cntr_cnt = INFO_ENDPOINTS,
         .mr_iov_limit = 1,
-        .mr_cnt = 65536,
+        .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_COMM,
     };
 }

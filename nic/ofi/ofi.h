@@ -64,6 +64,11 @@
                      OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
+/* Flags of operations that an endpoint may have for all of its own. */
+#define OFI_DELIVERED (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* one and the same here */
+#define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
+#define OFI_OP_FLAGS_RX FI_COMPLETION
+
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
 /* The address of an endpoint, as fi_getname() gives it; the same length everywhere. */
@@ -171,7 +176,7 @@ struct ofi_op {
     bool wanted;                    /* an entry even if nothing went wrong */
     enum ofi_kind kind;
     _Atomic bool cancellable;       /* a receive that is posted: fi_cancel() may try */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* of an injected write */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* of what was injected and is not sent at once */
 };
 
 struct ofi_slab {
@@ -345,8 +350,14 @@ ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 /** ofi_discard_claims - give up what was claimed and never received. For closing. */
 void ofi_discard_claims(struct ofi_ep *ep);
 
-/** ofi_iov - @xfer's pieces in fabemu's form: at least one, maybe empty. -FI_EINVAL, too many. */
+/**
+ * ofi_iov - @xfer's pieces in fabemu's form: at least one, maybe empty.
+ * Errors: -FI_EINVAL, too many; -FI_EFAULT, one at address 0; -FI_EMSGSIZE, more than memory has.
+ */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
+
+/** ofi_iov_copy - all pieces, one behind the other. */
+void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /* atomic.c */
 /** ofi_atomic_query - see fi_query_atomic(). */

@@ -2,53 +2,64 @@
 /*
  * rma.c - libfabric's reads and writes of registered memory: get and put.
  *
- * One local piece, one remote. A write is complete when it is acknowledged, so
- * it has the meaning of FI_DELIVERY_COMPLETE. Writes that carry completion data
+ * One remote piece. A write is complete when it is acknowledged, so it has the
+ * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read. Writes that carry completion data
  * are not there: a put says nothing to the target's process.
  */
 #include "nic/ofi/ofi.h"
 
-#include <string.h>
-
-#define RMA_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                   FI_DELIVERY_COMPLETE | FI_MORE)
+#define RMA_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 
 /* The remote side of a transfer. */
 struct rma_place {
     fi_addr_t addr;
     uint64_t offset;
     uint64_t key;
+    size_t bytes; /* as many as the local side has, or RMA_AS_LOCAL: not said */
 };
+#define RMA_AS_LOCAL SIZE_MAX
+
+static int rma_post(struct ofi_ep *ep, enum ofi_count count, uint32_t node,
+                    const struct rma_place *place, const struct fabemu_iov *iov, unsigned pieces,
+                    struct fabemu_req *req)
+{
+    return count == OFI_COUNT_WRITE ? fabemu_putv(ep->domain->fab, node, place->key, place->offset,
+                                                  iov, pieces, req)
+                                    : fabemu_getv(ep->domain->fab, node, place->key, place->offset,
+                                                  iov, pieces, req);
+}
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
                          const struct rma_place *place)
 {
+    bool injected = xfer->flags & FI_INJECT && count == OFI_COUNT_WRITE;
     struct fabemu_iov iov[OFI_IOV_MAX];
     struct ofi_peer peer;
     unsigned pieces;
     size_t bytes;
+    int err = ofi_iov(xfer, iov, &pieces, &bytes);
 
     if (!ep->enabled || !(ep->caps & FI_RMA))
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)RMA_FLAGS)
         return -FI_EBADFLAGS;
-    if (ofi_iov(xfer, iov, &pieces, &bytes) || pieces != 1 ||
+    if (err)
+        return err;
+    if ((place->bytes != RMA_AS_LOCAL && place->bytes != bytes) ||
         ofi_av_peer(ep->av, place->addr, &peer))
         return -FI_EINVAL;
-    if (xfer->flags & FI_INJECT && bytes > FABEMU_INJECT_BYTES)
+    if (injected && bytes > FABEMU_INJECT_BYTES)
         return -FI_EMSGSIZE;
     struct ofi_op *op = ofi_op_get(ep, xfer, count);
 
     if (!op)
         return -FI_EAGAIN;
-    if (xfer->flags & FI_INJECT && bytes)
-        iov->base = memcpy(op->copy, iov->base, bytes);
-    int err = count == OFI_COUNT_WRITE
-                  ? fabemu_put(ep->domain->fab, peer.node, place->key, place->offset, iov->base,
-                               bytes, &op->req)
-                  : fabemu_get(ep->domain->fab, peer.node, place->key, place->offset, iov->base,
-                               bytes, &op->req);
-
+    if (injected) {
+        ofi_iov_copy(op->copy, iov, pieces);
+        iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
+        pieces = 1;
+    }
+    err = rma_post(ep, count, peer.node, place, iov, pieces, &op->req);
     if (err)
         ofi_op_put(op);
     return err ? -ofi_errno(err) : 0;
@@ -62,7 +73,8 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
     return rma_start(ofi_ep_of(ep), count,
                      &(struct ofi_xfer){.iov = msg->msg_iov, .iovs = msg->iov_count,
                                         .flags = flags, .context = msg->context},
-                     &(struct rma_place){msg->addr, msg->rma_iov->addr, msg->rma_iov->key});
+                     &(struct rma_place){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
+                                         msg->rma_iov->len});
 }
 
 static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov,
@@ -83,7 +95,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
                          fi_addr_t source, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_READ, iov, count, &(struct rma_place){source, addr, key}, context);
+    return rma_v(ep, OFI_COUNT_READ, iov, count, &(struct rma_place){source, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
@@ -103,7 +115,7 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
                           fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_WRITE, iov, count, &(struct rma_place){dest, addr, key}, context);
+    return rma_v(ep, OFI_COUNT_WRITE, iov, count, &(struct rma_place){dest, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
@@ -122,7 +134,7 @@ static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_a
     return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE,
                      &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT,
                                         .silent = true},
-                     &(struct rma_place){dest, addr, key});
+                     &(struct rma_place){dest, addr, key, RMA_AS_LOCAL});
 }
 
 static ssize_t rma_no_writedata(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,

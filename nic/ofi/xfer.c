@@ -9,12 +9,7 @@
 
 #include <string.h>
 
-/*
- * FI_TRANSMIT_COMPLETE is taken in calls, for programs that set it unasked
- * (fabtests); it means no more than usual (info.c).
- */
-#define XFER_SEND_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                         FI_REMOTE_CQ_DATA | FI_MORE)
+#define XFER_SEND_FLAGS (OFI_OP_FLAGS_TX | FI_REMOTE_CQ_DATA | FI_MORE)
 #define XFER_RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
@@ -25,10 +20,22 @@ int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces
     to[0] = (struct fabemu_iov){0};
     for (size_t i = 0; i < xfer->iovs; i++) {
         to[i] = (struct fabemu_iov){.base = xfer->iov[i].iov_base, .bytes = xfer->iov[i].iov_len};
-        *bytes += xfer->iov[i].iov_len;
+        if (!to[i].base && to[i].bytes)
+            return -FI_EFAULT;
+        if (__builtin_add_overflow(*bytes, to[i].bytes, bytes))
+            return -FI_EMSGSIZE;
     }
     *pieces = xfer->iovs ? (unsigned)xfer->iovs : 1;
     return 0;
+}
+
+void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces)
+{
+    char *at = to;
+
+    for (unsigned i = 0; i < pieces; at += iov[i++].bytes)
+        if (iov[i].bytes)
+            memcpy(at, iov[i].base, iov[i].bytes);
 }
 
 /* What a call returns. Out of room is the only error that is worth another try. */
@@ -52,6 +59,7 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
     *ret = (struct fabemu_dest){
         .node = peer.node,
         .queue = peer.queue[xfer->kind],
+        .delivered = xfer->flags & OFI_DELIVERED,
         .tag = xfer->tag,
         .data = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA | (uint32_t)xfer->data : 0,
     };
@@ -60,13 +68,9 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
 
 static const void *xfer_gather(char *buf, const struct fabemu_iov *iov, unsigned pieces)
 {
-    size_t at = 0;
-
     if (pieces == 1)
         return iov[0].base;
-    for (unsigned i = 0; i < pieces; at += iov[i++].bytes)
-        if (iov[i].bytes)
-            memcpy(buf + at, iov[i].base, iov[i].bytes);
+    ofi_iov_copy(buf, iov, pieces);
     return buf;
 }
 
@@ -79,8 +83,6 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     struct ofi_op *op = NULL;
     char buf[FABEMU_INJECT_BYTES];
 
-    if (bytes > FABEMU_INJECT_BYTES)
-        return -FI_EMSGSIZE;
     if (told) {
         op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
         if (!op)
@@ -92,6 +94,27 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
         ofi_op_put(op);
     else if (op)
         ofi_op_finish(op);
+    return xfer_result(ep, err);
+}
+
+/* The rest, which is complete later. Injected: out of the operation's own copy. */
+static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
+                         const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
+                         size_t bytes)
+{
+    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
+
+    if (!op)
+        return -FI_EAGAIN;
+    if (xfer->flags & FI_INJECT) {
+        ofi_iov_copy(op->copy, iov, pieces);
+        iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
+        pieces = 1;
+    }
+    int err = fabemu_send(ep->queue[xfer->kind], dest, iov, pieces, &op->req);
+
+    if (err)
+        ofi_op_put(op);
     return xfer_result(ep, err);
 }
 
@@ -108,26 +131,19 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
-    if (xfer->flags & FI_INJECT)
-        return xfer_inject(ep, xfer, &dest, iov, pieces, bytes);
-    if (bytes > OFI_MESSAGE_MAX_BYTES)
+    if (bytes > (xfer->flags & FI_INJECT ? FABEMU_INJECT_BYTES : OFI_MESSAGE_MAX_BYTES))
         return -FI_EMSGSIZE;
-    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
-
-    if (!op)
-        return -FI_EAGAIN;
-    err = fabemu_send(ep->queue[xfer->kind], &dest, iov, pieces, &op->req);
-    if (err)
-        ofi_op_put(op);
-    return xfer_result(ep, err);
+    if (xfer->flags & FI_INJECT && !dest.delivered)
+        return xfer_inject(ep, xfer, &dest, iov, pieces, bytes);
+    return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* The node to receive from. A source is only looked at with FI_DIRECTED_RECV. */
-static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t *node)
+/* Whom to receive from. A source is only looked at with FI_DIRECTED_RECV. */
+static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from)
 {
     struct ofi_peer peer;
 
-    *node = FABEMU_ANY_NODE;
+    *from = (struct fabemu_source){FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
@@ -136,7 +152,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t 
         return 0;
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
-    *node = peer.node;
+    *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
     return 0;
 }
 
@@ -153,8 +169,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
     size_t bytes;
-    uint32_t node;
-    int err = xfer_source(ep, xfer, &node);
+    struct fabemu_source from;
+    int err = xfer_source(ep, xfer, &from);
 
     if (err)
         return err;
@@ -166,7 +182,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
-    err = fabemu_recv(ep->queue[xfer->kind], node, xfer->tag, xfer->ignore, iov, pieces, &op->req);
+    err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
+                           &op->req);
     if (err)
         ofi_op_put(op);
     return xfer_result(ep, err);
@@ -209,8 +226,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     bool take = xfer->flags & (FI_CLAIM | FI_DISCARD);
     struct fabemu_message *message = NULL;
     struct fabemu_req found = {0};
-    uint32_t node;
-    int err = xfer_source(ep, xfer, &node);
+    struct fabemu_source from;
+    int err = xfer_source(ep, xfer, &from);
 
     if (err)
         return err;
@@ -222,8 +239,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
             ofi_op_put(answer);
         return -FI_EAGAIN;
     }
-    err = fabemu_probe(ep->queue[xfer->kind], node, xfer->tag, xfer->ignore,
-                       take ? &message : NULL, &found);
+    err = fabemu_probe_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore,
+                            take ? &message : NULL, &found);
     if (taken && err)
         ofi_op_put(taken);
     else if (taken && xfer->flags & FI_DISCARD)

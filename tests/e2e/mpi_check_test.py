@@ -16,6 +16,10 @@ CLOCKS = ("raw", "real")
 THREADS = ("device", "1", "2")
 BRIEF = (("raw", "2"), ("real", "device"))
 QUICK = ["--quick"]
+# One-sided communication over what the other networks are not: each profile with the other's transport.
+TRANSPORTS = (["--topo", "kary:4,2", "--set", "transport=acknowledged"],
+              ["--profile", "qsnet3", "--topo", "qsnet:16", "--set", "transport=none"],
+              ["--profile", "qsnet3", "--topo", "qsnet:64,links=2,apart=router"])
 
 
 def one_run(checks, args, program, cwd, ranks, options, more):
@@ -33,6 +37,22 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     checks.that(report is not None and report["clock"]["mode"] == options[1],
                 f"{what}: the report tells of another clock")
     return counts[0]
+
+
+def one_sided(checks, args, program, cwd, ranks):
+    """One-sided communication over every transport; returns the number of checks made."""
+    made = 0
+    for options in TRANSPORTS:
+        what = f"{ranks} ranks, {' '.join(options)}, check --only one-sided --seed {args.seed}"
+        result, _ = common.fabemu_mpirun(
+            args.fabemu, options, ranks,
+            [program, *QUICK, "--only", "one-sided", "--seed", str(args.seed), "--timeout",
+             str(args.timeout - 10)], cwd, args.timeout)
+        counts = common.checked(result)
+        if checks.that(not result.wrong() and counts is not None and counts[0] > 0 and not counts[1],
+                       f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
+            made += counts[0]
+    return made
 
 
 def main():
@@ -61,6 +81,7 @@ def main():
         if program:  # two threads in each rank, MPI_THREAD_MULTIPLE
             made += one_run(checks, args, program, cwd, 4, ["--clock", "raw"],
                             [*QUICK, "--threads"]) or 0
+            made += sum(one_sided(checks, args, program, cwd, ranks) for ranks in (2, 4))
     return checks.end(f"; MPI results compared at least {made} times, seed {args.seed}")
 
 

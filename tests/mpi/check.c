@@ -2,7 +2,7 @@
 /*
  * check.c - does MPI compute what it should? Barrier, broadcast, reduce,
  * all-reduce, on the world and on communicators made from it, in order and
- * several at once.
+ * several at once; one-sided communication.
  *
  *   mpirun -np 4 check [--quick | --full] [--strict] [--threads] [--only TEST]
  *                      [--seed N] [--iterations N] [--timeout SECONDS]
@@ -37,6 +37,7 @@ static const struct {
     { "run-ahead", check_run_ahead },
     { "threads", check_threads },
     { "odds", check_odds },
+    { "one-sided", check_onesided },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

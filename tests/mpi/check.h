@@ -101,5 +101,6 @@ void check_in_flight(struct check *check, const struct check_comm *comms, size_t
 void check_run_ahead(struct check *check, const struct check_comm *comms, size_t count);
 void check_threads(struct check *check, const struct check_comm *comms, size_t count);
 void check_odds(struct check *check, const struct check_comm *comms, size_t count);
+void check_onesided(struct check *check, const struct check_comm *comms, size_t count);
 
 #endif

@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* x -> factor * x + plus, modulo 2^32; composing two is not commutative. */
 struct affine {
@@ -132,6 +133,81 @@ static void odd_others(struct check *check, const struct check_comm *comm)
     free(from);
 }
 
+/* Does @in hold what the left neighbour drew? */
+static bool came(const struct check_comm *comm, const unsigned char *in, size_t bytes, uint64_t key)
+{
+    const int left = (comm->rank + comm->size - 1) % comm->size;
+    bool right = true;
+
+    for (size_t i = 0; i < bytes; i++)
+        right = right && in[i] == (unsigned char)check_mix(key, (uint64_t)left, i);
+    return right;
+}
+
+/* One @type at @buf to the right, one of @bytes from the left, by a request that is kept. */
+static void send_persistent(const struct check_comm *comm, const void *buf, MPI_Datatype type, void *in,
+                            int bytes)
+{
+    MPI_Request request;
+
+    MPI_Send_init(buf, 1, type, (comm->rank + 1) % comm->size, 3, comm->comm, &request);
+    MPI_Start(&request);
+    MPI_Recv(in, bytes, MPI_BYTE, (comm->rank + comm->size - 1) % comm->size, 3, comm->comm,
+             MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+}
+
+/* The same in a collective. */
+static void send_alltoallw(const struct check_comm *comm, const void *buf, MPI_Datatype type, void *in,
+                           int bytes)
+{
+    const size_t n = (size_t)comm->size;
+    int *counts = calloc(3 * n, sizeof(int)), *zero = counts + 2 * n;
+    MPI_Datatype *types = check_alloc(2 * n * sizeof(*types));
+
+    for (size_t r = 0; r < n; r++) {
+        types[r] = type;
+        types[n + r] = MPI_BYTE;
+    }
+    counts[(comm->rank + 1) % comm->size] = 1;
+    counts[n + (size_t)((comm->rank + comm->size - 1) % comm->size)] = bytes;
+    MPI_Alltoallw(buf, counts, zero, types, in, counts + n, zero, types + n, comm->comm);
+    free(counts);
+    free(types);
+}
+
+/* Data that does not begin where its buffer does, and data that is named by its address alone. */
+static void odd_lower_bound(struct check *check, const struct check_comm *comm, int bytes)
+{
+    const uint64_t key = check_key(check);
+    unsigned char *out = check_alloc((size_t)bytes + 24), *in = check_alloc((size_t)bytes);
+    MPI_Aint begins[2] = { 24 };
+
+    memset(out, 0xee, 24);
+    for (int i = 0; i < bytes; i++)
+        out[24 + i] = (unsigned char)check_mix(key, (uint64_t)comm->rank, (uint64_t)i);
+    MPI_Get_address(out + 24, &begins[1]);
+    for (int bottom = 0; bottom < 2; bottom++) {
+        const void *buf = bottom ? MPI_BOTTOM : out;
+        MPI_Datatype type;
+
+        MPI_Type_create_hindexed(1, &bytes, &begins[bottom], MPI_BYTE, &type);
+        MPI_Type_commit(&type);
+        memset(in, 0, (size_t)bytes);
+        send_persistent(comm, buf, type, in, bytes);
+        check_that(check, came(comm, in, (size_t)bytes, key), "a persistent send of %d bytes from %s is wrong on %s of %d",
+                   bytes, bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
+        memset(in, 0, (size_t)bytes);
+        send_alltoallw(comm, buf, type, in, bytes);
+        check_that(check, came(comm, in, (size_t)bytes, key), "alltoallw of %d bytes from %s is wrong on %s of %d",
+                   bytes, bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
+        MPI_Type_free(&type);
+    }
+    free(out);
+    free(in);
+}
+
 /* Even ranks on one side, odd ones on the other. */
 static void odd_inter(struct check *check)
 {
@@ -183,6 +259,8 @@ void check_odds(struct check *check, const struct check_comm *comms, size_t coun
         odd_user_op(check, &comms[c]);
         odd_empty(check, &comms[c]);
         odd_others(check, &comms[c]);
+        odd_lower_bound(check, &comms[c], 100);
+        odd_lower_bound(check, &comms[c], 50000);
     }
     odd_alone(check);
     odd_inter(check);

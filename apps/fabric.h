@@ -41,6 +41,7 @@ struct fabric_config {
     char name[64];                  /* of the fabric: names its socket */
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
+    const char *profile_from;       /* "option", "network" or "default": for reports; NULL: default */
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;

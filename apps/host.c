@@ -49,8 +49,9 @@ void host_signals(sigset_t *ret)
 
 /*
  * Away from the terminal's signals and the command's output; as many descriptors as we may have. But in
- * the session of the processes that we serve: Linux may schedule sessions as groups (sched_autogroup),
- * and 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
+ * the session of whoever started us, as the processes that we serve are as a rule: Linux may schedule
+ * sessions as groups (sched_autogroup), and then a thread of one that yields does not give its core to
+ * another. 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
  */
 static void settle_in(void)
 {

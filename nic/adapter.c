@@ -49,6 +49,20 @@ int nic_fail(int err, const char *format, ...)
     return err;
 }
 
+const char *nic_remedy(int err)
+{
+    switch (err) {
+    case -EMFILE:
+        return "; raise its limit of open files (ulimit -n)";
+    case -ENOMEM:
+        return "; raise its limit of memory (ulimit -v)";
+    case -EAGAIN:
+        return "; raise this user's limit of processes and threads (ulimit -u)";
+    default:
+        return "";
+    }
+}
+
 int nic_fail_gone(void)
 {
     return nic_fail(-ENOTCONN, "this process has no fabric (any more)");

@@ -367,6 +367,8 @@ class LifeTest(FabemuCase):
         clients, seats = self.attached(path, 4)
         reply = clients[0].ask("group_create", nodes=[0, 1, 2])
         self.assertTrue(reply["ok"], reply)
+        for client in clients[:2]:
+            self.assertTrue(client.ask("group_join", group=reply["group"])["ok"])
         clients[2].close()
         for node, groups in ((0, [reply["group"]]), (1, [reply["group"]]), (3, [])):
             self.assertEqual(clients[node].next(), {"event": "node_died", "node": 2,

@@ -102,6 +102,7 @@ pid_t command_start(char **argv, const struct command_signals *signals)
     if (getppid() != supervisor)
         _exit(EXIT_FAILURE); /* it died before we could ask to be told */
     sigaction(SIGPIPE, &signals->pipe, NULL);
+    sigaction(SIGXFSZ, &signals->file_size, NULL);
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);
     execvp(argv[0], argv);
     say("cannot execute %s: %s", argv[0], strerror(errno));

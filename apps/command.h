@@ -26,6 +26,7 @@ int command_environment(const char *socket_path, const char *mark, const char *s
 struct command_signals {
     sigset_t mask;
     struct sigaction pipe;
+    struct sigaction file_size;
 };
 
 /**

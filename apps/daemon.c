@@ -3,11 +3,14 @@
  * daemon.c - serves a running fabric's control socket: the loop.
  *
  * One thread, the fabric's manager, in epoll. No client can hold it up: reads
- * take what is there, some lines of it are answered in turn, replies wait in
- * the client's own buffer, and a client that does not read is closed when that
- * is full. Nothing wakes an idle fabric: the timer runs only while somebody is
- * attached. What a request does stands in daemon_request.c, what follows from
- * a death in daemon_death.c.
+ * take what is there, some lines of it are answered in turn, and a reply that
+ * the socket does not take waits in the client's own buffer. Until it is out no
+ * more of that client's requests are read, so who reads nothing has one reply
+ * waiting, and what it is told unasked; when all that waits is too much, who
+ * has most of it is closed. Nothing wakes an idle fabric: the timer runs only
+ * while somebody is attached. Who is let in stands in daemon_accept.c, what a
+ * request does in daemon_request.c and daemon_groups.c, what follows from a
+ * death in daemon_death.c.
  */
 #include "apps/daemon.h"
 
@@ -29,6 +32,7 @@
 #define EVENTS_A_ROUND 64
 #define LINES_A_TURN   16   /* that a client is answered before the next one is */
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
+#define EXCESS_MAX     ((size_t)64 << 20) /* bytes of all clients' buffers, beyond what each may have */
 
 /* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
 static void client_gone(struct daemon *daemon, struct client *client)
@@ -44,23 +48,63 @@ static void client_events(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = { .data.ptr = client };
 
-    event.events = (client->at_end ? 0u : EPOLLIN) | (client->wire.out.bytes ? EPOLLOUT : 0u);
+    event.events = client->wire.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
     if (event.events == client->events)
         return;
     client->events = event.events;
     epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->wire.fd, &event);
 }
 
+/* Who has most waiting; of several the oldest connection. Not the supervisor: it does read. */
+static struct client *largest_client(const struct daemon *daemon)
+{
+    struct client *largest = NULL;
+
+    for (struct client *client = daemon->clients; client; client = client->next)
+        if (client != daemon->owner && !client->gone && client->excess &&
+            (!largest || client->excess >= largest->excess))
+            largest = client;
+    return largest;
+}
+
+static void count_excess(struct daemon *daemon, struct client *client, size_t excess)
+{
+    daemon->excess += excess - client->excess;
+    client->excess = excess;
+}
+
+/* Count what @client's buffers take now. Too much in all: somebody does not read. */
+static void client_count(struct daemon *daemon, struct client *client)
+{
+    struct client *largest;
+
+    count_excess(daemon, client, wire_excess(&client->wire));
+    while (daemon->excess > EXCESS_MAX && (largest = largest_client(daemon))) {
+        largest->unread = true;
+        count_excess(daemon, largest, 0); /* it is freed after this round */
+        client_gone(daemon, largest);
+    }
+}
+
 static void client_flush(struct daemon *daemon, struct client *client)
 {
     int err = wire_flush(&client->wire);
 
-    if (err && err != -EAGAIN)
-        client_gone(daemon, client);
-    else if (!err && client->closing)
+    client_count(daemon, client);
+    if (client->gone)
+        return;
+    if (err ? err != -EAGAIN : client->closing)
         client_gone(daemon, client);
     else
         client_events(daemon, client);
+    daemon->busy = daemon->busy || (client->more && !err);
+}
+
+/* It did not read what it was told, and there is no end to that. */
+static void client_unread(struct daemon *daemon, struct client *client)
+{
+    client->unread = true;
+    client_gone(daemon, client);
 }
 
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message)
@@ -68,7 +112,7 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
     if (client->gone)
         json_object_put(message);
     else if (wire_put(&client->wire, message))
-        client_gone(daemon, client);
+        client_unread(daemon, client);
     else
         client_flush(daemon, client);
 }
@@ -77,7 +121,7 @@ void daemon_send_with(struct daemon *daemon, struct client *client, struct json_
                       const int pass[2])
 {
     if (wire_put_with(&client->wire, message, pass))
-        client_gone(daemon, client);
+        client_unread(daemon, client);
     else
         client_flush(daemon, client);
 }
@@ -92,28 +136,6 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
     daemon_send(daemon, client, reply);
 }
 
-static struct client *client_new(struct daemon *daemon, int fd, pid_t pid)
-{
-    struct client *client = calloc(1, sizeof *client);
-
-    if (!client)
-        return NULL;
-    wire_open(&client->wire, fd, WIRE_LINE_MAX);
-    client->pid = pid;
-    client->node = client->died = -1;
-    client->events = EPOLLIN;
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = client };
-    if (epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
-        free(client);
-        return NULL;
-    }
-    client->next = daemon->clients;
-    if (client->next)
-        client->next->prev = client;
-    daemon->clients = client;
-    return client;
-}
-
 static void client_close(struct daemon *daemon, struct client *client)
 {
     if (client->prev)
@@ -123,6 +145,8 @@ static void client_close(struct daemon *daemon, struct client *client)
     if (client->next)
         client->next->prev = client->prev;
     wire_close(&client->wire); /* leaves epoll with it */
+    count_excess(daemon, client, 0);
+    daemon->connections--;
 }
 
 /* The next who died: each tells all others, and may find more that are gone. */
@@ -159,54 +183,6 @@ static int watch(struct daemon *daemon, int fd, const void *what)
     return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-/* No descriptor left: give up the spare one, so that the caller hears why. */
-static void accept_without_room(struct daemon *daemon)
-{
-    static const char line[] =
-        "{\"ok\":false,\"errno\":24,\"error\":\"the fabric has no file descriptors left; start it "
-        "with a higher limit (ulimit -n)\"}\n";
-
-    if (daemon->spare < 0)
-        daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (daemon->spare < 0) { /* the caller waits, and must not keep us awake */
-        epoll_ctl(daemon->epoll, EPOLL_CTL_DEL, daemon->config->listen_fd, NULL);
-        daemon->deaf = true;
-        daemon_tick_when(daemon);
-        return;
-    }
-    close(daemon->spare);
-    int fd = accept4(daemon->config->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-        send(fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        close(fd);
-    }
-    daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static void accept_one(struct daemon *daemon)
-{
-    struct ucred cred = { 0 };
-    socklen_t bytes = sizeof cred;
-    int fd = accept4(daemon->config->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE)
-            accept_without_room(daemon);
-        return;
-    }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) < 0)
-        cred.uid = (uid_t)-1;
-    struct client *client = client_new(daemon, fd, cred.pid);
-    if (!client) {
-        close(fd);
-    } else if (cred.uid != geteuid()) {
-        daemon_reply_error(daemon, client, -EACCES,
-                           "this fabric belongs to another user; start "
-                           "one of your own with 'fabemu run' or 'fabemu up'");
-        client->closing = true; /* with the first that comes from it */
-    }
-}
-
 /* What came before the end is still answered: a client may send and shut down its side. */
 static void client_end(struct daemon *daemon, struct client *client)
 {
@@ -216,6 +192,12 @@ static void client_end(struct daemon *daemon, struct client *client)
     }
     client->closing = true;
     client_events(daemon, client);
+}
+
+/* May its next request be read? Not before it has the reply to the last one. */
+static bool client_listens(const struct client *client)
+{
+    return !client->gone && !client->closing && !client->wire.out.bytes;
 }
 
 /* Its lines in turn: what is left from the last one first, then what one read gets. */
@@ -231,7 +213,7 @@ static void client_turn(struct daemon *daemon, struct client *client)
     }
     if (!client->more && wire_fill(&client->wire))
         client->at_end = true;
-    for (; lines < LINES_A_TURN && !client->gone && !client->closing; lines++) {
+    for (; lines < LINES_A_TURN && client_listens(client); lines++) {
         got = wire_next(&client->wire, &request);
         if (got <= 0 && got != -EBADMSG)
             break;
@@ -248,8 +230,10 @@ static void client_turn(struct daemon *daemon, struct client *client)
         client->closing = true;
         daemon_reply_error(daemon, client, -EMSGSIZE, "the line is longer than 65536 bytes");
     }
-    client->more = lines == LINES_A_TURN && !client->gone && !client->closing;
-    daemon->busy = daemon->busy || client->more;
+    if (!client->gone)
+        client_count(daemon, client);
+    client->more = (lines == LINES_A_TURN || client->wire.out.bytes) && !client->gone && !client->closing;
+    daemon->busy = daemon->busy || (client->more && client_listens(client));
     if (client->at_end && !client->more)
         client_end(daemon, client);
 }
@@ -261,7 +245,7 @@ static void serve_left(struct daemon *daemon)
         return;
     daemon->busy = false;
     for (struct client *client = daemon->clients; client; client = client->next)
-        if (client->more && !client->gone)
+        if (client->more && client_listens(client))
             client_turn(daemon, client);
 }
 
@@ -310,13 +294,13 @@ static void serve_round(struct daemon *daemon)
         void *what = events[i].data.ptr;
         struct client *client = what;
         if (what == &daemon->config->listen_fd) {
-            accept_one(daemon);
+            daemon_accept(daemon);
         } else if (what == &daemon->config->signal_fd) {
             daemon->shutdown = true;
         } else if (what == &daemon->timer) {
             tick(daemon);
         } else if (what != &daemon->dying && !client->gone) {
-            if (events[i].events & EPOLLOUT)
+            if (client->wire.out.bytes)
                 client_flush(daemon, client);
             if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_turn(daemon, client);
@@ -340,13 +324,14 @@ static int daemon_open(struct daemon *daemon)
     const struct topo_graph *graph = daemon->config->fabric->graph;
     int err = 0;
 
-    daemon->epoll = epoll_create1(EPOLL_CLOEXEC);
-    daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
     daemon->dying_end = &daemon->dying;
-    if (daemon->epoll < 0 || daemon->timer < 0 || !daemon->by_node)
+    if (!daemon->by_node)
         err = -ENOMEM;
+    else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+             (daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
+        err = -errno;
     if (!err)
         err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
     if (!err)
@@ -356,7 +341,7 @@ static int daemon_open(struct daemon *daemon)
     if (!err)
         err = watch(daemon, daemon->timer, &daemon->timer);
     if (!err) {
-        daemon->owner = client_new(daemon, daemon->config->owner_fd, daemon->config->owner);
+        daemon->owner = daemon_client_new(daemon, daemon->config->owner_fd, daemon->config->owner);
         err = daemon->owner ? 0 : -ENOMEM;
     }
     daemon->hop_limit = graph->longest;
@@ -372,6 +357,7 @@ static void daemon_close(struct daemon *daemon)
         client_close(daemon, client);
         free(client);
     }
+    daemon_groups_free(daemon);
     free(daemon->by_node);
     if (daemon->spare >= 0)
         close(daemon->spare);

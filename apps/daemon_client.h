@@ -8,6 +8,14 @@
 #include "apps/daemon.h"
 #include "apps/wire.h"
 
+/*
+ * Connections and groups are for all, but no numbers are set for each: who holds some gets another as
+ * long as it holds no more than this many times what is left. So one process that wants all can have
+ * 8 of 9, two 8 of 17 each, and something is left for who has none.
+ * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
+ */
+#define DAEMON_SHARE 8u
+
 /* A connection. Owned by the daemon's one thread. */
 struct client {
     struct wire wire;
@@ -23,6 +31,9 @@ struct client {
     bool at_end;                /* nothing comes any more: closes once those are answered */
     bool closing;               /* close when all replies are out */
     bool gone;                  /* freed after this round of events */
+    bool unread;                /* gone because it did not read what it was told */
+    size_t excess;              /* of its buffers, as counted in daemon->excess */
+    uint32_t groups;            /* that are charged to it */
 
     /* Of one that died, daemon_death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -44,7 +55,10 @@ struct daemon {
     bool shutdown;      /* asked for */
     bool owner_gone;
     bool busy;               /* some client has more */
-    struct client *clients;  /* all connections */
+    struct client *clients;  /* all connections, the newest first */
+    uint32_t connections;    /* of them */
+    size_t excess;           /* memory of their buffers, beyond what each may have */
+    struct daemon_group *groups; /* all that processes have made */
     struct client *dying;    /* died, and it is not known how: in order, by next */
     struct client **dying_end;
     struct client *owner;    /* NULL when gone */
@@ -60,6 +74,30 @@ struct daemon {
         uint64_t over_ns;       /* and of that, what is older than the look */
     } waits;
 };
+
+/** daemon_accept - take one connection, or tell the caller why not. */
+void daemon_accept(struct daemon *daemon);
+
+/** daemon_client_new - a client on @fd. NULL: no memory; @fd is still the caller's. */
+struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
+
+/* daemon_groups.c: what a member of a group does, answered. */
+void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/**
+ * daemon_groups_quit - @client goes, and with it whatever group it has not left.
+ * Returns by node the numbers of those that its process is or was to be a member of, too; NULL: none.
+ * The array is the caller's to free, and the lists in it to put.
+ */
+struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
+
+/** daemon_groups_tell - send "groups_broken" to those who are in @lists, as daemon_groups_quit() gives them; frees them. */
+void daemon_groups_tell(struct daemon *daemon, struct json_object **lists);
+
+/** daemon_groups_free - forget all; the fabric's groups stay. */
+void daemon_groups_free(struct daemon *daemon);
 
 /** daemon_request - answer one request of @client. */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);

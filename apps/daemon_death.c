@@ -21,33 +21,11 @@
 
 /* --- at once ------------------------------------------------------------------ */
 
-/* By node: the groups that its process shares with the dead one; NULL none. An array to free. */
-static struct json_object **shared_groups(struct daemon *daemon, uint32_t dead)
+/* That it is gone, and which groups go with it. */
+static void tell_peers(struct daemon *daemon, struct client *dead)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
-    uint32_t groups[FABRIC_COMBINING_MAX];
-    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_COMBINING_MAX);
-    struct json_object **shared = calloc(nodes, sizeof *shared);
-    uint32_t *members = calloc(nodes, sizeof *members);
-
-    for (uint32_t i = 0; shared && members && i < count && i < FABRIC_COMBINING_MAX; i++) {
-        uint32_t found = fabric_group_members(daemon->fabric, groups[i], members, nodes);
-        for (uint32_t j = 0; j < found && j < nodes; j++) {
-            if (members[j] >= nodes)
-                continue;
-            if (!shared[members[j]])
-                shared[members[j]] = json_object_new_array();
-            json_object_array_add(shared[members[j]], json_object_new_int64(groups[i]));
-        }
-    }
-    free(members);
-    return shared;
-}
-
-static void tell_peers(struct daemon *daemon, const struct client *dead)
-{
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
-    struct json_object **shared = shared_groups(daemon, (uint32_t)dead->node);
+    struct json_object **shared = daemon_groups_quit(daemon, dead);
 
     for (uint32_t node = 0; shared && node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
@@ -110,7 +88,9 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
     while ((client = daemon->dying)) {
         struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
         bool known = procs_how_it_ended(client->pid, client->end_fd, death.how, sizeof death.how);
-        if (!known && !all && now_ms() < client->how_by_ms)
+        if (client->unread)
+            snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
+        else if (!known && !all && now_ms() < client->how_by_ms)
             return;
         snprintf(death.command, sizeof death.command, "%s", client->command);
         record(daemon, &death);

@@ -40,6 +40,23 @@ static void refuse_full(struct daemon *daemon, struct client *client)
         daemon_send(daemon, daemon->owner, wire_add_text(wire_event("refused"), "error", line));
 }
 
+/* What the user can do about it. */
+static const char *remedy(int err)
+{
+    switch (err) {
+    case -EMFILE:
+        return "; start it with a higher limit of open files (ulimit -n)";
+    case -EFBIG:
+        return "; start it with a higher limit of file sizes (ulimit -f)";
+    case -ENOMEM:
+        return "; start it with a higher limit of memory (ulimit -v), or on a larger machine";
+    case -EDQUOT:
+        return "; raise fs.epoll.max_user_watches";
+    default:
+        return "";
+    }
+}
+
 static void seat_taken(struct daemon *daemon, struct client *client, uint32_t node)
 {
     client->node = node;
@@ -81,8 +98,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     if (err) {
-        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err),
-                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err), remedy(err));
         daemon_reply_error(daemon, client, err, line);
         return;
     }
@@ -121,98 +137,10 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
+    daemon_groups_tell(daemon, daemon_groups_quit(daemon, client)); /* those that it has not left */
     daemon_seat_free(daemon, client, false);
     client->closing = true;
     daemon_send(daemon, client, ok());
-}
-
-/* --- groups ---------------------------------------------------------------- */
-
-/* The node ids of @request, or NULL with *@err and one line. */
-static uint32_t *read_nodes(const struct daemon *daemon, struct json_object *request,
-                            uint32_t *count, char *error, size_t error_bytes)
-{
-    struct json_object *list;
-    uint32_t nodes = daemon->config->fabric->graph->nodes;
-
-    if (!json_object_object_get_ex(request, "nodes", &list) ||
-        !json_object_is_type(list, json_type_array) || json_object_array_length(list) < 2 ||
-        json_object_array_length(list) > nodes) {
-        snprintf(error, error_bytes, "\"nodes\" must be an array of 2 to %u nodes", nodes);
-        return NULL;
-    }
-    *count = (uint32_t)json_object_array_length(list);
-    uint32_t *ret = calloc(*count, sizeof *ret);
-    for (uint32_t i = 0; ret && i < *count; i++) {
-        struct json_object *item = json_object_array_get_idx(list, i);
-        int64_t node = json_object_is_type(item, json_type_int) ? json_object_get_int64(item) : -1;
-        if (node < 0 || node >= nodes) {
-            snprintf(error, error_bytes, "a member must be a node from 0 to %u", nodes - 1);
-            free(ret);
-            return NULL;
-        }
-        ret[i] = (uint32_t)node;
-    }
-    return ret;
-}
-
-/* All of a group's members must be there to enter and to leave it, or it is never given back. */
-static int check_members(const struct daemon *daemon, const struct client *client,
-                         const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
-{
-    bool member = false;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct client *who = daemon->by_node[nodes[i]];
-        if (!who || who->gone)
-            return fail(-EHOSTUNREACH, error, error_bytes,
-                        "nobody is attached to node %u; create the group when all members are",
-                        nodes[i]);
-        member = member || who == client;
-    }
-    if (!member)
-        return fail(-EPERM, error, error_bytes, "only a member can create a group");
-    return 0;
-}
-
-static void request_group_create(struct daemon *daemon, struct client *client,
-                                 struct json_object *request)
-{
-    struct json_object *wide = NULL;
-    bool is_wide = json_object_object_get_ex(request, "wide", &wide) && json_object_get_boolean(wide);
-    int (*create)(struct fabric *, const uint32_t *, uint32_t, uint32_t *, char *, size_t) =
-        is_wide ? fabric_group_create_wide : fabric_group_create;
-    char error[256] = "out of memory";
-    uint32_t count = 0;
-    uint32_t group = 0;
-
-    if (client->node < 0) {
-        daemon_reply_error(daemon, client, -ENOTCONN, "attach before you create a group");
-        return;
-    }
-    uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
-    int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
-    if (!err)
-        err = create(daemon->fabric, nodes, count, &group, error, sizeof error);
-    free(nodes);
-    if (err)
-        daemon_reply_error(daemon, client, err, error);
-    else
-        daemon_send(daemon, client, wire_add_number(ok(), "group", group));
-}
-
-static void request_group_leave(struct daemon *daemon, struct client *client,
-                                struct json_object *request)
-{
-    int64_t group = wire_number(request, "group", -1);
-    int err = -ENOENT;
-
-    if (client->node >= 0 && group >= 0 && group <= UINT32_MAX)
-        err = fabric_group_leave(daemon->fabric, (uint32_t)group, (uint32_t)client->node);
-    if (err)
-        daemon_reply_error(daemon, client, err, "this node is no member of such a group");
-    else
-        daemon_send(daemon, client, ok());
 }
 
 /* --- status, report, shutdown --------------------------------------------- */
@@ -272,8 +200,9 @@ static const struct {
 } requests[] = {
     { "attach", request_attach },
     { "detach", request_detach },
-    { "group_create", request_group_create },
-    { "group_leave", request_group_leave },
+    { "group_create", daemon_group_create },
+    { "group_join", daemon_group_join },
+    { "group_leave", daemon_group_leave },
     { "status", request_status },
     { "report", request_report },
     { "shutdown", request_shutdown },

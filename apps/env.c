@@ -15,38 +15,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/env_build.h"
 #include "apps/say.h"
 
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
-/* Where a file of ours may lie, seen from the folder of the running command. */
-static const char *const provider_places[] = { "provider",
-                                               "nic/ofi",
-                                               ".",
-                                               "../lib/fabemu/provider",
-                                               "../lib/fabemu",
-                                               "../lib/x86_64-linux-gnu/fabemu/provider",
-                                               "../lib/x86_64-linux-gnu/fabemu",
-                                               "../lib64/fabemu/provider",
-                                               "../lib64/fabemu",
-                                               NULL };
-static const char *const component_places[] = { "openmpi",
-                                                "apps/ompi",
-                                                ".",
-                                                "../lib/fabemu/openmpi",
-                                                "../lib/fabemu",
-                                                "../lib/x86_64-linux-gnu/fabemu/openmpi",
-                                                "../lib/x86_64-linux-gnu/fabemu",
-                                                "../lib64/fabemu/openmpi",
-                                                "../lib64/fabemu",
-                                                NULL };
+#define PROVIDER_BUILT  "nic/ofi"   /* seen from the folder of a command that is not installed */
+#define COMPONENT_BUILT "apps/ompi"
+
+/* The same, from one that is, in a prefix that may have been moved; then where that was to be. */
+static const char *const installed[] = { "../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
+                                         "../lib64/fabemu", ENV_PLUGINS };
+
+static bool holds(const char *dir, const char *file)
+{
+    char path[1024];
+
+    return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path &&
+           access(path, R_OK) == 0;
+}
 
 /* The folder that holds @file; false when it is in none of the places. */
-static bool find_dir(char *ret, size_t ret_bytes, const char *file, const char *const *places)
+static bool find_dir(char *ret, size_t ret_bytes, const char *file, const char *built)
 {
     char exe[512];
-    char path[1024];
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
     if (bytes <= 0)
@@ -56,17 +49,14 @@ static bool find_dir(char *ret, size_t ret_bytes, const char *file, const char *
     if (!slash)
         return false;
     *slash = '\0';
-    for (; *places; places++) {
-        snprintf(path, sizeof path, "%s/%s/%s", exe, *places, file);
-        if (access(path, R_OK) == 0) {
-            if (strcmp(*places, ".") == 0)
-                snprintf(ret, ret_bytes, "%s", exe);
-            else
-                snprintf(ret, ret_bytes, "%s/%s", exe, *places);
-            return true;
-        }
+    snprintf(ret, ret_bytes, "%s/%s", exe, built);
+    for (size_t i = 0; !holds(ret, file); i++) {
+        if (i == sizeof installed / sizeof installed[0])
+            return false;
+        snprintf(ret, ret_bytes, "%s%s%s", *installed[i] == '/' ? "" : exe,
+                 *installed[i] == '/' ? "" : "/", installed[i]);
     }
-    return false;
+    return true;
 }
 
 struct walk {
@@ -118,13 +108,13 @@ int env_each(const char *socket_path,
         unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (find_dir(dir, sizeof dir, COMPONENT, component_places))
+    if (find_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
         prepend(&walk, "OMPI_MCA_mca_base_component_path", dir, "SYSTEM_DEFAULT");
     else
         say("%s is not built: collectives will not run in the switches; build it with "
             "scripts/build",
             COMPONENT);
-    if (!find_dir(dir, sizeof dir, PROVIDER, provider_places))
+    if (!find_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
         return fail(-ENOENT, error, error_bytes,
                     "%s is not beside the fabemu command: programs "
                     "that use libfabric or MPI cannot reach the fabric; build it with "

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "apps/fabric_internal.h"
@@ -303,6 +304,20 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
     return 0;
 }
 
+/* Can the edges of processes be made at all? They are files, in memory. */
+static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    struct rlimit most;
+
+    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) ||
+        most.rlim_cur >= sizeof(struct emu_edge_shared))
+        return 0;
+    snprintf(error, error_bytes, "a file can have %llu bytes here, and what a process attaches by takes "
+                                 "%zu: raise the limit of file sizes (ulimit -f)",
+             (unsigned long long)most.rlim_cur, sizeof(struct emu_edge_shared));
+    return -EFBIG;
+}
+
 /* Does the profile suit the clock and the nodes, and do the nodes suit their adapters? */
 static int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
 {
@@ -310,6 +325,8 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
 
     int err = check_links(config, error, error_bytes);
 
+    if (!err)
+        err = check_files(config, error, error_bytes);
     if (err)
         return err;
     if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&profile)) {
@@ -390,11 +407,16 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 failed:
     if (err == -EAGAIN)
         snprintf(error, error_bytes,
-                 "cannot start %u threads: %s; use --threads N with a smaller N",
+                 "cannot start %u threads: %s; use --threads N with a smaller N, or raise the limit of "
+                 "processes (ulimit -u)",
+                 fabric_worker_count(config), strerror(-err));
+    else if (err == -EMFILE)
+        snprintf(error, error_bytes, "cannot start %u threads: %s; use --threads N with a smaller N, or "
+                                     "raise the limit of open files (ulimit -n)",
                  fabric_worker_count(config), strerror(-err));
     else
-        snprintf(error, error_bytes, "cannot build the fabric: %s; try a smaller --topo",
-                 strerror(-err));
+        snprintf(error, error_bytes, "cannot build the fabric: %s; try a smaller --topo%s",
+                 strerror(-err), err == -ENOMEM ? ", or raise the limit of memory (ulimit -v)" : "");
     return err;
 }
 

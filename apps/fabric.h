@@ -41,6 +41,7 @@ struct fabric_config {
     char name[64];                  /* of the fabric: names its socket */
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
+    const char *profile_from;       /* "option", "network" or "default": for reports; NULL: default */
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
@@ -51,7 +52,7 @@ struct fabric_config {
 
 /**
  * fabric_start - build the devices and start the workers.
- * Errors: -ENOMEM, -EAGAIN (threads), -EINVAL (profile) with one line in @error. Thread: any; the thread that
+ * Errors: -ENOMEM, -EAGAIN and -EMFILE (threads), -EFBIG (edges), -EINVAL (profile) with one line in @error. Thread: any; the thread that
  * calls the functions below is the fabric's manager: one at a time.
  */
 int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
@@ -70,7 +71,8 @@ struct fabric_seat {
 /**
  * fabric_attach - give a process a node.
  * @want: the node asked for, or a negative number; if it is taken, any free one.
- * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE.
+ * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file may be
+ * (SIGXFSZ must be ignored); -EDQUOT, the user's epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
 
@@ -97,6 +99,9 @@ int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint3
  */
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t *group, char *error, size_t error_bytes);
+
+/** fabric_groups_left - how many groups that can combine there is room for, at most, over these nodes. */
+uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
 /**
  * fabric_group_leave - @node is no longer a member; the tree goes when all have left.

@@ -314,6 +314,24 @@ int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32
     return group_create(fabric, nodes, count, false, 0, group, error, error_bytes);
 }
 
+uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count)
+{
+    uint64_t left = FABRIC_COMBINING_MAX - fabric->combining;
+
+    if (fabric_acknowledged(&fabric->config)) {
+        uint64_t by_bufs = fabric->spare_bufs / ((uint64_t)count * engine_group_bufs(0));
+
+        return (uint32_t)(by_bufs < left ? by_bufs : left);
+    }
+    for (uint32_t i = 0; i < count; i++) { /* its first switch is in any tree */
+        uint32_t sw = fabric_node_link(fabric->config.graph, nodes[i])->sw;
+        uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
+
+        left = here < left ? here : left;
+    }
+    return (uint32_t)left;
+}
+
 static int64_t group_find(const struct fabric_group *group, uint32_t node)
 {
     for (uint32_t i = 0; i < group->count; i++)

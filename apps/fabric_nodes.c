@@ -105,6 +105,8 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
         goto destroy_edge;
     }
     err = emu_waiter_add(worker->waiter, edge->bell);
+    if (err == -ENOSPC) /* as epoll says it; of nodes it would be said */
+        err = -EDQUOT;
     if (err)
         goto close_bell;
     fabric->edge[node] = edge;

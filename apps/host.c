@@ -47,29 +47,38 @@ void host_signals(sigset_t *ret)
 
 /* --- the fabric's process ----------------------------------------------------- */
 
+static void raise_limit(__rlimit_resource_t what)
+{
+    struct rlimit limit;
+
+    if (getrlimit(what, &limit) || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(what, &limit);
+}
+
 /*
- * Away from the terminal's signals and the command's output; as many descriptors as we may have. But in
- * the session of the processes that we serve: Linux may schedule sessions as groups (sched_autogroup),
- * and 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
+ * Away from the terminal's signals and the command's output; as much as we may have of what is limited. But in
+ * the session of whoever started us, as the processes that we serve are as a rule: Linux may schedule
+ * sessions as groups (sched_autogroup), and then a thread of one that yields does not give its core to
+ * another. 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
  */
 static void settle_in(void)
 {
-    struct rlimit files;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setpgid(0, 0);
     signal(SIGTTOU, SIG_IGN); /* in the background of a terminal we may write to it */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* an edge is a file: what is too long is an error of who attaches */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
         close(null);
     }
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
+    raise_limit(RLIMIT_NOFILE);
+    raise_limit(RLIMIT_FSIZE);
 }
 
 static void report_failure(int owner_fd, const char *error)
@@ -91,6 +100,12 @@ static int termination_fd(void)
     return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static int cannot_serve(int err, char *error, size_t error_bytes)
+{
+    return fail(err, error, error_bytes, "cannot serve its socket: %s%s", strerror(-err),
+                err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+}
+
 /* Returns the exit status of the fabric's process. */
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
                      int owner_fd, const char *mark)
@@ -104,12 +119,17 @@ static int host_main(const struct host *host, const struct fabric_config *config
 
     settle_in();
     serve.signal_fd = termination_fd();
-    int err = fabric_start(&fabric, config, error, sizeof error);
+    int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
+                                  : fabric_start(&fabric, config, error, sizeof error);
     if (err) {
         report_failure(owner_fd, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
     int end = daemon_serve(fabric, &serve);
+    if (end < 0) {
+        cannot_serve(end, error, sizeof error);
+        report_failure(owner_fd, error);
+    }
     close(listen_fd);
     paths_unlink(&host->socket);
     if (end == DAEMON_OWNER_GONE && mark) {

@@ -17,8 +17,9 @@
 #include "apps/paths.h"
 #include "apps/say.h"
 
-#define DEFAULT_NODES 16
-#define NODES_MAX     65536
+#define DEFAULT_NODES   16
+#define NODES_MAX       65536
+#define DEFAULT_PROFILE "oq2004"
 
 /* A reader takes one value; on a wrong one it writes what would be right and returns false. */
 typedef bool option_reader(struct options *options, const char *value, const char **right);
@@ -168,7 +169,7 @@ static const struct option_row rows[] = {
       OPTIONS_NETWORK, read_topo },
     { "nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
       OPTIONS_NETWORK, read_nodes },
-    { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3, or a JSON file",
+    { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3 (of qsnet:N), or a JSON file",
       OPTIONS_FABRIC, read_profile },
     { "clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
       read_clock },
@@ -290,7 +291,7 @@ int options_parse_own(struct options *ret, const struct options_command *command
     int got;
 
     *ret = (struct options){
-        .profile = "oq2004", .clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1
+        .clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1
     };
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
@@ -319,16 +320,20 @@ int options_parse_own(struct options *ret, const struct options_command *command
     return check_together(ret, command);
 }
 
-static int load_profile(struct emu_profile *ret, const struct options *options)
+/* A network that is named after a machine comes with it, unless the user names another. */
+static int load_profile(struct fabric_config *ret, const struct options *options)
 {
+    const char *machine = options->topo ? topo_machine(options->topo) : NULL;
+    const char *name = options->profile ? options->profile : machine ? machine : DEFAULT_PROFILE;
     char error[640];
 
-    if (emu_profile_load(ret, options->profile, error, sizeof error)) {
+    ret->profile_from = options->profile ? "option" : machine ? "network" : "default";
+    if (emu_profile_load(&ret->profile, name, error, sizeof error)) {
         say("--profile: %s", error);
         return EXIT_USAGE;
     }
     for (unsigned i = 0; i < options->set_count; i++) {
-        if (emu_profile_set(ret, options->sets[i], error, sizeof error)) {
+        if (emu_profile_set(&ret->profile, options->sets[i], error, sizeof error)) {
             say("--set: %s", error);
             return EXIT_USAGE;
         }
@@ -350,7 +355,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         return EXIT_USAGE;
     }
     snprintf(ret->name, sizeof ret->name, "%s", name ? name : "");
-    int status = load_profile(&ret->profile, options);
+    int status = load_profile(ret, options);
     if (status)
         return status;
     if (!options->topo && topo_spec_for_nodes(options->nodes ? options->nodes : DEFAULT_NODES, spec,

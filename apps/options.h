@@ -55,7 +55,7 @@ struct options_command {
 struct options {
     const char *topo; /* NULL: not given */
     uint32_t nodes;   /* 0: not given */
-    const char *profile;
+    const char *profile; /* NULL: not given */
     enum emu_clock_mode clock;
     uint32_t threads; /* count, or FABRIC_THREADS_* */
     uint64_t seed;

@@ -178,6 +178,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_object_object_add(report, "exit_status", NULL);
     wire_add_text(report, "topo", config->graph->spec);
     wire_add_text(report, "profile", config->profile.name);
+    wire_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     wire_add_text(clock, "mode", report_clock_name(config->clock));
     json_object_object_add(
         clock, "real_time_factor",
@@ -266,10 +267,11 @@ static void print_fabric(FILE *out, struct json_object *report)
     struct json_object *clock = member(report, "clock");
     struct json_object *processes = member(report, "processes");
     long long threads = number(report, "threads");
+    bool own = strcmp(text(report, "profile_from"), "network") == 0;
 
-    fprintf(out, "  fabric       %s: %lld nodes, %lld switches, profile %s, %lld thread%s\n",
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switches, profile %s%s, %lld thread%s\n",
             text(report, "topo"), number(report, "nodes"), number(report, "switches"),
-            text(report, "profile"), threads, plural(threads));
+            text(report, "profile"), own ? " (the network's own)" : "", threads, plural(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),

@@ -423,6 +423,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
     sigprocmask(SIG_BLOCK, &signals, &before->mask);
     signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide the command's end */
     sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->file_size); /* a report that is too long is an error */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     run->befores = procs_descendants(getpid(), 0, run->before, 64);
     run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,8 +109,13 @@ static int supervise(const struct up *up)
     char error[512];
 
     host_signals(&signals);
+    if (up->tell_fd >= 0) { /* in the background: what a shell tells all that it started when it ends */
+        sigdelset(&signals, SIGHUP);
+        signal(SIGHUP, SIG_IGN);
+    }
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (host_start(&host, up->config, NULL, error, sizeof error)) {
@@ -132,12 +138,21 @@ static int supervise(const struct up *up)
     return asked ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The background process leaves the terminal; errors go through the pipe. */
+/*
+ * The background process leaves the terminal, but not the session (see host.c, settle_in()): a process
+ * group of its own gets none of the terminal's signals, and who gave the terminal up no hang-up of it.
+ * Errors go through the pipe.
+ */
 static void leave_terminal(void)
 {
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NONBLOCK);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    setsid();
+    setpgid(0, 0);
+    if (terminal >= 0) {
+        ioctl(terminal, TIOCNOTTY);
+        close(terminal);
+    }
     if (null < 0)
         return;
     dup2(null, STDIN_FILENO);

@@ -76,10 +76,25 @@ static int buf_reserve(struct wire_buf *buf, size_t more)
     return 0;
 }
 
+/* What one long line needed is not kept once it is gone. */
 static void buf_consume(struct wire_buf *buf, size_t bytes)
 {
     buf->bytes -= bytes;
     buf->at = buf->bytes ? buf->at + bytes : 0;
+    if (buf->bytes || buf->room <= WIRE_KEEP)
+        return;
+    free(buf->data);
+    *buf = (struct wire_buf){ 0 };
+}
+
+static size_t buf_excess(const struct wire_buf *buf)
+{
+    return buf->room > WIRE_KEEP ? buf->room - WIRE_KEEP : 0;
+}
+
+size_t wire_excess(const struct wire *wire)
+{
+    return buf_excess(&wire->in) + buf_excess(&wire->out);
 }
 
 /* One read: a client that floods gets its turn like the others. */

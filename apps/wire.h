@@ -12,7 +12,8 @@
 
 #define WIRE_LINE_MAX  65536u      /* bytes of a request */
 #define WIRE_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
-#define WIRE_OUT_MAX   (32u << 20) /* bytes waiting for a peer that does not read */
+#define WIRE_OUT_MAX   (17u << 20) /* bytes waiting for a peer that does not read: a reply, and events */
+#define WIRE_KEEP      16384u      /* room that an empty buffer keeps, at most */
 
 struct wire_buf {
     char *data;
@@ -34,6 +35,9 @@ struct wire {
 /** wire_open - take over @fd and make it non-blocking. */
 void wire_open(struct wire *wire, int fd, size_t line_max);
 void wire_close(struct wire *wire);
+
+/** wire_excess - memory that its buffers take beyond WIRE_KEEP each. Bytes. */
+size_t wire_excess(const struct wire *wire);
 
 /** wire_fill - read what has come. Returns 0 (more or nothing), -EPIPE at the end, or -errno. */
 int wire_fill(struct wire *wire);

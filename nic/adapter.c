@@ -49,6 +49,20 @@ int nic_fail(int err, const char *format, ...)
     return err;
 }
 
+const char *nic_remedy(int err)
+{
+    switch (err) {
+    case -EMFILE:
+        return "; raise its limit of open files (ulimit -n)";
+    case -ENOMEM:
+        return "; raise its limit of memory (ulimit -v)";
+    case -EAGAIN:
+        return "; raise this user's limit of processes and threads (ulimit -u)";
+    default:
+        return "";
+    }
+}
+
 int nic_fail_gone(void)
 {
     return nic_fail(-ENOTCONN, "this process has no fabric (any more)");
@@ -347,13 +361,8 @@ static bool nic_is_crowded(const struct fabemu *fab)
     return atomic_load_explicit(&fab->edge.shared->crowded, memory_order_relaxed);
 }
 
-void fabemu_idle(const struct fabemu *fab, unsigned rounds)
-{
-    if (emu_wait_round(rounds, nic_is_crowded(fab)) == EMU_WAIT_SLEEP)
-        emu_wait_yield();
-}
-
-void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
+/* Until the fabric brings something, or @most_ns. */
+static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
     struct emu_edge_shared *sh = fab->edge.shared;
 
@@ -361,8 +370,41 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
         atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen_tail)
         sched_yield(); /* room comes, or a segment is due, sooner than a sleep would end */
     else
-        emu_edge_nic_sleep(sh, seen_tail, NIC_SLEEP_NS);
+        emu_edge_nic_sleep(sh, seen_tail, most_ns);
 }
+
+void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
+{
+    nic_nap(fab, seen_tail, NIC_SLEEP_NS);
+}
+
+static uint64_t thread_ran_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * A yield gives the core to threads of the same session only, where Linux schedules sessions as
+ * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait until
+ * the scheduler has had enough of this group. So a thread that does nothing but ask, and hence has
+ * hardly run since it was here last, naps. One that works between its questions is not held up.
+ */
+void fabemu_idle(const struct fabemu *fab, unsigned rounds)
+{
+    static _Thread_local uint64_t left_ns; /* when the thread was here last, in time that it ran */
+
+    if (emu_wait_round(rounds, nic_is_crowded(fab)) == EMU_WAIT_AGAIN)
+        return;
+    if (nic_gone(fab) || thread_ran_ns() - left_ns > NIC_NAP_WORK_NS)
+        emu_wait_yield();
+    else
+        nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire), NIC_NAP_NS); /* N2 */
+    left_ns = thread_ran_ns();
+}
+
 
 /* Sleep unless @req completed meanwhile. */
 static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)

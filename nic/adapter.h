@@ -44,8 +44,8 @@
 #define NIC_SERVED_MAX (1u << 16)     /* of them, on behalf of peers */
 #define NIC_CTL_MAX (1u << 16)        /* hellos and acknowledgments that wait for room */
 #define NIC_PARKED_MAX 4096u          /* messages to queues that are not open yet; then their senders are stopped */
-#define NIC_EARLY_GROUPS_MAX 64u      /* groups that others use before we joined */
-#define NIC_BROKEN_GROUPS 64u         /* groups left after a break whose late segments are known as such */
+#define NIC_EARLY_GROUPS_MAX 1024u    /* groups that others use before we joined: as many as a fabric has */
+#define NIC_BROKEN_GROUPS 1024u       /* groups left after a break whose late segments are known as such */
 #define NIC_GROUP_BUCKETS 256u
 #define NIC_QUEUES 65536u
 #define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63) /* in the keys of groups' regions, and in no others */
@@ -54,6 +54,8 @@
 #define NIC_WATCH_NS 1000000000u      /* between looks whether those we wait for are still there */
 #define NIC_WATCH_STEPS 64u           /* between looks at the clock for that */
 #define NIC_SLEEP_NS 10000000u        /* no sleep is longer: bounds the harm of a lost wake */
+#define NIC_NAP_NS 200000u            /* in fabemu_idle(), whose callers may wait for something else, too */
+#define NIC_NAP_WORK_NS 5000u         /* who has run less since its last nap does nothing but wait */
 
 /* Counts of input that was dropped; tests read them, a debugger shows them. */
 struct nic_counts {
@@ -353,6 +355,9 @@ uint64_t nic_random(void);
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int nic_fail_gone(void); /* -ENOTCONN */
 
+/** nic_remedy - "; " and what the user can do where this process has reached a limit; or "". */
+const char *nic_remedy(int err);
+
 /* --- transmit.c -------------------------------------------------------------- */
 
 /** nic_claim - a slot for a segment to @node with header filled but seq and len; NULL: no room. */
@@ -548,8 +553,10 @@ void nic_cast_abandon(struct nic_op *op);
 /** nic_group_watch - now and then, tell the members again of breaks that not all could be told of. */
 void nic_group_watch(struct fabemu *fab);
 uint32_t nic_group_transmit(struct fabemu *fab);
-/** nic_group_broken - a member of group @id died. */
+/** nic_group_broken - a member of group @id died; or the group's segments say that it is broken. */
 void nic_group_broken(struct fabemu *fab, uint32_t id);
+/** nic_group_over - the fabric says that group @id is broken: who has not joined it cannot any more. */
+void nic_group_over(struct fabemu *fab, uint32_t id);
 void nic_group_release(struct fabemu *fab);
 
 /* --- control.c, thread.c: no lock ---------------------------------------------------- */

@@ -84,7 +84,9 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         close(bell);
         nic_control_detach(control);
-        return nic_fail(err, "the fabric's edge does not fit this library: %s", strerror(-err));
+        return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library: %s%s"
+                                            : "cannot map the fabric's edge: %s%s",
+                        strerror(-err), nic_remedy(err));
     }
     fab->control = control;
     fab->path = strdup(path);
@@ -96,7 +98,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         nic_control_detach(control);
         nic_close(fab);
-        return nic_fail(err, "cannot start the adapter: %s", strerror(-err));
+        return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err), nic_remedy(err));
     }
     *ret = fab;
     return 0;

@@ -58,43 +58,108 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
     return group_create(fab, nodes, count, true, id);
 }
 
-int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct fabemu_group **ret)
+/* Ask the fabric for something about a group. @reply: NULL, or the caller's to put. */
+static int group_ask(struct fabemu *fab, const char *command, uint32_t id, struct json_object **reply)
+{
+    struct json_object *ask = json_object_new_object(), *got = NULL;
+    int err;
+
+    json_object_object_add(ask, "cmd", json_object_new_string(command));
+    json_object_object_add(ask, "group", json_object_new_int64(id));
+    err = nic_control_ask(fab->control, ask, &got);
+    if (!err && reply)
+        *reply = got;
+    else if (!err)
+        json_object_put(got);
+    return err;
+}
+
+/* A member that can not join says so: the others are not to wait for it. */
+static int group_declined(struct fabemu *fab, uint32_t id, int err)
+{
+    if (fab->control)
+        group_ask(fab, "group_leave", id, NULL);
+    return err;
+}
+
+/* May this process join? The fabric knows, but for groups of one, which are nobody else's. */
+static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
+{
+    struct json_object *reply, *count;
+    int64_t there = members;
+    int err;
+
+    if (!fab->control || members < 2)
+        return 0;
+    err = group_ask(fab, "group_join", id, &reply);
+    if (err)
+        return err;
+    if (json_object_object_get_ex(reply, "members", &count))
+        there = json_object_get_int64(count);
+    json_object_put(reply);
+    if (there == members)
+        return 0;
+    group_ask(fab, "group_leave", id, NULL);
+    return nic_fail(-EINVAL, "group %u has %lld members, not %u", id, (long long)there, members);
+}
+
+/* The group's place here while the fabric is asked: what comes meanwhile is kept. */
+static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
     struct fabemu_group *g;
     int err = 0;
+
+    nic_lock(fab);
+    g = nic_group_find(fab, id);
+    if (g && (g->joined || g->joining)) {
+        err = nic_fail(-EALREADY, "this process is a member of group %u already", id);
+    } else {
+        if (!g && (g = nic_group_make(fab, id)))
+            fab->early_groups++;
+        if (g)
+            g->joining = true;
+        else
+            err = -ENOMEM;
+    }
+    nic_unlock(fab);
+    *ret = g;
+    return err;
+}
+
+static void group_end_join(struct fabemu_group *g, uint32_t members, bool joined)
+{
+    struct fabemu *fab = g->fab;
+
+    nic_lock(fab);
+    g->joining = false;
+    if (joined) {
+        fab->early_groups--;
+        g->members = members;
+        g->joined = true;
+        nic_group_known(fab, g->id);
+    } else {
+        nic_group_drop_early(g);
+    }
+    nic_unlock(fab);
+}
+
+int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct fabemu_group **ret)
+{
+    struct fabemu_group *g;
+    int err;
 
     if (members < 1)
         return nic_fail(-EINVAL, "a group has members");
     if (nic_gone(fab))
         return nic_fail_gone();
-    nic_lock(fab);
-    g = nic_group_find(fab, id);
-    if (g && g->joined)
-        err = nic_fail(-EALREADY, "this process is a member of group %u already", id);
-    else if (g)
-        fab->early_groups--;
-    else
-        g = nic_group_make(fab, id);
-    if (!g)
-        err = -ENOMEM;
-    if (!err) {
-        g->members = members;
-        g->joined = true;
-        nic_group_known(fab, id);
+    err = group_begin_join(fab, id, &g);
+    if (err)
+        return err == -ENOMEM ? group_declined(fab, id, err) : err;
+    err = group_ask_join(fab, id, members);
+    group_end_join(g, members, !err);
+    if (!err)
         *ret = g;
-    }
-    nic_unlock(fab);
     return err;
-}
-
-static void group_tell_leave(struct fabemu *fab, uint32_t id)
-{
-    struct json_object *ask = json_object_new_object(), *reply;
-
-    json_object_object_add(ask, "cmd", json_object_new_string("group_leave"));
-    json_object_object_add(ask, "group", json_object_new_int64(id));
-    if (!nic_control_ask(fab->control, ask, &reply))
-        json_object_put(reply);
 }
 
 /* Until the fabric has answered the id is taken: what still comes for it goes to the group that it was meant for. */
@@ -105,7 +170,7 @@ void fabemu_group_leave(struct fabemu_group *g)
     if (nic_gone(fab))
         return;
     if (g->members > 1 && fab->control)
-        group_tell_leave(fab, g->id);
+        group_ask(fab, "group_leave", g->id, NULL);
     nic_lock(fab);
     nic_group_leave(g);
     nic_unlock(fab);

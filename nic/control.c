@@ -36,6 +36,8 @@ struct nic_control {
     char *line;
     size_t bytes, room;
     int passed[2]; /* descriptors that came, -1 when none */
+    bool no_room;  /* there was no room in this process for one that came */
+    bool seated;   /* attach's: the fabric has given us a node */
 
     pthread_mutex_t ask; /* one request at a time */
     pthread_mutex_t lock;
@@ -92,6 +94,7 @@ static ssize_t control_read(struct nic_control *c)
     if (n < 0)
         return -errno;
     control_take_fds(c, &msg);
+    c->no_room |= (msg.msg_flags & MSG_CTRUNC) != 0;
     c->bytes += (size_t)n;
     return n;
 }
@@ -197,7 +200,7 @@ static int control_connect(const char *path)
     strcpy(to.sun_path, path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return nic_fail(-errno, "no socket: %s", strerror(errno));
+        return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
@@ -245,19 +248,41 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
     json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
     json_object_object_add(ask, "want", json_object_new_int(want));
     err = control_send(c, ask);
-    if (!err)
+    if (!err || err == -EPIPE) /* who has closed already has said why */
         err = control_next(c, &reply);
     if (err)
         return nic_fail(err == -EAGAIN ? -ETIMEDOUT : err, "the fabric does not answer: %s",
                         strerror(err == -EAGAIN ? ETIMEDOUT : -err));
     err = reply_check(reply);
-    if (!err && (c->passed[0] < 0 || c->passed[1] < 0))
+    c->seated = !err;
+    if (!err && c->no_room)
+        err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s", nic_remedy(-EMFILE));
+    else if (!err && (c->passed[0] < 0 || c->passed[1] < 0))
         err = nic_fail(-EPROTO, "the fabric handed over no edge");
     if (!err)
         reply_info(reply, info);
     json_object_put(reply);
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
     return err;
+}
+
+/* No watcher reads yet. Waits for the fabric's answer, so that the node is free when we return. */
+static void control_give_back(struct nic_control *c)
+{
+    struct json_object *ask = json_object_new_object(), *reply = NULL;
+    struct timeval limit = {.tv_sec = DETACH_TIMEOUT_S};
+    bool answered;
+
+    json_object_object_add(ask, "cmd", json_object_new_string("detach"));
+    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (control_send(c, ask))
+        return;
+    do {
+        if (control_next(c, &reply))
+            return;
+        answered = !*field_text(reply, "event");
+        json_object_put(reply);
+    } while (!answered);
 }
 
 static void control_free(struct nic_control *c)
@@ -295,6 +320,8 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
     c->fd = control_connect(path);
     err = c->fd < 0 ? c->fd : control_greet(c, want, info);
     if (err) {
+        if (c->seated)
+            control_give_back(c);
         control_free(c);
         return err;
     }
@@ -307,16 +334,30 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
 
 /* --- the watcher ----------------------------------------------------------------------- */
 
-static void event_node_died(struct fabemu *fab, struct json_object *event)
+/* Under the adapter's lock. */
+static void event_groups(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups;
+
+    if (json_object_object_get_ex(event, "groups", &groups))
+        for (size_t i = 0; i < json_object_array_length(groups); i++)
+            nic_group_over(fab, (uint32_t)json_object_get_int64(
+                                    json_object_array_get_idx(groups, i)));
+}
+
+static void event_groups_broken(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
+static void event_node_died(struct fabemu *fab, struct json_object *event)
+{
     int64_t node = field_number(event, "node", -1);
 
     nic_lock(fab);
-    if (json_object_object_get_ex(event, "groups", &groups))
-        for (size_t i = 0; i < json_object_array_length(groups); i++)
-            nic_group_broken(fab, (uint32_t)json_object_get_int64(
-                                      json_object_array_get_idx(groups, i)));
+    event_groups(fab, event);
     if (node >= 0 && node < fab->info.nodes && node != fab->info.node)
         nic_peer_died(fab, (uint32_t)node, (uint32_t)field_number(event, "seat", 0));
     nic_unlock(fab);
@@ -332,6 +373,8 @@ static void control_event(struct nic_control *c, const char *event, struct json_
 {
     if (strcmp(event, "node_died") == 0) {
         event_node_died(c->fab, object);
+    } else if (strcmp(event, "groups_broken") == 0) {
+        event_groups_broken(c->fab, object);
     } else if (strcmp(event, "shutdown") == 0) {
         c->why = "it was shut down";
     } else if (strcmp(event, "cut_off") == 0) {
@@ -440,6 +483,8 @@ void nic_control_detach(struct nic_control *c)
         json_object_put(reply);
         shutdown(c->fd, SHUT_RDWR);
         pthread_join(c->watcher, NULL);
+    } else {
+        control_give_back(c);
     }
     control_free(c);
 }

@@ -139,8 +139,9 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
 
 /**
  * fabemu_idle - give the processor away after an empty fabemu_progress().
- * @rounds: the caller's count of empty rounds in a row. Spins, then yields;
- * never sleeps, so it suits callers who also wait for something else.
+ * @rounds: the caller's count of empty rounds in a row. Spins, then yields; then a caller
+ * that does nothing but ask naps, for 0.2 ms at most and until the fabric brings something, so it
+ * suits callers who also wait for something else.
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
@@ -378,8 +379,8 @@ FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)
  * @nodes: the members, 2 or more, distinct. One member calls it and hands *id to
  * the others by any means; then every member joins. The tables are in the
  * switches when it returns. Blocks for the fabric manager's answer.
- * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left; -EHOSTUNREACH, a member
- * is not attached (yet).
+ * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left, or a member holds its
+ * share of them; -EHOSTUNREACH, a member is not attached (yet).
  */
 FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                                    uint32_t *id);
@@ -395,7 +396,13 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
 FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                                         uint32_t *id);
 
-/** fabemu_group_join - become a member. @members: count of members, as at creation. */
+/**
+ * fabemu_group_join - become a member. @members: count of members, as at creation.
+ * Blocks for the fabric manager's answer. A group is over when a member dies, detaches or fails to join
+ * before it has left the group: who has joined by then gets -EPIPE from its operations, and leaves.
+ * Errors: -ENOENT, there is no such group, or none any more; -EINVAL, it has not so many members;
+ * -EALREADY; -ENOMEM.
+ */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 

@@ -251,12 +251,22 @@ void nic_group_unmake(struct fabemu_group *g)
     free(g);
 }
 
+/* What still comes for @id is late. */
+static void group_remember_broken(struct fabemu *fab, uint32_t id)
+{
+    fab->broken_ids[fab->broken_count++ % NIC_BROKEN_GROUPS] = id;
+}
+
 void nic_group_leave(struct fabemu_group *g)
 {
-    struct fabemu *fab = g->fab;
-
     if (g->broken)
-        fab->broken_ids[fab->broken_count++ % NIC_BROKEN_GROUPS] = g->id;
+        group_remember_broken(g->fab, g->id);
+    nic_group_unmake(g);
+}
+
+void nic_group_drop_early(struct fabemu_group *g)
+{
+    g->fab->early_groups--;
     nic_group_unmake(g);
 }
 
@@ -503,6 +513,19 @@ void nic_group_broken(struct fabemu *fab, uint32_t id)
         g = group_early(fab, id);
     if (g)
         group_break(g);
+}
+
+void nic_group_over(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = nic_group_find(fab, id);
+
+    if (g && (g->joined || g->joining)) {
+        group_break(g);
+        return;
+    }
+    group_remember_broken(fab, id);
+    if (g)
+        nic_group_drop_early(g);
 }
 
 /*

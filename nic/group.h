@@ -53,6 +53,7 @@ struct fabemu_group {
     uint32_t id;
     uint32_t members;
     bool joined;               /* false: only a place for segments that came early */
+    bool joining;              /* the fabric is asked whether we may */
     int broken;                /* 0, or -EPIPE */
     uint8_t alarm;             /* enum nic_alarm */
     bool probing;              /* a probe is under way */
@@ -88,6 +89,8 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: n
 void nic_group_unmake(struct fabemu_group *g);
 /** nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the id. */
 void nic_group_leave(struct fabemu_group *g);
+/** nic_group_drop_early - forget what came for a group that this process has not joined. */
+void nic_group_drop_early(struct fabemu_group *g);
 /** nic_group_known - the id has an owner here (again). */
 void nic_group_known(struct fabemu *fab, uint32_t id);
 /** nic_group_claim - a slot for a segment of the group's; NULL: no room. */

@@ -348,14 +348,45 @@ static void early__groups_are_bounded(void)
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
 
     world_open(&w, 2, 0);
-    for (uint32_t id = 0; id < 500; id++) {
+    for (uint32_t id = 0; id < NIC_EARLY_GROUPS_MAX + 400; id++) {
         seg.hdr.dst = id;
         while (!fake_inject(w.fake, 0, &seg))
             fabemu_progress(w.fab[0]);
     }
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(w.fab[0]->early_groups, NIC_EARLY_GROUPS_MAX);
-    CU_ASSERT_EQUAL(w.fab[0]->counts.late, 500 - NIC_EARLY_GROUPS_MAX);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, 400);
+    fake_close(w.fake);
+}
+
+/* What came for a group that nobody can join any more is forgotten, and what is late for it stays out. */
+static void over__forgets_a_group_that_was_not_joined(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req = {0};
+    struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    fabemu_barrier(t.group[0], &req);
+    for (uint32_t round = 0; round < NIC_EARLY_GROUPS_MAX; round++) {
+        seg.hdr.dst = 2 + round;
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fake_quiet(w.fake);
+        nic_lock(w.fab[0]);
+        nic_group_over(w.fab[0], 2 + round);
+        nic_unlock(w.fab[0]);
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fake_quiet(w.fake);
+    }
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, NIC_EARLY_GROUPS_MAX);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
+    nic_lock(w.fab[0]);
+    nic_group_over(w.fab[0], 1);
+    nic_unlock(w.fab[0]);
+    CU_ASSERT_EQUAL(req.status, -EPIPE);
     fake_close(w.fake);
 }
 
@@ -568,6 +599,7 @@ int main(void)
         CASE(join__finds_what_came_before),
         CASE(broadcast__runs_ahead_by_a_window),
         CASE(early__groups_are_bounded),
+        CASE(over__forgets_a_group_that_was_not_joined),
         CASE(barrier__waits_for_everybody),
         CASE(group__of_one_needs_no_network),
         CASE(member_died__ends_all_with_epipe),

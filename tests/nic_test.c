@@ -4,8 +4,10 @@
  *
  * One thread steps the adapters and a fake fabric in turn.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "tests/nic_world.h"
 
@@ -560,6 +562,49 @@ static void queue_open_any__begins_empty_and_in_turn(void)
     world_close(&w);
 }
 
+/* Run for so long between two calls of fabemu_idle(). */
+static void work(uint64_t ns)
+{
+    struct timespec ts;
+    uint64_t begun = 0, ran = 0;
+
+    for (bool first = true; first || ran - begun < ns; first = false) {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+        ran = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+        begun = first ? ran : begun;
+    }
+}
+
+/* How often this thread slept in 100 calls, working so long before each. */
+static long slept_in_100(struct fabemu *fab, uint64_t work_ns)
+{
+    struct rusage before, after;
+
+    fabemu_idle(fab, UINT_MAX);
+    getrusage(RUSAGE_THREAD, &before);
+    for (unsigned i = 0; i < 100; i++) {
+        if (work_ns)
+            work(work_ns);
+        fabemu_idle(fab, UINT_MAX);
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/*
+ * Who does nothing but wait gives its core to all others, not only to those of its session, as a
+ * yield does. Who works meanwhile (MPI_Test in a loop) is not held up.
+ */
+static void idle__sleeps_when_its_caller_only_waits(void)
+{
+    struct world w;
+
+    world_open(&w, 1, false);
+    CU_ASSERT_TRUE(slept_in_100(w.fab[0], 0) > 50);
+    CU_ASSERT_TRUE(slept_in_100(w.fab[0], 10 * NIC_NAP_WORK_NS) < 50);
+    world_close(&w);
+}
+
 #define CASE(fn) {#fn, fn}
 
 int main(void)
@@ -581,6 +626,7 @@ int main(void)
         CASE(send__survives_a_receiver_who_looks_elsewhere),
         CASE(send__waits_when_no_more_can_be_parked),
         CASE(queue_open_any__begins_empty_and_in_turn),
+        CASE(idle__sleeps_when_its_caller_only_waits),
         {0},
     };
 

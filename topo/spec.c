@@ -25,11 +25,20 @@ static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 static const struct {
     const char *kind;
     topo_generator *generate;
+    const char *machine; /* whose network it is; NULL: no one's */
 } generators[] = {
-    { "kary:", topo_kary },
-    { "qsnet:", topo_qsnet },
-    { "clos:", topo_clos },
+    { "kary:", topo_kary, NULL },
+    { "qsnet:", topo_qsnet, "qsnet3" },
+    { "clos:", topo_clos, NULL },
 };
+
+const char *topo_machine(const char *spec)
+{
+    for (size_t i = 0; i < sizeof(generators) / sizeof(generators[0]); i++)
+        if (topo_scan_word(&spec, generators[i].kind))
+            return generators[i].machine;
+    return NULL;
+}
 
 static bool names_file(const char *spec)
 {

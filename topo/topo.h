@@ -130,6 +130,9 @@ struct topo_graph {
  */
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes);
 
+/** topo_machine - the machine after which a SPEC's kind is named ("qsnet3"), or NULL. Pure. */
+const char *topo_machine(const char *spec);
+
 /**
  * topo_read - build the network that @text describes, in the format of ibnetdiscover.
  * @name: of the file, for messages and for graph->spec.

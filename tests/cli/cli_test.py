@@ -126,8 +126,28 @@ class CliTest(FabemuCase):
         self.one_line(self.fabemu("topo", "/dev/zero"), 2, "larger than 128 MB")
 
     def test_run__refuses_nodes_of_several_links(self):
-        done = self.fabemu("run", "--topo", "qsnet:16,links=2", "--", "true")
+        done = self.fabemu("run", "--topo", "qsnet:16,links=2", "--profile", "oq2004", "--", "true")
         self.one_line(done, 1, "2 links", "links=1")
+
+    def test_network_named_after_a_machine__comes_with_it(self):
+        path = os.path.join(self.dir, "r.json")
+        for args, profile, why, said in (
+                (("--topo", "qsnet:4,links=2"), "qsnet3", "network", "profile qsnet3 (the network's own),"),
+                (("--topo", "qsnet:4", "--profile", "oq2004"), "oq2004", "option", "profile oq2004,"),
+                (("--topo", "qsnet:4", "--set", "tree_width=3"), "qsnet3", "network", "qsnet3"),
+                (("--topo", "kary:2,2"), "oq2004", "default", "profile oq2004,"),
+                (("--topo", "kary:2,2", "--profile", "qsnet3"), "qsnet3", "option", "profile qsnet3,")):
+            with self.subTest(args=args):
+                done = self.fabemu("run", *args, "--report", path, "--", "true")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(said, done.stderr)
+                with open(path) as f:
+                    got = json.load(f)
+                self.assertEqual((got["profile"], got["profile_from"]), (profile, why))
+        self.assertEqual(json.loads(self.fabemu("topo", "qsnet:4", "--json").stdout)["profile"], "qsnet3")
+        self.assertEqual(self.fabemu("up", "--topo", "qsnet:4", "q").stdout.split("profile ")[1][:6], "qsnet3")
+        traffic = self.fabemu("traffic", "--topo", "qsnet:4", "--pattern", "barrier", "--operations", "2", "--json")
+        self.assertEqual(json.loads(traffic.stdout)["profile"], "qsnet3")
 
     def test_profile_file__overrides_its_base(self):
         path = os.path.join(self.dir, "mine.json")

@@ -82,6 +82,25 @@ class LifeTest(FabemuCase):
         self.assertTrue(until(lambda: not self.sockets(), END_S))
         self.assertTrue(until(lambda: not alive(status["pid"]), END_S))
 
+    def test_up__stays_in_the_session_and_not_in_the_terminal(self):
+        # Linux may schedule sessions as groups: then one of its own would wait for all that yields in others.
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(self.command, [self.command, "up", "--topo", "kary:2,2", "u"], self.env)
+        with contextlib.suppress(OSError):
+            while os.read(terminal, 4096):
+                pass
+        os.waitpid(pid, 0)
+        os.close(terminal)
+        status = self.status("u")
+        for process in (status["pid"], status["supervisor"]):
+            self.assertEqual((os.getsid(process), self.stat_of(process)[4]), (pid, "0"))
+            self.assertNotEqual(os.getpgid(process), pid)
+        os.kill(status["supervisor"], signal.SIGHUP)  # as a shell may that ends
+        self.assertTrue(self.client(self.socket_path("u")).attach()["ok"])
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
+
     def test_up_foreground__ends_on_an_interrupt(self):
         up = self.start("up", "--foreground", "f")
         self.assertTrue(until(self.sockets))
@@ -348,6 +367,8 @@ class LifeTest(FabemuCase):
         clients, seats = self.attached(path, 4)
         reply = clients[0].ask("group_create", nodes=[0, 1, 2])
         self.assertTrue(reply["ok"], reply)
+        for client in clients[:2]:
+            self.assertTrue(client.ask("group_join", group=reply["group"])["ok"])
         clients[2].close()
         for node, groups in ((0, [reply["group"]]), (1, [reply["group"]]), (3, [])):
             self.assertEqual(clients[node].next(), {"event": "node_died", "node": 2,
@@ -440,10 +461,14 @@ class LifeTest(FabemuCase):
         self.assertLessEqual(self.cpu_ticks_of_a_second(pid), 0.05 * os.sysconf("SC_CLK_TCK"))
 
     @staticmethod
-    def cpu_ticks_of_a_second(pid):
+    def stat_of(pid):
+        """The fields of /proc/PID/stat behind the name."""
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()
+
+    def cpu_ticks_of_a_second(self, pid):
         def cpu_ticks():
-            with open(f"/proc/{pid}/stat") as f:
-                fields = f.read().rsplit(")", 1)[1].split()
+            fields = self.stat_of(pid)
             return int(fields[11]) + int(fields[12])
         before = cpu_ticks()
         time.sleep(1)  # what is measured is a second of doing nothing

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""install_test.py - what `meson install` puts into a prefix works from there, without the build.
+
+    tests/cli/install_test.py --fabemu build/fabemu [unittest options]
+"""
+import glob
+import gzip
+import os
+import shutil
+import subprocess
+import unittest
+
+from cli_kit import FabemuCase, main
+
+PROGRAM = r'''
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    char line[4096];
+    int one = 1, sum = 0, rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (rank == 0 && fgets(line, sizeof line, maps))
+        if (strstr(line, "fabemu") && strchr(line, '/') && strstr(line, ".so"))
+            fputs(strchr(line, '/'), stdout);
+    fclose(maps);
+    MPI_Finalize();
+    return sum != 2;
+}
+'''
+
+
+@unittest.skipUnless(shutil.which("meson") and shutil.which("mpicc"), "needs meson and mpicc")
+class InstallTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        self.env.pop("LD_LIBRARY_PATH", None)
+        self.build = os.path.dirname(self.command)
+        done = subprocess.run(["meson", "install", "-C", self.build, "--no-rebuild", "--destdir",
+                               os.path.join(self.dir, "root")], text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (self.installed,) = glob.glob(os.path.join(self.dir, "root/**/bin/fabemu"), recursive=True)
+        self.prefix = os.path.dirname(os.path.dirname(self.installed))
+
+    def without_the_build(self, *command):
+        """Run with an empty folder in the build's place, where this user may do that."""
+        hidden = ["unshare", "--map-root-user", "--user", "--mount", "sh", "-c",
+                  'mount -t tmpfs none "$0" && exec "$@"', self.build]
+        if subprocess.run([*hidden, "true"], capture_output=True, timeout=30).returncode:
+            hidden = []
+        return subprocess.run([*hidden, *command], env=self.env, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=60, cwd=self.dir)
+
+    def test_installed__runs_mpi_programs_with_its_own_parts(self):
+        source, program = (os.path.join(self.dir, name) for name in ("p.c", "p"))
+        with open(source, "w") as f:
+            f.write(PROGRAM)
+        subprocess.run(["mpicc", source, "-o", program], check=True, timeout=60)
+        done = self.without_the_build(self.installed, "run", "--topo", "kary:2,2", "--", "mpirun", "-np", "2",
+                                      program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"allreduce +1 +0 +0")  # in the switches: the component is there, too
+        parts = set(done.stdout.split())
+        self.assertEqual({os.path.basename(part).split(".so")[0] for part in parts},
+                         {"libfabemu", "libfabemu-fi", "mca_coll_fabemu"})
+        for part in parts:
+            self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"), part)
+
+    def test_installed__has_its_manual_page_and_its_figures(self):
+        (page,) = glob.glob(os.path.join(self.prefix, "share/man/man1/fabemu.1*"))
+        with (gzip.open if page.endswith(".gz") else open)(page, "rt") as f:
+            self.assertIn(".Dt FABEMU 1", f.read())
+        done = self.without_the_build(self.installed, "figures", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    main()

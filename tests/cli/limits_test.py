@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""limits_test.py - what is bounded is run to its limit: by honest programs, and by hostile ones.
+
+An honest program then goes on, or gets an error that says what to do; a hostile one harms nobody else.
+
+    tests/cli/limits_test.py --fabemu build/fabemu [unittest options]
+"""
+import contextlib
+import errno
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+
+from cli_kit import Client, FabemuCase, alive, main, until
+
+EDGE_BYTES = 541504  # at least: what a process attaches by
+
+# A process that uses libfabemu: attaches, does what its argument says, detaches.
+PROGRAM = r'''
+import ctypes, os, resource, sys
+lib = ctypes.CDLL(sys.argv[1])
+lib.fabemu_error.restype = ctypes.c_char_p
+fab, group = ctypes.c_void_p(), ctypes.c_void_p()
+def limit(what, most):
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most, hard))
+    return soft
+def tell(err):
+    print(err, lib.fabemu_error().decode() if err else "", flush=True)
+def attach():
+    err = lib.fabemu_attach(ctypes.byref(fab), None)
+    tell(err)
+    return err
+exec(sys.argv[2])
+if fab:
+    lib.fabemu_detach(fab)
+'''
+
+
+def peak_kb(pid):
+    """Memory that the process has had at most."""
+    with open(f"/proc/{pid}/status") as f:
+        return int(f.read().split("VmHWM:")[1].split()[0])
+
+
+class LimitsTest(FabemuCase):
+    def setUp(self):
+        super().setUp()
+        self.lib = os.path.join(os.path.dirname(self.command), "nic", "libfabemu.so")
+
+    def program(self, path, what, **kwargs):
+        """Run PROGRAM; returns the process, still running."""
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, self.lib, what], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env={**self.env, "FABEMU_SOCKET": path}, **kwargs)
+        self.started.append(process)
+        return process
+
+    def said(self, path, what, **kwargs):
+        """All lines that PROGRAM printed, as (errno, text)."""
+        out, err = self.program(path, what, **kwargs).communicate(timeout=60)
+        self.assertEqual(err, "")
+        return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in out.splitlines()]
+
+    @contextlib.contextmanager
+    def limited(self, pid, what, most):
+        had = resource.prlimit(pid, what)
+        resource.prlimit(pid, what, (most, had[1]))
+        try:
+            yield
+        finally:
+            resource.prlimit(pid, what, had)
+
+    def attached(self, path, *nodes):
+        clients = [self.client(path) for _ in nodes]
+        for client, node in zip(clients, nodes):
+            self.assertEqual(client.attach(want=node)["node"], node)
+        return clients
+
+    def next_event(self, client, name):
+        event = client.next()
+        self.assertEqual(event["event"], name)
+        return event
+
+    # --- groups: when one is over -----------------------------------------------------------
+
+    def groups_come_back(self, profile, go):
+        """Short-lived processes at node 0 make groups with node 1, which never joins, and go."""
+        path = self.up("u", "--profile", profile)
+        self.attached(path, 1)
+        made = []
+        for _ in range(3):
+            (goes,) = self.attached(path, 0)
+            groups = [goes.ask("group_create", nodes=[0, 1]) for _ in range(100)]
+            made.append(sum(group["ok"] for group in groups))
+            go(goes)
+            self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
+        self.assertEqual(made, [100, 100, 100])
+
+    def test_dead_creators__give_their_groups_back(self):
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                self.groups_come_back(profile, Client.close)
+                self.fabemu("down", "u")
+
+    def test_creators_that_detach__give_their_groups_back(self):
+        self.groups_come_back("oq2004", lambda client: client.ask("detach"))
+
+    def ends(self, clients, who, how):
+        """Member who of a group of four goes before it has left; members 0 and 1 had joined."""
+        group = clients[0].ask("group_create", nodes=[0, 1, 2, 3])["group"]
+        for client in clients[:2]:
+            self.assertEqual(client.ask("group_join", group=group), {"ok": True, "members": 4})
+        how(clients[who], group)
+        return group
+
+    def test_member_that_goes_before_all_have_joined__ends_the_group(self):
+        for who, how, event in (
+                (0, lambda client, group: client.close(), "node_died"),
+                (3, lambda client, group: client.close(), "node_died"),
+                (1, lambda client, group: client.ask("detach"), "groups_broken"),
+                (3, lambda client, group: client.ask("detach"), "groups_broken"),
+                (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken")):
+            with self.subTest(who=who, event=event):
+                path = self.up()
+                clients = self.attached(path, 0, 1, 2, 3)
+                group = self.ends(clients, who, how)
+                for i in {0, 1, 2, 3} - {who}:
+                    self.assertEqual(self.next_event(clients[i], event)["groups"], [group])
+                late = clients[2].ask("group_join", group=group)
+                self.assertEqual((late["ok"], late["errno"]), (False, errno.ENOENT))
+                self.assertIn("over when one of its members is gone before all have joined", late["error"])
+                for i in {0, 1} - {who}:  # who had joined leaves in its own time
+                    self.assertTrue(clients[i].ask("group_leave", group=group)["ok"])
+                    self.assertFalse(clients[i].ask("group_leave", group=group)["ok"])
+                self.fabemu("down", "u")
+
+    def test_member_that_leaves_in_order__ends_nothing(self):
+        first, second = self.attached(self.up(), 0, 1)
+        group = first.ask("group_create", nodes=[0, 1])["group"]
+        self.assertTrue(first.ask("group_join", group=group)["ok"])
+        self.assertTrue(first.ask("group_leave", group=group)["ok"])  # a root that has sent its broadcast
+        self.assertTrue(first.ask("detach")["ok"])
+        self.assertTrue(second.ask("group_join", group=group)["ok"])
+        self.assertFalse(second.ask("group_join", group=group)["ok"])
+        self.assertTrue(second.ask("group_leave", group=group)["ok"])
+        self.assertFalse(second.ask("group_join", group=group)["ok"])
+
+    def test_late_join__is_an_error_of_the_library(self):
+        path = self.up()
+        (maker,) = self.attached(path, 0)
+        late = self.program(path, "attach(); sys.stdin.readline(); "
+                                  "[tell(lib.fabemu_group_join(fab, int(g), 2, ctypes.byref(group))) "
+                                  "for g in sys.stdin.readline().split()]")
+        self.assertEqual(late.stdout.readline(), "0 \n")
+        groups = [maker.ask("group_create", nodes=[0, 1])["group"] for _ in range(3)]
+        maker.ask("group_join", group=groups[0])
+        maker.ask("group_leave", group=groups[0])  # joined and left in order: may be joined
+        maker.close()
+        self.assertTrue(until(lambda: len(self.status("u")["attached"]) == 1))
+        out, err = late.communicate("\n" + " ".join(map(str, groups)) + "\n", timeout=60)
+        self.assertEqual(err, "")
+        lines = out.splitlines()
+        self.assertEqual([line.split(" ", 1)[0] for line in lines], ["0", "-2", "-2"])
+        self.assertIn(f"no group {groups[2]} that this process may join (any more)", lines[2])
+        self.assertTrue(until(lambda: not self.status("u")["attached"]))
+        self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))  # the maker alone
+
+    def test_wrong_count_of_members__is_an_error_of_the_library(self):
+        path = self.up()
+        (maker,) = self.attached(path, 0)
+        joins = self.program(path, "attach(); g = int(sys.stdin.readline()); "
+                                   "tell(lib.fabemu_group_join(fab, g, 3, ctypes.byref(group)))")
+        self.assertEqual(joins.stdout.readline(), "0 \n")
+        group = maker.ask("group_create", nodes=[0, 1])["group"]
+        out, _ = joins.communicate(f"{group}\n", timeout=60)
+        self.assertEqual(out, f"{-errno.EINVAL} group {group} has 2 members, not 3\n")
+
+    # --- groups: how many ---------------------------------------------------------------------
+
+    def fill(self, client, nodes):
+        """Make groups until refused: their numbers, and the refusal."""
+        groups = []
+        while (reply := client.ask("group_create", nodes=nodes))["ok"]:
+            groups.append(reply["group"])
+            client.ask("group_join", group=groups[-1])
+            self.assertLess(len(groups), 5000)
+        return groups, reply
+
+    def test_groups__honest_program_at_its_limit_goes_on(self):
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                path = self.up("u", "--profile", profile, "--set", "combine_states=16384")
+                (client, _) = self.attached(path, 0, 1)
+                groups, refused = self.fill(client, [0, 1])
+                self.assertEqual(refused["errno"], errno.ENOSPC)
+                self.assertIn("it must leave some", refused["error"])
+                again = len(groups) // 2
+                for group in groups[:again]:
+                    self.assertTrue(client.ask("group_leave", group=group)["ok"])
+                # The other member has not left them: they are still charged to who made them.
+                self.assertEqual(client.ask("group_create", nodes=[0, 1])["errno"], errno.ENOSPC)
+                self.fabemu("down", "u")
+
+    def test_groups__hostile_process_leaves_some_for_others(self):
+        path = self.up("u", "--set", "combine_states=16384")  # 64 groups a switch
+        hostile, other, third = self.attached(path, 0, 1, 2)
+        taken, refused = self.fill(hostile, [0, 1])
+        self.assertEqual(refused["errno"], errno.ENOSPC)
+        self.assertGreater(len(taken), 32)
+        mine = [other.ask("group_create", nodes=[1, 2]) for _ in range(4)]
+        self.assertEqual([one["ok"] for one in mine], [True] * 4, mine[-1])
+        refused = other.ask("group_create", nodes=[0, 1])  # with the one who has too many
+        self.assertIn("node 0 holds", refused["error"])
+        hostile.close()
+        for client in (other, third):
+            self.next_event(client, "node_died")
+        self.assertGreater(len(self.fill(other, [1, 2])[0]), 32)
+
+    def test_groups__who_does_not_leave_is_charged_when_all_others_have(self):
+        path = self.up("u", "--set", "combine_states=4096")  # 16 groups a switch
+        (stays, other) = self.attached(path, 1, 2)
+        for _ in range(40):
+            (goes,) = self.attached(path, 0)
+            reply = goes.ask("group_create", nodes=[0, 1])
+            if not reply["ok"]:
+                break
+            for client in (goes, stays):
+                self.assertTrue(client.ask("group_join", group=reply["group"])["ok"])
+            self.assertTrue(goes.ask("group_leave", group=reply["group"])["ok"])
+            goes.ask("detach")
+            goes.close()
+        self.assertIn("node 1 holds", reply["error"])
+        self.assertTrue(other.ask("group_create", nodes=[0, 2])["ok"])
+
+    # --- files --------------------------------------------------------------------------------
+
+    def test_file_size__below_an_edge_is_said_at_the_start(self):
+        done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (EDGE_BYTES // 2, EDGE_BYTES // 2)))
+        self.one_line(done, 1, "ulimit -f")
+        done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # may be raised, and is
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_file_size__that_falls_is_an_error_of_who_attaches(self):
+        path = self.up()
+        pid = self.status("u")["pid"]
+        with self.limited(pid, resource.RLIMIT_FSIZE, EDGE_BYTES // 2):
+            ((err, text),) = self.said(path, "attach()")
+            self.assertEqual(-err, errno.EFBIG)
+            self.assertIn("ulimit -f", text)
+        self.assertTrue(alive(pid))
+        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+
+    def test_file_size__too_small_for_the_report_changes_no_exit_status(self):
+        path = os.path.join(self.dir, "r.json")
+        script = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (100, 100))"
+        done = self.fabemu("run", "--report", path, "--", "sh", "-c",
+                           'grep SigIgn /proc/self/status; exec "$0" -c "$1" $PPID', sys.executable, script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("fabemu: cannot write the report: File too large", done.stderr)
+        self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)  # SIGXFSZ is the command's again
+
+    # --- descriptors -----------------------------------------------------------------------------
+
+    def test_descriptors__a_fabric_without_says_what_to_do(self):
+        path = self.up()
+        pid = self.status("u")["pid"]
+        self.attached(path, 0)
+        used = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd")) + 1
+        refused = 0
+        for spare in range(6):  # none for the connection, or not enough for the edge
+            with self.subTest(spare=spare), self.limited(pid, resource.RLIMIT_NOFILE, used + spare):
+                said = self.said(path, "[attach() for _ in range(100)]")
+                for err, text in said:
+                    if err:
+                        self.assertEqual(-err, errno.EMFILE, text)
+                        self.assertIn("ulimit -n", text)
+                        refused += 1
+        self.assertGreater(refused, 5)
+        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+        self.assertTrue(alive(pid))
+
+    def test_descriptors__a_process_without_is_told_and_gives_its_node_back(self):
+        path = self.up()
+        said = self.said(path, r'''
+for most in range(4, 12):
+    had = limit(resource.RLIMIT_NOFILE, most)
+    err = attach()
+    limit(resource.RLIMIT_NOFILE, had)
+    if not err:
+        break
+''')
+        self.assertGreater(len(said), 2, said)
+        for err, text in said[:-1]:
+            self.assertEqual(-err, errno.EMFILE, text)
+            self.assertIn("ulimit -n", text)
+        self.assertEqual(said[-1][0], 0)
+        self.assertTrue(until(lambda: not self.status("u")["attached"]))
+        self.assertEqual(self.status("u")["report"]["processes"]["died"], 0)
+
+    def test_connections__one_process_cannot_have_them_all(self):
+        path = self.up()
+        before = len(os.listdir(f"/proc/{self.status('u')['pid']}/fd"))
+        script = r'''
+import json, socket, sys
+mine = []
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    try:
+        s.sendall(b'{"cmd":"no"}\n')
+    except BrokenPipeError:
+        pass  # it has said why
+    reply = json.loads(s.recv(65536))
+    if reply["errno"] != 38:
+        break
+    mine.append(s)
+print(len(mine), reply["error"], flush=True)
+sys.stdin.readline()
+'''
+        hostile = subprocess.Popen([sys.executable, "-c", script, path], text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        self.started.append(hostile)
+        count, text = hostile.stdout.readline().split(" ", 1)
+        self.assertIn("its share of the fabric's connections", text)
+        self.assertLess(int(count), 300)
+        self.attached(path, 0, 1, 2, 3)
+        self.assertEqual(self.said(path, "attach()")[0][0], -errno.ENOSPC)  # of nodes: that is another error
+        hostile.communicate("\n", timeout=30)
+        pid = self.status("u")["pid"]
+        self.assertTrue(until(lambda: len(os.listdir(f"/proc/{pid}/fd")) < before + 30))
+
+    # --- memory ----------------------------------------------------------------------------------
+
+    def deaf(self, path, request, most_bytes):
+        """A client that sends as long as it can, up to so much, and reads nothing."""
+        client = self.client(path)
+        client.socket.setblocking(False)
+        sent = 0
+        tries = 0
+        while sent < most_bytes and tries < 50:
+            try:
+                sent += client.socket.send(request)
+                tries = 0
+            except BlockingIOError:
+                tries += 1
+                self.assertTrue(self.client(path).ask("status")["ok"])  # others are served meanwhile
+            except ConnectionError:
+                break
+        return client, sent
+
+    def test_replies_that_nobody_reads__are_not_kept_by_the_fabric(self):
+        path = self.up("u", "--topo", "kary:2,6")
+        pid = self.status("u")["pid"]
+        self.attached(path, *range(64))  # a longer status
+        before = peak_kb(pid)
+        client, sent = self.deaf(path, b'{"cmd":"status"}\n' * 64, 4 << 20)
+        self.assertLess(peak_kb(pid) - before, 2048)
+        self.assertLess(sent, 4 << 20)  # nor are the requests
+        client.socket.setblocking(True)
+        for _ in range(sent // 17):  # who reads at last gets all, in order
+            self.assertEqual(client.next()["name"], "u")
+
+    def test_lines_without_an_end__are_bounded_in_all(self):
+        path = self.up("u", "--topo", "kary:8,3")  # 512 nodes: so many connections
+        pid = self.status("u")["pid"]
+        before = peak_kb(pid)
+        clients = []
+        for _ in range(800):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(path)
+            clients.append(client)
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"x" * 62000)
+        self.assertTrue(self.client(path).ask("status")["ok"])  # it has read some of each
+        for client in clients:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"x")
+        self.assertTrue(self.client(path).ask("status")["ok"])
+        self.assertLess(peak_kb(pid) - before, 100 << 10)
+        closed = 0
+        for client in clients:
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                with contextlib.suppress(ConnectionError):
+                    client.recv(1)
+                closed += 1
+            client.close()
+        self.assertGreater(closed, 50)  # those who had most of it
+        self.assertLess(closed, 700)
+        self.assertTrue(self.client(path).attach()["ok"])
+
+    def test_memory__a_fabric_without_says_what_to_do(self):
+        done = self.fabemu("run", "--", "true", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_AS, (512 << 20, 512 << 20)))
+        self.one_line(done, 1, "ulimit -v")
+        path = self.up()
+        pid = self.status("u")["pid"]
+        with open(f"/proc/{pid}/statm") as f:
+            has = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        with self.limited(pid, resource.RLIMIT_AS, has + EDGE_BYTES // 2):
+            ((err, text),) = self.said(path, "attach()")
+            self.assertEqual(-err, errno.ENOMEM)
+            self.assertIn("ulimit -v", text)
+        self.assertEqual(self.said(path, "attach()"), [(0, "")])
+
+
+if __name__ == "__main__":
+    main()

@@ -220,6 +220,12 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
     return true;
 }
 
+/* Look here again in the next pass. */
+static void edge_again(struct emu_edge *edge)
+{
+    emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+}
+
 /* Copy one segment in. False: there is no buffer for it now. */
 static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
 {
@@ -263,13 +269,42 @@ bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
     while (edge->batch_end < room && edge_has(edge)) {
         if (looked++ < EDGE_LOOKS && edge_take(edge, now_ps))
             continue;
-        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA,
-                       (uint64_t)1 << edge->port); /* look here again in the next pass */
+        edge_again(edge);
         break;
     }
     if (looked)
         emu_edge_mark(edge);
     return edge->batch_end != 0;
+}
+
+const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr)
+{
+    for (uint32_t looked = 0; edge->credits->count && edge_has(edge); looked++) {
+        const struct emu_seg *seg = &edge->shared->up[edge->up_head % EMU_EDGE_SLOTS].seg;
+
+        if (looked == EDGE_LOOKS) {
+            edge_again(edge);
+            break;
+        }
+        edge_read_hdr(hdr, edge->node, seg);
+        emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+        if (edge_hdr_ok(edge, hdr))
+            return seg;
+        emu_count(&edge->bad, 1);
+        edge->up_head++;
+        emu_edge_mark(edge);
+    }
+    return NULL;
+}
+
+bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry)
+{
+    entry->time_ps = 0;
+    entry->born_ns = 0;
+    if (edge_copy_in(edge->dev->worker, seg, entry->hdr.len, &entry->buf))
+        return true;
+    edge_again(edge);
+    return false;
 }
 
 /* --- out of the fabric --------------------------------------------------- */
@@ -332,20 +367,28 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry)
 {
     uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
-    struct emu_seg *seg = &edge->shared->down[at].seg;
+    bool payload = entry->buf != EMU_NO_BUF;
+
+    if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        edge->shared->down_ps[at] = entry->time_ps;
+        edge_lag(edge, entry);
+    }
+    emu_edge_put(edge, &entry->hdr,
+                 payload ? emu_pool_seg(edge->dev->worker->cache.pool, entry->buf) : NULL);
+}
+
+void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)
+{
+    struct emu_seg *seg = &edge->shared->down[edge->down_tail % EMU_EDGE_SLOTS].seg;
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
         emu_count(&edge->dead, 1);
         return;
     }
     emu_edge_prefetch(edge->shared->down, edge->down_tail, edge->down_head + EMU_EDGE_SLOTS, true);
-    if (entry->buf != EMU_NO_BUF)
-        emu_seg_copy(seg, emu_pool_seg(edge->dev->worker->cache.pool, entry->buf), entry->hdr.len);
-    seg->hdr = entry->hdr;
-    if (edge->dev->timed) {
-        edge->shared->down_ps[at] = entry->time_ps;
-        edge_lag(edge, entry);
-    }
+    if (payload)
+        emu_seg_copy(seg, payload, hdr->len);
+    seg->hdr = *hdr;
     edge->down_tail++;
     emu_count(&edge->delivered, 1);
 }

@@ -137,6 +137,25 @@ static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
     return edge->up_head - (edge->batch_end - edge->batch_at);
 }
 
+/**
+ * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none, or no credit.
+ * @hdr: gets its header, checked. The payload that is returned may change under the reader, who may
+ * follow nothing of it. Malformed ones before it are counted and skipped.
+ * One user a device: this, or emu_edge_front().
+ */
+const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr);
+
+/** emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is told again. */
+bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry);
+
+/** emu_edge_pass - raw: done with the peeked segment: its credit is spent. */
+static inline void emu_edge_pass(struct emu_edge *edge)
+{
+    edge->up_head++;
+    edge->credits->first++;
+    edge->credits->count--;
+}
+
 /** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 {
@@ -151,6 +170,8 @@ uint32_t emu_edge_room(struct emu_edge *edge);
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
 /** emu_edge_lend - the same, but the buffer stays the caller's. */
 void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry);
+/** emu_edge_put - raw: the same, of a payload that lies anywhere at a line. */
+void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload);
 /**
  * emu_edge_mark - end of a burst, either way: the process is to be told.
  * Telling costs two lines' way to another core and back, so bursts of passes in a row are told

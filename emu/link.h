@@ -187,6 +187,17 @@ static inline void emu_tx_lend(struct emu_tx *tx, const struct emu_entry *entry)
         emu_count(&tx->counts.dropped, 1);
 }
 
+/** emu_tx_put - raw: the same, of a payload that lies anywhere at a line; NULL: there is none. */
+static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
+                              const struct emu_seg *payload)
+{
+    tx->untold++;
+    if (tx->plug.plugged)
+        emu_edge_put(tx->plug.plugged, hdr, payload);
+    else
+        emu_count(&tx->counts.dropped, 1);
+}
+
 /**
  * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave.
  *

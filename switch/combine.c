@@ -186,6 +186,19 @@ static inline bool combine_fits(const struct switch_dev *sw, const struct switch
     return true;
 }
 
+/* A contribution is folded, or kept. */
+static inline void combine_came(struct switch_dev *sw, const struct switch_group *group,
+                                struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
+                                uint64_t at_ps)
+{
+    state->part[u].have |= (uint64_t)1 << row;
+    if (row < sw->ports) {
+        state->have |= (uint64_t)1 << row;
+        emu_count(&sw->counts.combined, 1);
+    }
+    combine_progress(sw, group, state, i, u, at_ps);
+}
+
 /* One contribution. A repeated or disagreeing one is counted and dropped. */
 static inline void combine_fold(struct switch_dev *sw, const struct switch_group *group,
                                 uint32_t u, uint32_t row, const struct emu_entry *in,
@@ -208,12 +221,7 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
         combine_bufs(sw, &in->hdr, part->buf, in->buf);
         emu_pool_drop(&sw->dev.worker->cache, in->buf);
     }
-    part->have |= (uint64_t)1 << row;
-    if (row < sw->ports) {
-        state->have |= (uint64_t)1 << row;
-        emu_count(&sw->counts.combined, 1);
-    }
-    combine_progress(sw, group, state, i, u, at_ps);
+    combine_came(sw, group, state, i, u, row, at_ps);
 }
 
 /* May the unit's row take one more segment for each of @outs? */
@@ -294,6 +302,23 @@ void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t 
     struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);
 
     combine_fold(sw, switch_group_of(sw, in.hdr.dst), u, row, &in, at_ps);
+}
+
+bool switch_unit_add(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+                     uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg)
+{
+    uint32_t i = hdr->seq & (group->window - 1);
+    struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
+    uint64_t bit = (uint64_t)1 << row;
+
+    if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
+        !state->part[u].have || (state->part[u].have & bit) || !combine_agrees(&state->hdr, hdr))
+        return false;
+    emu_combine_fold(hdr->op, hdr->type,
+                     emu_pool_bytes(sw->dev.worker->cache.pool, state->part[u].buf), seg->payload,
+                     hdr->len);
+    combine_came(sw, group, state, i, u, row, 0);
+    return true;
 }
 
 void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,

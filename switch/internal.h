@@ -307,9 +307,9 @@ static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
 /*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
  * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
- * as if it had been. May the next one for output @o do so? If so its room is taken, and it is to be sent.
+ * as if it had been. Is output @o open to the next one?
  */
-static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
+static inline bool switch_is_open(struct switch_dev *sw, uint32_t o)
 {
     struct switch_out *out = &sw->out[o];
     uint64_t bit = (uint64_t)1 << o;
@@ -324,10 +324,30 @@ static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
         sw->shut |= bit;
         return false;
     }
-    out->room--;
-    sw->runnable |= bit; /* its receiver is to be told */
     return true;
 }
+
+/* It is open, and one goes through: to be sent now. */
+static inline void switch_pass(struct switch_dev *sw, uint32_t o)
+{
+    sw->out[o].room--;
+    sw->runnable |= (uint64_t)1 << o; /* its receiver is to be told */
+}
+
+static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
+{
+    if (!switch_is_open(sw, o))
+        return false;
+    switch_pass(sw, o);
+    return true;
+}
+
+/*
+ * through.c: raw. A segment from a process, which has not been copied in, goes all its way through
+ * this switch at once: true. False: nothing was done.
+ */
+bool switch_through(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
+                    const struct emu_seg *seg);
 
 /* admit.c: sw->admit of crosspoint buffers. A segment enters; its row has room: its credit says so. */
 void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
@@ -424,6 +444,13 @@ static inline bool switch_unit_pending(const struct switch_dev *sw, uint32_t u)
 {
     return sw->unit[u].first != sw->unit[u].last;
 }
+
+/*
+ * combine.c: raw. Add a contribution to a state that has others, from where it lies, if it may be
+ * folded as it comes. False: nothing was done.
+ */
+bool switch_unit_add(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+                     uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
 
 /* combine.c: raw. The same for a contribution that nothing waits before: it need not stand at the unit's crosspoint. */
 void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,

@@ -87,9 +87,10 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
 
 /**
  * fabric_multicast_create - the same for multicasts only: no combine state is set aside.
+ * @sources: how many of the members will send to it; what others send is dropped.
  */
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                            uint32_t *group, char *error, size_t error_bytes);
+                            uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
 /**
  * fabric_group_leave - @node is no longer a member; the tree goes when all have left.
@@ -189,9 +190,10 @@ struct fabric_bytes {
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);
 
 /**
- * fabric_multicasts_bytes - memory that groups for multicasts take, at most. Pure.
+ * fabric_multicasts_bytes - memory that groups for multicasts with one source each take, at most. Pure.
  * @groups: how many. @members: of all of them together.
  */
-uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members);
+uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,
+                                 uint64_t members);
 
 #endif

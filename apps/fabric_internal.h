@@ -27,9 +27,10 @@ struct fabric_member {
 struct fabric_group {
     uint32_t id; /* collective address: slot, and a generation above it */
     bool combines;
+    uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
     struct switch_group **part; /* tree.count of them, beside tree.switches */
-    struct fabric_member *member; /* NULL: engines need not know it */
+    struct fabric_member *member; /* NULL: packets are not acknowledged */
     uint32_t knowing;             /* of member[]: the members, and a unit for each switch of the tree */
     uint64_t bufs;                /* of the pool, set aside for it */
     struct fabric_group *next;    /* of those that are gone and not freed */

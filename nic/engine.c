@@ -450,8 +450,8 @@ static bool engine_alloc(struct engine *e)
     e->join = calloc(e->packets, sizeof(*e->join));
     e->incoming = calloc(e->links * EMU_CHANNELS, sizeof(*e->incoming));
     e->incoming_join = calloc(e->links * EMU_CHANNELS, sizeof(*e->incoming_join));
-    e->flow = calloc(e->nodes + 1u, sizeof(*e->flow)); /* this and the next: memory follows use */
-    e->heard = calloc(2u * e->nodes, sizeof(*e->heard));
+    e->flow = calloc(e->nodes, sizeof(*e->flow)); /* this and the next: memory follows use */
+    e->heard = calloc(e->nodes, sizeof(*e->heard));
     if (e->link)
         memset(e->link, 0, links);
     return e->link && e->packet && e->join && e->incoming && e->incoming_join && e->flow &&

@@ -125,6 +125,7 @@ struct engine_group_config {
     bool unit;             /* of a switch's combine unit: it contributes nothing of its own */
     bool by_link;          /* contributions go by the link, too */
     bool in_order;         /* reductions: combined in a fixed order: the same bits every time */
+    uint32_t sources;      /* adapters and units that send packets to the group, at most */
     uint32_t parent;       /* in the group's tree of adapters or units; ENGINE_NO_NODE: this is its top */
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
     const uint32_t *child; /* nodes; borrowed for the call */
@@ -140,12 +141,15 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
 
-/** engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). */
+/**
+ * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An engine
+ * has to know all groups of its node, for each is a flow of its own.
+ */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);
 
-/** engine_group_bytes - memory that a combining group of so many parents and children takes. Pure. */
-size_t engine_group_bytes(uint32_t width);
+/** engine_group_bytes - memory that a group for multicasts takes at a member. Pure. */
+size_t engine_group_bytes(uint32_t sources);
 
 /** engine_group_bufs - pool buffers that it can hold, beyond those of the engine. Pure. */
 uint32_t engine_group_bufs(void);

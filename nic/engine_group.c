@@ -19,10 +19,9 @@
 
 /* --- the manager's side ------------------------------------------------------------------ */
 
-size_t engine_group_bytes(uint32_t width)
+size_t engine_group_bytes(uint32_t sources)
 {
-    return sizeof(struct engine_group) +
-           EMU_WINDOW * (sizeof(struct engine_coll) + width * sizeof(uint32_t));
+    return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
 }
 
 /* Of each number of the stream under way: its host's contribution or what is kept for it, a result, a question. */
@@ -35,6 +34,8 @@ static void group_free(struct engine_group *group)
 {
     free(group->kept);
     free(group->state);
+    free(group->word);
+    free(group->node);
     free(group);
 }
 
@@ -44,16 +45,18 @@ static int group_combine(struct engine_group *group, const struct engine_group_c
     group->by_link = config->by_link;
     group->all = (uint64_t)!config->unit << ENGINE_HERE |
                  (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    group->node = calloc(group->width, sizeof(*group->node));
+    group->word = calloc(EMU_WORDS, sizeof(*group->word));
+    group->state = calloc(EMU_WINDOW, sizeof(*group->state));
+    if (config->in_order)
+        group->kept = calloc((size_t)EMU_WINDOW * group->width, sizeof(*group->kept));
+    if (!group->node || !group->word || !group->state || (config->in_order && !group->kept))
+        return -ENOMEM;
     group->node[ENGINE_PARENT] = config->parent;
     for (uint32_t i = 0; i < config->children; i++) {
         group->node[ENGINE_CHILD + i] = config->child[i];
         group->all |= ENGINE_BIT(ENGINE_CHILD + i);
     }
-    group->state = calloc(EMU_WINDOW, sizeof(*group->state));
-    if (config->in_order)
-        group->kept = calloc((size_t)EMU_WINDOW * group->width, sizeof(*group->kept));
-    if (!group->state || (config->in_order && !group->kept))
-        return -ENOMEM;
     for (uint32_t i = 0; i < EMU_WINDOW; i++)
         group->state[i].group = group;
     return 0;
@@ -65,10 +68,11 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
 
     if (config->link >= ENGINE_LINKS_MAX || config->children > ENGINE_CHILDREN_MAX)
         return -EINVAL;
-    group = calloc(1, sizeof(*group));
+    group = calloc(1, engine_group_bytes(config->sources));
     if (!group)
         return -ENOMEM;
     group->id = config->id;
+    group->sources = config->sources;
     group->link = (uint8_t)config->link;
     group->in_order = config->in_order;
     if (config->combines && group_combine(group, config)) {
@@ -117,6 +121,20 @@ struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
     struct engine_group *group = emu_table_at(&e->groups, id);
 
     return group && group->id == id ? group : NULL;
+}
+
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src)
+{
+    uint32_t at = group->sources ? src * 0x9e3779b1u % group->sources : 0;
+
+    for (uint32_t left = group->sources; left; left--) {
+        struct engine_heard *heard = &group->heard[at];
+
+        if (!heard->from || heard->from == src + 1)
+            return heard;
+        at = at + 1 < group->sources ? at + 1 : 0;
+    }
+    return NULL;
 }
 
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,

@@ -96,6 +96,11 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
     }
     if (e->free.first == ENGINE_NONE)
         return false;
+    if (engine_flow_dead(e, to)) {
+        emu_count(&e->counts.lost, 1);
+        engine_back(e, engine_begin(e, buf, to), ENGINE_WORD_FAILED, at_ps);
+        return true;
+    }
     e->forming = engine_begin(e, buf, to);
     engine_ready(e, e->forming, false, at_ps);
     return true;
@@ -176,20 +181,14 @@ static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
     }
 }
 
-/*
- * With one link no engine need know groups that only multicast. Processes have none such; but the id
- * of one that has gone has a slot in the switches' tables, which may be another group's by now.
- */
+/* The id of a group that has gone has a slot in the switches' tables, which may be another's by now. */
 static bool take_multicast(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    struct engine_to to = {.dst = engine_hdr(e, buf)->dst, .group = true};
-    const struct engine_group *group = engine_group_of(e, to.dst);
+    const struct engine_group *group = engine_group_of(e, engine_hdr(e, buf)->dst);
 
-    if (!group && (e->links > 1 || e->in.kind == EMU_LINK_EDGE))
+    if (!group)
         return take_in_vain(e, buf, at_ps);
-    if (group)
-        to = engine_to_group(e, group, ENGINE_PLAIN);
-    return engine_post(e, buf, to, at_ps);
+    return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
 }
 
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps)
@@ -250,7 +249,6 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
 
     engine_list_drop(&e->whole, e->incoming_join, i);
     if (!engine_heard_first(e, in)) {
-        emu_count(&e->counts.duplicates, 1);
         for (uint32_t s = 0; s < in->count; s++)
             emu_pool_drop(engine_cache(e), in->buf[s]);
         engine_answer(e, i, true, at_ps);

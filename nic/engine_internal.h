@@ -24,6 +24,7 @@
 #define ENGINE_BURST    64u  /* segments taken from, or sent to, one cable in one pass */
 #define ENGINE_QUEUE    64u  /* packets kept beside those that can be on their way, or resting */
 #define ENGINE_LOOK     16u  /* waiting packets looked at for one whose window is open */
+#define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
 #define ENGINE_TEST_DOUBLINGS 6u /* the same of a conditional, which is tried until it is true */
 
 #define ENGINE_NONE UINT16_MAX
@@ -139,10 +140,12 @@ struct engine_packet {
 
 /*
  * Packets to one destination that have a sequence number and are not acknowledged. One flow for
- * each node, and one for all groups: all zero before the first packet.
+ * each node, and one for each group as long as it is: all zero before the first packet. A number
+ * here is less config.first_seq, free-running; a tag has its low bits (engine_receive.c).
  */
 struct engine_flow {
-    uint32_t next;   /* sequence number, less config.first_seq */
+    uint32_t next;   /* number of the next packet */
+    uint32_t acked;  /* one past the highest number that was acknowledged */
     uint16_t oldest; /* 1 + index; 0: none */
     uint16_t newest;
 };
@@ -150,13 +153,12 @@ struct engine_flow {
 /* --- receiving ------------------------------------------------------------------------- */
 
 /*
- * What was heard of one flow: a number behind last by ENGINE_WINDOW or more was acknowledged, for
- * its source is never that far ahead of one that was not. So it does not matter where numbers begin,
- * or that a group's member hears only some of a source's. All zero: nothing yet.
+ * What was heard of one flow. It does not matter where numbers begin. All zero: nothing yet. That no
+ * new number is taken for an old one is shown in engine_receive.c.
  */
 struct engine_heard {
-    uint32_t last; /* the highest number */
-    bool any;
+    uint32_t from; /* 1 + the source; 0: nothing was heard */
+    uint32_t last; /* the highest number, as a tag has it */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
 };
 
@@ -227,11 +229,14 @@ struct engine_group {
     bool in_order;
     bool by_link;     /* contributions go by the link, too */
     uint64_t all;     /* positions there are: bits */
-    uint32_t node[ENGINE_WIDTH]; /* by position */
-    uint64_t word[EMU_WORDS];
+    uint32_t *node;   /* by position */
+    uint64_t *word;   /* EMU_WORDS */
     struct engine_coll *state; /* EMU_WINDOW, by sequence number; NULL: multicasts only */
     uint32_t *kept;             /* in order: of each state, a buffer a position */
     _Atomic uint32_t waiting;   /* states in the engine's list: it may not be freed */
+    struct engine_flow flow;    /* what this node sends to it */
+    uint32_t sources;
+    struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
 };
 
 /* --- links ----------------------------------------------------------------------------- */
@@ -304,8 +309,8 @@ struct engine {
     struct engine_join *join;          /* like packet */
     struct engine_incoming *incoming;  /* links * EMU_CHANNELS */
     struct engine_join *incoming_join; /* like incoming */
-    struct engine_flow *flow;          /* nodes, and one for groups */
-    struct engine_heard *heard;        /* nodes, and as many for what they send to groups */
+    struct engine_flow *flow;          /* by node; those to groups are theirs */
+    struct engine_heard *heard;        /* the same */
 };
 
 static inline struct emu_pool_cache *engine_cache(struct engine *e)
@@ -342,10 +347,10 @@ static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + (hdr->kind & ENGINE_HOLLOW ? 0u : hdr->len);
 }
 
-/* What names the flow from @src in a packet's tag: @dst as the packet's head has it. Pure. */
-static inline uint32_t engine_flow_key(uint32_t src, uint16_t dst, bool group)
+/* What names the flow from @src in a packet's tag. @dst: a node, or a group's whole address. Pure. */
+static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
-    uint64_t key = (uint64_t)src << 17 | (uint64_t)dst << 1 | group;
+    uint64_t key = (uint64_t)src << 33 | (uint64_t)dst << 1 | group;
 
     key = (key + 1) * 0x9e3779b97f4a7c15u;
     key = (key ^ key >> 32) * 0xd6e8feb86659fd93u;
@@ -401,6 +406,9 @@ void engine_deliver(struct engine *e, uint64_t at_ps);
 /** engine_group_of - NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
+/** engine_group_heard - what was heard of @src there; NULL: it is no source of the group's. */
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src);
+
 /** engine_to_group - where a packet to the group goes, and by which link. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
@@ -444,6 +452,9 @@ void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps);
 /** engine_ready - packet @i waits for a channel from now on; @first: before the others. */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
 
+/** engine_flow_dead - has nothing that was sent there come through for ENGINE_SPAN packets? */
+bool engine_flow_dead(struct engine *e, struct engine_to to);
+
 /** engine_free - packet @i is over; it is in no list. */
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);
 
@@ -469,7 +480,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, const struct emu_ent
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 
-/** engine_heard_first - is this packet's number new? Then it is from now on not. */
+/** engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not. */
 bool engine_heard_first(struct engine *e, const struct engine_incoming *in);
 
 /** engine_receive_due - packets whose rest did not come by e->now_ps. */

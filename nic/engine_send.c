@@ -13,17 +13,39 @@
 
 /* --- flows: who is how far ahead -------------------------------------------------------- */
 
+/* NULL: to a group that all have left; its flow went with it. */
+static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
+{
+    struct engine_group *to;
+
+    if (!group)
+        return &e->flow[dst];
+    to = engine_group_of(e, dst);
+    return to ? &to->flow : NULL;
+}
+
 static struct engine_flow *flow_of(struct engine *e, const struct engine_packet *p)
 {
-    return &e->flow[p->group ? e->nodes : p->dst];
+    return flow_to(e, p->dst, p->group);
+}
+
+bool engine_flow_dead(struct engine *e, struct engine_to to)
+{
+    const struct engine_flow *flow = to.class == ENGINE_TEST ? NULL
+                                                             : flow_to(e, to.dst, to.group);
+
+    return flow && flow->next - flow->acked >= ENGINE_SPAN;
 }
 
 /* May a new packet of this flow be sent? */
 static bool flow_open(struct engine *e, const struct engine_packet *p)
 {
-    const struct engine_flow *flow = flow_of(e, p);
+    const struct engine_flow *flow;
 
-    if (p->tries || !flow->oldest || p->class == ENGINE_TEST)
+    if (p->tries || p->class == ENGINE_TEST)
+        return true;
+    flow = flow_of(e, p);
+    if (!flow || !flow->oldest)
         return true;
     return flow->next + e->first_seq - e->packet[flow->oldest - 1].seq < ENGINE_WINDOW;
 }
@@ -33,8 +55,11 @@ static void flow_number(struct engine *e, uint16_t i)
     struct engine_packet *p = &e->packet[i];
     struct engine_flow *flow = flow_of(e, p);
 
-    p->seq = e->first_seq + flow->next++;
-    p->newer = ENGINE_NONE;
+    p->seq = e->first_seq;
+    p->newer = p->older = ENGINE_NONE;
+    if (!flow)
+        return;
+    p->seq += flow->next++;
     p->older = flow->oldest ? (uint16_t)(flow->newest - 1u) : ENGINE_NONE;
     if (p->older == ENGINE_NONE)
         flow->oldest = (uint16_t)(i + 1u);
@@ -45,9 +70,9 @@ static void flow_number(struct engine *e, uint16_t i)
 
 static void flow_leave(struct engine *e, const struct engine_packet *p)
 {
-    struct engine_flow *flow = flow_of(e, p);
+    struct engine_flow *flow = p->tries && p->class != ENGINE_TEST ? flow_of(e, p) : NULL;
 
-    if (!p->tries || p->class == ENGINE_TEST)
+    if (!flow)
         return;
     if (p->older == ENGINE_NONE)
         flow->oldest = p->newer == ENGINE_NONE ? 0 : (uint16_t)(p->newer + 1u);
@@ -57,6 +82,16 @@ static void flow_leave(struct engine *e, const struct engine_packet *p)
         flow->newest = p->older == ENGINE_NONE ? 0 : (uint16_t)(p->older + 1u);
     else
         e->packet[p->newer].older = p->older;
+}
+
+/* Packet @p was acknowledged: by all members, if it was to a group. */
+static void flow_acked(struct engine *e, const struct engine_packet *p)
+{
+    struct engine_flow *flow = flow_of(e, p);
+    uint32_t next = p->seq - e->first_seq + 1;
+
+    if (flow && (int32_t)(next - flow->acked) > 0)
+        flow->acked = next;
 }
 
 /* --- a packet's life ---------------------------------------------------------------------- */
@@ -133,14 +168,10 @@ static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
     return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
-/*
- * Is it to a group that all have left? Tried on, it would hold up those to other groups. Hosts inside
- * the fabric may have groups that their engines do not know, see take_multicast().
- */
+/* Is it to a group that all have left? Tried on, it would hold up those to other groups. */
 static bool packet_in_vain(const struct engine *e, const struct engine_packet *p)
 {
-    return p->group && !engine_group_of(e, p->dst) &&
-           (p->class == ENGINE_TREE || e->links > 1 || e->in.kind == EMU_LINK_EDGE);
+    return p->group && !engine_group_of(e, p->dst);
 }
 
 void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
@@ -175,11 +206,16 @@ static void packet_over(struct engine *e, uint16_t i, bool taken, uint64_t at_ps
 {
     struct engine_packet *p = &e->packet[i];
 
-    if (p->class == ENGINE_TEST)
+    if (p->class == ENGINE_TEST) {
         engine_tested(e, i, taken, at_ps);
-    else if (!taken)
+        return;
+    }
+    if (!taken) {
         engine_rest(e, i, at_ps);
-    else if (p->back)
+        return;
+    }
+    flow_acked(e, p);
+    if (p->back)
         engine_back(e, i, p->back, at_ps);
     else
         engine_free(e, i, at_ps);
@@ -370,7 +406,7 @@ static bool send_head(struct engine *e, struct engine_link *l, uint32_t priority
     if (!p->tries++ && p->class != ENGINE_TEST)
         flow_number(e, i);
     p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
-             engine_flow_key(e->node, (uint16_t)p->dst, p->group);
+             engine_flow_key(e->node, p->dst, p->group);
     p->state = ENGINE_AWAITING;
     p->sent = 0;
     p->link = (uint8_t)(l - e->link);

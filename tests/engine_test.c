@@ -97,7 +97,8 @@ static void draw_in_vain(const struct world *w, uint32_t node, uint64_t i, struc
 
 static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300};
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
+                              .no_group = true};
     struct world w;
 
     world_open(&w, &setting);
@@ -137,37 +138,90 @@ static void sequence__wraps(void)
 {
     bad_cables(10000, 1, UINT32_MAX - 300, 6000);
     bad_cables(10000, 2, (UINT32_MAX >> ENGINE_TRY_BITS) - 300, 6000);
+    bad_cables(10000, 1, (UINT32_MAX >> ENGINE_TRY_BITS) / 2 - 300, 6000);
 }
 
-#define PAUSE_PS 10000000000u /* 10 ms: after a hundred segments */
+#define PAUSE_PS 10000000000u /* 10 ms: after so many segments */
+#define TURN     20u
 
-/* All to the group, a hundred at a time. */
-static void draw_multicast(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static uint32_t group_of_turn[2];
+
+/* From node 0: some to one group, then some to the other, by turns. */
+static void draw_two_groups(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
 {
-    draw_mixed(w, node, i, ret);
-    ret->kind = EMU_MULTICAST;
-    ret->ready_ps = i / 100 * PAUSE_PS;
+    (void)w;
+    (void)node;
+    *ret = (struct post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
+                         .ready_ps = i / TURN * PAUSE_PS};
 }
 
 /*
- * A source numbers its broadcasts to all groups in one row, and a member of few groups hears few of
- * them: however many went elsewhere, the next one for it is new.
+ * A member of one of a source's groups hears nothing of what goes to the others: however much that
+ * is, the next packet for it is new. @jump: so many packets go to the second group meanwhile, whose
+ * member hears of none of them.
  */
-static void sequence__jumps_over_broadcasts_elsewhere(void)
+static void jump_elsewhere(uint32_t jump)
 {
-    const uint32_t jumps[] = {300, 1u << 20, (1u << 25) - 100, 1u << 25, 3u << 24, (1u << 26) + 300};
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_multicast, .posts = 700,
-                              .faults = all_faults(2000), .set = "reply_timeout_ps=20000000"};
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
+                              .draw = draw_two_groups};
+    static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
+    char error[256];
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t g = 0; g < 2; g++)
+        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes[g], 2, 1, &group_of_turn[g],
+                                                      error, sizeof(error)),
+                              0);
+    for (uint32_t n = 1; n < w.hosts; n++)
+        w.host[n]->posts = 0;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    world_flow(&w, 0, group_of_turn[1])->next += jump;
+    world_flow(&w, 0, group_of_turn[1])->acked += jump;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 2 * TURN);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[2]->got), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, duplicates), 0);
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+static void sequence__of_a_group_is_its_own(void)
+{
+    const uint32_t jumps[] = {300, 1u << 20, ENGINE_SPAN - 1, (1u << 25) - 100, 1u << 25, 3u << 24,
+                              (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
+
+    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++)
+        jump_elsewhere(jumps[j]);
+}
+
+static void draw_pauses(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_whole(w, node, i, ret);
+    ret->ready_ps = i / TURN * PAUSE_PS;
+}
+
+/*
+ * Where nothing has come through for so long that a receiver could not tell new numbers from old ones,
+ * packets are given up at once. Short of that they are not.
+ */
+static void sequence__ends_where_numbers_would_alias(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
     struct world w;
 
     world_open(&w, &setting);
     w.host[1]->posts = 0;
-    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++) {
-        world_advance(&w, (j + 1) * (uint64_t)PAUSE_PS - 1);
-        CU_ASSERT_TRUE(engine_idle(w.engine[0]));
-        w.engine[0]->flow[w.hosts].next += jumps[j];
-    }
-    run_to_end(&w);
+    w.engine[0]->flow[1].next += ENGINE_SPAN - 1;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    w.engine[0]->flow[1].next += ENGINE_SPAN;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), TURN);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
     world_close(&w);
 }
 
@@ -463,7 +517,8 @@ int main(void)
         {"combining__without_a_group_is_told_as_failed", combining__without_a_group_is_told_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         {"sequence__wraps", sequence__wraps},
-        {"sequence__jumps_over_broadcasts_elsewhere", sequence__jumps_over_broadcasts_elsewhere},
+        {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},
+        {"sequence__ends_where_numbers_would_alias", sequence__ends_where_numbers_would_alias},
         {"window__holds_the_sender", window__holds_the_sender},
         {"retries__end_at_the_limit", retries__end_at_the_limit},
         {"links__share_the_load", links__share_the_load},

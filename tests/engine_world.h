@@ -25,7 +25,7 @@ struct world;
 /* A segment to send. */
 struct post {
     uint64_t ready_ps; /* no earlier; never less than the one's before */
-    uint32_t dst;      /* unicast */
+    uint32_t dst;      /* unicast: a node; multicast: a group, 0: that of all */
     uint8_t kind;
     uint8_t len;
     bool hollow; /* no payload: only its length */
@@ -60,6 +60,7 @@ struct setting {
     uint32_t links;     /* back to back; 0: one */
     const char *set;    /* "NAME=VALUE ...": what differs from qsnet3 */
     uint32_t first_seq; /* back to back */
+    bool no_group;      /* back to back: the engines know none */
     struct emu_fault_rates faults;
     bool only_one_bad;  /* back to back: faults on the cables to host 1's engine only */
     draw_fn draw;       /* NULL: draw_mixed */
@@ -79,6 +80,7 @@ struct world {
     struct emu_windows *windows;
     uint32_t hosts;
     struct engine *engine[HOSTS_MAX];
+    struct engine_group *member[HOSTS_MAX]; /* back to back: of the group */
     struct host *host[HOSTS_MAX];
     struct emu_faults engine_faults[HOSTS_MAX][ENGINE_LINKS_MAX]; /* at the engine, of its links */
     struct emu_faults *switch_faults; /* [switch][port] */
@@ -105,8 +107,10 @@ static inline void draw_mixed(const struct world *w, uint32_t node, uint64_t i, 
     ret->dst = (node + 1 + (uint32_t)(number >> 40) % (w->hosts - !w->fabric)) % w->hosts;
     if (number % 3)
         ret->len = (uint8_t)(number / 3 % (EMU_PAYLOAD_BYTES + 1));
-    if (number / 1024 % 16 == 0)
+    if (number / 1024 % 16 == 0) {
         ret->kind = EMU_MULTICAST;
+        ret->dst = 0;
+    }
 }
 
 /* Whole segments to the next host. */
@@ -120,7 +124,9 @@ static inline void draw_whole(const struct world *w, uint32_t node, uint64_t i, 
 static inline struct emu_hdr post_hdr(const struct world *w, uint32_t node, uint64_t i,
                                       const struct post *post)
 {
-    return (struct emu_hdr){.dst = post->kind == EMU_UNICAST ? post->dst : w->group, .src = node,
+    bool to_all = post->kind != EMU_UNICAST && !post->dst;
+
+    return (struct emu_hdr){.dst = to_all ? w->group : post->dst, .src = node,
                             .seq = (uint32_t)i, .kind = post->kind, .len = post->len,
                             .op = (uint8_t)(i * 7), .type = (uint8_t)(i * 11)};
 }
@@ -319,6 +325,17 @@ static inline void pair_node(struct world *w, uint32_t n)
                           0);
 }
 
+static inline void pair_group(struct world *w, uint32_t n)
+{
+    const struct engine_group_config config = {.id = w->group, .sources = w->hosts,
+                                               .parent = ENGINE_NO_NODE};
+    void *old;
+
+    CU_ASSERT_EQUAL_FATAL(engine_group_create(&w->member[n], &config), 0);
+    CU_ASSERT_EQUAL_FATAL(engine_groups_set(w->engine[n], w->member[n], &old), 0);
+    free(old);
+}
+
 static inline void pair_cables(struct world *w)
 {
     for (uint8_t l = 0; l < w->set.links; l++)
@@ -347,6 +364,8 @@ static inline void pair_open(struct world *w)
         CU_ASSERT_EQUAL_FATAL(emu_worker_create(&w->worker[i], 4, &w->clock, w->pool), 0);
     for (uint32_t n = 0; n < w->hosts; n++)
         pair_node(w, n);
+    for (uint32_t n = 0; n < w->hosts && !w->set.no_group; n++)
+        pair_group(w, n);
     pair_cables(w);
     if (w->set.clock == EMU_CLOCK_VIRTUAL)
         CU_ASSERT_EQUAL_FATAL(emu_windows_create(&w->windows, w->worker, w->set.workers,
@@ -357,8 +376,10 @@ static inline void pair_open(struct world *w)
 static inline void pair_close(struct world *w)
 {
     emu_windows_destroy(w->windows);
-    for (uint32_t n = 0; n < w->hosts; n++)
+    for (uint32_t n = 0; n < w->hosts; n++) {
         engine_destroy(w->engine[n]);
+        engine_group_destroy(w->member[n], &w->worker[0]->cache, true);
+    }
     for (uint32_t i = 0; i < w->set.workers; i++)
         emu_worker_destroy(w->worker[i]);
     emu_pool_destroy(w->pool);
@@ -421,7 +442,7 @@ static inline void fabric_open(struct world *w)
     w->windows = w->fabric->windows;
     w->pool = w->fabric->pool;
     fabric_cables(w);
-    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w->fabric, nodes, w->hosts, &w->group, error,
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w->fabric, nodes, w->hosts, w->hosts, &w->group, error,
                                                   sizeof(error)),
                           0);
 }
@@ -538,6 +559,12 @@ static inline uint64_t world_count(const struct world *w, size_t offset)
     return sum;
 }
 #define COUNT(w, field) world_count(w, offsetof(struct engine_counts, field))
+
+/* The numbers of what node @n sends to @group. */
+static inline struct engine_flow *world_flow(const struct world *w, uint32_t n, uint32_t group)
+{
+    return &engine_group_of(w->engine[n], group)->flow;
+}
 
 /* Virtual. */
 static inline void world_advance(struct world *w, uint64_t until_ps)

@@ -58,6 +58,7 @@ struct fabric {
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;
+    uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;            /* by switch: partial results set aside */
     uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */

@@ -89,6 +89,8 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;
     init.nodes = fabric->config.graph->nodes;
+    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
+    init.serial = fabric->edges;
     init.port = host.port;
     init.dev = host.dev;
     init.credits = host.rx->credits;

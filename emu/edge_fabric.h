@@ -42,6 +42,7 @@ struct emu_edge {
     uint32_t port;
     uint32_t node;
     uint32_t nodes;
+    uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
     int bell; /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
     struct emu_credits *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_group.c - what an adapter knows of groups: its place in them, words, network conditionals.
+ * engine_group.c - what an adapter knows of groups: its place in them, words, what conditionals ask.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words is
  * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the source
@@ -24,10 +24,10 @@ size_t engine_group_bytes(uint32_t sources)
     return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
 }
 
-/* Of each number of the stream under way: its host's contribution or what is kept for it, a result, a question. */
+/* Of each number of the stream under way: its host's contribution or what is kept for it, and a result. */
 uint32_t engine_group_bufs(void)
 {
-    return 3 * EMU_WINDOW;
+    return 2 * EMU_WINDOW;
 }
 
 static void group_free(struct engine_group *group)
@@ -171,52 +171,4 @@ bool engine_agrees(struct engine *e, uint32_t buf)
         return false;
     memcpy(&word, seg->payload, sizeof(word));
     return word.word < EMU_WORDS && emu_word_is(group->word[word.word], word.value, word.test);
-}
-
-static bool test_until(struct engine *e, const struct engine_packet *p)
-{
-    const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, p->buf[0]);
-
-    return seg->hdr.op == ENGINE_TEST_BARRIER ||
-           seg->payload[offsetof(struct emu_word, until)];
-}
-
-/* What the conditional in packet @i comes to; it is in no list. */
-static void test_end(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
-{
-    struct engine_packet *p = &e->packet[i];
-    const struct emu_hdr *hdr = engine_hdr(e, p->buf[0]);
-    struct engine_group *group = engine_group_of(e, hdr->dst);
-
-    if (!group) {
-        engine_free(e, i, at_ps); /* all have left it */
-    } else if (!agreed && test_until(e, p)) {
-        engine_rest(e, i, at_ps);
-    } else if (hdr->op == ENGINE_TEST_BARRIER) {
-        uint32_t seq = hdr->seq;
-
-        engine_free(e, i, at_ps);
-        engine_all_ready(e, group, seq, at_ps);
-    } else {
-        p->answer = agreed ? EMU_TEST_TRUE : EMU_TEST_FALSE;
-        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
-    }
-}
-
-/* What is so here already need not be asked of others: nor what is not. */
-void engine_test(struct engine *e, uint16_t i, uint64_t at_ps)
-{
-    if (engine_agrees(e, e->packet[i].buf[0])) {
-        emu_count(&e->counts.conditionals, 1);
-        engine_ready(e, i, false, at_ps);
-    } else {
-        e->packet[i].tries++;
-        test_end(e, i, false, at_ps);
-    }
-}
-
-void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
-{
-    emu_count(&e->counts.unequal, !agreed);
-    test_end(e, i, agreed, at_ps);
 }

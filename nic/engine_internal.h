@@ -26,6 +26,8 @@
 #define ENGINE_LOOK     16u  /* waiting packets looked at for one whose window is open */
 #define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
 #define ENGINE_TEST_DOUBLINGS 6u /* the same of a conditional, which is tried until it is true */
+#define ENGINE_ASKS      256u /* conditionals of a host that wait until they are true */
+#define ENGINE_ASK_PART  4u   /* conditionals have at most one packet in so many */
 
 #define ENGINE_NONE UINT16_MAX
 
@@ -113,6 +115,8 @@ enum engine_word {
 struct engine_packet {
     uint64_t due_ps;    /* awaiting, resting: the list is in this order */
     uint64_t active_ps; /* awaiting: when its last segment was sent; due_ps follows lazily */
+    struct engine_ask *ask; /* a conditional that is asked until it is true; else NULL */
+    uint32_t host;      /* engine.host when it began: who is told of it */
     uint32_t dst;       /* node, or a group's address */
     uint32_t seq;       /* given with the first try */
     uint32_t tag;       /* of this try */
@@ -192,6 +196,7 @@ struct engine_delivery {
     uint8_t count;
     uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
     uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
+    uint32_t host;    /* a word about a packet of this engine: as there */
     uint64_t time_ps; /* timed: when it was judged */
     uint64_t late_ps; /* as engine_incoming.late_ps */
     uint32_t buf[ENGINE_SEGS_MAX];
@@ -210,6 +215,38 @@ struct engine_delivery {
 
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER }; /* in the op of a conditional's segment */
 
+/*
+ * A question to all members of a group that is asked until it is true (engine_ask.c): a host's
+ * conditional, or a barrier's. It is in one list, free, at rest or due, or in a packet.
+ */
+struct engine_ask {
+    struct engine_ask *next;
+    struct engine_coll *barrier; /* whose question it is; NULL: a host's, */
+    uint32_t buf;                /* and this its segment: the packet's, while it is in one */
+    uint32_t seq, id;            /* a host's: its number, and the group */
+    uint32_t host;               /* engine.host when it came: who asks */
+    uint64_t due_ps;             /* at rest */
+    uint16_t tries;
+    bool used;                   /* a host's: not in the list of free ones */
+    bool taken_back;             /* a host's: it wants no answer any more */
+};
+
+struct engine_ask_list {
+    struct engine_ask *first;
+    struct engine_ask *last;
+};
+
+struct engine_asks {
+    uint32_t any;                   /* lists at rest that are not empty, by bit */
+    uint32_t resting;
+    uint32_t asked;                 /* in packets */
+    uint32_t jitter;                /* in 2^-32: so much of half a rest more */
+    struct engine_ask_list rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
+    struct engine_ask_list due;     /* those that wait for a packet */
+    struct engine_ask *free;
+    struct engine_ask place[ENGINE_ASKS];
+};
+
 /* One segment of a collective. Free: `have` is 0. */
 struct engine_coll {
     struct engine_coll *next; /* of the results that wait to go */
@@ -220,6 +257,8 @@ struct engine_coll {
     uint64_t outs;      /* where the result still has to go; 0: there is none yet */
     uint32_t buf;       /* combined so far; in order: only when made */
     bool made;          /* there is a result, in buf: `have` says no more than that */
+    bool asking;        /* a barrier by conditional: `ask` is under way */
+    struct engine_ask ask;
 };
 
 struct engine_group {
@@ -233,7 +272,7 @@ struct engine_group {
     uint64_t *word;   /* EMU_WORDS */
     struct engine_coll *state; /* EMU_WINDOW, by sequence number; NULL: multicasts only */
     uint32_t *kept;             /* in order: of each state, a buffer a position */
-    _Atomic uint32_t waiting;   /* states in the engine's list: it may not be freed */
+    _Atomic uint32_t waiting;   /* states in lists of the engine's: it may not be freed */
     struct engine_flow flow;    /* what this node sends to it */
     uint32_t sources;
     struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
@@ -281,6 +320,7 @@ struct engine {
     uint64_t in_ps;      /* timed: when the next of its segments can be taken; EMU_NEVER: no room */
     uint64_t out_ps;     /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
     bool in_full;        /* segments of the host wait for a free packet */
+    uint32_t host;       /* names the process that is attached: emu_edge.serial; 0: none */
 
     uint32_t waiting_any;                        /* a bit a priority */
     struct engine_list waiting[EMU_PRIORITIES];
@@ -300,7 +340,8 @@ struct engine {
     struct engine_coll *last_result;
     uint64_t results_ps;               /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t combine_ps;               /* timed: until then contributions are being combined */
-    uint32_t tests;                    /* conditionals so far: names them */
+    uint32_t tests;                    /* conditionals sent so far: names them */
+    struct engine_asks asks;
 
     struct engine_counts counts;
     struct engine_link *link;
@@ -417,14 +458,52 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
 
-/** engine_test - the conditional in packet @i, which is in no list, begins. */
-void engine_test(struct engine *e, uint16_t i, uint64_t at_ps);
-
-/** engine_tested - a reply to it came, or none in time; it is in no list. */
-void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
-
 /** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
 bool engine_agrees(struct engine *e, uint32_t buf);
+
+/*
+ * The manager may free a group when it sees that nothing of it waits.
+ * T1 pairs with T2, engine_group_destroy(): it sees what was done before.
+ */
+static inline void engine_group_hold(struct engine_group *group)
+{
+    atomic_store_explicit(&group->waiting,
+                          atomic_load_explicit(&group->waiting, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static inline void engine_group_release(struct engine_group *group)
+{
+    atomic_store_explicit(&group->waiting,
+                          atomic_load_explicit(&group->waiting, memory_order_relaxed) - 1,
+                          memory_order_release); /* T1 */
+}
+
+/* --- engine_ask.c --------------------------------------------------------------------------- */
+
+void engine_asks_init(struct engine_asks *asks, uint64_t random);
+
+/**
+ * engine_test - the host's conditional @word in @buf, whose reference is the engine's. False: it needs
+ * a packet, and there is no free one; nothing changed.
+ */
+bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
+                 const struct emu_word *word, uint64_t at_ps);
+
+/** engine_ask_barrier - have all members come to the barrier @state? Asked until it is so. */
+void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
+
+/** engine_tested - a reply to the conditional in packet @i came, or none in time; it is in no list. */
+void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
+
+/** engine_asks_due_ps - when the first of those at rest is due; EMU_NEVER. */
+uint64_t engine_asks_due_ps(const struct engine_asks *asks);
+
+/** engine_asks_due - the turn of those that have rested, or of some of them. */
+void engine_asks_due(struct engine *e, uint64_t at_ps);
+
+/** engine_asks_go - those that are due take free packets. */
+void engine_asks_go(struct engine *e, uint64_t at_ps);
 
 /* --- engine_tree.c ------------------------------------------------------------------------- */
 
@@ -435,8 +514,8 @@ bool engine_agrees(struct engine *e, uint32_t buf);
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
-/** engine_all_ready - a conditional has found all members in the barrier @seq. */
-void engine_all_ready(struct engine *e, struct engine_group *group, uint32_t seq, uint64_t at_ps);
+/** engine_all_ready - a conditional has found all members in the barrier @state. */
+void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /** engine_barrier_over - the word of it has come. */
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);

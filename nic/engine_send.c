@@ -136,10 +136,12 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     p->state = ENGINE_FREE;
     engine_list_insert(&e->free, e->join, ENGINE_NONE, i); /* the last one is warm */
     if (e->results && e->results_ps == EMU_NEVER) {
-        e->results_ps = at_ps; /* results before what the host posts */
+        e->results_ps = at_ps; /* results before conditionals, and these before what the host posts */
         return;
     }
-    if (!e->in_full)
+    if (e->asks.due.first)
+        engine_asks_go(e, at_ps);
+    if (!e->in_full || e->free.first == ENGINE_NONE)
         return;
     e->in_full = false; /* the host's segments go on */
     e->in_ps = at_ps;
@@ -158,12 +160,11 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 /* Doubled with each try, and up to half as much more, so that those who met do not meet again. */
 static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
 {
-    uint32_t most = p->class == ENGINE_TEST ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
     uint32_t doublings = p->tries ? p->tries - 1u : 0;
     uint64_t rest_ps;
 
-    if (doublings > most)
-        doublings = most;
+    if (doublings > ENGINE_DOUBLINGS)
+        doublings = ENGINE_DOUBLINGS;
     rest_ps = e->profile->retry_ps << doublings;
     return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
@@ -179,7 +180,7 @@ void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
     struct engine_packet *p = &e->packet[i];
     bool vain = packet_in_vain(e, p);
 
-    if (vain || (p->tries >= e->profile->retry_limit && p->class != ENGINE_TEST)) {
+    if (vain || p->tries >= e->profile->retry_limit) {
         emu_count(vain ? &e->counts.vain : &e->counts.lost, p->count);
         engine_back(e, i, ENGINE_WORD_FAILED, at_ps);
         return;
@@ -257,11 +258,10 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
     }
     while ((i = e->resting.first) != ENGINE_NONE && e->packet[i].due_ps <= e->now_ps) {
         engine_list_drop(&e->resting, e->join, i);
-        if (e->packet[i].class == ENGINE_TEST)
-            engine_test(e, i, at_ps);
-        else
-            engine_ready(e, i, true, at_ps);
+        engine_ready(e, i, true, at_ps);
     }
+    if (e->asks.any)
+        engine_asks_due(e, at_ps);
 }
 
 /* --- onto the wire -------------------------------------------------------------------------- */

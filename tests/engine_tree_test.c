@@ -329,7 +329,8 @@ static void wrong__comes_back_as_failed(void)
 {
     struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
     static const struct emu_word words[] = {{.word = EMU_WORDS}, {.word = UINT32_MAX},
-                                            {.test = EMU_TEST_REACHED + 1}, {.until = 2}};
+                                            {.test = EMU_TEST_REACHED + 1},
+                                            {.until = EMU_TEST_TAKE_BACK + 1}};
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER, EMU_SET, EMU_TEST};
     uint32_t group, casts, nodes[3] = {0, 1, 2};
     uint64_t bytes[2] = {1, 2};

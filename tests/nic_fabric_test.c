@@ -40,6 +40,7 @@ struct world {
     struct fabemu *fab[NODES_MAX];
     struct fabemu_queue *queue[NODES_MAX];
     struct fabemu_group *group[NODES_MAX];
+    uint32_t id; /* of the group */
 };
 
 static void world_attach(struct world *w, uint32_t node)
@@ -61,15 +62,15 @@ static void world_attach(struct world *w, uint32_t node)
 
 static void world_group(struct world *w)
 {
-    uint32_t nodes[NODES_MAX], id;
+    uint32_t nodes[NODES_MAX];
     char error[256];
 
     for (uint32_t n = 0; n < w->nodes; n++)
         nodes[n] = n;
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, w->nodes, &id, error,
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, w->nodes, &w->id, error,
                                               sizeof error), 0);
     for (uint32_t n = 0; n < w->nodes; n++)
-        CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[n], id, w->nodes, &w->group[n]), 0);
+        CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[n], w->id, w->nodes, &w->group[n]), 0);
 }
 
 static void world_open(struct world *w, const struct setting *set)
@@ -524,6 +525,138 @@ static void group__breaks_where_a_member_is_cut_off(void)
     }
 }
 
+/* --- what waits ------------------------------------------------------------------------------ */
+
+#define WAITERS 700u /* more than an adapter has packets, and places for conditionals */
+#define REACHED_UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
+
+/* Node @node posts that many, none of which can be true before others do something. */
+static void post_waiters(struct world *w, uint32_t node, bool tests, struct fabemu_req *req)
+{
+    memset(req, 0, WAITERS * sizeof *req);
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        if (tests)
+            fabemu_group_test(w->group[node], i % FABEMU_WORDS, 1 + i / FABEMU_WORDS, REACHED_UNTIL,
+                              &req[i]);
+        else
+            fabemu_barrier(w->group[node], &req[i]);
+    }
+    for (uint32_t i = 0; i < 300; i++)
+        pump(w);
+}
+
+static uint32_t count_pending(const struct fabemu_req *req)
+{
+    uint32_t pending = 0;
+
+    for (uint32_t i = 0; i < WAITERS; i++)
+        pending += fabemu_req_status(&req[i]) == FABEMU_PENDING;
+    return pending;
+}
+
+/*
+ * However many operations wait, those that they wait for go through: messages of the same process,
+ * and its own words, which it sets last.
+ */
+static void waiting__lets_pass_what_it_waits_for(void)
+{
+    static const char *const sets[] = {"barrier=conditional", "barrier=tree", "channels=1"};
+    static struct fabemu_req req[NODES_MAX][WAITERS];
+    struct world w;
+
+    for (uint32_t i = 0; i < 6; i++) {
+        bool tests = i % 2;
+
+        world_open(&w, &(struct setting){.topo = "kary:2,2", .set = sets[i / 2]});
+        post_waiters(&w, 0, tests, req[0]);
+        CU_ASSERT_EQUAL(count_pending(req[0]), WAITERS);
+        do_messages(&w);
+        for (uint32_t n = 1; n < w.nodes; n++)
+            post_waiters(&w, n, tests, req[n]);
+        for (uint32_t n = w.nodes; n-- > 0 && tests;)
+            for (uint32_t word = 0; word < FABEMU_WORDS; word++)
+                fabemu_group_set(w.group[n], word, 1 + WAITERS / FABEMU_WORDS, NULL);
+        for (uint32_t n = 0; n < w.nodes; n++)
+            CU_ASSERT_TRUE_FATAL(finish(&w, req[n], WAITERS) && all_are(req[n], WAITERS, 0));
+        world_close(&w);
+    }
+}
+
+static uint32_t asks_used(const struct world *w, uint32_t node)
+{
+    const struct engine_asks *asks = &w->fabric->engine[node]->asks;
+    uint32_t used = 0;
+
+    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
+        used += asks->place[i].used;
+    return used;
+}
+
+/* Step until the adapter of @node has no conditional; false after 20 s. */
+static bool forgets(struct world *w, uint32_t node)
+{
+    uint64_t end = nic_now_ns() + UINT64_C(20000000000);
+
+    while (asks_used(w, node)) {
+        pump(w);
+        if (nic_now_ns() > end)
+            return false;
+    }
+    return true;
+}
+
+/* What is aborted is taken back from the network, which has places for others again. */
+static void waiting__can_be_taken_back(void)
+{
+    static struct fabemu_req req[WAITERS];
+    struct world w;
+
+    world_open(&w, &(struct setting){.topo = "kary:2,2"});
+    post_waiters(&w, 0, true, req);
+    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
+    for (uint32_t i = 0; i < WAITERS; i++)
+        while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
+            nic_lock(w.fab[0]); /* fabemu_abort() would wait for a fabric that this thread steps */
+            if (nic_word_take_back(nic_op_of(&req[i])))
+                nic_op_end(w.fab[0], nic_op_of(&req[i]), -ECANCELED);
+            nic_unlock(w.fab[0]);
+            pump(&w);
+        }
+    CU_ASSERT_TRUE(all_are(req, WAITERS, -ECANCELED));
+    CU_ASSERT_TRUE(forgets(&w, 0));
+    do_broadcasts(&w);
+    world_close(&w);
+}
+
+/*
+ * A process dies while all places of its adapter are taken by conditionals, and other members of its
+ * group stay. Its successor hears nothing of them, has all the places, and a group of its own.
+ */
+static void waiting__ends_with_its_process(void)
+{
+    static struct fabemu_req req[WAITERS];
+    struct world w;
+
+    for (uint32_t tests = 0; tests < 2; tests++) {
+        world_open(&w, &(struct setting){.topo = "kary:2,2", .set = "barrier=conditional"});
+        post_waiters(&w, 0, tests, req);
+        nic_close(w.fab[0]);
+        fabric_detach(w.fabric, 0);
+        world_attach(&w, 0);
+        CU_ASSERT_TRUE(forgets(&w, 0));
+        do_messages(&w);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 0);
+        for (uint32_t n = 1; n < w.nodes; n++)
+            fabemu_group_leave(w.group[n]);
+        for (uint32_t n = 1; n < w.nodes; n++) /* as the daemon does, when its process says so */
+            fabric_group_leave(w.fabric, w.id, n);
+        world_group(&w);
+        do_broadcasts(&w);
+        do_collectives(&w);
+        world_close(&w);
+    }
+}
+
 #define CASE(fn) {#fn, fn}
 
 int main(void)
@@ -535,6 +668,9 @@ int main(void)
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
         CASE(node__that_attaches_late_is_met),
         CASE(group__breaks_where_a_member_is_cut_off),
+        CASE(waiting__lets_pass_what_it_waits_for),
+        CASE(waiting__can_be_taken_back),
+        CASE(waiting__ends_with_its_process),
         {0},
     };
 

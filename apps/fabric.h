@@ -46,6 +46,7 @@ struct fabric_config {
     uint64_t seed;
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
+    uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
     bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 
@@ -110,7 +111,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint32_t *nodes,
                               uint32_t max);
 
-/** fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
+/** fabric_tick - housekeeping; call about once a second: turns clock real back when it must be, cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
 /* With acknowledgments. Packets, but for what says segments. */

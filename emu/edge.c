@@ -23,8 +23,9 @@
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */
 
+/* The process's clock is never turned back: its time 0 was that of this one at first. */
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
-                             bool timed, bool device_threads, uint64_t origin_ns)
+                             bool timed, bool device_threads, const struct emu_clock *clock)
 {
     shared->magic = EMU_EDGE_MAGIC;
     shared->version = EMU_EDGE_VERSION;
@@ -33,7 +34,7 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->nodes = edge->nodes;
     shared->timed = timed;
     shared->device_threads = device_threads;
-    shared->origin_ns = origin_ns;
+    shared->origin_ns = clock->origin_ns - clock->turned_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
 }
 
@@ -66,7 +67,7 @@ close_fd:
 }
 
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
-                    bool device_threads, uint64_t origin_ns, int *memfd)
+                    bool device_threads, const struct emu_clock *clock, int *memfd)
 {
     struct emu_edge *edge = malloc(sizeof(*edge));
     int err;
@@ -82,7 +83,7 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
     err = edge_memory(&edge->shared, memfd);
     if (err)
         goto close_bell;
-    edge_shared_init(edge->shared, edge, timed, device_threads, origin_ns);
+    edge_shared_init(edge->shared, edge, timed, device_threads, clock);
     *ret = edge;
     return 0;
 
@@ -102,6 +103,13 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
     munmap(edge->shared, sizeof(*edge->shared));
     close(edge->bell);
     free(edge);
+}
+
+void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps)
+{
+    edge->up_busy_ps = emu_turned_ps(edge->up_busy_ps, by_ps);
+    for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
+        edge->batch[i].time_ps = emu_turned_ps(edge->batch[i].time_ps, by_ps);
 }
 
 /* --- into the fabric ----------------------------------------------------- */
@@ -185,6 +193,18 @@ static struct emu_hdr edge_read_hdr(const struct emu_edge *edge, const struct em
     return hdr;
 }
 
+/* When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps. */
+static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
+{
+    uint64_t most_ps = edge->profile->nic_send_ps;
+    uint64_t least_ps = now_ps < EDGE_PAST_PS ? now_ps : EDGE_PAST_PS;
+    int64_t ahead_ps = (int64_t)(due_ps - edge->dev->worker->clock.turned_ps - now_ps);
+
+    if (ahead_ps > (int64_t)most_ps)
+        return now_ps + most_ps;
+    return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
+}
+
 /*
  * When a segment that was posted for @due_ps leaves on the wire: it keeps its
  * rate and waits for its credit, whatever the process claims.
@@ -193,13 +213,9 @@ static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, ui
                             uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = edge->profile;
-    uint64_t depart_ps = due_ps;
+    uint64_t depart_ps = edge_due(edge, due_ps, now_ps);
     uint64_t credit_ps;
 
-    if (depart_ps > now_ps + profile->nic_send_ps)
-        depart_ps = now_ps + profile->nic_send_ps;
-    if (depart_ps + EDGE_PAST_PS < now_ps)
-        depart_ps = now_ps;
     *born_ns = (uint32_t)(depart_ps / 1000u);
     if (depart_ps < edge->up_busy_ps)
         depart_ps = edge->up_busy_ps;
@@ -303,13 +319,12 @@ uint32_t emu_edge_room(struct emu_edge *edge)
 
 static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 {
-    uint32_t due_ns = (uint32_t)(entry->time_ps / 1000u);
-    uint32_t now_ns = (uint32_t)(edge->dev->worker->now_ps / 1000u);
-    uint32_t ideal_ns = due_ns - entry->born_ns;
-    uint32_t late_ns = (int32_t)(now_ns - due_ns) > 0 ? now_ns - due_ns : 0;
+    uint64_t due_ns = entry->time_ps / 1000u, now_ns = edge->dev->worker->now_ps / 1000u;
+    uint32_t ideal_ns = (uint32_t)due_ns - entry->born_ns;
+    uint64_t late_ns = now_ns > due_ns ? now_ns - due_ns : 0;
 
     emu_count(&edge->ideal_ns, ideal_ns);
-    emu_count(&edge->actual_ns, (uint64_t)ideal_ns + late_ns);
+    emu_count(&edge->actual_ns, ideal_ns + late_ns);
 }
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
@@ -330,7 +345,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     }
     seg->hdr = entry->hdr;
     if (edge->dev->timed) {
-        edge->shared->down_ps[at] = entry->time_ps;
+        edge->shared->down_ps[at] = entry->time_ps + worker->clock.turned_ps;
         edge_lag(edge, entry);
     }
     edge->down_tail++;

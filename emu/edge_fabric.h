@@ -90,8 +90,11 @@ struct emu_edge {
  * and edge->bell (the edge's).
  */
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
-                    bool device_threads, uint64_t origin_ns, int *memfd);
+                    bool device_threads, const struct emu_clock *clock, int *memfd);
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
+
+/** emu_edge_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps);
 
 /** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
 void emu_edge_look(struct emu_edge *edge);

@@ -147,7 +147,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
             *entry = faults->at[0].entry;
             *fate = faults->at[0].fate;
             if (rx->owner->timed)
-                entry->time_ps = held_ps & (EMU_RING_FULL - 1);
+                entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* all of it: see EMU_LAST_PS */
             memmove(faults->at, faults->at + 1, --faults->held * sizeof(faults->at[0]));
             return true;
         }
@@ -156,6 +156,14 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
         emu_rx_done(rx, 1);
         if (fault_judge(faults, rx, cache, entry, fate))
             return true;
+    }
+}
+
+void emu_faults_turn_back(struct emu_faults *faults, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i < faults->held; i++) {
+        faults->at[i].due = emu_turned_ps(faults->at[i].due, by_ps);
+        faults->at[i].entry.time_ps = emu_turned_ps(faults->at[i].entry.time_ps, by_ps);
     }
 }
 

@@ -86,3 +86,22 @@ void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)
     emu_count(&tx->counts.dropped, 1);
     emu_pool_drop(&tx->owner->worker->cache, entry->buf);
 }
+
+void emu_tx_turn_back(struct emu_tx *tx, uint64_t by_ps)
+{
+    tx->busy_ps = emu_turned_ps(tx->busy_ps, by_ps);
+    tx->credit_ps = emu_turned_ps(tx->credit_ps, by_ps);
+}
+
+void emu_rx_turn_back(struct emu_rx *rx, uint64_t by_ps)
+{
+    if (rx->kind == EMU_LINK_EDGE) {
+        for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
+            rx->credits->at_ps[i] = emu_turned_ps(rx->credits->at_ps[i], by_ps);
+        return;
+    }
+    if (rx->kind != EMU_LINK_LOCAL)
+        return;
+    emu_ring_turn_back(&rx->data, by_ps);
+    emu_credit_ring_turn_back(&rx->credit, by_ps);
+}

@@ -59,6 +59,8 @@ static void raw_clock(struct engine *e)
     e->passes = 0;
     e->host_ps = host_ps;
     e->now_ps += passed_ps < e->timeout_ps / 4 ? passed_ps : e->timeout_ps / 4;
+    if (e->now_ps >= EMU_TURN_PS)
+        engine_turn_timers(e, EMU_TURN_BY_PS);
 }
 
 /* Time-outs, when what has come was looked at. */

@@ -95,6 +95,9 @@ const struct engine_counts *engine_counts(const struct engine *engine);
 /** engine_host_profile - the profile of the host's side: no time on the wire. Good as long as @engine. */
 const struct emu_profile *engine_host_profile(const struct engine *engine);
 
+/** engine_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void engine_turn_back(struct engine *engine, uint64_t by_ps);
+
 /** engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still. */
 void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
 

@@ -550,6 +550,11 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps);
 /** engine_send_due - packets whose reply is overdue by e->now_ps, and those that have rested. */
 void engine_send_due(struct engine *e, uint64_t at_ps);
 
+/* --- engine_turn.c ------------------------------------------------------------------------- */
+
+/** engine_turn_timers - when time-outs and rests are due, less @by_ps. */
+void engine_turn_timers(struct engine *e, uint64_t by_ps);
+
 /* --- engine_receive.c ---------------------------------------------------------------------- */
 
 /** engine_arrive - what came on link @l, as a whole. Its reference is the engine's. */

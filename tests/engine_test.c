@@ -444,6 +444,68 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
     }
 }
 
+/* A third of them at first, and the rest when the clock may have been turned back. */
+static void draw_based(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_mixed(w, node, i, ret);
+    ret->ready_ps = w->base_ps;
+}
+
+/*
+ * Turned back while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
+ * get it back, for what is forgotten happens 13 days later.
+ */
+static void turn_back__changes_nothing(void)
+{
+    const char *topos[] = {NULL, "kary:4,2"};
+
+    for (uint32_t t = 0; t < 2; t++) {
+        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
+                                  .links = topos[t] ? 1 : 2, .draw = draw_based,
+                                  .faults = all_faults(topos[t] ? 2000 : 10000),
+                                  .set = "reply_timeout_ps=20000000"};
+        struct world w;
+
+        world_open(&w, &setting);
+        w.base_ps = EMU_TURN_PS;
+        for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
+            world_advance(&w, w.base_ps + turn * 100000000);
+            CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !world_idle(&w));
+            world_turn_back(&w, EMU_TURN_BY_PS);
+        }
+        world_run(&w, w.now_ps + LIMIT_PS);
+        CU_ASSERT_EQUAL(world_settled(&w), world_awaited(&w));
+        CU_ASSERT_TRUE(world_exactly_once(&w));
+        CU_ASSERT_TRUE(world_clean(&w));
+        world_close(&w);
+    }
+}
+
+/* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
+static void virtual__ends_before_times_wrap(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
+                              .draw = draw_based, .faults = all_faults(2000),
+                              .set = "reply_timeout_ps=20000000"};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.host[n]->posts = 200;
+    w.base_ps = EMU_LAST_PS - LIMIT_PS;
+    world_run(&w, EMU_LAST_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w) && world_clean(&w));
+    w.base_ps = EMU_LAST_PS + 1;
+    for (uint32_t n = 0; n < w.hosts; n++) {
+        w.host[n]->posts = 300;
+        emu_dev_wake(&w.host[n]->dev, EMU_LAST_PS);
+    }
+    world_run(&w, UINT64_MAX);
+    CU_ASSERT_EQUAL(emu_windows_next_ps(w.windows), EMU_NEVER);
+    CU_ASSERT_EQUAL(w.host[0]->sent, 200);
+    world_close(&w);
+}
+
 static void raw_by_hand(const struct setting *setting)
 {
     struct world w;
@@ -464,6 +526,24 @@ static void raw__everything_arrives_once(void)
     raw_by_hand(&setting);
     setting = (struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
     raw_by_hand(&setting);
+}
+
+/* The time of time-outs comes to where it is turned back, in both engines. */
+static void raw__time_is_turned_back_under_way(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
+                              .set = "reply_timeout_ps=1000000000", .faults = all_faults(2000)};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.engine[n]->now_ps = EMU_TURN_PS - 1000000;
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t n = 0; n < w.hosts; n++)
+        CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_TURN_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
 }
 
 static void raw_with_threads(const struct setting *setting)
@@ -529,6 +609,9 @@ int main(void)
         {"host__that_is_unplugged_drops", host__that_is_unplugged_drops},
         {"virtual__is_the_same_for_any_number_of_workers",
          virtual__is_the_same_for_any_number_of_workers},
+        {"turn_back__changes_nothing", turn_back__changes_nothing},
+        {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
+        {"raw__time_is_turned_back_under_way", raw__time_is_turned_back_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__threads_soak", raw__threads_soak},
         {"fabric__everything_arrives_once", fabric__everything_arrives_once},

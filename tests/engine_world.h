@@ -87,6 +87,7 @@ struct world {
     uint32_t group;
     uint64_t seed;
     uint64_t now_ps; /* virtual: up to where world_advance() has come */
+    uint64_t base_ps; /* when hosts begin; less when the clock has been turned back */
 };
 
 /* --- what is sent ------------------------------------------------------------------------ */
@@ -571,6 +572,32 @@ static inline void world_advance(struct world *w, uint64_t until_ps)
 {
     emu_windows_advance(w->windows, until_ps);
     w->now_ps = until_ps;
+}
+
+/*
+ * Virtual: turn the clock back, as a fabric on clock real does. Then everybody is stepped: what windows
+ * know of times is of the clock before.
+ */
+static inline void world_turn_back(struct world *w, uint64_t by_ps)
+{
+    for (uint32_t n = 0; n < w->hosts; n++) {
+        struct host *h = w->host[n];
+
+        emu_tx_turn_back(&h->tx, by_ps);
+        emu_rx_turn_back(&h->rx, by_ps);
+        h->wake_ps = emu_turned_ps(h->wake_ps, by_ps);
+        if (!w->fabric)
+            engine_turn_back(w->engine[n], by_ps);
+    }
+    for (uint32_t i = 0; i < w->set.workers && !w->fabric; i++)
+        emu_worker_turn_back(w->worker[i], by_ps);
+    if (w->fabric)
+        fabric_clock_turn_back(w->fabric, by_ps);
+    w->now_ps -= by_ps;
+    w->base_ps -= by_ps;
+    for (uint32_t i = 0; i < w->set.workers; i++)
+        for (uint32_t d = 0; d < w->worker[i]->devs; d++)
+            emu_dev_wake(w->worker[i]->dev[d], w->now_ps + 1);
 }
 
 /* Virtual: until nothing is left to happen, or @limit_ps. */

@@ -376,6 +376,8 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     fabric->workers = fabric_worker_count(config);
     fabric->slots = FABRIC_SLOTS_LEAST;
     fabric_clock_start(fabric);
+    fabric->generation = config->first % FABRIC_GENERATIONS;
+    fabric->edges = config->first;
     err = fabric_build(fabric);
     if (err) {
         fabric_stop(fabric);

@@ -47,6 +47,7 @@ struct fabric_config {
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
+    uint32_t first;    /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 

@@ -11,8 +11,6 @@
 #include "apps/fabric_internal.h"
 #include "emu/rcu.h"
 
-#define GENERATIONS (UINT32_MAX / FABRIC_GROUPS_MAX) /* no address is UINT32_MAX */
-
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)
 {
@@ -215,7 +213,7 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
     if (!group)
         return -ENOMEM;
-    fabric->generation = (fabric->generation + 1) % GENERATIONS;
+    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     group->id = fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot;
     group->combines = plan->combines;
     group->sources = plan->sources;

@@ -18,6 +18,8 @@
 static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch can list");
 
+#define FABRIC_GENERATIONS (UINT32_MAX / FABRIC_GROUPS_MAX) /* no address is UINT32_MAX */
+
 /* A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or not. */
 struct fabric_member {
     struct engine *engine;

@@ -91,6 +91,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     init.nodes = fabric->config.graph->nodes;
     fabric->edges += 1 + (fabric->edges == UINT32_MAX);
     init.serial = fabric->edges;
+    init.up_head = fabric->config.first;
     init.port = host.port;
     init.dev = host.dev;
     init.credits = host.rx->credits;

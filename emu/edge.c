@@ -36,6 +36,10 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->device_threads = device_threads;
     shared->origin_ns = clock->origin_ns - clock->turned_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
+    atomic_init(&shared->up_head, edge->up_head);
+    atomic_init(&shared->up_tail, edge->up_head);
+    atomic_init(&shared->down_head, edge->up_head);
+    atomic_init(&shared->down_tail, edge->up_head);
 }
 
 /* A sealed memory file: the process can neither shrink it under us nor grow it. */
@@ -75,6 +79,8 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
     if (!edge)
         return -ENOMEM;
     *edge = *init;
+    edge->up_tail = edge->up_looked = edge->up_told = edge->up_head;
+    edge->down_tail = edge->down_head = edge->down_looked = edge->down_told = edge->up_head;
     edge->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (edge->bell < 0) {
         err = -errno;

@@ -25,6 +25,8 @@ struct emu_credits {
     uint64_t at_ps[EMU_XPOINT_MAX];
 };
 
+static_assert((EMU_XPOINT_MAX & (EMU_XPOINT_MAX - 1)) == 0, "credits' numbers may wrap");
+
 /** emu_credits_add - @count credits come back at @at_ps; none before those that came earlier. */
 static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, uint64_t at_ps)
 {
@@ -86,7 +88,7 @@ struct emu_edge {
 };
 
 /**
- * emu_edge_create - memory and bell of an edge. The descriptors are in *memfd (the caller's)
+ * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The descriptors are in *memfd (the caller's)
  * and edge->bell (the edge's).
  */
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,

@@ -524,7 +524,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->nodes = config->nodes;
     e->links = config->links;
     e->cut = config->cut;
-    e->first_seq = config->first_seq;
+    e->first_seq = e->tests = config->first_seq;
     e->random = (config->seed ^ config->node) * 0x9e3779b97f4a7c15u | 1;
     e->packets = engine_packets(e->links, e->profile);
     if (!engine_alloc(e)) {

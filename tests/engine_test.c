@@ -546,6 +546,25 @@ static void raw__time_is_turned_back_under_way(void)
     world_close(&w);
 }
 
+/* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
+static void raw__ticks_where_the_hosts_time_wraps(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t s = 0; s < w.graph->switches; s++) {
+        struct switch_channels *ch = switch_channels_of(w.fabric->sw[s]);
+
+        ch->sweep_ps = UINT64_MAX - 2 * ch->tick_ps; /* the last look was just before */
+    }
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t s = 0; s < w.graph->switches; s++)
+        CU_ASSERT_TRUE(switch_channels_of(w.fabric->sw[s])->sweep_ps < UINT64_MAX / 2);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    world_close(&w);
+}
+
 static void raw_with_threads(const struct setting *setting)
 {
     struct timespec nap = {.tv_nsec = 1000000};
@@ -611,6 +630,7 @@ int main(void)
          virtual__is_the_same_for_any_number_of_workers},
         {"turn_back__changes_nothing", turn_back__changes_nothing},
         {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
+        {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
         {"raw__time_is_turned_back_under_way", raw__time_is_turned_back_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__threads_soak", raw__threads_soak},

@@ -15,6 +15,7 @@
 #include "emu/windows.h"
 #include "emu/worker.h"
 #include "nic/engine_internal.h"
+#include "switch/channel.h"
 #include "tests/test.h"
 
 #define HOSTS_MAX   16u
@@ -361,6 +362,7 @@ static inline void pair_open(struct world *w)
     w->group = 0x70005u;
     w->pool = emu_pool_create(1u << 16);
     CU_ASSERT_PTR_NOT_NULL_FATAL(w->pool);
+    atomic_store(&w->pool->depot, (uint64_t)(UINT32_MAX - 1) << 32); /* its tag wraps */
     for (uint32_t i = 0; i < w->set.workers; i++)
         CU_ASSERT_EQUAL_FATAL(emu_worker_create(&w->worker[i], 4, &w->clock, w->pool), 0);
     for (uint32_t n = 0; n < w->hosts; n++)
@@ -412,6 +414,8 @@ static inline void fabric_cables(struct world *w)
             if (w->graph->sw[s].end[p].kind != TOPO_END_NONE)
                 switch_faults(w->fabric->sw[s], p, faults);
         }
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        switch_channels_of(w->fabric->sw[s])->tick = UINT16_MAX - 3; /* ticks wrap */
     for (uint32_t n = 0; n < w->hosts; n++) {
         emu_faults_init(&w->engine_faults[n][0], &w->set.faults, w->seed + n + 1000);
         engine_faults(w->fabric->engine[n], 0, &w->engine_faults[n][0]);

@@ -28,6 +28,7 @@ struct setting {
     const char *set;     /* a field of the profile, or NULL */
     uint32_t bad;        /* of so many entries of a million, each kind of fault */
     bool threads;        /* the fabric's worker and the adapters' are threads */
+    uint32_t first;      /* where numbers begin */
 };
 
 struct world {
@@ -78,7 +79,7 @@ static void world_open(struct world *w, const struct setting *set)
     struct emu_fault_rates rates = {.lost = set->bad, .head = set->bad, .payload = set->bad,
                                     .twice = set->bad, .late = set->bad};
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
-                                   .start_stopped = !set->threads};
+                                   .start_stopped = !set->threads, .first = set->first};
     char error[256];
 
     memset(w, 0, sizeof *w);
@@ -355,6 +356,80 @@ static void adapters__do_all_they_can_over_good_cables(void)
 
     for (unsigned i = 0; i < 3; i++)
         all_of_it(&sets[i]);
+}
+
+/* What an adapter counts with its peers, its groups and itself begins at @first. Nothing was said yet. */
+static void adapter_begins_at(struct world *w, uint32_t node, uint32_t first)
+{
+    struct fabemu *fab = w->fab[node];
+    struct fabemu_group *g = w->group[node];
+
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        struct nic_peer *peer = nic_peer(fab, n);
+
+        peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = first;
+        peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = first;
+        peer->epoch = first;
+    }
+    g->cur = g->issued = g->done = first / EMU_HALF;
+    g->posted = g->bound = g->cur * (EMU_HALF - 1);
+    fab->steps = fab->polls = fab->broken_count = first;
+}
+
+/* Generations of the ids of all operations that are not under way, as many as there are places for now. */
+static void ids_begin_at(struct fabemu *fab, uint32_t generation)
+{
+    for (uint32_t i = 1; i < fab->slot_count; i++)
+        if (!fab->slots[i].op)
+            fab->slots[i].generation = generation & 0xfff;
+}
+
+static bool ids_wrapped(const struct fabemu *fab, uint32_t generation)
+{
+    bool wrapped = false;
+
+    for (uint32_t i = 1; i < fab->slot_count; i++)
+        wrapped = wrapped || fab->slots[i].generation < generation;
+    return wrapped;
+}
+
+static void adapters__go_on_where_numbers_wrap(void)
+{
+    static const struct setting sets[] = {
+        {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000},
+        {.topo = "kary:4,1", .first = UINT32_MAX - 300, .set = "barrier=tree"},
+        {.topo = "kary:2,2", .first = UINT32_MAX - 200, .set = "combining=switch"}};
+    struct world w;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t first = sets[i].first;
+
+        world_open(&w, &sets[i]);
+        for (uint32_t n = 0; n < w.nodes; n++)
+            adapter_begins_at(&w, n, first);
+        for (uint32_t round = 0; round < 4; round++) {
+            do_messages(&w);
+            do_memory(&w);
+            do_collectives(&w);
+            for (uint32_t n = 0; n < w.nodes && !round; n++)
+                ids_begin_at(w.fab[n], 0xffd);
+        }
+        do_broadcasts(&w);
+        for (uint32_t n = 0; n < w.nodes; n++) { /* all have wrapped */
+            uint32_t next = (n + 1) % w.nodes;
+            const struct nic_peer *to = nic_peer(w.fab[n], next), *from = nic_peer(w.fab[next], n);
+
+            CU_ASSERT_TRUE(to->tx_seq < first && to->tx_eager < first && to->tx_acked < first);
+            CU_ASSERT_TRUE(from->rx_next < first && from->rx_eaten < first);
+            CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
+            CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / EMU_HALF);
+            CU_ASSERT_TRUE(w.fabric->engine[n]->flow[(n + 1) % w.nodes].next > UINT32_MAX - first);
+            CU_ASSERT_TRUE(ids_wrapped(w.fab[n], 0xffd));
+            CU_ASSERT_TRUE(w.fab[n]->steps < first);
+        }
+        CU_ASSERT_TRUE(w.id / FABRIC_GROUPS_MAX > FABRIC_GENERATIONS - 400);
+        world_close(&w);
+    }
 }
 
 static void adapters__do_all_they_can_over_bad_cables(void)
@@ -664,6 +739,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(adapters__do_all_they_can_over_good_cables),
         CASE(adapters__do_all_they_can_over_bad_cables),
+        CASE(adapters__go_on_where_numbers_wrap),
         CASE(adapters__do_all_they_can_with_threads),
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
         CASE(node__that_attaches_late_is_met),

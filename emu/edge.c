@@ -199,15 +199,26 @@ static struct emu_hdr edge_read_hdr(const struct emu_edge *edge, const struct em
     return hdr;
 }
 
-/* When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps. */
+/*
+ * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps.
+ * That is the time of this pass: of a post that seems to be of later the clock is asked, for the thread
+ * may have waited for a core meanwhile.
+ */
 static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
 {
-    uint64_t most_ps = edge->profile->nic_send_ps;
+    const struct emu_clock *clock = &edge->dev->worker->clock;
+    int64_t most_ps = (int64_t)edge->profile->nic_send_ps;
     uint64_t least_ps = now_ps < EDGE_PAST_PS ? now_ps : EDGE_PAST_PS;
-    int64_t ahead_ps = (int64_t)(due_ps - edge->dev->worker->clock.turned_ps - now_ps);
+    int64_t ahead_ps;
 
-    if (ahead_ps > (int64_t)most_ps)
-        return now_ps + most_ps;
+    due_ps -= clock->turned_ps;
+    ahead_ps = (int64_t)(due_ps - now_ps);
+    if (ahead_ps > most_ps) {
+        now_ps = emu_clock_now(clock);
+        ahead_ps = (int64_t)(due_ps - now_ps);
+    }
+    if (ahead_ps > most_ps)
+        return now_ps + (uint64_t)most_ps;
     return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
 }
 

@@ -134,6 +134,7 @@ static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
     i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
     e->packet[i].ask = ask;
     e->packet[i].tries = ask->tries;
+    e->packet[i].asked = ask->tries ? 1 : 0; /* again: in turn with bulk, or they could starve it */
     e->asks.asked++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);

@@ -400,6 +400,8 @@ static void host__that_is_unplugged_drops(void)
     w.host[1]->posts = 0;
     emu_link_unjoin(&w.engine[1]->out);
     emu_link_unjoin(&w.host[1]->tx);
+    memset(&w.engine[1]->in, 0, sizeof(w.engine[1]->in)); /* it was the end of a cable */
+    memset(&w.engine[1]->out, 0, sizeof(w.engine[1]->out));
     CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->out, &w.engine[1]->in, &w.engine[1]->dev,
                                         ENGINE_HOST, ENGINE_EDGE_CREDITS,
                                         engine_host_profile(w.engine[1])),

@@ -112,7 +112,11 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint32_t *nodes,
                               uint32_t max);
 
-/** fabric_tick - housekeeping; call about once a second: turns clock real back when it must be, cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
+/**
+ * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
+ * segments, and turns clock real back when it is time. Returns the count newly cut off and writes their
+ * nodes.
+ */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
 /* With acknowledgments. Packets, but for what says segments. */

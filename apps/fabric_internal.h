@@ -108,7 +108,10 @@ static inline bool fabric_has_units(const struct fabric_config *config)
     return fabric_acknowledged(config) && config->profile.combining == EMU_COMBINING_SWITCH;
 }
 
-/* fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time; and is turned back: workers stand still. */
+/*
+ * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time; is turned back by
+ * @by_ps, while the workers stand still.
+ */
 void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);
 void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps);

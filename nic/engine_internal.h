@@ -26,7 +26,7 @@
 #define ENGINE_LOOK     16u  /* waiting packets looked at for one whose window is open */
 #define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
 #define ENGINE_TEST_DOUBLINGS 6u /* the same of a conditional, which is tried until it is true */
-#define ENGINE_ASKS      256u /* conditionals of a host that wait until they are true */
+#define ENGINE_ASKS      128u /* conditionals of a host that wait until they are true */
 #define ENGINE_ASK_PART  4u   /* conditionals have at most one packet in so many */
 
 #define ENGINE_NONE UINT16_MAX

@@ -8,8 +8,8 @@
  * is set again meanwhile is sent once: as if the first had been there for a moment
  * in which nobody looked.
  *
- * A conditional that is asked until it is true waits in the adapter, which has places for some
- * hundreds. When they are taken it asks once and says false; then the conditional waits here, and is
+ * A conditional that is asked until it is true waits in the adapter, which has places for a
+ * hundred or so. When they are taken it asks once and says false; then the conditional waits here, and is
  * asked again a little later, in turn with all others. So any number may wait.
  */
 #include "nic/group.h"

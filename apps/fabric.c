@@ -380,7 +380,6 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
                  size_t error_bytes)
 {
     struct fabric *fabric;
-    struct timespec now;
     int err = fabric_check_config(config, error, error_bytes);
 
     if (err)
@@ -393,9 +392,9 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     fabric->config.profile = fabric_profile(config);
     fabric->workers = fabric_worker_count(config);
     fabric->slots = FABRIC_SLOTS_LEAST;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    fabric->clock.mode = config->clock;
-    fabric->clock.origin_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    fabric_clock_start(fabric);
+    fabric->generation = config->first % FABRIC_GENERATIONS;
+    fabric->edges = config->first;
     err = fabric_build(fabric);
     if (err) {
         fabric_stop(fabric);

@@ -47,6 +47,8 @@ struct fabric_config {
     uint64_t seed;
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
+    uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
+    uint32_t first;    /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 
@@ -96,9 +98,10 @@ int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint3
 
 /**
  * fabric_multicast_create - the same for multicasts only: no combine state is set aside.
+ * @sources: how many of the members will send to it; what others send is dropped.
  */
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                            uint32_t *group, char *error, size_t error_bytes);
+                            uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
 /** fabric_groups_left - how many groups that can combine there is room for, at most, over these nodes. */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
@@ -121,7 +124,11 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint32_t *nodes,
                               uint32_t max);
 
-/** fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their segments. Returns the count newly cut off and writes their nodes. */
+/**
+ * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
+ * segments, and turns clock real back when it is time. Returns the count newly cut off and writes their
+ * nodes.
+ */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
 /* With acknowledgments. Packets, but for what says segments. */
@@ -218,9 +225,10 @@ struct fabric_bytes {
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);
 
 /**
- * fabric_multicasts_bytes - memory that groups for multicasts take, at most. Pure.
+ * fabric_multicasts_bytes - memory that groups for multicasts with one source each take, at most. Pure.
  * @groups: how many. @members: of all of them together.
  */
-uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members);
+uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,
+                                 uint64_t members);
 
 #endif

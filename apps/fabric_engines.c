@@ -44,7 +44,8 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
     struct engine_config config = {.profile = &fabric->config.profile, .node = n,
                                    .nodes = fabric_engine_numbers(&fabric->config),
                                    .links = node->links,
-                                   .seed = fabric->config.seed};
+                                   .seed = fabric->config.seed,
+                                   .first_seq = fabric->config.first};
     struct engine *engine;
     int err;
 

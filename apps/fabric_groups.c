@@ -11,8 +11,6 @@
 #include "apps/fabric_internal.h"
 #include "emu/rcu.h"
 
-#define GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
-
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)
 {
@@ -32,16 +30,6 @@ static struct fabric_group *group_at(const struct fabric *fabric, uint32_t id)
     struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
 
     return group && group->id == id ? group : NULL;
-}
-
-/* Do engines have to know the group: for words and reductions, or by which link it goes? */
-static bool group_needs_members(const struct fabric *fabric, const struct fabric_group *group)
-{
-    bool links = false;
-
-    for (uint32_t i = 0; i < group->count; i++)
-        links |= fabric->config.graph->node[group->node[i]].links > 1;
-    return fabric_acknowledged(&fabric->config) && (group->combines || links);
 }
 
 void fabric_groups_sweep(struct fabric *fabric)
@@ -211,14 +199,22 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
         if (err)
             return err;
     }
-    return group_needs_members(fabric, group) ? fabric_members_create(fabric, group) : 0;
+    return fabric_acknowledged(&fabric->config) ? fabric_members_create(fabric, group) : 0;
 }
 
-/* @wide: EMU_GROUP_WIDE or 0. */
-static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                        bool combines, uint32_t wide, uint32_t *ret, char *error,
-                        size_t error_bytes)
+/* What one is to be. */
+struct group_plan {
+    const uint32_t *nodes;
+    uint32_t count;
+    uint32_t sources; /* members that send to it */
+    bool combines;
+    bool wide; /* with a wide window */
+};
+
+static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
+                        char *error, size_t error_bytes)
 {
+    uint32_t count = plan->count;
     int64_t slot = group_slot(fabric);
     struct fabric_group *group;
     int err;
@@ -232,12 +228,15 @@ static int group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
     group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
     if (!group)
         return -ENOMEM;
-    fabric->generation = (fabric->generation + 1) % GENERATIONS;
-    group->id = wide | (fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot);
-    group->combines = combines;
+    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
+    group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
+                (fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot);
+    group->combines = plan->combines;
+    group->sources = plan->sources;
     group->count = group->members = count;
-    memcpy(group->node, nodes, count * sizeof(nodes[0]));
-    err = topo_tree_build(&group->tree, fabric->config.graph, nodes, count, fabric->tree_load);
+    memcpy(group->node, plan->nodes, count * sizeof(group->node[0]));
+    err = topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count,
+                          fabric->tree_load);
     if (err == -EINVAL)
         snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
                  fabric->config.graph->nodes);
@@ -269,9 +268,8 @@ free_group:
     return err;
 }
 
-/* @wide: EMU_GROUP_WIDE or 0. */
-static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                            uint32_t wide, uint32_t *group, char *error, size_t error_bytes)
+static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count, bool wide,
+                            uint32_t *group, char *error, size_t error_bytes)
 {
     if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
         snprintf(error, error_bytes, "switches with buffers=input have no combine units: their "
@@ -283,35 +281,44 @@ static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32
                                      "than one segment on the wire: set pool_places to 1 or more");
         return -ENOTSUP;
     }
-    return group_create(fabric, nodes, count, true, wide, group, error, error_bytes);
+    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
+                                                     .sources = count, .combines = true,
+                                                     .wide = wide},
+                        group, error, error_bytes);
 }
 
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes)
 {
-    return combining_create(fabric, nodes, count, 0, group, error, error_bytes);
+    return combining_create(fabric, nodes, count, false, group, error, error_bytes);
 }
 
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes)
 {
-    return combining_create(fabric, nodes, count, EMU_GROUP_WIDE, group, error, error_bytes);
+    return combining_create(fabric, nodes, count, true, group, error, error_bytes);
 }
 
-uint64_t fabric_multicasts_bytes(const struct topo_graph *graph, uint64_t groups, uint64_t members)
+uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,
+                                 uint64_t members)
 {
+    const struct topo_graph *graph = config->graph;
+    uint64_t devices = graph->switches + (fabric_acknowledged(config) ? graph->nodes : 0u);
+    uint64_t member = sizeof(uint32_t) + (fabric_acknowledged(config) ? engine_group_bytes(1) : 0u);
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
-    uint64_t table = graph->switches * groups * 2 * sizeof(struct switch_group *);
+    uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
     uint64_t parts = members * graph->levels * part; /* a branch of its own for each member */
 
-    return table + parts + groups * sizeof(struct fabric_group) + members * sizeof(uint32_t);
+    return table + parts + groups * sizeof(struct fabric_group) + members * member;
 }
 
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
-                            uint32_t *group, char *error, size_t error_bytes)
+                            uint32_t sources, uint32_t *group, char *error, size_t error_bytes)
 {
-    return group_create(fabric, nodes, count, false, 0, group, error, error_bytes);
+    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
+                                                     .sources = sources},
+                        group, error, error_bytes);
 }
 
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count)

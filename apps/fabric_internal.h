@@ -18,6 +18,8 @@
 static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch can list");
 
+#define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
+
 /* A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or not. */
 struct fabric_member {
     struct engine *engine;
@@ -27,9 +29,10 @@ struct fabric_member {
 struct fabric_group {
     uint32_t id; /* collective address: slot, and a generation above it */
     bool combines;
+    uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
     struct switch_group **part; /* tree.count of them, beside tree.switches */
-    struct fabric_member *member; /* NULL: engines need not know it */
+    struct fabric_member *member; /* NULL: packets are not acknowledged */
     uint32_t knowing;             /* of member[]: the members, and a unit for each switch of the tree */
     uint64_t bufs;                /* of the pool, set aside for it */
     struct fabric_group *next;    /* of those that are gone and not freed */
@@ -57,6 +60,7 @@ struct fabric {
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;
+    uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;            /* by switch: partial results set aside */
     uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
@@ -104,6 +108,14 @@ static inline bool fabric_has_units(const struct fabric_config *config)
 {
     return fabric_acknowledged(config) && config->profile.combining == EMU_COMBINING_SWITCH;
 }
+
+/*
+ * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time; is turned back by
+ * @by_ps, while the workers stand still.
+ */
+void fabric_clock_start(struct fabric *fabric);
+void fabric_clock_tick(struct fabric *fabric);
+void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps);
 
 /* fabric_units.c: ports of a switch, and numbers of engines, units included. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);

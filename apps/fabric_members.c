@@ -60,6 +60,7 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
         .id = group->id,
         .link = topo_tree_link(&group->tree, fabric->config.graph, place->node),
         .combines = group->combines,
+        .sources = group->sources + (group->combines && fabric_has_units(&fabric->config)),
         .in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT,
         .parent = place->parent,
         .by_link = fabric_has_units(&fabric->config),

@@ -89,6 +89,9 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;
     init.nodes = fabric->config.graph->nodes;
+    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
+    init.serial = fabric->edges;
+    init.up_head = fabric->config.first;
     init.port = host.port;
     init.dev = host.dev;
     init.credits = host.rx->credits;
@@ -96,7 +99,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     worker = init.dev->worker;
     err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
                           fabric->config.threads == FABRIC_THREADS_DEVICE,
-                          fabric->clock.origin_ns, &memfd);
+                          &fabric->clock, &memfd);
     if (err)
         return err;
     bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
@@ -195,6 +198,7 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
     uint32_t count = 0;
 
     fabric_groups_sweep(fabric);
+    fabric_clock_tick(fabric);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
             nodes[count++] = n;

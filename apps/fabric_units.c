@@ -45,7 +45,8 @@ static int unit_create(struct fabric *fabric, uint32_t s)
     uint8_t port = (uint8_t)fabric->config.graph->ports;
     struct engine_config config = {.profile = profile, .node = fabric->config.graph->nodes + s,
                                    .nodes = fabric_engine_numbers(&fabric->config), .links = 1,
-                                   .seed = fabric->config.seed};
+                                   .seed = fabric->config.seed,
+                                   .first_seq = fabric->config.first};
     struct engine *unit;
     int err = engine_create(&unit, switch_emu_dev(sw)->worker, &config);
 

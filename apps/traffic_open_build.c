@@ -185,8 +185,8 @@ static int make_groups(struct open_run *open)
         for (uint32_t i = 0; i < count; i++)
             nodes[i] = sets->member[sets->first[set] + i];
         nodes[count] = sets->source[set];
-        err = fabric_multicast_create(run->fabric, nodes, count + 1, &sets->group[set], run->error,
-                                      run->error_bytes);
+        err = fabric_multicast_create(run->fabric, nodes, count + 1, 1, &sets->group[set],
+                                      run->error, run->error_bytes);
     }
     free(nodes);
     return err;
@@ -198,7 +198,7 @@ static uint64_t sets_bytes(const struct open_run *open)
 
     if (!open->nodes.plan.hardware || !sets->count)
         return 0;
-    return fabric_multicasts_bytes(open->run->config->fabric.graph, sets->count,
+    return fabric_multicasts_bytes(&open->run->config->fabric, sets->count,
                                    sets->first[sets->count] + sets->count);
 }
 

@@ -57,12 +57,18 @@ struct emu_signals {
     uint64_t (*ready)[EMU_EVENTS]; /* by device: a bit a port */
 };
 
+enum emu_worker_stop {
+    EMU_WORKER_RUNS,
+    EMU_WORKER_ENDS, /* leaves the loop */
+    EMU_WORKER_HOLDS /* stands still */
+};
+
 /* A thread that steps its devices. The members that other threads may touch say so. */
 struct emu_worker {
     /* Set by other workers and by the manager; taken by the worker. */
     alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, on own lines */
     _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
-    _Atomic uint32_t stop;                   /* 1: leave the loop */
+    _Atomic uint32_t stop;                   /* enum emu_worker_stop */
     _Atomic uint32_t crowded;                /* 1: this host has more busy threads than cores */
 
     /* The worker's. */

@@ -23,8 +23,9 @@
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */
 
+/* The process's clock is never turned back: its time 0 was that of this one at first. */
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
-                             bool timed, bool device_threads, uint64_t origin_ns)
+                             bool timed, bool device_threads, const struct emu_clock *clock)
 {
     shared->magic = EMU_EDGE_MAGIC;
     shared->version = EMU_EDGE_VERSION;
@@ -33,8 +34,12 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->nodes = edge->nodes;
     shared->timed = timed;
     shared->device_threads = device_threads;
-    shared->origin_ns = origin_ns;
+    shared->origin_ns = clock->origin_ns - clock->turned_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
+    atomic_init(&shared->up_head, edge->up_head);
+    atomic_init(&shared->up_tail, edge->up_head);
+    atomic_init(&shared->down_head, edge->up_head);
+    atomic_init(&shared->down_tail, edge->up_head);
 }
 
 /* A sealed memory file: the process can neither shrink it under us nor grow it. */
@@ -66,7 +71,7 @@ close_fd:
 }
 
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
-                    bool device_threads, uint64_t origin_ns, int *memfd)
+                    bool device_threads, const struct emu_clock *clock, int *memfd)
 {
     struct emu_edge *edge = malloc(sizeof(*edge));
     int err;
@@ -74,6 +79,8 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
     if (!edge)
         return -ENOMEM;
     *edge = *init;
+    edge->up_tail = edge->up_looked = edge->up_told = edge->up_head;
+    edge->down_tail = edge->down_head = edge->down_looked = edge->down_told = edge->up_head;
     edge->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (edge->bell < 0) {
         err = -errno;
@@ -82,7 +89,7 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
     err = edge_memory(&edge->shared, memfd);
     if (err)
         goto close_bell;
-    edge_shared_init(edge->shared, edge, timed, device_threads, origin_ns);
+    edge_shared_init(edge->shared, edge, timed, device_threads, clock);
     *ret = edge;
     return 0;
 
@@ -102,6 +109,14 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
     munmap(edge->shared, sizeof(*edge->shared));
     close(edge->bell);
     free(edge);
+}
+
+void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps)
+{
+    edge->up_busy_ps = emu_turned_ps(edge->up_busy_ps, by_ps);
+    edge->blocked_ps = emu_turned_ps(edge->blocked_ps, by_ps);
+    for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
+        edge->batch[i].time_ps = emu_turned_ps(edge->batch[i].time_ps, by_ps);
 }
 
 /* --- into the fabric ----------------------------------------------------- */
@@ -182,6 +197,29 @@ static inline void edge_read_hdr(struct emu_hdr *hdr, uint32_t node, const struc
 }
 
 /*
+ * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps.
+ * That is the time of this pass: of a post that seems to be of later the clock is asked, for the thread
+ * may have waited for a core meanwhile.
+ */
+static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
+{
+    const struct emu_clock *clock = &edge->dev->worker->clock;
+    int64_t most_ps = (int64_t)edge->profile->nic_send_ps;
+    uint64_t least_ps = now_ps < EDGE_PAST_PS ? now_ps : EDGE_PAST_PS;
+    int64_t ahead_ps;
+
+    due_ps -= clock->turned_ps;
+    ahead_ps = (int64_t)(due_ps - now_ps);
+    if (ahead_ps > most_ps) {
+        now_ps = emu_clock_now(clock);
+        ahead_ps = (int64_t)(due_ps - now_ps);
+    }
+    if (ahead_ps > most_ps)
+        return now_ps + (uint64_t)most_ps;
+    return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
+}
+
+/*
  * When a segment that was posted for @due_ps leaves on the wire: it keeps its
  * rate and waits for its credit, whatever the process claims.
  */
@@ -189,13 +227,9 @@ static uint64_t edge_depart(struct emu_edge *edge, const struct emu_hdr *hdr, ui
                             uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = edge->profile;
-    uint64_t depart_ps = due_ps;
+    uint64_t depart_ps = edge_due(edge, due_ps, now_ps);
     uint64_t credit_ps;
 
-    if (depart_ps > now_ps + profile->nic_send_ps)
-        depart_ps = now_ps + profile->nic_send_ps;
-    if (depart_ps + EDGE_PAST_PS < now_ps)
-        depart_ps = now_ps;
     *born_ns = (uint32_t)(depart_ps / 1000u);
     if (depart_ps < edge->up_busy_ps)
         depart_ps = edge->up_busy_ps;
@@ -349,13 +383,12 @@ uint32_t emu_edge_room(struct emu_edge *edge)
 
 static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 {
-    uint32_t due_ns = (uint32_t)(entry->time_ps / 1000u);
-    uint32_t now_ns = (uint32_t)(edge->dev->worker->now_ps / 1000u);
-    uint32_t ideal_ns = due_ns - entry->born_ns;
-    uint32_t late_ns = (int32_t)(now_ns - due_ns) > 0 ? now_ns - due_ns : 0;
+    uint64_t due_ns = entry->time_ps / 1000u, now_ns = edge->dev->worker->now_ps / 1000u;
+    uint32_t ideal_ns = (uint32_t)due_ns - entry->born_ns;
+    uint64_t late_ns = now_ns > due_ns ? now_ns - due_ns : 0;
 
     emu_count(&edge->ideal_ns, ideal_ns);
-    emu_count(&edge->actual_ns, (uint64_t)ideal_ns + late_ns);
+    emu_count(&edge->actual_ns, ideal_ns + late_ns);
 }
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
@@ -370,7 +403,7 @@ void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry)
     bool payload = entry->buf != EMU_NO_BUF;
 
     if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        edge->shared->down_ps[at] = entry->time_ps;
+        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.turned_ps;
         edge_lag(edge, entry);
     }
     emu_edge_put(edge, &entry->hdr,

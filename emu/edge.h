@@ -105,7 +105,7 @@ struct emu_edge_shared {
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
-    /* Time at which an entry is due: up, earliest departure; down, arrival in memory. ps. */
+    /* Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo 2^64. */
     alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
@@ -170,7 +170,7 @@ static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, 
             return NULL;
         nic->down_tail = tail;
     }
-    if (shared->timed && shared->down_ps[at] > now_ps)
+    if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
     emu_edge_prefetch(shared->down, nic->down_head, nic->down_tail, false);
     return &shared->down[at].seg;

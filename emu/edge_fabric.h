@@ -25,6 +25,8 @@ struct emu_credits {
     uint64_t at_ps[EMU_XPOINT_MAX];
 };
 
+static_assert((EMU_XPOINT_MAX & (EMU_XPOINT_MAX - 1)) == 0, "credits' numbers may wrap");
+
 /** emu_credits_add - @count credits come back at @at_ps; none before those that came earlier. */
 static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, uint64_t at_ps)
 {
@@ -42,6 +44,7 @@ struct emu_edge {
     uint32_t port;
     uint32_t node;
     uint32_t nodes;
+    uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
     int bell; /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
     struct emu_credits *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */
@@ -87,11 +90,11 @@ struct emu_edge {
 };
 
 /**
- * emu_edge_create - memory and bell of an edge. The descriptors are in *memfd (the caller's)
+ * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The descriptors are in *memfd (the caller's)
  * and edge->bell (the edge's).
  */
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
-                    bool device_threads, uint64_t origin_ns, int *memfd);
+                    bool device_threads, const struct emu_clock *clock, int *memfd);
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
 
 /** emu_edge_bufs - pool buffers that it holds. Thread: any, while its worker stands still. */
@@ -103,6 +106,8 @@ static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
         bufs += edge->batch[i].buf != EMU_NO_BUF;
     return bufs;
 }
+/** emu_edge_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps);
 
 /** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
 void emu_edge_look(struct emu_edge *edge);

@@ -147,7 +147,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
             *entry = faults->at[0].entry;
             *fate = faults->at[0].fate;
             if (rx->owner->timed)
-                entry->time_ps = held_ps & (EMU_RING_FULL - 1);
+                entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* all of it: see EMU_LAST_PS */
             memmove(faults->at, faults->at + 1, --faults->held * sizeof(faults->at[0]));
             return true;
         }
@@ -166,6 +166,14 @@ uint32_t emu_faults_bufs(const struct emu_faults *faults)
     for (uint32_t i = 0; i < faults->held; i++)
         bufs += faults->at[i].entry.buf != EMU_NO_BUF;
     return bufs;
+}
+
+void emu_faults_turn_back(struct emu_faults *faults, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i < faults->held; i++) {
+        faults->at[i].due = emu_turned_ps(faults->at[i].due, by_ps);
+        faults->at[i].entry.time_ps = emu_turned_ps(faults->at[i].entry.time_ps, by_ps);
+    }
 }
 
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache)

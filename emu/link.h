@@ -107,6 +107,13 @@ int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uin
 void emu_link_free_edge(struct emu_rx *rx);
 
 /**
+ * emu_tx_turn_back, emu_rx_turn_back - the clock is turned back by @by_ps: the times of an end, and
+ * with its receiving end those in the rings of a local cable. Thread: any, while workers stand still.
+ */
+void emu_tx_turn_back(struct emu_tx *tx, uint64_t by_ps);
+void emu_rx_turn_back(struct emu_rx *rx, uint64_t by_ps);
+
+/**
  * emu_link_check - what must hold on a local cable at any time: no segment was lost or made, and
  * its credits add up. Returns NULL, or what is wrong.
  * @rx: the receiving end. @held: credits that what it holds stands for. @credits: in all.

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/clock.h"
+
 static uint32_t ring_slots(uint32_t slots)
 {
     uint32_t n = 2; /* a whole line */
@@ -70,4 +72,16 @@ void emu_credit_ring_destroy(struct emu_credit_end *end)
 {
     free(end->slot);
     end->slot = NULL;
+}
+
+void emu_ring_turn_back(struct emu_ring_end *end, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i <= end->mask; i++)
+        end->slot[i].time_ps = emu_turned_ps(end->slot[i].time_ps, by_ps);
+}
+
+void emu_credit_ring_turn_back(struct emu_credit_end *end, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i <= end->mask; i++)
+        end->slot[i].time_ps = emu_turned_ps(end->slot[i].time_ps, by_ps);
 }

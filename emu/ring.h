@@ -30,7 +30,7 @@ struct emu_entry {
         struct emu_packet_hdr packet; /* on cables with channels */
     };
     uint32_t buf;     /* pool buffer with the payload, or EMU_NO_BUF */
-    uint32_t born_ns; /* when the adapter posted it, low 32 bits */
+    uint32_t born_ns; /* when the adapter posted it, low 32 bits: only a report rests on them */
 };
 static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
 
@@ -76,6 +76,10 @@ bool emu_credit_ring_create(struct emu_credit_end *producer, struct emu_credit_e
                         uint32_t slots);
 void emu_credit_ring_destroy(struct emu_credit_end *end);
 size_t emu_credit_ring_bytes(uint32_t slots);
+
+/** emu_ring_turn_back, emu_credit_ring_turn_back - all times in it, less @by_ps. While both sides stand still. */
+void emu_ring_turn_back(struct emu_ring_end *end, uint64_t by_ps);
+void emu_credit_ring_turn_back(struct emu_credit_end *end, uint64_t by_ps);
 
 /* The word of an entry that says whether it is full. */
 static inline uint64_t *emu_ring_word(struct emu_entry *entry)

@@ -79,12 +79,18 @@ static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
 
 enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 
+enum emu_test_until {
+    EMU_TEST_ONCE,     /* any NACK is a false */
+    EMU_TEST_UNTIL,    /* again until it is true. False: the adapter has too many such; ask again */
+    EMU_TEST_TAKE_BACK /* of the test with this number: no answer to it is wanted any more */
+};
+
 /* Payload of EMU_SET and EMU_TEST: hdr.dst is the group, hdr.seq is the host's own. */
 struct emu_word {
     uint64_t value;
     uint32_t word;  /* below EMU_WORDS */
     uint8_t test;   /* EMU_TEST: enum emu_test */
-    uint8_t until;  /* EMU_TEST: 0, once: any NACK is a false; 1, again until it is true */
+    uint8_t until;  /* EMU_TEST: enum emu_test_until */
     uint8_t spare[2];
 };
 static_assert(sizeof(struct emu_word) == 16, "wire format");

@@ -148,6 +148,8 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     uint64_t seen = atomic_load_explicit(&windows->turn, memory_order_relaxed);
     uint64_t window_ps;
 
+    if (until_ps > EMU_LAST_PS)
+        until_ps = EMU_LAST_PS;
     if (emu_windows_next_ps(windows) > until_ps)
         return; /* between two rests every worker takes part in a window: see until_ps[] */
     windows->limit_ps = until_ps;
@@ -158,13 +160,15 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
 
 uint64_t emu_windows_next_ps(struct emu_windows *windows)
 {
-    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
-        uint64_t next_ps = emu_worker_due_ps(windows->at[i].worker);
+    uint64_t next_ps;
 
+    for (uint32_t i = 0; i < windows->workers; i++) { /* what the driver wants of its devices */
+        next_ps = emu_worker_due_ps(windows->at[i].worker);
         if (next_ps < windows->at[i].next_ps)
             windows->at[i].next_ps = next_ps;
     }
-    return windows_min(windows);
+    next_ps = windows_min(windows);
+    return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;
 }
 
 uint64_t emu_windows_count(const struct emu_windows *windows)

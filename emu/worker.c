@@ -314,16 +314,73 @@ void emu_worker_edges(struct emu_worker *worker, struct emu_edge_list *list)
 struct emu_thread {
     pthread_t id;
     struct emu_worker *worker;
+    pthread_mutex_t lock; /* orders all that is done while the thread stands still */
+    pthread_cond_t moved; /* it stands still now, or is to go on */
+    bool held;            /* it does; under the lock */
 };
+
+void emu_worker_turn_back(struct emu_worker *worker, uint64_t by_ps)
+{
+    emu_clock_turn_back(&worker->clock, by_ps);
+    worker->now_ps = emu_turned_ps(worker->now_ps, by_ps);
+    worker->next_ps = emu_turned_ps(worker->next_ps, by_ps);
+    for (uint32_t i = 0; i < worker->devs; i++) {
+        worker->due_ps[i] = emu_turned_ps(worker->due_ps[i], by_ps);
+        worker->dev[i]->next_ps = emu_turned_ps(worker->dev[i]->next_ps, by_ps);
+    }
+}
+
+/* Stand still until told to go on. */
+static void thread_rest(struct emu_thread *thread)
+{
+    emu_rcu_offline();
+    pthread_mutex_lock(&thread->lock);
+    thread->held = true;
+    pthread_cond_broadcast(&thread->moved);
+    while (atomic_load_explicit(&thread->worker->stop, memory_order_relaxed) == EMU_WORKER_HOLDS)
+        pthread_cond_wait(&thread->moved, &thread->lock);
+    thread->held = false;
+    pthread_cond_broadcast(&thread->moved);
+    pthread_mutex_unlock(&thread->lock);
+    emu_rcu_online();
+}
+
+void emu_thread_hold(struct emu_thread *thread)
+{
+    if (!thread)
+        return;
+    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_HOLDS, memory_order_seq_cst);
+    emu_waiter_ring(thread->worker->waiter);
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->held)
+        pthread_cond_wait(&thread->moved, &thread->lock);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+void emu_thread_go(struct emu_thread *thread)
+{
+    if (!thread)
+        return;
+    pthread_mutex_lock(&thread->lock);
+    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_RUNS, memory_order_relaxed);
+    pthread_cond_broadcast(&thread->moved);
+    while (thread->held) /* or the next hold could take this one for its own */
+        pthread_cond_wait(&thread->moved, &thread->lock);
+    pthread_mutex_unlock(&thread->lock);
+}
 
 static void *thread_main(void *arg)
 {
-    struct emu_worker *worker = arg;
+    struct emu_thread *thread = arg;
+    struct emu_worker *worker = thread->worker;
     unsigned idle = 0;
+    uint32_t stop;
 
     emu_rcu_enter();
-    while (!atomic_load_explicit(&worker->stop, memory_order_relaxed)) {
-        if (emu_worker_pass(worker))
+    while ((stop = atomic_load_explicit(&worker->stop, memory_order_relaxed)) != EMU_WORKER_ENDS) {
+        if (stop == EMU_WORKER_HOLDS)
+            thread_rest(thread);
+        else if (emu_worker_pass(worker))
             idle = 0;
         else
             worker_idle(worker, idle++);
@@ -331,6 +388,13 @@ static void *thread_main(void *arg)
     }
     emu_rcu_leave();
     return NULL;
+}
+
+static void thread_free(struct emu_thread *thread)
+{
+    pthread_cond_destroy(&thread->moved);
+    pthread_mutex_destroy(&thread->lock);
+    free(thread);
 }
 
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name)
@@ -342,12 +406,15 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
     if (!thread)
         return -ENOMEM;
     thread->worker = worker;
+    thread->held = false;
+    pthread_mutex_init(&thread->lock, NULL);
+    pthread_cond_init(&thread->moved, NULL);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 256 * 1024);
-    err = pthread_create(&thread->id, &attr, thread_main, worker);
+    err = pthread_create(&thread->id, &attr, thread_main, thread);
     pthread_attr_destroy(&attr);
     if (err) {
-        free(thread);
+        thread_free(thread);
         return -err;
     }
     pthread_setname_np(thread->id, name);
@@ -359,8 +426,8 @@ void emu_thread_stop(struct emu_thread *thread)
 {
     if (!thread)
         return;
-    atomic_store_explicit(&thread->worker->stop, 1, memory_order_seq_cst);
+    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_ENDS, memory_order_seq_cst);
     emu_waiter_ring(thread->worker->waiter);
     pthread_join(thread->id, NULL);
-    free(thread);
+    thread_free(thread);
 }

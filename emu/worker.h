@@ -49,6 +49,17 @@ bool emu_worker_quiet(const struct emu_worker *worker);
 /* A thread that runs a worker. */
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
+/**
+ * emu_thread_hold, emu_thread_go - between the two the thread stands still, between two passes: what
+ * the worker and its devices have may be looked at and changed. @thread NULL: there is none.
+ * Thread: manager.
+ */
+void emu_thread_hold(struct emu_thread *thread);
+void emu_thread_go(struct emu_thread *thread);
+
+/** emu_worker_turn_back - the clock is turned back by @by_ps. Thread: manager, while it stands still. */
+void emu_worker_turn_back(struct emu_worker *worker, uint64_t by_ps);
+
 /** emu_thread_stop - ask the thread to end and wait for it. */
 void emu_thread_stop(struct emu_thread *thread);
 

@@ -118,6 +118,7 @@ static void nic_init(struct fabemu *fab)
     nic_list_init(&fab->serving);
     nic_list_init(&fab->busy);
     nic_list_init(&fab->setting);
+    nic_list_init(&fab->again);
     nic_list_init(&fab->events);
     nic_list_init(&fab->fired);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
@@ -279,6 +280,8 @@ uint32_t nic_step(struct fabemu *fab)
     }
     if (!nic_list_empty(&fab->hailing))
         nic_peer_rehail(fab);
+    if (!nic_list_empty(&fab->again))
+        taken += nic_word_again(fab);
     if (++fab->steps % NIC_WATCH_STEPS == 0)
         nic_peer_watch(fab);
     return taken + nic_transmit(fab);

@@ -297,6 +297,8 @@ struct fabemu {
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
     struct nic_list busy;              /* groups that have something to send */
     struct nic_list setting;           /* groups with words that their adapters do not have yet */
+    struct nic_list again;             /* groups with conditionals that are to be asked again, */
+    uint64_t again_ns;                 /* then */
     uint32_t early_groups;
     uint32_t broken_ids[NIC_BROKEN_GROUPS]; /* the last that were left after a member's death; a ring */
     uint32_t broken_count;             /* ever left so */
@@ -544,6 +546,10 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_word_flush - what was set goes before all else. False: no room for all of it. */
 bool nic_word_flush(struct fabemu *fab);
+/** nic_word_again - conditionals that the adapter had no place for, when it is time. Returns segments. */
+uint32_t nic_word_again(struct fabemu *fab);
+/** nic_word_take_back - @op is about to end: tell the adapter, if it waits there. False: no room now. */
+bool nic_word_take_back(const struct nic_op *op);
 /** nic_word_answer - the network's answer to a conditional. */
 void nic_word_answer(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_cast_told - all members have a segment of ours. */

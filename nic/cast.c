@@ -226,6 +226,8 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
         err = nic_transfer_check(bytes);
     if (!err)
         err = nic_buffer_check(src, bytes);
+    if (!err && bytes > (uint64_t)NIC_CAST_BYTES << 32)
+        err = nic_fail(-EMSGSIZE, "a broadcast put has at most 2^32 segments");
     if (err)
         return err;
     op = nic_op_new(req, NIC_OP_CAST, FABEMU_ANY_NODE, cast_begin);

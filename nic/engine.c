@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/random.h"
 #include "nic/engine_internal.h"
 
 #define ENGINE_RAW_PASSES   16u /* raw: the clock is read once in so many passes, or after a sleep, */
@@ -31,7 +32,17 @@ static uint64_t timers_ps(const struct engine *e)
         at_ps = e->incoming[e->parts.first].due_ps;
     if (e->stored.first != ENGINE_NONE && e->incoming[e->stored.first].due_ps < at_ps)
         at_ps = e->incoming[e->stored.first].due_ps;
+    if (e->asks.any && engine_asks_due_ps(&e->asks) < at_ps)
+        at_ps = engine_asks_due_ps(&e->asks);
     return at_ps;
+}
+
+/* Look the host's edge up, once for this pass, and see who is there. */
+static void host_look(struct engine *e)
+{
+    emu_rx_begin(&e->in);
+    if (e->in.kind == EMU_LINK_EDGE)
+        e->host = e->in.plug.plugged ? e->in.plug.plugged->serial : 0;
 }
 
 /* --- clock raw --------------------------------------------------------------------------- */
@@ -48,6 +59,8 @@ static void raw_clock(struct engine *e)
     e->passes = 0;
     e->host_ps = host_ps;
     e->now_ps += passed_ps < e->timeout_ps / 4 ? passed_ps : e->timeout_ps / 4;
+    if (e->now_ps >= EMU_TURN_PS)
+        engine_turn_timers(e, EMU_TURN_BY_PS);
 }
 
 /* Time-outs, when what has come was looked at. */
@@ -117,7 +130,7 @@ static uint32_t raw_take_host(struct engine *e)
 {
     uint32_t moved = 0;
 
-    emu_rx_begin(&e->in);
+    host_look(e);
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->in_full && emu_rx_front(&e->in, 0)))
@@ -197,6 +210,7 @@ static uint32_t engine_step_raw(struct emu_dev *dev, uint64_t until_ps)
 
     (void)until_ps;
     e->more = 0;
+    host_look(e);
     for (uint32_t i = 0; i < e->links; i++)
         if (credit >> i & 1) {
             engine_take_credits(&e->link[i], EMU_NEVER);
@@ -349,7 +363,7 @@ static void timed_begin(struct engine *e, uint64_t until_ps)
     uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
     const struct emu_credit *back;
 
-    emu_rx_begin(&e->in); /* an edge may have gone since the last look */
+    host_look(e); /* an edge may have gone since the last look */
     if (!e->in_full && ((data >> ENGINE_HOST & 1) || e->in_ps != EMU_NEVER))
         e->in_ps = emu_rx_front_ps(&e->in, until_ps);
     for (uint32_t i = 0; i < e->links; i++)
@@ -416,7 +430,8 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 {
     uint32_t packets = engine_packets(links, profile) + links * EMU_CHANNELS + 1;
 
-    return packets * emu_packet_segments(profile->packet_bytes) + ENGINE_LOCAL_CREDITS;
+    return packets * emu_packet_segments(profile->packet_bytes) + ENGINE_ASKS +
+           ENGINE_LOCAL_CREDITS;
 }
 
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
@@ -450,8 +465,8 @@ static bool engine_alloc(struct engine *e)
     e->join = calloc(e->packets, sizeof(*e->join));
     e->incoming = calloc(e->links * EMU_CHANNELS, sizeof(*e->incoming));
     e->incoming_join = calloc(e->links * EMU_CHANNELS, sizeof(*e->incoming_join));
-    e->flow = calloc(e->nodes + 1u, sizeof(*e->flow)); /* this and the next: memory follows use */
-    e->heard = calloc(2u * e->nodes, sizeof(*e->heard));
+    e->flow = calloc(e->nodes, sizeof(*e->flow)); /* this and the next: memory follows use */
+    e->heard = calloc(e->nodes, sizeof(*e->heard));
     if (e->link)
         memset(e->link, 0, links);
     return e->link && e->packet && e->join && e->incoming && e->incoming_join && e->flow &&
@@ -509,7 +524,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->nodes = config->nodes;
     e->links = config->links;
     e->cut = config->cut;
-    e->first_seq = config->first_seq;
+    e->first_seq = e->tests = config->first_seq;
     e->random = (config->seed ^ config->node) * 0x9e3779b97f4a7c15u | 1;
     e->packets = engine_packets(e->links, e->profile);
     if (!engine_alloc(e)) {
@@ -517,6 +532,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
         return -ENOMEM;
     }
     engine_init(e);
+    engine_asks_init(&e->asks, emu_mix(e->random));
     engine_times(e, worker->clock.mode);
     emu_dev_init(&e->dev, worker,
                  worker->clock.mode == EMU_CLOCK_RAW ? engine_step_raw : engine_step_timed);

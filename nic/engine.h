@@ -95,6 +95,9 @@ const struct engine_counts *engine_counts(const struct engine *engine);
 /** engine_host_profile - the profile of the host's side: no time on the wire. Good as long as @engine. */
 const struct emu_profile *engine_host_profile(const struct engine *engine);
 
+/** engine_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void engine_turn_back(struct engine *engine, uint64_t by_ps);
+
 /** engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still. */
 void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
 
@@ -131,6 +134,7 @@ struct engine_group_config {
     bool unit;             /* of a switch's combine unit: it contributes nothing of its own */
     bool by_link;          /* contributions go by the link, too */
     bool in_order;         /* reductions: combined in a fixed order: the same bits every time */
+    uint32_t sources;      /* adapters and units that send packets to the group, at most */
     uint32_t parent;       /* in the group's tree of adapters or units; ENGINE_NO_NODE: this is its top */
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
     const uint32_t *child; /* nodes; borrowed for the call */
@@ -149,9 +153,15 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 /** engine_group_held - pool buffers that it holds. Thread: manager, while the engine stands still. */
 uint32_t engine_group_held(const struct engine_group *group);
 
-/** engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). */
+/**
+ * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An engine
+ * has to know all groups of its node, for each is a flow of its own.
+ */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);
+
+/** engine_group_bytes - memory that a group for multicasts takes at a member. Pure. */
+size_t engine_group_bytes(uint32_t sources);
 
 /** engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the engine. Pure. */
 uint32_t engine_group_bufs(uint32_t id);

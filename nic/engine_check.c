@@ -52,6 +52,31 @@ static const char *check_link(const struct engine *e, const struct engine_link *
     return pool == e->profile->pool_places ? NULL : "places of a cable were lost or made";
 }
 
+/* Questions at rest, in packets, and free. */
+static const char *check_asks(const struct engine *e)
+{
+    uint32_t resting = 0, asked = 0, used = 0, free = 0;
+
+    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
+        const struct engine_ask *ask = e->asks.rest[d].first;
+
+        if ((e->asks.any >> d & 1) != (ask != NULL))
+            return "an engine does not know which conditionals rest";
+        for (; ask; ask = ask->next)
+            resting++;
+    }
+    for (uint32_t i = 0; i < e->packets; i++)
+        asked += (e->packet[i].state == ENGINE_WAITING || e->packet[i].state == ENGINE_AWAITING) &&
+                 e->packet[i].ask;
+    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
+        used += e->asks.place[i].used;
+    for (const struct engine_ask *ask = e->asks.free; ask; ask = ask->next)
+        free++;
+    if (resting != e->asks.resting || asked != e->asks.asked || used + free != ENGINE_ASKS)
+        return "an engine has lost a conditional";
+    return NULL;
+}
+
 const char *engine_check(const struct engine *e)
 {
     const char *wrong = check_packets(e);
@@ -74,7 +99,7 @@ const char *engine_check(const struct engine *e)
         whole != list_length(&e->whole, e->incoming_join) ||
         stored != list_length(&e->stored, e->incoming_join))
         return "an engine does not know what comes in";
-    return NULL;
+    return check_asks(e);
 }
 
 bool engine_idle(const struct engine *e)
@@ -83,6 +108,7 @@ bool engine_idle(const struct engine *e)
         if (e->link[i].replies)
             return false;
     return list_length(&e->free, e->join) == e->packets && !e->delivery.active &&
+           !e->asks.resting && !e->asks.due.first &&
            e->parts.first == ENGINE_NONE && e->whole.first == ENGINE_NONE &&
            e->stored.first == ENGINE_NONE && !e->results;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_group.c - what an adapter knows of groups: its place in them, words, network conditionals.
+ * engine_group.c - what an adapter knows of groups: its place in them, words, what conditionals ask.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words is
  * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the source
@@ -19,16 +19,23 @@
 
 /* --- the manager's side ------------------------------------------------------------------ */
 
-/* Of each number of the stream under way: its host's contribution or what is kept for it, a result, a question. */
+size_t engine_group_bytes(uint32_t sources)
+{
+    return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
+}
+
+/* Of each number of the stream under way: its host's contribution or what is kept for it, and a result. */
 uint32_t engine_group_bufs(uint32_t id)
 {
-    return 3 * emu_window(id);
+    return 2 * emu_window(id);
 }
 
 static void group_free(struct engine_group *group)
 {
     free(group->kept);
     free(group->state);
+    free(group->word);
+    free(group->node);
     free(group);
 }
 
@@ -38,17 +45,19 @@ static int group_combine(struct engine_group *group, const struct engine_group_c
     group->by_link = config->by_link;
     group->all = (uint64_t)!config->unit << ENGINE_HERE |
                  (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    group->node = calloc(group->width, sizeof(*group->node));
+    group->word = calloc(EMU_WORDS, sizeof(*group->word));
+    group->window = emu_window(group->id);
+    group->state = calloc(group->window, sizeof(*group->state));
+    if (config->in_order)
+        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
+    if (!group->node || !group->word || !group->state || (config->in_order && !group->kept))
+        return -ENOMEM;
     group->node[ENGINE_PARENT] = config->parent;
     for (uint32_t i = 0; i < config->children; i++) {
         group->node[ENGINE_CHILD + i] = config->child[i];
         group->all |= ENGINE_BIT(ENGINE_CHILD + i);
     }
-    group->window = emu_window(group->id);
-    group->state = calloc(group->window, sizeof(*group->state));
-    if (config->in_order)
-        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
-    if (!group->state || (config->in_order && !group->kept))
-        return -ENOMEM;
     for (uint32_t i = 0; i < group->window; i++)
         group->state[i].group = group;
     return 0;
@@ -60,10 +69,11 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
 
     if (config->link >= ENGINE_LINKS_MAX || config->children > ENGINE_CHILDREN_MAX)
         return -EINVAL;
-    group = calloc(1, sizeof(*group));
+    group = calloc(1, engine_group_bytes(config->sources));
     if (!group)
         return -ENOMEM;
     group->id = config->id;
+    group->sources = config->sources;
     group->link = (uint8_t)config->link;
     group->in_order = config->in_order;
     if (config->combines && group_combine(group, config)) {
@@ -133,6 +143,20 @@ struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
     return group && group->id == id ? group : NULL;
 }
 
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src)
+{
+    uint32_t at = group->sources ? src * 0x9e3779b1u % group->sources : 0;
+
+    for (uint32_t left = group->sources; left; left--) {
+        struct engine_heard *heard = &group->heard[at];
+
+        if (!heard->from || heard->from == src + 1)
+            return heard;
+        at = at + 1 < group->sources ? at + 1 : 0;
+    }
+    return NULL;
+}
+
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class)
 {
@@ -167,52 +191,4 @@ bool engine_agrees(struct engine *e, uint32_t buf)
         return false;
     memcpy(&word, seg->payload, sizeof(word));
     return word.word < EMU_WORDS && emu_word_is(group->word[word.word], word.value, word.test);
-}
-
-static bool test_until(struct engine *e, const struct engine_packet *p)
-{
-    const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, p->buf[0]);
-
-    return seg->hdr.op == ENGINE_TEST_BARRIER ||
-           seg->payload[offsetof(struct emu_word, until)];
-}
-
-/* What the conditional in packet @i comes to; it is in no list. */
-static void test_end(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
-{
-    struct engine_packet *p = &e->packet[i];
-    const struct emu_hdr *hdr = engine_hdr(e, p->buf[0]);
-    struct engine_group *group = engine_group_of(e, hdr->dst);
-
-    if (!group) {
-        engine_free(e, i, at_ps); /* all have left it */
-    } else if (!agreed && test_until(e, p)) {
-        engine_rest(e, i, at_ps);
-    } else if (hdr->op == ENGINE_TEST_BARRIER) {
-        uint32_t seq = hdr->seq;
-
-        engine_free(e, i, at_ps);
-        engine_all_ready(e, group, seq, at_ps);
-    } else {
-        p->answer = agreed ? EMU_TEST_TRUE : EMU_TEST_FALSE;
-        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
-    }
-}
-
-/* What is so here already need not be asked of others: nor what is not. */
-void engine_test(struct engine *e, uint16_t i, uint64_t at_ps)
-{
-    if (engine_agrees(e, e->packet[i].buf[0])) {
-        emu_count(&e->counts.conditionals, 1);
-        engine_ready(e, i, false, at_ps);
-    } else {
-        e->packet[i].tries++;
-        test_end(e, i, false, at_ps);
-    }
-}
-
-void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
-{
-    emu_count(&e->counts.unequal, !agreed);
-    test_end(e, i, agreed, at_ps);
 }

@@ -75,6 +75,8 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     p->only = to.only;
     p->back = ENGINE_WORD_NONE;
     p->asked = 0;
+    p->ask = NULL;
+    p->host = e->host;
     /*
      * Others get theirs with the first try, and count up. Conditionals count down: one to the same
      * group must not have the tag of another packet, or a late reply to one is one to the other.
@@ -96,6 +98,11 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
     }
     if (e->free.first == ENGINE_NONE)
         return false;
+    if (engine_flow_dead(e, to)) {
+        emu_count(&e->counts.lost, 1);
+        engine_back(e, engine_begin(e, buf, to), ENGINE_WORD_FAILED, at_ps);
+        return true;
+    }
     e->forming = engine_begin(e, buf, to);
     engine_ready(e, e->forming, false, at_ps);
     return true;
@@ -128,26 +135,24 @@ static bool take_in_vain(struct engine *e, uint32_t buf, uint64_t at_ps)
     return take_failed(e, buf, &e->counts.vain, at_ps);
 }
 
-static bool test_sane(struct engine *e, uint32_t buf)
+static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
-    struct emu_word word;
 
-    if (hdr->len != sizeof(word) || (hdr->kind & ENGINE_HOLLOW))
+    if (hdr->len != sizeof(*word) || (hdr->kind & ENGINE_HOLLOW))
         return false;
-    memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(word));
-    return word.word < EMU_WORDS && word.test <= EMU_TEST_REACHED && word.until <= 1;
+    memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(*word));
+    return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
+           word->until <= EMU_TEST_TAKE_BACK;
 }
 
 static bool take_test(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
 {
-    if (!test_sane(e, buf))
+    struct emu_word word;
+
+    if (!test_sane(e, buf, &word))
         return take_refused(e, buf, at_ps);
-    if (e->free.first == ENGINE_NONE)
-        return false;
-    engine_hdr(e, buf)->op = ENGINE_TEST_WORD;
-    engine_test(e, engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST)), at_ps);
-    return true;
+    return engine_test(e, group, buf, &word, at_ps);
 }
 
 static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
@@ -176,20 +181,14 @@ static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
     }
 }
 
-/*
- * With one link no engine need know groups that only multicast. Processes have none such; but the id
- * of one that has gone has a slot in the switches' tables, which may be another group's by now.
- */
+/* The id of a group that has gone has a slot in the switches' tables, which may be another's by now. */
 static bool take_multicast(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    struct engine_to to = {.dst = engine_hdr(e, buf)->dst, .group = true};
-    const struct engine_group *group = engine_group_of(e, to.dst);
+    const struct engine_group *group = engine_group_of(e, engine_hdr(e, buf)->dst);
 
-    if (!group && (e->links > 1 || e->in.kind == EMU_LINK_EDGE))
+    if (!group)
         return take_in_vain(e, buf, at_ps);
-    if (group)
-        to = engine_to_group(e, group, ENGINE_PLAIN);
-    return engine_post(e, buf, to, at_ps);
+    return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
 }
 
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps)
@@ -237,7 +236,8 @@ static void deliver_back(struct engine *e, uint16_t i)
 
     engine_list_drop(&e->back, e->join, i);
     *to = (struct engine_delivery){.active = true, .word = p->back, .answer = p->answer,
-                                   .count = p->count, .packet = i, .reply = ENGINE_NONE};
+                                   .count = p->count, .packet = i, .reply = ENGINE_NONE,
+                                   .host = p->host};
     memcpy(to->buf, p->buf, p->count * sizeof(p->buf[0]));
     p->count = 0; /* its buffers are the delivery's */
 }
@@ -250,7 +250,6 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
 
     engine_list_drop(&e->whole, e->incoming_join, i);
     if (!engine_heard_first(e, in)) {
-        emu_count(&e->counts.duplicates, 1);
         for (uint32_t s = 0; s < in->count; s++)
             emu_pool_drop(engine_cache(e), in->buf[s]);
         engine_answer(e, i, true, at_ps);
@@ -344,6 +343,19 @@ static void deliver_skip(struct engine *e)
         emu_pool_drop(engine_cache(e), from->buf[from->at++]);
 }
 
+/*
+ * Is it a word to a process that is no more? Another one there may take it for an answer of its own.
+ * An edge's end has been looked up for this pass.
+ */
+static bool deliver_void(const struct engine *e)
+{
+    const struct engine_delivery *from = &e->delivery;
+    const struct emu_edge *edge = e->out.kind == EMU_LINK_EDGE ? e->out.plug.plugged : NULL;
+
+    return from->word != ENGINE_WORD_HERE && e->out.kind == EMU_LINK_EDGE &&
+           from->host != (edge ? edge->serial : 0);
+}
+
 /* Early for all but the last packet to a destination: of that it says that it lies in memory. */
 static void deliver_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {
@@ -391,6 +403,11 @@ void engine_deliver(struct engine *e, uint64_t at_ps)
             if (!room && !(room = deliver_room(e, at_ps))) {
                 emu_count(&e->out.counts.stalls, 1);
                 return;
+            }
+            if (deliver_void(e)) {
+                emu_pool_drop(engine_cache(e), e->delivery.buf[e->delivery.at++]);
+                room++;
+                continue;
             }
             deliver_segment(e, at_ps);
         }

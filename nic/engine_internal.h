@@ -24,7 +24,10 @@
 #define ENGINE_BURST    64u  /* segments taken from, or sent to, one cable in one pass */
 #define ENGINE_QUEUE    64u  /* packets kept beside those that can be on their way, or resting */
 #define ENGINE_LOOK     16u  /* waiting packets looked at for one whose window is open */
+#define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
 #define ENGINE_TEST_DOUBLINGS 6u /* the same of a conditional, which is tried until it is true */
+#define ENGINE_ASKS      128u /* conditionals of a host that wait until they are true */
+#define ENGINE_ASK_PART  4u   /* conditionals have at most one packet in so many */
 
 #define ENGINE_NONE UINT16_MAX
 
@@ -112,6 +115,8 @@ enum engine_word {
 struct engine_packet {
     uint64_t due_ps;    /* awaiting, resting: the list is in this order */
     uint64_t active_ps; /* awaiting: when its last segment was sent; due_ps follows lazily */
+    struct engine_ask *ask; /* a conditional that is asked until it is true; else NULL */
+    uint32_t host;      /* engine.host when it began: who is told of it */
     uint32_t dst;       /* node, or a group's address */
     uint32_t seq;       /* given with the first try */
     uint32_t tag;       /* of this try */
@@ -127,7 +132,8 @@ struct engine_packet {
     uint8_t only;       /* 1 + the link that it must go by; 0: any */
     uint8_t back;       /* enum engine_word: what the host is told when it is acknowledged, or of it now */
     uint8_t answer;     /* enum emu_test_answer */
-    uint8_t asked;      /* 1 + the priority that the host asked for; 0: none. No host does yet */
+    uint8_t asked;      /* 1 + the priority that was asked for: of conditionals, that are asked again,
+                           bulk's. No host does yet. 0: none */
     uint8_t priority;
     uint8_t count;      /* host segments */
     uint8_t segs;       /* on the wire */
@@ -139,10 +145,12 @@ struct engine_packet {
 
 /*
  * Packets to one destination that have a sequence number and are not acknowledged. One flow for
- * each node, and one for all groups: all zero before the first packet.
+ * each node, and one for each group as long as it is: all zero before the first packet. A number
+ * here is less config.first_seq, free-running; a tag has its low bits (engine_receive.c).
  */
 struct engine_flow {
-    uint32_t next;   /* sequence number, less config.first_seq */
+    uint32_t next;   /* number of the next packet */
+    uint32_t acked;  /* one past the highest number that was acknowledged */
     uint16_t oldest; /* 1 + index; 0: none */
     uint16_t newest;
 };
@@ -150,13 +158,12 @@ struct engine_flow {
 /* --- receiving ------------------------------------------------------------------------- */
 
 /*
- * What was heard of one flow: a number behind last by ENGINE_WINDOW or more was acknowledged, for
- * its source is never that far ahead of one that was not. So it does not matter where numbers begin,
- * or that a group's member hears only some of a source's. All zero: nothing yet.
+ * What was heard of one flow. It does not matter where numbers begin. All zero: nothing yet. That no
+ * new number is taken for an old one is shown in engine_receive.c.
  */
 struct engine_heard {
-    uint32_t last; /* the highest number */
-    bool any;
+    uint32_t from; /* 1 + the source; 0: nothing was heard */
+    uint32_t last; /* the highest number, as a tag has it */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
 };
 
@@ -190,6 +197,7 @@ struct engine_delivery {
     uint8_t count;
     uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
     uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
+    uint32_t host;    /* a word about a packet of this engine: as there */
     uint64_t time_ps; /* timed: when it was judged */
     uint64_t late_ps; /* as engine_incoming.late_ps */
     uint32_t buf[ENGINE_SEGS_MAX];
@@ -208,6 +216,38 @@ struct engine_delivery {
 
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER }; /* in the op of a conditional's segment */
 
+/*
+ * A question to all members of a group that is asked until it is true (engine_ask.c): a host's
+ * conditional, or a barrier's. It is in one list, free, at rest or due, or in a packet.
+ */
+struct engine_ask {
+    struct engine_ask *next;
+    struct engine_coll *barrier; /* whose question it is; NULL: a host's, */
+    uint32_t buf;                /* and this its segment: the packet's, while it is in one */
+    uint32_t seq, id;            /* a host's: its number, and the group */
+    uint32_t host;               /* engine.host when it came: who asks */
+    uint64_t due_ps;             /* at rest */
+    uint16_t tries;
+    bool used;                   /* a host's: not in the list of free ones */
+    bool taken_back;             /* a host's: it wants no answer any more */
+};
+
+struct engine_ask_list {
+    struct engine_ask *first;
+    struct engine_ask *last;
+};
+
+struct engine_asks {
+    uint32_t any;                   /* lists at rest that are not empty, by bit */
+    uint32_t resting;
+    uint32_t asked;                 /* in packets */
+    uint32_t jitter;                /* in 2^-32: so much of half a rest more */
+    struct engine_ask_list rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
+    struct engine_ask_list due;     /* those that wait for a packet */
+    struct engine_ask *free;
+    struct engine_ask place[ENGINE_ASKS];
+};
+
 /* One segment of a collective. Free: `have` is 0. */
 struct engine_coll {
     struct engine_coll *next; /* of the results that wait to go */
@@ -219,6 +259,8 @@ struct engine_coll {
     uint32_t buf;       /* combined so far; in order: only when made */
     bool used;          /* there is one, or was */
     bool made;          /* there is a result, in buf: `have` says no more than that */
+    bool asking;        /* a barrier by conditional: `ask` is under way */
+    struct engine_ask ask;
 };
 
 struct engine_group {
@@ -228,12 +270,15 @@ struct engine_group {
     bool in_order;
     bool by_link;     /* contributions go by the link, too */
     uint64_t all;     /* positions there are: bits */
-    uint32_t node[ENGINE_WIDTH]; /* by position */
-    uint64_t word[EMU_WORDS];
-    uint32_t window;           /* numbers of the stream that may be under way; a power of two */
+    uint32_t *node;   /* by position */
+    uint64_t *word;   /* EMU_WORDS */
+    uint32_t window;  /* numbers of the stream that may be under way; a power of two */
     struct engine_coll *state; /* window, by sequence number; NULL: multicasts only */
     uint32_t *kept;             /* in order: of each state, a buffer a position */
-    _Atomic uint32_t waiting;   /* states in the engine's list: it may not be freed */
+    _Atomic uint32_t waiting;   /* states in lists of the engine's: it may not be freed */
+    struct engine_flow flow;    /* what this node sends to it */
+    uint32_t sources;
+    struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
 };
 
 /* --- links ----------------------------------------------------------------------------- */
@@ -278,6 +323,7 @@ struct engine {
     uint64_t in_ps;      /* timed: when the next of its segments can be taken; EMU_NEVER: no room */
     uint64_t out_ps;     /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
     bool in_full;        /* segments of the host wait for a free packet */
+    uint32_t host;       /* names the process that is attached: emu_edge.serial; 0: none */
 
     uint32_t waiting_any;                        /* a bit a priority */
     struct engine_list waiting[EMU_PRIORITIES];
@@ -297,7 +343,8 @@ struct engine {
     struct engine_coll *last_result;
     uint64_t results_ps;               /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t combine_ps;               /* timed: until then contributions are being combined */
-    uint32_t tests;                    /* conditionals so far: names them */
+    uint32_t tests;                    /* conditionals sent so far: names them */
+    struct engine_asks asks;
 
     struct engine_counts counts;
     struct engine_link *link;
@@ -306,8 +353,8 @@ struct engine {
     struct engine_join *join;          /* like packet */
     struct engine_incoming *incoming;  /* links * EMU_CHANNELS */
     struct engine_join *incoming_join; /* like incoming */
-    struct engine_flow *flow;          /* nodes, and one for groups */
-    struct engine_heard *heard;        /* nodes, and as many for what they send to groups */
+    struct engine_flow *flow;          /* by node; those to groups are theirs */
+    struct engine_heard *heard;        /* the same */
 };
 
 static inline struct emu_pool_cache *engine_cache(struct engine *e)
@@ -344,10 +391,10 @@ static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + (hdr->kind & ENGINE_HOLLOW ? 0u : hdr->len);
 }
 
-/* What names the flow from @src in a packet's tag: @dst as the packet's head has it. Pure. */
-static inline uint32_t engine_flow_key(uint32_t src, uint16_t dst, bool group)
+/* What names the flow from @src in a packet's tag. @dst: a node, or a group's whole address. Pure. */
+static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
-    uint64_t key = (uint64_t)src << 17 | (uint64_t)dst << 1 | group;
+    uint64_t key = (uint64_t)src << 33 | (uint64_t)dst << 1 | group;
 
     key = (key + 1) * 0x9e3779b97f4a7c15u;
     key = (key ^ key >> 32) * 0xd6e8feb86659fd93u;
@@ -403,6 +450,9 @@ void engine_deliver(struct engine *e, uint64_t at_ps);
 /** engine_group_of - NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
+/** engine_group_heard - what was heard of @src there; NULL: it is no source of the group's. */
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src);
+
 /** engine_to_group - where a packet to the group goes, and by which link. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
@@ -411,14 +461,52 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word);
 
-/** engine_test - the conditional in packet @i, which is in no list, begins. */
-void engine_test(struct engine *e, uint16_t i, uint64_t at_ps);
-
-/** engine_tested - a reply to it came, or none in time; it is in no list. */
-void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
-
 /** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
 bool engine_agrees(struct engine *e, uint32_t buf);
+
+/*
+ * The manager may free a group when it sees that nothing of it waits.
+ * T1 pairs with T2, engine_group_destroy(): it sees what was done before.
+ */
+static inline void engine_group_hold(struct engine_group *group)
+{
+    atomic_store_explicit(&group->waiting,
+                          atomic_load_explicit(&group->waiting, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static inline void engine_group_release(struct engine_group *group)
+{
+    atomic_store_explicit(&group->waiting,
+                          atomic_load_explicit(&group->waiting, memory_order_relaxed) - 1,
+                          memory_order_release); /* T1 */
+}
+
+/* --- engine_ask.c --------------------------------------------------------------------------- */
+
+void engine_asks_init(struct engine_asks *asks, uint64_t random);
+
+/**
+ * engine_test - the host's conditional @word in @buf, whose reference is the engine's. False: it needs
+ * a packet, and there is no free one; nothing changed.
+ */
+bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
+                 const struct emu_word *word, uint64_t at_ps);
+
+/** engine_ask_barrier - have all members come to the barrier @state? Asked until it is so. */
+void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
+
+/** engine_tested - a reply to the conditional in packet @i came, or none in time; it is in no list. */
+void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
+
+/** engine_asks_due_ps - when the first of those at rest is due; EMU_NEVER. */
+uint64_t engine_asks_due_ps(const struct engine_asks *asks);
+
+/** engine_asks_due - the turn of those that have rested, or of some of them. */
+void engine_asks_due(struct engine *e, uint64_t at_ps);
+
+/** engine_asks_go - those that are due take free packets. */
+void engine_asks_go(struct engine *e, uint64_t at_ps);
 
 /* --- engine_tree.c ------------------------------------------------------------------------- */
 
@@ -429,8 +517,8 @@ bool engine_agrees(struct engine *e, uint32_t buf);
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
                        uint64_t at_ps);
 
-/** engine_all_ready - a conditional has found all members in the barrier @seq. */
-void engine_all_ready(struct engine *e, struct engine_group *group, uint32_t seq, uint64_t at_ps);
+/** engine_all_ready - a conditional has found all members in the barrier @state. */
+void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /** engine_barrier_over - the word of it has come. */
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
@@ -445,6 +533,9 @@ void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps);
 
 /** engine_ready - packet @i waits for a channel from now on; @first: before the others. */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
+
+/** engine_flow_dead - has nothing that was sent there come through for ENGINE_SPAN packets? */
+bool engine_flow_dead(struct engine *e, struct engine_to to);
 
 /** engine_free - packet @i is over; it is in no list. */
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);
@@ -462,6 +553,11 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps);
 /** engine_send_due - packets whose reply is overdue by e->now_ps, and those that have rested. */
 void engine_send_due(struct engine *e, uint64_t at_ps);
 
+/* --- engine_turn.c ------------------------------------------------------------------------- */
+
+/** engine_turn_timers - when time-outs and rests are due, less @by_ps. */
+void engine_turn_timers(struct engine *e, uint64_t by_ps);
+
 /* --- engine_receive.c ---------------------------------------------------------------------- */
 
 /** engine_arrive - what came on link @l, as a whole. Its reference is the engine's. */
@@ -471,7 +567,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, const struct emu_ent
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 
-/** engine_heard_first - is this packet's number new? Then it is from now on not. */
+/** engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not. */
 bool engine_heard_first(struct engine *e, const struct engine_incoming *in);
 
 /** engine_receive_due - packets whose rest did not come by e->now_ps. */

@@ -10,9 +10,28 @@
 #include "nic/engine_internal.h"
 
 #define SEQ_MASK (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
-#define SEQ_LATE (1u << 20) /* nothing comes late by more than so many packets of its source */
 
 /* --- whose numbers were heard ------------------------------------------------------------ */
+
+/*
+ * A tag has SEQ_BITS = 26 bits of a packet's number n. The receiver knows the highest number L that
+ * it heard of the flow, and takes n for the one nearest to L. That is right, and no new packet is
+ * taken for an old one, because n and L are never further apart than 2^25:
+ *
+ * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the same
+ * receivers, and one that is acknowledged was heard by all of them (switches merge the replies of a
+ * group's members). Let A be the highest number that was acknowledged when the source gave n. Then
+ * A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
+ * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over is
+ * less than ENGINE_WINDOW behind the next number (flow_open()), and L is behind that: L - n <
+ * ENGINE_WINDOW. What is behind L by more is a late copy of a packet that is over. It would have to
+ * be late by 2^25 packets of its flow to be taken for a new one; but a copy is held by channels and
+ * rings alone, and these are emptied, or given up, within a few time-outs.
+ *
+ * Before the first number is heard, L is not known, and none can be wrong: any is new.
+ */
+static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
+              "numbers of a tag are told apart");
 
 static inline uint64_t heard_bit(uint32_t seq)
 {
@@ -34,23 +53,39 @@ static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahe
     heard->last = seq;
 }
 
-bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
+/* Is @seq new in that flow? Then it is from now on not. */
+static bool heard_first(struct engine_heard *heard, uint32_t src, uint32_t seq)
 {
-    uint32_t src = engine_hdr(e, in->buf[0])->src;
-    struct engine_heard *heard = &e->heard[in->head.group ? e->nodes + src : src];
-    uint32_t key = engine_flow_key(src, in->head.dst, in->head.group);
-    uint32_t seq = (in->tag ^ key) >> ENGINE_TRY_BITS;
-    uint32_t behind = (heard->last - seq) & SEQ_MASK;
+    uint32_t ahead = (seq - heard->last) & SEQ_MASK, behind = (heard->last - seq) & SEQ_MASK;
 
-    /* A member of one of a source's groups may not have heard of it for millions of packets. */
-    if (!heard->any || behind > SEQ_LATE) {
-        heard_advance(heard, seq, heard->any ? (seq - heard->last) & SEQ_MASK : ENGINE_WINDOW);
-        heard->any = true;
+    if (!heard->from || ahead - 1 < SEQ_MASK / 2) {
+        heard_advance(heard, seq, heard->from ? ahead : ENGINE_WINDOW);
+        heard->from = src + 1;
     } else if (behind >= ENGINE_WINDOW || (*heard_word(heard, seq) & heard_bit(seq))) {
         return false;
     }
     *heard_word(heard, seq) |= heard_bit(seq);
     return true;
+}
+
+bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, in->buf[0]);
+    bool to_group = in->head.group;
+    struct engine_group *group = to_group ? engine_group_of(e, hdr->dst) : NULL;
+    struct engine_heard *heard = group      ? engine_group_heard(group, hdr->src)
+                                 : to_group ? NULL
+                                            : &e->heard[hdr->src];
+    uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
+
+    if (!heard) { /* all have left the group, or its source is none of its own */
+        emu_count(&e->counts.vain, in->count);
+        return false;
+    }
+    if (heard_first(heard, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))
+        return true;
+    emu_count(&e->counts.duplicates, 1);
+    return false;
 }
 
 /* --- a packet ends ---------------------------------------------------------------------------- */
@@ -163,7 +198,8 @@ static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
     struct engine_incoming *in = &e->incoming[i];
     bool first = engine_heard_first(e, in);
 
-    emu_count(first ? &e->counts.received : &e->counts.duplicates, 1);
+    if (first)
+        emu_count(&e->counts.received, 1);
     for (uint32_t s = 0; s < in->count; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
         struct engine_group *group = first ? engine_group_of(e, hdr->dst) : NULL;

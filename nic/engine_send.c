@@ -13,17 +13,39 @@
 
 /* --- flows: who is how far ahead -------------------------------------------------------- */
 
+/* NULL: to a group that all have left; its flow went with it. */
+static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
+{
+    struct engine_group *to;
+
+    if (!group)
+        return &e->flow[dst];
+    to = engine_group_of(e, dst);
+    return to ? &to->flow : NULL;
+}
+
 static struct engine_flow *flow_of(struct engine *e, const struct engine_packet *p)
 {
-    return &e->flow[p->group ? e->nodes : p->dst];
+    return flow_to(e, p->dst, p->group);
+}
+
+bool engine_flow_dead(struct engine *e, struct engine_to to)
+{
+    const struct engine_flow *flow = to.class == ENGINE_TEST ? NULL
+                                                             : flow_to(e, to.dst, to.group);
+
+    return flow && flow->next - flow->acked >= ENGINE_SPAN;
 }
 
 /* May a new packet of this flow be sent? */
 static bool flow_open(struct engine *e, const struct engine_packet *p)
 {
-    const struct engine_flow *flow = flow_of(e, p);
+    const struct engine_flow *flow;
 
-    if (p->tries || !flow->oldest || p->class == ENGINE_TEST)
+    if (p->tries || p->class == ENGINE_TEST)
+        return true;
+    flow = flow_of(e, p);
+    if (!flow || !flow->oldest)
         return true;
     return flow->next + e->first_seq - e->packet[flow->oldest - 1].seq < ENGINE_WINDOW;
 }
@@ -33,8 +55,11 @@ static void flow_number(struct engine *e, uint16_t i)
     struct engine_packet *p = &e->packet[i];
     struct engine_flow *flow = flow_of(e, p);
 
-    p->seq = e->first_seq + flow->next++;
-    p->newer = ENGINE_NONE;
+    p->seq = e->first_seq;
+    p->newer = p->older = ENGINE_NONE;
+    if (!flow)
+        return;
+    p->seq += flow->next++;
     p->older = flow->oldest ? (uint16_t)(flow->newest - 1u) : ENGINE_NONE;
     if (p->older == ENGINE_NONE)
         flow->oldest = (uint16_t)(i + 1u);
@@ -45,9 +70,9 @@ static void flow_number(struct engine *e, uint16_t i)
 
 static void flow_leave(struct engine *e, const struct engine_packet *p)
 {
-    struct engine_flow *flow = flow_of(e, p);
+    struct engine_flow *flow = p->tries && p->class != ENGINE_TEST ? flow_of(e, p) : NULL;
 
-    if (!p->tries || p->class == ENGINE_TEST)
+    if (!flow)
         return;
     if (p->older == ENGINE_NONE)
         flow->oldest = p->newer == ENGINE_NONE ? 0 : (uint16_t)(p->newer + 1u);
@@ -57,6 +82,16 @@ static void flow_leave(struct engine *e, const struct engine_packet *p)
         flow->newest = p->older == ENGINE_NONE ? 0 : (uint16_t)(p->older + 1u);
     else
         e->packet[p->newer].older = p->older;
+}
+
+/* Packet @p was acknowledged: by all members, if it was to a group. */
+static void flow_acked(struct engine *e, const struct engine_packet *p)
+{
+    struct engine_flow *flow = flow_of(e, p);
+    uint32_t next = p->seq - e->first_seq + 1;
+
+    if (flow && (int32_t)(next - flow->acked) > 0)
+        flow->acked = next;
 }
 
 /* --- a packet's life ---------------------------------------------------------------------- */
@@ -101,10 +136,12 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     p->state = ENGINE_FREE;
     engine_list_insert(&e->free, e->join, ENGINE_NONE, i); /* the last one is warm */
     if (e->results && e->results_ps == EMU_NEVER) {
-        e->results_ps = at_ps; /* results before what the host posts */
+        e->results_ps = at_ps; /* results before conditionals, and these before what the host posts */
         return;
     }
-    if (!e->in_full)
+    if (e->asks.due.first)
+        engine_asks_go(e, at_ps);
+    if (!e->in_full || e->free.first == ENGINE_NONE)
         return;
     e->in_full = false; /* the host's segments go on */
     e->in_ps = at_ps;
@@ -123,24 +160,19 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 /* Doubled with each try, and up to half as much more, so that those who met do not meet again. */
 static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
 {
-    uint32_t most = p->class == ENGINE_TEST ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
     uint32_t doublings = p->tries ? p->tries - 1u : 0;
     uint64_t rest_ps;
 
-    if (doublings > most)
-        doublings = most;
+    if (doublings > ENGINE_DOUBLINGS)
+        doublings = ENGINE_DOUBLINGS;
     rest_ps = e->profile->retry_ps << doublings;
     return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
-/*
- * Is it to a group that all have left? Tried on, it would hold up those to other groups. Hosts inside
- * the fabric may have groups that their engines do not know, see take_multicast().
- */
+/* Is it to a group that all have left? Tried on, it would hold up those to other groups. */
 static bool packet_in_vain(const struct engine *e, const struct engine_packet *p)
 {
-    return p->group && !engine_group_of(e, p->dst) &&
-           (p->class == ENGINE_TREE || e->links > 1 || e->in.kind == EMU_LINK_EDGE);
+    return p->group && !engine_group_of(e, p->dst);
 }
 
 void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
@@ -148,7 +180,7 @@ void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
     struct engine_packet *p = &e->packet[i];
     bool vain = packet_in_vain(e, p);
 
-    if (vain || (p->tries >= e->profile->retry_limit && p->class != ENGINE_TEST)) {
+    if (vain || p->tries >= e->profile->retry_limit) {
         emu_count(vain ? &e->counts.vain : &e->counts.lost, p->count);
         engine_back(e, i, ENGINE_WORD_FAILED, at_ps);
         return;
@@ -175,11 +207,16 @@ static void packet_over(struct engine *e, uint16_t i, bool taken, uint64_t at_ps
 {
     struct engine_packet *p = &e->packet[i];
 
-    if (p->class == ENGINE_TEST)
+    if (p->class == ENGINE_TEST) {
         engine_tested(e, i, taken, at_ps);
-    else if (!taken)
+        return;
+    }
+    if (!taken) {
         engine_rest(e, i, at_ps);
-    else if (p->back)
+        return;
+    }
+    flow_acked(e, p);
+    if (p->back)
         engine_back(e, i, p->back, at_ps);
     else
         engine_free(e, i, at_ps);
@@ -221,11 +258,10 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
     }
     while ((i = e->resting.first) != ENGINE_NONE && e->packet[i].due_ps <= e->now_ps) {
         engine_list_drop(&e->resting, e->join, i);
-        if (e->packet[i].class == ENGINE_TEST)
-            engine_test(e, i, at_ps);
-        else
-            engine_ready(e, i, true, at_ps);
+        engine_ready(e, i, true, at_ps);
     }
+    if (e->asks.any)
+        engine_asks_due(e, at_ps);
 }
 
 /* --- onto the wire -------------------------------------------------------------------------- */
@@ -370,7 +406,7 @@ static bool send_head(struct engine *e, struct engine_link *l, uint32_t priority
     if (!p->tries++ && p->class != ENGINE_TEST)
         flow_number(e, i);
     p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
-             engine_flow_key(e->node, (uint16_t)p->dst, p->group);
+             engine_flow_key(e->node, p->dst, p->group);
     p->state = ENGINE_AWAITING;
     p->sent = 0;
     p->link = (uint8_t)(l - e->link);

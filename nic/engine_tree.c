@@ -181,8 +181,6 @@ static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t 
 /* @state waits to go to @outs: by now, or when its combining is done. */
 static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
 {
-    _Atomic uint32_t *waiting = &state->group->waiting;
-
     state->outs = outs;
     state->due_ps = e->combine_ps;
     state->next = NULL;
@@ -190,8 +188,7 @@ static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
     e->last_result = state;
     if (e->results == state)
         e->results_ps = state->due_ps;
-    atomic_store_explicit(waiting, atomic_load_explicit(waiting, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    engine_group_hold(state->group);
 }
 
 void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
@@ -215,12 +212,10 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
 
 /* --- barriers by conditional --------------------------------------------------------------------- */
 
-void engine_all_ready(struct engine *e, struct engine_group *group, uint32_t seq, uint64_t at_ps)
+void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
-    struct engine_coll *state = state_of(group, seq);
-
     combine_takes(e, &state->hdr, at_ps);
-    state_go(e, state, state_all_get(group));
+    state_go(e, state, state_all_get(state->group));
 }
 
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
@@ -228,24 +223,11 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
     struct engine_group *group = engine_group_of(e, hdr->dst);
     struct engine_coll *state = group && group->state ? state_of(group, hdr->seq) : NULL;
 
-    if (!state || !state->have || state->outs || !by_conditional(e, state) ||
+    if (!state || !state->have || state->outs || state->asking || !by_conditional(e, state) ||
         state->hdr.seq != hdr->seq)
         return;
     emu_pool_drop(engine_cache(e), state->buf);
     state->have = 0;
-}
-
-/* The conditional that asks all members whether they have come. */
-static void barrier_ask(struct engine *e, const struct engine_coll *state, uint64_t at_ps)
-{
-    uint32_t buf = emu_pool_take(engine_cache(e));
-
-    assert(buf != EMU_NO_BUF); /* the manager has set it aside */
-    *engine_hdr(e, buf) = (struct emu_hdr){.dst = state->group->id, .src = e->node,
-                                           .seq = state->hdr.seq, .kind = EMU_TEST,
-                                           .op = ENGINE_TEST_BARRIER};
-    *engine_born_ns(e, buf) = 0;
-    engine_test(e, engine_begin(e, buf, engine_to_group(e, state->group, ENGINE_TEST)), at_ps);
 }
 
 /* --- results ---------------------------------------------------------------------------------------- */
@@ -269,14 +251,10 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
     return true;
 }
 
-/* T1: the manager may free the group when it sees that nothing of it waits. */
 static void state_gone(struct engine *e, struct engine_coll *state)
 {
-    _Atomic uint32_t *waiting = &state->group->waiting;
-
     e->results = state->next;
-    atomic_store_explicit(waiting, atomic_load_explicit(waiting, memory_order_relaxed) - 1,
-                          memory_order_release); /* T1 pairs with T2 */
+    engine_group_release(state->group);
 }
 
 /* The reference that @state has becomes one to a buffer that nobody else writes or reads. */
@@ -316,10 +294,8 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         return true;
     }
     if (state->outs == ENGINE_BIT(ENGINE_ASK)) {
-        if (e->free.first == ENGINE_NONE)
-            return false;
         state->outs = 0;
-        barrier_ask(e, state, at_ps);
+        engine_ask_barrier(e, state, at_ps);
         return true;
     }
     if (!state->made) {
@@ -346,6 +322,7 @@ void engine_results(struct engine *e, uint64_t at_ps)
             return; /* until a packet is free: engine_free() */
         state_gone(e, state);
     }
+    engine_asks_go(e, at_ps);
     if (e->in_full && e->free.first != ENGINE_NONE) { /* what was free for results is the host's */
         e->in_full = false;
         e->in_ps = at_ps;

@@ -472,8 +472,9 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
 
 /**
  * fabemu_group_test - is @word as wanted at all members?
- * @how: FABEMU_TEST_EQUAL or _REACHED, and _UNTIL. Until: it cannot be taken back; aborting it leaves
- * the network asking. Status 0: yes; -EAGAIN: no, or not all could be asked.
+ * @how: FABEMU_TEST_EQUAL or _REACHED, and _UNTIL. Until: it ends when it is so, with the group, or by
+ * fabemu_abort(), which takes it back from the network. Any number may be in flight. Status 0: yes;
+ * -EAGAIN: no, or not all could be asked; never of until.
  */
 FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint64_t value,
                                  unsigned how, struct fabemu_req *req);

@@ -215,6 +215,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     nic_list_init(&g->ops);
     nic_list_init(&g->asking);
     nic_list_init(&g->asked);
+    nic_list_init(&g->again);
     nic_list_init(&g->casts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
     fab->groups[id % NIC_GROUP_BUCKETS] = g;
@@ -232,6 +233,7 @@ static void group_end_ops(struct fabemu_group *g, int status)
 {
     ops_end(g->fab, &g->asking, status);
     ops_end(g->fab, &g->asked, status);
+    ops_end(g->fab, &g->again, status);
     ops_end(g->fab, &g->casts, status);
     g->cast_out = 0;
 }
@@ -245,6 +247,7 @@ void nic_group_unmake(struct fabemu_group *g)
     *at = g->next;
     nic_list_del(&g->busy);
     nic_list_del(&g->setting);
+    nic_list_del(&g->resting);
     group_end_ops(g, -ECANCELED);
     nic_cast_release(g);
     free(g->stash);
@@ -592,7 +595,7 @@ static void group_probe(struct fabemu_group *g)
     struct emu_seg *seg;
 
     if (g->probing || nic_now_ns() < g->probe_ns ||
-        (nic_list_empty(&g->ops) && nic_list_empty(&g->asked)))
+        (nic_list_empty(&g->ops) && nic_list_empty(&g->asked) && nic_list_empty(&g->again)))
         return;
     seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
     if (!seg)

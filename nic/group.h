@@ -77,6 +77,8 @@ struct fabemu_group {
     uint64_t word[EMU_WORDS];  /* one's own, as last set */
     struct nic_list asking;    /* conditionals that are not on their way */
     struct nic_list asked;     /* and those that are; or wait for a word, in a group of one */
+    struct nic_list again;     /* and those that the adapter had no place for */
+    struct nic_list resting;   /* in fab->again: there are some of these */
 
     /* Broadcast puts. */
     struct nic_list casts;     /* under way, in post order */

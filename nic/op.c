@@ -120,13 +120,18 @@ struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
     return op;
 }
 
-/* Segments that come for it later find another generation of its id. */
+/*
+ * Segments that come for it later find another generation of its id. What waits in the adapter is taken
+ * back from there; when there is no room to say so, the operation goes on, and is tried again.
+ */
 static void op_abort(struct fabemu *fab, struct nic_op *op)
 {
     if (op->kind == NIC_OP_RECV) {
         nic_receive_abandon(fab, op);
         return;
     }
+    if (op->kind == NIC_OP_TEST && !nic_word_take_back(op))
+        return;
     if (op->kind == NIC_OP_CAST)
         nic_cast_abandon(op);
     if (op->state == NIC_OP_STREAM)

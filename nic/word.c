@@ -7,10 +7,16 @@
  * anything else does (nic_claim_up()), so nothing that we say overtakes it. One that
  * is set again meanwhile is sent once: as if the first had been there for a moment
  * in which nobody looked.
+ *
+ * A conditional that is asked until it is true waits in the adapter, which has places for a
+ * hundred or so. When they are taken it asks once and says false; then the conditional waits here, and is
+ * asked again a little later, in turn with all others. So any number may wait.
  */
 #include "nic/group.h"
 
 #include <string.h>
+
+#define AGAIN_NS 1000000u /* before conditionals that the adapter had no room for are asked again: 1 ms */
 
 static_assert(FABEMU_WORDS == EMU_WORDS, "fabemu.h");
 static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&
@@ -157,23 +163,75 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
     return nic_post(g->fab, &op->post);
 }
 
+/* Say something of the conditional @op to the adapter. False: no room. */
+static bool test_send(struct fabemu_group *g, const struct nic_op *op, enum emu_test_until until)
+{
+    struct emu_word ask = {.value = op->value, .word = op->word, .test = op->test,
+                           .until = (uint8_t)until};
+    struct emu_seg *seg = nic_group_claim(g, EMU_TEST, op->id);
+
+    if (!seg)
+        return false;
+    seg->hdr.len = sizeof ask;
+    memcpy(seg->payload, &ask, sizeof ask);
+    return true;
+}
+
 uint32_t nic_word_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
     for (; !nic_list_empty(&g->asking); sent++) {
         struct nic_op *op = nic_entry(g->asking.next, struct nic_op, link);
-        struct emu_word ask = {.value = op->value, .word = op->word, .test = op->test,
-                               .until = op->until};
-        struct emu_seg *seg = nic_group_claim(g, EMU_TEST, op->id);
 
-        if (!seg)
+        if (!test_send(g, op, op->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
-        seg->hdr.len = sizeof ask;
-        memcpy(seg->payload, &ask, sizeof ask);
         op->state = NIC_OP_WAITING;
         nic_list_del(&op->link);
         nic_list_add(&g->asked, &op->link);
+    }
+    return sent;
+}
+
+bool nic_word_take_back(const struct nic_op *op)
+{
+    struct fabemu_group *g = op->group;
+
+    return op->state != NIC_OP_WAITING || !op->until || g->members == 1 ||
+           test_send(g, op, EMU_TEST_TAKE_BACK);
+}
+
+/* It was false, and there was no place for it in the adapter. */
+static void test_again(struct fabemu_group *g, struct nic_op *op)
+{
+    struct fabemu *fab = g->fab;
+
+    nic_list_del(&op->link);
+    op->state = NIC_OP_QUEUED;
+    nic_list_add(&g->again, &op->link);
+    if (nic_list_empty(&fab->again))
+        fab->again_ns = nic_now_ns() + AGAIN_NS;
+    if (!nic_listed(&g->resting))
+        nic_list_add(&fab->again, &g->resting);
+}
+
+uint32_t nic_word_again(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+
+    if (nic_now_ns() < fab->again_ns)
+        return 0;
+    while (!nic_list_empty(&fab->again)) {
+        struct fabemu_group *g = nic_entry(fab->again.next, struct fabemu_group, resting);
+
+        nic_list_del(&g->resting);
+        while (!nic_list_empty(&g->again)) {
+            struct nic_list *link = g->again.next;
+
+            nic_list_del(link);
+            nic_list_add(&g->asking, link);
+        }
+        sent += nic_group_send(g);
     }
     return sent;
 }
@@ -194,5 +252,8 @@ void nic_word_answer(struct fabemu *fab, const struct emu_seg *seg)
         fab->counts.malformed++;
         return;
     }
-    nic_op_end(fab, op, seg->hdr.op == EMU_TEST_TRUE ? 0 : -EAGAIN);
+    if (seg->hdr.op == EMU_TEST_FALSE && op->until)
+        test_again(op->group, op);
+    else
+        nic_op_end(fab, op, seg->hdr.op == EMU_TEST_TRUE ? 0 : -EAGAIN);
 }

@@ -105,7 +105,7 @@ static void raw_tick(struct switch_channels *ch)
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
     now_ps = ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec) * 1000u;
-    if (now_ps < ch->sweep_ps + ch->tick_ps)
+    if (now_ps - ch->sweep_ps < ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
         return;
     ch->sweep_ps = now_ps;
     ch->tick++;

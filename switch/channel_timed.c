@@ -97,10 +97,8 @@ static uint64_t timed_arrive(struct switch_channels *ch, struct switch_order *ar
     struct emu_entry entry;
     enum emu_fate fate;
 
-    if (ch->sweep_ps == EMU_NEVER) { /* ticks count while something is open */
-        ch->tick = (uint16_t)(event.at_ps / ch->tick_ps);
+    if (ch->sweep_ps == EMU_NEVER) /* ticks count while something is open */
         ch->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
-    }
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
         timed_news(ch, event.at_ps);
@@ -112,7 +110,7 @@ static void timed_sweep(struct switch_channels *ch)
 {
     uint64_t at_ps = ch->sweep_ps;
 
-    ch->tick = (uint16_t)(at_ps / ch->tick_ps);
+    ch->tick++;
     ch->sweep_ps = switch_channel_sweep(ch, at_ps) ? at_ps + ch->tick_ps : EMU_NEVER;
     timed_news(ch, at_ps);
 }

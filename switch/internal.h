@@ -15,6 +15,7 @@
 
 /* Twice the groups that can combine: one that is gone may still stand in a list. */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
+static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbers may wrap");
 
 /*
  * A row: the crosspoints of one input. Credits under the row guarantee keep

@@ -85,6 +85,9 @@ uint32_t switch_bufs(struct switch_dev *sw);
 
 /* --- with channels only -------------------------------------------------------- */
 
+/** switch_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void switch_turn_back(struct switch_dev *sw, uint64_t by_ps);
+
 /** switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still. */
 void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 

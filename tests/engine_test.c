@@ -97,7 +97,8 @@ static void draw_in_vain(const struct world *w, uint32_t node, uint64_t i, struc
 
 static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300};
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
+                              .no_group = true};
     struct world w;
 
     world_open(&w, &setting);
@@ -137,37 +138,90 @@ static void sequence__wraps(void)
 {
     bad_cables(10000, 1, UINT32_MAX - 300, 6000);
     bad_cables(10000, 2, (UINT32_MAX >> ENGINE_TRY_BITS) - 300, 6000);
+    bad_cables(10000, 1, (UINT32_MAX >> ENGINE_TRY_BITS) / 2 - 300, 6000);
 }
 
-#define PAUSE_PS 10000000000u /* 10 ms: after a hundred segments */
+#define PAUSE_PS 10000000000u /* 10 ms: after so many segments */
+#define TURN     20u
 
-/* All to the group, a hundred at a time. */
-static void draw_multicast(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static uint32_t group_of_turn[2];
+
+/* From node 0: some to one group, then some to the other, by turns. */
+static void draw_two_groups(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
 {
-    draw_mixed(w, node, i, ret);
-    ret->kind = EMU_MULTICAST;
-    ret->ready_ps = i / 100 * PAUSE_PS;
+    (void)w;
+    (void)node;
+    *ret = (struct post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
+                         .ready_ps = i / TURN * PAUSE_PS};
 }
 
 /*
- * A source numbers its broadcasts to all groups in one row, and a member of few groups hears few of
- * them: however many went elsewhere, the next one for it is new.
+ * A member of one of a source's groups hears nothing of what goes to the others: however much that
+ * is, the next packet for it is new. @jump: so many packets go to the second group meanwhile, whose
+ * member hears of none of them.
  */
-static void sequence__jumps_over_broadcasts_elsewhere(void)
+static void jump_elsewhere(uint32_t jump)
 {
-    const uint32_t jumps[] = {300, 1u << 20, (1u << 25) - 100, 1u << 25, 3u << 24, (1u << 26) + 300};
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_multicast, .posts = 700,
-                              .faults = all_faults(2000), .set = "reply_timeout_ps=20000000"};
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
+                              .draw = draw_two_groups};
+    static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
+    char error[256];
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t g = 0; g < 2; g++)
+        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes[g], 2, 1, &group_of_turn[g],
+                                                      error, sizeof(error)),
+                              0);
+    for (uint32_t n = 1; n < w.hosts; n++)
+        w.host[n]->posts = 0;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    world_flow(&w, 0, group_of_turn[1])->next += jump;
+    world_flow(&w, 0, group_of_turn[1])->acked += jump;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 2 * TURN);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[2]->got), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, duplicates), 0);
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+static void sequence__of_a_group_is_its_own(void)
+{
+    const uint32_t jumps[] = {300, 1u << 20, ENGINE_SPAN - 1, (1u << 25) - 100, 1u << 25, 3u << 24,
+                              (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
+
+    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++)
+        jump_elsewhere(jumps[j]);
+}
+
+static void draw_pauses(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_whole(w, node, i, ret);
+    ret->ready_ps = i / TURN * PAUSE_PS;
+}
+
+/*
+ * Where nothing has come through for so long that a receiver could not tell new numbers from old ones,
+ * packets are given up at once. Short of that they are not.
+ */
+static void sequence__ends_where_numbers_would_alias(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
     struct world w;
 
     world_open(&w, &setting);
     w.host[1]->posts = 0;
-    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++) {
-        world_advance(&w, (j + 1) * (uint64_t)PAUSE_PS - 1);
-        CU_ASSERT_TRUE(engine_idle(w.engine[0]));
-        w.engine[0]->flow[w.hosts].next += jumps[j];
-    }
-    run_to_end(&w);
+    w.engine[0]->flow[1].next += ENGINE_SPAN - 1;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    w.engine[0]->flow[1].next += ENGINE_SPAN;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), TURN);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
     world_close(&w);
 }
 
@@ -346,6 +400,8 @@ static void host__that_is_unplugged_drops(void)
     w.host[1]->posts = 0;
     emu_link_unjoin(&w.engine[1]->out);
     emu_link_unjoin(&w.host[1]->tx);
+    memset(&w.engine[1]->in, 0, sizeof(w.engine[1]->in)); /* it was the end of a cable */
+    memset(&w.engine[1]->out, 0, sizeof(w.engine[1]->out));
     CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->out, &w.engine[1]->in, &w.engine[1]->dev,
                                         ENGINE_HOST, ENGINE_EDGE_CREDITS,
                                         engine_host_profile(w.engine[1])),
@@ -390,6 +446,68 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
     }
 }
 
+/* A third of them at first, and the rest when the clock may have been turned back. */
+static void draw_based(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_mixed(w, node, i, ret);
+    ret->ready_ps = w->base_ps;
+}
+
+/*
+ * Turned back while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
+ * get it back, for what is forgotten happens 13 days later.
+ */
+static void turn_back__changes_nothing(void)
+{
+    const char *topos[] = {NULL, "kary:4,2"};
+
+    for (uint32_t t = 0; t < 2; t++) {
+        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
+                                  .links = topos[t] ? 1 : 2, .draw = draw_based,
+                                  .faults = all_faults(topos[t] ? 2000 : 10000),
+                                  .set = "reply_timeout_ps=20000000"};
+        struct world w;
+
+        world_open(&w, &setting);
+        w.base_ps = EMU_TURN_PS;
+        for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
+            world_advance(&w, w.base_ps + turn * 100000000);
+            CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !world_idle(&w));
+            world_turn_back(&w, EMU_TURN_BY_PS);
+        }
+        world_run(&w, w.now_ps + LIMIT_PS);
+        CU_ASSERT_EQUAL(world_settled(&w), world_awaited(&w));
+        CU_ASSERT_TRUE(world_exactly_once(&w));
+        CU_ASSERT_TRUE(world_clean(&w));
+        world_close(&w);
+    }
+}
+
+/* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
+static void virtual__ends_before_times_wrap(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
+                              .draw = draw_based, .faults = all_faults(2000),
+                              .set = "reply_timeout_ps=20000000"};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.host[n]->posts = 200;
+    w.base_ps = EMU_LAST_PS - LIMIT_PS;
+    world_run(&w, EMU_LAST_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w) && world_clean(&w));
+    w.base_ps = EMU_LAST_PS + 1;
+    for (uint32_t n = 0; n < w.hosts; n++) {
+        w.host[n]->posts = 300;
+        emu_dev_wake(&w.host[n]->dev, EMU_LAST_PS);
+    }
+    world_run(&w, UINT64_MAX);
+    CU_ASSERT_EQUAL(emu_windows_next_ps(w.windows), EMU_NEVER);
+    CU_ASSERT_EQUAL(w.host[0]->sent, 200);
+    world_close(&w);
+}
+
 static void raw_by_hand(const struct setting *setting)
 {
     struct world w;
@@ -410,6 +528,43 @@ static void raw__everything_arrives_once(void)
     raw_by_hand(&setting);
     setting = (struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
     raw_by_hand(&setting);
+}
+
+/* The time of time-outs comes to where it is turned back, in both engines. */
+static void raw__time_is_turned_back_under_way(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
+                              .set = "reply_timeout_ps=1000000000", .faults = all_faults(2000)};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.engine[n]->now_ps = EMU_TURN_PS - 1000000;
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t n = 0; n < w.hosts; n++)
+        CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_TURN_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+/* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
+static void raw__ticks_where_the_hosts_time_wraps(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t s = 0; s < w.graph->switches; s++) {
+        struct switch_channels *ch = switch_channels_of(w.fabric->sw[s]);
+
+        ch->sweep_ps = UINT64_MAX - 2 * ch->tick_ps; /* the last look was just before */
+    }
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t s = 0; s < w.graph->switches; s++)
+        CU_ASSERT_TRUE(switch_channels_of(w.fabric->sw[s])->sweep_ps < UINT64_MAX / 2);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    world_close(&w);
 }
 
 static void raw_with_threads(const struct setting *setting)
@@ -463,7 +618,8 @@ int main(void)
         {"combining__without_a_group_is_told_as_failed", combining__without_a_group_is_told_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         {"sequence__wraps", sequence__wraps},
-        {"sequence__jumps_over_broadcasts_elsewhere", sequence__jumps_over_broadcasts_elsewhere},
+        {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},
+        {"sequence__ends_where_numbers_would_alias", sequence__ends_where_numbers_would_alias},
         {"window__holds_the_sender", window__holds_the_sender},
         {"retries__end_at_the_limit", retries__end_at_the_limit},
         {"links__share_the_load", links__share_the_load},
@@ -474,6 +630,10 @@ int main(void)
         {"host__that_is_unplugged_drops", host__that_is_unplugged_drops},
         {"virtual__is_the_same_for_any_number_of_workers",
          virtual__is_the_same_for_any_number_of_workers},
+        {"turn_back__changes_nothing", turn_back__changes_nothing},
+        {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
+        {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
+        {"raw__time_is_turned_back_under_way", raw__time_is_turned_back_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__threads_soak", raw__threads_soak},
         {"fabric__everything_arrives_once", fabric__everything_arrives_once},

@@ -15,6 +15,7 @@
 #include "emu/windows.h"
 #include "emu/worker.h"
 #include "nic/engine_internal.h"
+#include "switch/channel.h"
 #include "tests/test.h"
 
 #define HOSTS_MAX   16u
@@ -25,7 +26,7 @@ struct world;
 /* A segment to send. */
 struct post {
     uint64_t ready_ps; /* no earlier; never less than the one's before */
-    uint32_t dst;      /* unicast */
+    uint32_t dst;      /* unicast: a node; multicast: a group, 0: that of all */
     uint8_t kind;
     uint8_t len;
     bool hollow; /* no payload: only its length */
@@ -60,6 +61,7 @@ struct setting {
     uint32_t links;     /* back to back; 0: one */
     const char *set;    /* "NAME=VALUE ...": what differs from qsnet3 */
     uint32_t first_seq; /* back to back */
+    bool no_group;      /* back to back: the engines know none */
     struct emu_fault_rates faults;
     bool only_one_bad;  /* back to back: faults on the cables to host 1's engine only */
     draw_fn draw;       /* NULL: draw_mixed */
@@ -79,12 +81,14 @@ struct world {
     struct emu_windows *windows;
     uint32_t hosts;
     struct engine *engine[HOSTS_MAX];
+    struct engine_group *member[HOSTS_MAX]; /* back to back: of the group */
     struct host *host[HOSTS_MAX];
     struct emu_faults engine_faults[HOSTS_MAX][ENGINE_LINKS_MAX]; /* at the engine, of its links */
     struct emu_faults *switch_faults; /* [switch][port] */
     uint32_t group;
     uint64_t seed;
     uint64_t now_ps; /* virtual: up to where world_advance() has come */
+    uint64_t base_ps; /* when hosts begin; less when the clock has been turned back */
 };
 
 /* --- what is sent ------------------------------------------------------------------------ */
@@ -105,8 +109,10 @@ static inline void draw_mixed(const struct world *w, uint32_t node, uint64_t i, 
     ret->dst = (node + 1 + (uint32_t)(number >> 40) % (w->hosts - !w->fabric)) % w->hosts;
     if (number % 3)
         ret->len = (uint8_t)(number / 3 % (EMU_PAYLOAD_BYTES + 1));
-    if (number / 1024 % 16 == 0)
+    if (number / 1024 % 16 == 0) {
         ret->kind = EMU_MULTICAST;
+        ret->dst = 0;
+    }
 }
 
 /* Whole segments to the next host. */
@@ -120,7 +126,9 @@ static inline void draw_whole(const struct world *w, uint32_t node, uint64_t i, 
 static inline struct emu_hdr post_hdr(const struct world *w, uint32_t node, uint64_t i,
                                       const struct post *post)
 {
-    return (struct emu_hdr){.dst = post->kind == EMU_UNICAST ? post->dst : w->group, .src = node,
+    bool to_all = post->kind != EMU_UNICAST && !post->dst;
+
+    return (struct emu_hdr){.dst = to_all ? w->group : post->dst, .src = node,
                             .seq = (uint32_t)i, .kind = post->kind, .len = post->len,
                             .op = (uint8_t)(i * 7), .type = (uint8_t)(i * 11)};
 }
@@ -319,6 +327,17 @@ static inline void pair_node(struct world *w, uint32_t n)
                           0);
 }
 
+static inline void pair_group(struct world *w, uint32_t n)
+{
+    const struct engine_group_config config = {.id = w->group, .sources = w->hosts,
+                                               .parent = ENGINE_NO_NODE};
+    void *old;
+
+    CU_ASSERT_EQUAL_FATAL(engine_group_create(&w->member[n], &config), 0);
+    CU_ASSERT_EQUAL_FATAL(engine_groups_set(w->engine[n], w->member[n], &old), 0);
+    free(old);
+}
+
 static inline void pair_cables(struct world *w)
 {
     for (uint8_t l = 0; l < w->set.links; l++)
@@ -343,10 +362,13 @@ static inline void pair_open(struct world *w)
     w->group = 0x70005u;
     w->pool = emu_pool_create(1u << 16);
     CU_ASSERT_PTR_NOT_NULL_FATAL(w->pool);
+    atomic_store(&w->pool->depot, (uint64_t)(UINT32_MAX - 1) << 32); /* its tag wraps */
     for (uint32_t i = 0; i < w->set.workers; i++)
         CU_ASSERT_EQUAL_FATAL(emu_worker_create(&w->worker[i], 4, &w->clock, w->pool), 0);
     for (uint32_t n = 0; n < w->hosts; n++)
         pair_node(w, n);
+    for (uint32_t n = 0; n < w->hosts && !w->set.no_group; n++)
+        pair_group(w, n);
     pair_cables(w);
     if (w->set.clock == EMU_CLOCK_VIRTUAL)
         CU_ASSERT_EQUAL_FATAL(emu_windows_create(&w->windows, w->worker, w->set.workers,
@@ -357,8 +379,10 @@ static inline void pair_open(struct world *w)
 static inline void pair_close(struct world *w)
 {
     emu_windows_destroy(w->windows);
-    for (uint32_t n = 0; n < w->hosts; n++)
+    for (uint32_t n = 0; n < w->hosts; n++) {
         engine_destroy(w->engine[n]);
+        engine_group_destroy(w->member[n], &w->worker[0]->cache, true);
+    }
     for (uint32_t i = 0; i < w->set.workers; i++)
         emu_worker_destroy(w->worker[i]);
     emu_pool_destroy(w->pool);
@@ -390,6 +414,8 @@ static inline void fabric_cables(struct world *w)
             if (w->graph->sw[s].end[p].kind != TOPO_END_NONE)
                 switch_faults(w->fabric->sw[s], p, faults);
         }
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        switch_channels_of(w->fabric->sw[s])->tick = UINT16_MAX - 3; /* ticks wrap */
     for (uint32_t n = 0; n < w->hosts; n++) {
         emu_faults_init(&w->engine_faults[n][0], &w->set.faults, w->seed + n + 1000);
         engine_faults(w->fabric->engine[n], 0, &w->engine_faults[n][0]);
@@ -421,7 +447,7 @@ static inline void fabric_open(struct world *w)
     w->windows = w->fabric->windows;
     w->pool = w->fabric->pool;
     fabric_cables(w);
-    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w->fabric, nodes, w->hosts, &w->group, error,
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w->fabric, nodes, w->hosts, w->hosts, &w->group, error,
                                                   sizeof(error)),
                           0);
 }
@@ -539,11 +565,43 @@ static inline uint64_t world_count(const struct world *w, size_t offset)
 }
 #define COUNT(w, field) world_count(w, offsetof(struct engine_counts, field))
 
+/* The numbers of what node @n sends to @group. */
+static inline struct engine_flow *world_flow(const struct world *w, uint32_t n, uint32_t group)
+{
+    return &engine_group_of(w->engine[n], group)->flow;
+}
+
 /* Virtual. */
 static inline void world_advance(struct world *w, uint64_t until_ps)
 {
     emu_windows_advance(w->windows, until_ps);
     w->now_ps = until_ps;
+}
+
+/*
+ * Virtual: turn the clock back, as a fabric on clock real does. Then everybody is stepped: what windows
+ * know of times is of the clock before.
+ */
+static inline void world_turn_back(struct world *w, uint64_t by_ps)
+{
+    for (uint32_t n = 0; n < w->hosts; n++) {
+        struct host *h = w->host[n];
+
+        emu_tx_turn_back(&h->tx, by_ps);
+        emu_rx_turn_back(&h->rx, by_ps);
+        h->wake_ps = emu_turned_ps(h->wake_ps, by_ps);
+        if (!w->fabric)
+            engine_turn_back(w->engine[n], by_ps);
+    }
+    for (uint32_t i = 0; i < w->set.workers && !w->fabric; i++)
+        emu_worker_turn_back(w->worker[i], by_ps);
+    if (w->fabric)
+        fabric_clock_turn_back(w->fabric, by_ps);
+    w->now_ps -= by_ps;
+    w->base_ps -= by_ps;
+    for (uint32_t i = 0; i < w->set.workers; i++)
+        for (uint32_t d = 0; d < w->worker[i]->devs; d++)
+            emu_dev_wake(w->worker[i]->dev[d], w->now_ps + 1);
 }
 
 /* Virtual: until nothing is left to happen, or @limit_ps. */

@@ -58,7 +58,8 @@ static void world_attach(struct world *w, uint32_t node)
 
 static void world_open(struct world *w, const struct setting *set)
 {
-    struct fabric_config config = {.clock = set->clock, .threads = set->threads};
+    struct fabric_config config = {.clock = set->clock, .threads = set->threads,
+                                   .first = UINT32_MAX - 20}; /* it wraps in every test */
     char error[256];
 
     memset(w, 0, sizeof(*w));

@@ -331,6 +331,20 @@ static void test_answer(struct fake *fake, struct emu_seg *seg, bool holds)
     bag_put(fake, seg->hdr.src, seg, NULL);
 }
 
+/* The test with that number, of that node. */
+static void ask_take_back(struct fake *fake, const struct emu_seg *seg)
+{
+    for (struct fake_ask **at = &fake->asks; *at; at = &(*at)->next) {
+        struct fake_ask *ask = *at;
+
+        if (ask->seg.hdr.src == seg->hdr.src && ask->seg.hdr.seq == seg->hdr.seq) {
+            *at = ask->next;
+            free(ask);
+            return;
+        }
+    }
+}
+
 static void word_route(struct fake *fake, struct fake_group *g, struct emu_seg *seg)
 {
     struct emu_word word;
@@ -341,8 +355,10 @@ static void word_route(struct fake *fake, struct fake_group *g, struct emu_seg *
     must(word.word < EMU_WORDS, "word");
     if (seg->hdr.kind == EMU_SET) {
         g->word[member_of(g, seg->hdr.src)][word.word] = word.value;
-    } else if (!word.until) {
+    } else if (word.until == EMU_TEST_ONCE) {
         test_answer(fake, seg, test_holds(fake, g, seg));
+    } else if (word.until == EMU_TEST_TAKE_BACK) {
+        ask_take_back(fake, seg);
     } else {
         ask = malloc(sizeof *ask);
         must(ask, "ask");

@@ -272,7 +272,7 @@ static void edge_room__counts_how_long_there_was_none(void)
     memset(&dev, 0, sizeof(dev));
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
-    CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, 0, &memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);
     worker->now_ps = 1000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
     edge->down_tail = EMU_EDGE_SLOTS;

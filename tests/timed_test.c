@@ -480,7 +480,7 @@ static void policies__say_what_they_cannot_do(void)
     CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof(error)),
                     -ENOTSUP);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no combine units"));
-    CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, &group, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, 2, &group, error, sizeof(error)), 0);
     world_close(&w);
 }
 
@@ -522,7 +522,7 @@ static void input_buffers__copies_leave_apart_and_the_place_with_the_last(void)
 
         snprintf(set, sizeof(set), "%s xpoint_slots=1 input_slots=2", policies[policy]);
         world_open(&w, "kary:4,1", set);
-        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 4, &group, error,
+        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 4, 4, &group, error,
                                                       sizeof(error)), 0);
         w.player[1]->service_ps = 100000000;
         for (uint32_t s = 0; s < 2 + 1; s++) /* its cable and its crosspoint from node 3 are full */
@@ -563,8 +563,8 @@ static void input__no_multicast_waits_long_at_the_head(void)
         for (uint32_t n = 0; n < 8; n++)
             if (n != i % 8 && (draw(&random, 0, 1) || (members == 1 && n >= 6)))
                 nodes[members++] = n;
-        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, members, &group, error,
-                                                      sizeof(error)), 0);
+        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, members, members, &group,
+                                                      error, sizeof(error)), 0);
         for (uint32_t s = 0; s < 2; s++)
             world_post(&w, i % 8, 0, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group,
                                                       .len = EMU_PAYLOAD_BYTES});

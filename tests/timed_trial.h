@@ -105,8 +105,8 @@ static inline void trial_groups(struct trial *t, struct world *w)
     for (uint32_t g = 0; g < TRIAL_CASTS; g++) {
         trial_members(&t->cast[g], w->graph->nodes, &random);
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w->fabric, t->cast[g].node,
-                                                      t->cast[g].members, &t->cast[g].id, error,
-                                                      sizeof(error)), 0);
+                                                      t->cast[g].members, t->cast[g].members,
+                                                      &t->cast[g].id, error, sizeof(error)), 0);
     }
     trial_members(&t->all, w->graph->nodes, &random);
     if (t->ops)

@@ -125,8 +125,8 @@ static int run_groups(struct run *run)
         for (uint32_t n = 0; n < plan->nodes; n++)
             if (plan->members[g][n / 64] >> n % 64 & 1)
                 nodes[count++] = n;
-        err = fabric_multicast_create(run->fabric, nodes, count, &plan->group[g], error,
-                                      sizeof(error));
+        err = fabric_multicast_create(run->fabric, nodes, count, count, &plan->group[g],
+                                      error, sizeof(error));
     }
     free(nodes);
     return err ? run_wrong(run, err, "%s", error) : 0;

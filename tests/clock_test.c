@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock_test.c - clock real, wherever it begins: delays are kept and everything arrives where its
+ * numbers wrap, and while it is turned back.
+ *
+ * Workers are threads; this thread is all processes and the manager. That nothing comes too early is
+ * the emulator's promise, on any host; nothing is said of how late it comes.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/fabric_internal.h"
+#include "emu/combine.h"
+#include "tests/test.h"
+
+#define NODES    4u
+#define LEAST    60u /* segments of each node */
+#define UNDERWAY 48u  /* of them at a time */
+#define SUMS     20u /* all-reduces: within a half window, so no tokens are wanted */
+#define MS_PS    UINT64_C(1000000000)
+#define LIMIT_NS UINT64_C(20000000000)
+
+struct bed {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct emu_edge_nic nic[NODES];
+    uint64_t least_ps; /* nothing is on its way for less */
+    bool combines;
+    uint32_t group;
+    uint32_t sums[NODES]; /* results that came */
+    uint32_t posted, got, early, wrong;
+};
+
+static uint64_t host_ns(void)
+{
+    return emu_host_ps(0) / 1000u;
+}
+
+/* The fabric's time, as a process reads it. */
+static uint64_t bed_now(const struct bed *b, uint32_t node)
+{
+    return emu_host_ps(b->nic[node].shared->origin_ns);
+}
+
+/* What carries it. */
+struct kind {
+    const char *topo, *profile, *set;
+};
+
+static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_REAL, .threads = 2, .start_ps = start_ps,
+                                   .seed = test_seed()};
+    const uint32_t nodes[NODES] = {0, 1, 2, 3};
+    char error[256];
+
+    memset(b, 0, sizeof(*b));
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, kind->topo, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, kind->profile, error, sizeof(error)), 0);
+    if (kind->set)
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&config.profile, kind->set, error, sizeof(error)), 0);
+    config.graph = b->graph;
+    b->least_ps = 2 * config.profile.channel_ps + config.profile.nic_recv_ps;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
+    for (uint32_t n = 0; n < NODES; n++) {
+        struct fabric_seat seat;
+
+        CU_ASSERT_EQUAL_FATAL(fabric_attach(b->fabric, n, &seat), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&b->nic[n], seat.memfd, seat.bell), 0);
+        close(seat.memfd);
+    }
+    b->combines = !fabric_group_create(b->fabric, nodes, NODES, &b->group, error, sizeof(error));
+}
+
+static void bed_close(struct bed *b)
+{
+    for (uint32_t n = 0; n < NODES; n++)
+        emu_edge_nic_close(&b->nic[n]);
+    fabric_stop(b->fabric);
+    topo_free(b->graph);
+}
+
+static void bed_post(struct bed *b, uint32_t node, const struct emu_hdr *hdr, uint64_t value)
+{
+    struct emu_seg *seg = emu_edge_nic_claim(&b->nic[node], bed_now(b, node));
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(seg);
+    seg->hdr = *hdr;
+    memcpy(seg->payload, &value, sizeof(value));
+    emu_edge_nic_publish(&b->nic[node]);
+}
+
+/* To another node; it says when it was posted. */
+static void bed_send(struct bed *b, uint32_t node)
+{
+    struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES, .seq = b->posted,
+                          .len = b->posted % 3 ? EMU_PAYLOAD_BYTES : 8};
+
+    bed_post(b, node, &hdr, bed_now(b, node));
+    b->posted++;
+}
+
+static void bed_sum(struct bed *b, uint32_t node)
+{
+    struct emu_hdr hdr = {.dst = b->group, .seq = b->sums[node], .len = 8, .kind = EMU_ALLREDUCE,
+                          .op = EMU_SUM, .type = EMU_U64};
+
+    bed_post(b, node, &hdr, node + 1);
+}
+
+static void bed_take_one(struct bed *b, uint32_t node, const struct emu_seg *seg, uint64_t now_ps)
+{
+    uint64_t value;
+
+    memcpy(&value, seg->payload, sizeof(value));
+    if (seg->hdr.kind == EMU_UNICAST) {
+        b->got++;
+        b->early += (int64_t)(now_ps - value - b->least_ps) < 0;
+    } else {
+        b->wrong += seg->hdr.kind != EMU_ALLREDUCE || seg->hdr.seq != b->sums[node] ||
+                    value != NODES * (NODES + 1) / 2;
+        if (++b->sums[node] < SUMS)
+            bed_sum(b, node);
+    }
+}
+
+static void bed_take(struct bed *b, uint32_t node)
+{
+    uint64_t now_ps = bed_now(b, node);
+    const struct emu_seg *seg;
+
+    while ((seg = emu_edge_nic_peek(&b->nic[node], now_ps))) {
+        bed_take_one(b, node, seg, now_ps);
+        emu_edge_nic_pop(&b->nic[node]);
+        emu_edge_nic_consumed(&b->nic[node]);
+    }
+}
+
+static bool bed_over(const struct bed *b, bool enough)
+{
+    bool over = enough && b->got == b->posted;
+
+    for (uint32_t n = 0; n < NODES && b->combines; n++)
+        over = over && b->sums[n] == SUMS;
+    return over;
+}
+
+/* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been turned back. */
+static void bed_run(struct bed *b, bool turns)
+{
+    uint64_t end_ns = host_ns() + LIMIT_NS, before_ps = b->fabric->clock.turned_ps;
+    uint32_t after = 0;
+    bool enough = false;
+
+    for (uint32_t n = 0; n < NODES && b->combines; n++)
+        bed_sum(b, n);
+    while (!bed_over(b, enough) && host_ns() < end_ns) {
+        bool turned = b->fabric->clock.turned_ps != before_ps;
+
+        after = turned && !after ? b->posted : after;
+        enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
+        for (uint32_t n = 0; n < NODES; n++) {
+            if (!enough && b->posted - b->got < UNDERWAY)
+                bed_send(b, n);
+            bed_take(b, n);
+        }
+        fabric_clock_tick(b->fabric);
+    }
+    CU_ASSERT_TRUE(bed_over(b, enough));
+    CU_ASSERT_EQUAL(b->fabric->clock.turned_ps - before_ps, turns ? EMU_TURN_BY_PS : 0);
+}
+
+static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
+{
+    struct fabric_totals totals;
+    struct bed b;
+
+    bed_open(&b, kind, start_ps);
+    bed_run(&b, turns);
+    fabric_totals_read(b.fabric, &totals);
+    CU_ASSERT_EQUAL(b.early, 0);
+    CU_ASSERT_EQUAL(b.wrong, 0);
+    CU_ASSERT_EQUAL(totals.dropped, 0);
+    CU_ASSERT_TRUE(totals.real_time_factor <= 1.0);
+    bed_close(&b);
+}
+
+static const struct kind kinds[] = {
+    {"kary:2,2", "oq2004", NULL},
+    {"kary:2,2", "oq2004", "combine_units=2"},
+    {"kary:2,2", "oq2004", "buffers=input_xpoint"},
+    {"kary:2,2", "oq2004", "buffers=input"},
+    {"qsnet:4,links=2", "qsnet3", NULL},
+    {"kary:2,2", "qsnet3", "combining=switch"},
+};
+
+/* Where 63 bits end, where 64 do, and anywhere. */
+static void clock__begins_anywhere(void)
+{
+    const uint64_t starts[] = {MS_PS, (UINT64_C(1) << 63) - MS_PS, (UINT64_C(1) << 63) + 5 * MS_PS,
+                               UINT64_MAX - MS_PS};
+
+    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        for (uint32_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++)
+            clock_begins_at(&kinds[k], starts[s], false);
+}
+
+/* Turned back while segments, credits and results are under way. */
+static void clock__is_turned_back_under_way(void)
+{
+    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        clock_begins_at(&kinds[k], EMU_TURN_PS - MS_PS, true);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"clock__begins_anywhere", clock__begins_anywhere},
+        {"clock__is_turned_back_under_way", clock__is_turned_back_under_way},
+        {NULL, NULL},
+    };
+
+    return test_run("clock", cases);
+}

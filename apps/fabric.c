@@ -165,7 +165,7 @@ static int fabric_plug_local(struct fabric *fabric, uint32_t n)
     if (err)
         return err;
     fabric->local[n] = rx;
-    return emu_link_join(host.tx, host.dev, host.port, rx, dev, 0, host.credits, host.profile);
+    return emu_link_join(host.tx, host.dev, host.port, rx, dev, 0, host.credits, host.inward);
 }
 
 static int fabric_plug_node(struct fabric *fabric, uint32_t n)
@@ -389,7 +389,8 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     if (!fabric)
         goto failed;
     fabric->config = *config;
-    fabric->config.profile = fabric_profile(config);
+    fabric->config.profile = fabric->inward = fabric_profile(config);
+    fabric->inward.switch_ps = emu_profile_node_ps(&fabric->config.profile);
     fabric->workers = fabric_worker_count(config);
     fabric->slots = FABRIC_SLOTS_LEAST;
     fabric_clock_start(fabric);

@@ -18,11 +18,11 @@ struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
             .dev = engine_emu_dev(engine), .tx = engine_tx(engine, ENGINE_HOST),
             .rx = engine_rx(engine, ENGINE_HOST), .port = ENGINE_HOST,
             .credits = fabric->config.local_nodes ? ENGINE_LOCAL_CREDITS : ENGINE_EDGE_CREDITS,
-            .profile = engine_host_profile(engine)};
+            .profile = engine_host_profile(engine), .inward = engine_host_profile(engine)};
     return (struct fabric_host){.dev = switch_emu_dev(sw), .tx = switch_tx(sw, at->port),
                                 .rx = switch_rx(sw, at->port), .port = at->port,
                                 .credits = emu_profile_credits(&fabric->config.profile),
-                                .profile = &fabric->config.profile};
+                                .profile = &fabric->config.profile, .inward = &fabric->inward};
 }
 
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,

@@ -43,6 +43,7 @@ struct fabric_group {
 
 struct fabric {
     struct fabric_config config;
+    struct emu_profile inward; /* of cables to nodes inside the fabric: emu_profile_node_ps() */
     struct emu_clock clock;
     uint32_t workers;
     struct emu_worker **worker;
@@ -85,7 +86,8 @@ struct fabric_host {
     struct emu_rx *rx; /* from it */
     uint8_t port;
     uint32_t credits;  /* of a cable from here, or to here */
-    const struct emu_profile *profile;
+    const struct emu_profile *profile; /* of an edge, or of a cable from a node inside the fabric, */
+    const struct emu_profile *inward;  /* and of the cable to that node */
 };
 
 static inline bool fabric_acknowledged(const struct fabric_config *config)

@@ -296,12 +296,12 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
 
     if (!(attached_ns > 0))
         return;
-    fprintf(out, "  programs     %s: for at most %s of %s (%.1f %%) one waited for a core\n",
+    fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
             late ? "NOT on time" : verdict ? "on time" : "on time as far as can be seen",
             duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
             100 * late_ns / attached_ns);
     if (late)
-        fputs("               what they measured is this host's time, not the network's\n", out);
+        fputs("               what they measured may be this host's speed, not the network's\n", out);
     if (late && longest)
         fprintf(out, "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
                 number(longest, "node"), lasted(longest, "waited_ns").text,

@@ -213,13 +213,13 @@ static enum member_wrong member_check(const struct traffic_member *member,
     return RIGHT;
 }
 
-/* The next number has been received, in memory at @at_ps; that is known at @known_ps. */
-static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t known_ps)
+/* A number in memory since @at_ps is the next one as of @now_ps, when those before it are there. */
+static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
 {
     const struct traffic_coll *all = member->all;
 
     if (member->freed_ps)
-        member->freed_ps[member->got % EMU_WINDOW] = known_ps;
+        member->freed_ps[member->got % EMU_WINDOW] = now_ps;
     if (at_ps > member->last_ps)
         member->last_ps = at_ps;
     member->got++;
@@ -241,8 +241,6 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
     uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
-    uint64_t known_ps = /* not earlier: a slow switch shows it later than it is there */
-        at_ps > entry->time_ps ? at_ps : entry->time_ps;
     uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
 
     if (!member->wrong) {
@@ -254,12 +252,12 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
         return;
     member->digest = traffic_digest(member->digest, entry->hdr.dst, number, at_ps);
     if (!member->seen_ps) {
-        member_advance(member, at_ps, known_ps);
+        member_advance(member, at_ps, at_ps);
         return;
     }
     member->seen_ps[number % EMU_WINDOW] = at_ps;
     for (uint64_t *seen_ps; *(seen_ps = &member->seen_ps[member->got % EMU_WINDOW]); *seen_ps = 0)
-        member_advance(member, *seen_ps, known_ps);
+        member_advance(member, *seen_ps, at_ps);
 }
 
 static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)

@@ -142,23 +142,15 @@ static void by_source(struct open_run *open)
     rates->most = (double)most / unit;
 }
 
-/*
- * Throughput is known when the measurement ends: what is delivered in it has been; but with a
- * switch slower than an adapter, a segment can be in memory before its head would have been
- * through another switch, which is when the node looks at it.
- */
-static int throughput(struct open_run *open)
+/* Throughput is known when the measurement ends: what is delivered in it has been. */
+static void throughput(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
-    const struct emu_profile *profile = nodes->plan.profile;
     struct traffic_result *result = open->run->result;
     double batch_ps = (double)nodes->plan.phase.batch_ps;
     double factor = (double)nodes->message_wire_ps / (double)nodes->message_stats_ps;
     double wire_ps = 0;
-    int err = 0;
 
-    if (profile->nic_recv_ps + traffic_wire_ps(profile, nodes->last_bytes) < profile->switch_ps)
-        err = advance(open, open->end_ps + profile->switch_ps);
     merge(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
         const struct traffic_batch *batch = &open->total->batch[i];
@@ -174,7 +166,6 @@ static int throughput(struct open_run *open)
                    (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
     result->saturated =
         !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
-    return err;
 }
 
 /* Measured messages that are delivered: multicasts, if all of their copies are. */
@@ -222,8 +213,8 @@ static int measure_once(struct open_run *open)
     if (err)
         return err;
     memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
-    err = throughput(open);
-    if (!err && !result->saturated)
+    throughput(open);
+    if (!result->saturated)
         err = drain(open);
     if (err)
         return err;

@@ -56,7 +56,8 @@ struct traffic_times traffic_times_of(const struct emu_profile *profile)
 
     if (!emu_profile_acknowledged(profile))
         return (struct traffic_times){ .send_ps = profile->nic_send_ps,
-                                       .memory_ps = profile->nic_recv_ps - profile->switch_ps };
+                                       .memory_ps = profile->nic_recv_ps -
+                                                    emu_profile_node_ps(profile) };
     return (struct traffic_times){
         .send_ps = profile->nic_send_ps > cable_ps ? profile->nic_send_ps - cable_ps : 0,
         .engines = true,

@@ -49,7 +49,7 @@ struct traffic_times {
 /** traffic_times_of - by transport. Pure. */
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
 
-/* When what came as @entry lies in memory. */
+/* When what came as @entry lies in memory: never before the entry's own time, at which it is seen. */
 static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
                                          const struct emu_profile *profile,
                                          const struct emu_entry *entry)

@@ -236,8 +236,8 @@ static inline uint64_t emu_tx_earliest_ps(struct emu_tx *tx, uint64_t ready_ps)
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
  * Stamps it with the time at which its head is through the far end's ingress: the cable and the
- * switch, the same for every local cable, so that no device can act on another within less than
- * that. A process sees the segment when it lies in memory whole.
+ * switch (to a node: emu_profile_node_ps()), so that no device can act on another within less than
+ * emu_profile_lookahead_ps(). A process sees the segment when it lies in memory whole.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
 static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uint64_t depart_ps)

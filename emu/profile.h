@@ -127,12 +127,27 @@ static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const stru
 int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes);
 
 /**
+ * emu_profile_node_ps - what a cable from a switch to a node inside the fabric has in the place of
+ * switch_ps: the node is shown a segment as late as a switch would be, but never after the segment
+ * lies in its memory, when it may pass it on. With link engines no cable leads from a switch to a
+ * node. Pure.
+ */
+static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
+{
+    uint64_t memory_ps = EMU_HDR_BYTES * profile->link_ps_per_byte + profile->nic_recv_ps;
+
+    if (emu_profile_acknowledged(profile) || memory_ps > profile->switch_ps)
+        return profile->switch_ps;
+    return memory_ps;
+}
+
+/**
  * emu_profile_lookahead_ps - the least time in which one device can act on another: what a segment
- * takes to the far end's crosspoint, or a credit back, whichever is less. Pure.
+ * takes to the far end's crosspoint or node, or a credit back, whichever is less. Pure.
  */
 static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profile)
 {
-    uint64_t flight_ps = profile->channel_ps + profile->switch_ps;
+    uint64_t flight_ps = profile->channel_ps + emu_profile_node_ps(profile);
 
     return flight_ps < profile->credit_ps ? flight_ps : profile->credit_ps;
 }

@@ -152,7 +152,7 @@ void fabemu_detach(struct fabemu *fab)
     if (!last)
         return;
     nic_drain(fab, DRAIN_NS);
+    nic_control_detach(fab->control); /* while the thread lives: the fabric asks what it waited */
     nic_thread_stop(fab->thread);
-    nic_control_detach(fab->control);
     nic_close(fab);
 }

@@ -117,7 +117,10 @@ static void traffic_run__multicast_takes_no_longer_than_a_message(void)
     CU_ASSERT_EQUAL(result.hops, 13 * result.segments); /* 7 to nodes, 6 between the 7 switches */
 }
 
-/* A source with a way of its own is an M/D/1 queue: load r waits r / (2 - 2r) wire times. */
+/*
+ * A source with a way of its own is an M/D/1 queue: load r waits r / (2 - 2r) wire times. r is the
+ * load that was drawn, so that a run with few messages is not taken for one with short queues.
+ */
 static void traffic_run__waiting_is_that_of_a_queue(void)
 {
     const double loads[] = { 0.2, 0.5, 0.8 };
@@ -129,8 +132,10 @@ static void traffic_run__waiting_is_that_of_a_queue(void)
         config.warmup_ps = 100000000;
         config.measure_ps = 4000000000;
         struct traffic_result result = run_and_release(&config);
-        double want_ps = (double)zero_load_ps(1, 204800) + 204800 * loads[i] / (2 - 2 * loads[i]);
+        double load = result.offered;
+        double want_ps = (double)zero_load_ps(1, 204800) + 204800 * load / (2 - 2 * load);
         double off_ps = (double)result.latency.mean_ps - want_ps;
+        CU_ASSERT_DOUBLE_EQUAL(load, loads[i], 0.03);
         CU_ASSERT(off_ps < 3 * result.latency.mean_ci95_ps);
         CU_ASSERT(off_ps > -3 * result.latency.mean_ci95_ps);
         CU_ASSERT(result.latency.mean_ci95_ps < 100000);
@@ -322,6 +327,31 @@ static void traffic_run__trees_pass_on_what_is_there(void)
             CU_ASSERT_EQUAL(result.latency.least_ps, zero_load_ps(1, wire_ps));
             CU_ASSERT_EQUAL(result.latency.messages, 3 * result.completion.messages);
         }
+    }
+}
+
+/* With switches slower than adapters a message is passed on before a switch would have routed it. */
+static void traffic_run__trees_pass_on_before_a_switch_would(void)
+{
+    for (uint64_t i = 0; i < 9; i++) {
+        struct traffic_config config = config_of("kary:4,1", "multicast");
+        struct emu_profile *profile = &config.fabric.profile;
+        uint64_t slower_ps = profile->nic_send_ps + profile->nic_recv_ps - i / 3 * 14000;
+        profile->nic_send_ps = profile->nic_recv_ps = i / 3 * 7000;
+        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.load = TRAFFIC_LOAD_UNIT / 200;
+        config.fixed_gaps = true;
+        config.fanout = 3;
+        config.law = TRAFFIC_LAW_FIXED;
+        config.by_messages = true;
+        config.arity = 1;
+        config.bytes = i % 3 * 80;
+        struct traffic_result result = run_and_release(&config);
+        uint64_t hop_ps =
+            zero_load_ps(1, traffic_message_wire_ps(profile, config.bytes)) - slower_ps;
+        CU_ASSERT_EQUAL(result.latency.least_ps, hop_ps);
+        CU_ASSERT_EQUAL(result.completion.least_ps, 3 * hop_ps);
+        CU_ASSERT_EQUAL(result.completion.most_ps, 3 * hop_ps);
     }
 }
 
@@ -587,8 +617,9 @@ static void any_profile(uint64_t *seed, struct emu_profile *profile)
     profile->channel_ps = pick(seed, 0, 40) * 1000;
     profile->switch_ps = pick(seed, 1, 100) * 1000 + pick(seed, 0, 999);
     profile->credit_ps = pick(seed, 1, 150) * 1000;
-    profile->nic_send_ps = pick(seed, 0, 1000) * 1000;
-    profile->nic_recv_ps = pick(seed, 0, 1000) * 1000;
+    uint64_t adapters = test_random(seed) % 4 ? 1000 : 20; /* or faster than the switches */
+    profile->nic_send_ps = pick(seed, 0, adapters) * 1000;
+    profile->nic_recv_ps = pick(seed, 0, adapters) * 1000;
     profile->xpoint_slots = (uint32_t)pick(seed, 1, 8);
     profile->light_slots = (uint32_t)pick(seed, 1, 4);
     profile->combine_units = (uint32_t)pick(seed, 1, 3);
@@ -804,6 +835,30 @@ static void traffic_run__acknowledged_digest_is_the_same_for_any_number_of_worke
     same_for_any_number_of_workers(10, any_acknowledged);
 }
 
+/* Faster adapters than switches: what a node passes on is still later than the window that it is in. */
+static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void)
+{
+    static const uint32_t threads[] = { 1, 2, FABRIC_THREADS_DEVICE };
+    struct traffic_result result[3];
+
+    for (uint64_t bytes = 0; bytes < 600; bytes += 120) {
+        for (int t = 0; t < 3; t++) {
+            struct traffic_config config = config_of("kary:2,3", "multicast");
+            config.fabric.profile.nic_send_ps = config.fabric.profile.nic_recv_ps = 0;
+            config.fabric.threads = threads[t];
+            config.load = TRAFFIC_LOAD_UNIT / 10;
+            config.fanout = 3;
+            config.by_messages = true;
+            config.arity = TRAFFIC_TREE_BINOMIAL;
+            config.bytes = bytes;
+            config.warmup_ps = 3000000;
+            config.measure_ps = 12000000;
+            result[t] = run_and_release(&config);
+        }
+        CU_ASSERT(same_result(&result[1], &result[0]) && same_result(&result[2], &result[0]));
+    }
+}
+
 /* Another seed is another run. */
 static void traffic_run__digest_depends_on_the_seed(void)
 {
@@ -841,6 +896,8 @@ int main(void)
         { "traffic_run__multicast_by_messages_saturates_earlier",
           traffic_run__multicast_by_messages_saturates_earlier },
         { "traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there },
+        { "traffic_run__trees_pass_on_before_a_switch_would",
+          traffic_run__trees_pass_on_before_a_switch_would },
         { "traffic_run__trees_saturate", traffic_run__trees_saturate },
         { "traffic_run__tells_sources_apart", traffic_run__tells_sources_apart },
         { "traffic_run__zero_load_latency_is_exact_with_packets",
@@ -861,6 +918,8 @@ int main(void)
           traffic_run__digest_is_the_same_for_any_number_of_workers },
         { "traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers",
           traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers },
+        { "traffic_run__digest_is_the_same_with_adapters_that_take_no_time",
+          traffic_run__digest_is_the_same_with_adapters_that_take_no_time },
         { "traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed },
         { NULL, NULL },
     };

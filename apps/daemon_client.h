@@ -14,7 +14,7 @@ struct client {
     struct client *next, *prev; /* in daemon->clients */
     pid_t pid;                  /* SO_PEERCRED */
     int64_t node;               /* that it attached to, -1 none */
-    uint32_t seat;              /* number of its attachment */
+    uint64_t seat;              /* counts the processes of that node, from 1 */
     char command[16];           /* name of an attached process */
     uint32_t events;            /* epoll events asked for */
     bool more;                  /* lines may be left over from its last turn */
@@ -38,7 +38,6 @@ struct daemon {
     bool deaf;          /* none is left even for that: nobody is let in until the next tick */
     uint32_t hop_limit; /* switches on the longest route */
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
-    uint32_t seats;     /* number of the last attachment: from 1, never 0 */
     bool shutdown;      /* asked for */
     bool owner_gone;
     bool busy;               /* some client has more */
@@ -71,6 +70,9 @@ void daemon_seat_free(struct daemon *daemon, struct client *client);
  * Telling may find that others are gone; their turn comes after, in the loop of daemon.c.
  */
 void daemon_died(struct daemon *daemon, struct client *client);
+
+/** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
+void daemon_left(struct daemon *daemon, struct client *client);
 
 /** daemon_dying_add - take over @client, which died and is closed, until it is known how. */
 void daemon_dying_add(struct daemon *daemon, struct client *client);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon_death.c - what follows when a process goes without detaching.
+ * daemon_death.c - what follows when a process goes: with or without detaching.
  *
- * Everybody attached hears of it, and its node is free, at once. How it ended
+ * One that detaches has said goodbye to those that it knew (nic/leave.c); only groups that it did not
+ * leave are broken. Of a death everybody attached hears, once its node is free. How it ended
  * shows only a moment after it closed its connection: until then it waits
  * among the dying, in order, and is told to the owner and recorded from there.
  */
@@ -21,12 +22,12 @@
 
 /* --- at once ------------------------------------------------------------------ */
 
-/* By node: the groups that its process shares with the dead one; NULL none. An array to free. */
-static struct json_object **shared_groups(struct daemon *daemon, uint32_t dead)
+/* By node: the groups that its process shares with the one that goes; NULL none. An array to free. */
+static struct json_object **shared_groups(struct daemon *daemon, uint32_t gone)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
     uint32_t groups[FABRIC_COMBINING_MAX];
-    uint32_t count = fabric_node_groups(daemon->fabric, dead, groups, FABRIC_COMBINING_MAX);
+    uint32_t count = fabric_node_groups(daemon->fabric, gone, groups, FABRIC_COMBINING_MAX);
     struct json_object **shared = calloc(nodes, sizeof *shared);
     uint32_t *members = calloc(nodes, sizeof *members);
 
@@ -44,20 +45,21 @@ static struct json_object **shared_groups(struct daemon *daemon, uint32_t dead)
     return shared;
 }
 
-static void tell_peers(struct daemon *daemon, const struct client *dead)
+/* Tell of it, after its node is free; who shared a group with it, that this is broken. */
+static void tell_peers(struct daemon *daemon, const char *what, uint32_t gone, uint64_t seat,
+                       struct json_object **shared, bool all)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
-    struct json_object **shared = shared_groups(daemon, (uint32_t)dead->node);
 
     for (uint32_t node = 0; shared && node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
         struct json_object *event;
-        if (!peer || peer->gone) {
+        if (!peer || peer->gone || !(all || shared[node])) {
             json_object_put(shared[node]);
             continue;
         }
-        event = wire_add_number(wire_event("node_died"), "node", (uint64_t)dead->node);
-        wire_add_number(event, "seat", dead->seat);
+        event = wire_add_number(wire_event(what), "node", gone);
+        wire_add_number(event, "seat", seat);
         json_object_object_add(event, "groups",
                                shared[node] ? shared[node] : json_object_new_array());
         daemon_send(daemon, peer, event);
@@ -67,9 +69,21 @@ static void tell_peers(struct daemon *daemon, const struct client *dead)
 
 void daemon_died(struct daemon *daemon, struct client *client)
 {
+    uint32_t node = (uint32_t)client->node;
+    struct json_object **shared = shared_groups(daemon, node);
+
     client->died = client->node;
-    tell_peers(daemon, client);
     daemon_seat_free(daemon, client);
+    tell_peers(daemon, "node_died", node, client->seat, shared, true);
+}
+
+void daemon_left(struct daemon *daemon, struct client *client)
+{
+    uint32_t node = (uint32_t)client->node;
+    struct json_object **shared = shared_groups(daemon, node);
+
+    daemon_seat_free(daemon, client);
+    tell_peers(daemon, "node_left", node, client->seat, shared, false);
 }
 
 /* --- when it is known how -------------------------------------------------------- */

@@ -40,14 +40,12 @@ static void refuse_full(struct daemon *daemon, struct client *client)
         daemon_send(daemon, daemon->owner, wire_add_text(wire_event("refused"), "error", line));
 }
 
-static void seat_taken(struct daemon *daemon, struct client *client, uint32_t node)
+static void seat_taken(struct daemon *daemon, struct client *client, const struct fabric_seat *seat)
 {
-    client->node = node;
-    if (++daemon->seats == 0)
-        daemon->seats = 1; /* 0 is nobody's */
-    client->seat = daemon->seats;
+    client->node = seat->node;
+    client->seat = seat->seat;
     procs_name(client->pid, client->command, sizeof client->command);
-    daemon->by_node[node] = client;
+    daemon->by_node[seat->node] = client;
     daemon->record.attaches++;
     uint32_t attached = fabric_attached(daemon->fabric);
     if (attached > daemon->record.peak)
@@ -85,7 +83,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, err, line);
         return;
     }
-    seat_taken(daemon, client, seat.node);
+    seat_taken(daemon, client, &seat);
     struct json_object *reply = ok();
     wire_add_text(reply, "fabric", config->name);
     wire_add_text(reply, "fabric_id", daemon->fabric_id);
@@ -114,12 +112,15 @@ void daemon_seat_free(struct daemon *daemon, struct client *client)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    (void)request;
+    int64_t unheard = wire_number(request, "unheard", 0);
+
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    daemon_seat_free(daemon, client);
+    if (unheard > 0 && unheard <= daemon->config->fabric->graph->nodes)
+        daemon->record.unheard += (uint64_t)unheard;
+    daemon_left(daemon, client);
     client->closing = true;
     daemon_send(daemon, client, ok());
 }

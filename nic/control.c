@@ -230,7 +230,7 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     info->nodes = (uint32_t)field_number(reply, "nodes", 0);
     info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
     info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
-    info->seat = (uint32_t)field_number(reply, "seat", 0);
+    info->seat = (uint64_t)field_number(reply, "seat", 0);
     info->acknowledged = field_bool(reply, "acknowledged");
     info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
 }
@@ -307,7 +307,8 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
 
 /* --- the watcher ----------------------------------------------------------------------- */
 
-static void event_node_died(struct fabemu *fab, struct json_object *event)
+/* A process died, or left without leaving its groups. Which one it was is in the edge. */
+static void event_node_gone(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups;
     int64_t node = field_number(event, "node", -1);
@@ -318,7 +319,7 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
             nic_group_broken(fab, (uint32_t)json_object_get_int64(
                                       json_object_array_get_idx(groups, i)));
     if (node >= 0 && node < fab->info.nodes && node != fab->info.node)
-        nic_peer_died(fab, (uint32_t)node, (uint32_t)field_number(event, "seat", 0));
+        nic_peer_news(fab, (uint32_t)node);
     nic_unlock(fab);
 }
 
@@ -330,8 +331,8 @@ static _Noreturn void control_end(const struct nic_control *c)
 
 static void control_event(struct nic_control *c, const char *event, struct json_object *object)
 {
-    if (strcmp(event, "node_died") == 0) {
-        event_node_died(c->fab, object);
+    if (strcmp(event, "node_died") == 0 || strcmp(event, "node_left") == 0) {
+        event_node_gone(c->fab, object);
     } else if (strcmp(event, "shutdown") == 0) {
         c->why = "it was shut down";
     } else if (strcmp(event, "cut_off") == 0) {
@@ -428,7 +429,7 @@ int nic_control_ask(struct nic_control *c, struct json_object *request, struct j
     return err;
 }
 
-void nic_control_detach(struct nic_control *c)
+void nic_control_detach(struct nic_control *c, uint32_t unheard)
 {
     struct json_object *ask, *reply = NULL;
 
@@ -436,12 +437,23 @@ void nic_control_detach(struct nic_control *c)
     if (c->watched) {
         ask = json_object_new_object();
         json_object_object_add(ask, "cmd", json_object_new_string("detach"));
+        json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
         control_ask(c, ask, DETACH_TIMEOUT_S, &reply);
         json_object_put(reply);
         shutdown(c->fd, SHUT_RDWR);
         pthread_join(c->watcher, NULL);
     }
     control_free(c);
+}
+
+void nic_control_exits(struct nic_control *c)
+{
+    static const char line[] = "{\"cmd\":\"exits\"}\n";
+
+    if (!c || c->fd < 0 || pthread_mutex_trylock(&c->ask))
+        return; /* a request of another thread is on its way: no place for another line */
+    send(c->fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    pthread_mutex_unlock(&c->ask);
 }
 
 void nic_control_forked(struct nic_control *c)

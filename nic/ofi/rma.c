@@ -43,6 +43,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         return -FI_EAGAIN;
     if (xfer->flags & FI_INJECT && bytes)
         iov->base = memcpy(op->copy, iov->base, bytes);
+    op->req.seat = peer.seat;
     int err = count == OFI_COUNT_WRITE
                   ? fabemu_put(ep->domain->fab, peer.node, place->key, place->offset, iov->base,
                                bytes, &op->req)

@@ -51,6 +51,7 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EINVAL;
     *ret = (struct fabemu_dest){
         .node = peer.node,
+        .seat = peer.seat,
         .queue = peer.queue[xfer->kind],
         .tag = xfer->tag,
         .data = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA | (uint32_t)xfer->data : 0,
@@ -122,12 +123,14 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_result(ep, err);
 }
 
-/* The node to receive from. A source is only looked at with FI_DIRECTED_RECV. */
-static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t *node)
+/* The node to receive from, and which process of it. A source is only looked at with FI_DIRECTED_RECV. */
+static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t *node,
+                       uint64_t *seat)
 {
     struct ofi_peer peer;
 
     *node = FABEMU_ANY_NODE;
+    *seat = 0;
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
@@ -137,6 +140,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, uint32_t 
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
     *node = peer.node;
+    *seat = peer.seat;
     return 0;
 }
 
@@ -153,8 +157,9 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
     size_t bytes;
+    uint64_t seat;
     uint32_t node;
-    int err = xfer_source(ep, xfer, &node);
+    int err = xfer_source(ep, xfer, &node, &seat);
 
     if (err)
         return err;
@@ -166,6 +171,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
+    op->req.seat = seat;
     err = fabemu_recv(ep->queue[xfer->kind], node, xfer->tag, xfer->ignore, iov, pieces, &op->req);
     if (err)
         ofi_op_put(op);
@@ -179,6 +185,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
     op->req.data = found->data;
     op->req.bytes = found->bytes;
     op->req.src_node = found->src_node;
+    op->req.src_seat = found->src_seat;
     op->req.src_queue = found->src_queue;
     op->error = err ? ofi_errno(err) : 0;
     op->wanted = true;
@@ -210,7 +217,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_message *message = NULL;
     struct fabemu_req found = {0};
     uint32_t node;
-    int err = xfer_source(ep, xfer, &node);
+    int err = xfer_source(ep, xfer, &node, &found.seat);
 
     if (err)
         return err;

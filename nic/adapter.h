@@ -176,6 +176,7 @@ struct nic_peer {
     uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
     uint32_t tx_check, rx_check;
     bool open;              /* it knows us: requests may be sent */
+    bool missed;            /* there was somebody, who is gone or silent, and nobody has greeted us since */
     bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
     uint32_t epoch;         /* of the pair: both checks are of this one */
     bool broke;             /* it came after a break that the process there may not know of */
@@ -430,8 +431,6 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
     if (first > peer->first)
         nic_peer_passed(fab, peer, first, false);
 }
-/** nic_peer_vacant - was somebody there, who is gone (or has said goodbye), and nobody after? */
-bool nic_peer_vacant(const struct fabemu *fab, const struct nic_peer *peer);
 /** nic_peer_cancel - end what is queued for it and has not begun to go. */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_refuses - the rest of nic_peer_begin(), for who is not simply there. */

@@ -60,6 +60,7 @@ static bool peer_is_fetched(const struct fabemu *fab, const struct nic_peer *pee
 /* False: there is no room now. */
 static bool bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
 {
+    bye->life = fab->life;
     return nic_answer(fab, peer, bye, sizeof *bye);
 }
 
@@ -88,23 +89,26 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, uint32_t sent)
 }
 
 /* A question under a check that is not the pair's: it was answered, or comes from one that we do not know. */
-static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer, uint32_t check)
+static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
+                             const struct nic_wire_bye *ask)
 {
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE}};
 
-    if (peer->bye_rx && check == peer->bye_rx) {
+    nic_peer_look(fab, peer);
+    if (peer->bye_rx && ask->head.check == peer->bye_rx) {
         bye.kind = NIC_BYE_ANSWER;
         bye.head.check = peer->bye_tx;
         bye.sent = peer->bye_sent;
-    } else if (peer->life) { /* we are in another epoch */
+        bye_say(fab, peer, &bye);
+    } else if (peer->life) { /* we are in another epoch, or it is gone */
         nic_peer_stranger(fab, peer);
-        return;
-    } else {
+    } else { /* a hello of it may still come: it is too late to meet */
         fab->counts.stranger++;
         bye.kind = NIC_BYE_UNKNOWN;
-        bye.head.check = check;
+        bye.head.check = ask->head.check;
+        if (bye_say(fab, peer, &bye) && ask->life == peer->first)
+            nic_peer_passed(fab, peer, ask->life + 1, true);
     }
-    bye_say(fab, peer, &bye);
 }
 
 /* --- what comes -------------------------------------------------------------------------- */
@@ -132,7 +136,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (bye.kind == NIC_BYE_ASK && known)
         bye_answer(fab, peer, bye.sent);
     else if (bye.kind == NIC_BYE_ASK)
-        bye_answer_again(fab, peer, bye.head.check);
+        bye_answer_again(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ANSWER && known)
         bye_answered(fab, peer, bye.sent);
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)

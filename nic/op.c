@@ -168,7 +168,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region 
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (!op)
+        if (!op || op->state == NIC_OP_ARMED) /* one that is just being begun finds out by itself */
             continue;
         if (region ? op_served(op) && op->region == region
                    : node == FABEMU_ANY_NODE || op->node == node) {

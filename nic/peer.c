@@ -49,6 +49,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
         nic_list_init(&peer->sendq);
         peer->node = node;
         peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+        peer->missed = peer->first > 1;
     }
     return peer;
 }
@@ -59,11 +60,6 @@ static bool peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
 
     return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
-}
-
-bool nic_peer_vacant(const struct fabemu *fab, const struct nic_peer *peer)
-{
-    return peer->first > 1 && !peer_is_there(fab, peer);
 }
 
 static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
@@ -174,6 +170,7 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     early_drop_all(fab, peer);
     nic_list_del(&peer->ready);
     peer->life = 0;
+    peer->missed = true;
     peer->open = false;
     peer->parted = false;
     peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = 0;
@@ -244,7 +241,7 @@ static void peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 
 /*
  * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the two may
- * meet again. One that we have not met owes us nothing that a receive could wait for.
+ * meet again. One that we have not met, nor another before it, may be busy with others: receives wait.
  */
 static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
@@ -255,8 +252,9 @@ static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
         return;
     }
     peer_fail_queue(fab, peer, UINT64_MAX, -EHOSTUNREACH);
-    if (cut || nic_peer_vacant(fab, peer))
+    if (cut || peer->missed)
         nic_queue_passed(fab, peer->node, UINT64_MAX);
+    peer->missed |= cut;
 }
 
 /* How long to hail. Who comes after one that is gone comes soon, or is there and gets its time to answer. */
@@ -376,6 +374,7 @@ static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
     if (peer->life)
         return;
     peer->life = hello->life;
+    peer->missed = false;
     peer->tx_check = nic_check(fab->life, peer->life, peer->epoch);
     peer->rx_check = nic_check(peer->life, fab->life, peer->epoch);
 }

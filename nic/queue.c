@@ -347,7 +347,7 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_o
         return;
     }
     nic_list_add(&op->queue->posted, &op->link);
-    if (nic_peer_vacant(fab, peer))
+    if (peer->missed)
         nic_peer_hail(fab, peer);
 }
 

@@ -187,10 +187,13 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         fab->counts.malformed++;
         return;
     }
-    if (ours && fin.status == -ENOBUFS && op->state == NIC_OP_WAITING && !op->moved)
+    if (ours && fin.status == -ENOBUFS && op->state == NIC_OP_WAITING && !op->moved) {
+        op->state = NIC_OP_ARMED;
+        op->named = true; /* the same process */
         nic_request(fab, peer, op); /* it serves as many as it can: ask again */
-    else
+    } else {
         nic_op_end(fab, op, fin.status);
+    }
 }
 
 static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

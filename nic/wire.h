@@ -129,7 +129,7 @@ struct nic_wire_hello {
 enum nic_bye {
     NIC_BYE_ASK,
     NIC_BYE_ANSWER,
-    NIC_BYE_UNKNOWN /* to one that the sender has not met; the check is that of the question */
+    NIC_BYE_UNKNOWN /* to one that the sender has not met, and will not; the check is that of the question */
 };
 
 struct nic_wire_bye {
@@ -137,6 +137,7 @@ struct nic_wire_bye {
     uint32_t sent; /* requests, in all */
     uint8_t kind;  /* enum nic_bye */
     uint8_t spare[3];
+    uint64_t life; /* the sending process's seat */
 };
 
 /*
@@ -171,7 +172,7 @@ static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
 static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
-static_assert(sizeof(struct nic_wire_bye) == 24, "wire format");
+static_assert(sizeof(struct nic_wire_bye) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_cast) == 16, "wire format");
 
 /**

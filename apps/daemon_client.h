@@ -21,6 +21,7 @@ struct client {
     bool at_end;                /* nothing comes any more: closes once those are answered */
     bool closing;               /* close when all replies are out */
     bool gone;                  /* freed after this round of events */
+    bool exits;                 /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon_death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */

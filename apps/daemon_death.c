@@ -123,7 +123,8 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
 
     while ((client = daemon->dying)) {
         struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
-        bool known = procs_how_it_ended(client->pid, client->end_fd, death.how, sizeof death.how);
+        bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
+                                        sizeof death.how);
         if (!known && !all && now_ms() < client->how_by_ms)
             return;
         snprintf(death.command, sizeof death.command, "%s", client->command);

@@ -125,6 +125,15 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, ok());
 }
 
+/* From the library, when the process exits (nic/attach.c): who says it was not killed. */
+static void request_exits(struct daemon *daemon, struct client *client,
+                          struct json_object *request)
+{
+    (void)request;
+    client->exits = true;
+    daemon_send(daemon, client, ok());
+}
+
 /* --- groups ---------------------------------------------------------------- */
 
 /* The node ids of @request, or NULL with *@err and one line. */
@@ -263,6 +272,7 @@ static const struct {
 } requests[] = {
     { "attach", request_attach },
     { "detach", request_detach },
+    { "exits", request_exits },
     { "group_create", request_group_create },
     { "group_leave", request_group_leave },
     { "status", request_status },

@@ -199,7 +199,8 @@ struct nic_peer {
     uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
 
     /* Parting: leave.c. */
-    bool parted;                   /* we leave, and it has answered: */
+    uint16_t asked, answered;      /* we leave: number of our last question, and of its last answer; modulo 2^16 */
+    bool parted;                   /* it has answered one: */
     uint32_t last;                 /* it has sent so many requests, and sends no more */
     uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
     uint32_t bye_sent;             /* has this answer */

@@ -9,7 +9,8 @@
  * whoever leaves takes these as well. From its answer on the peer sends no more to it, but to its successor.
  *
  * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
- * again until it is answered, and the answer to the last one that left is kept: one may overtake another.
+ * again until it is answered, and the answer to the last one that left is kept: one may overtake another. Whoever
+ * leaves takes the answer to its last question as well, so that nothing comes for an empty node.
  * Both may leave at once: who has answered is done with the other.
  */
 #include "nic/adapter.h"
@@ -31,7 +32,8 @@ static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
 /* Has it all of ours, and we all of its? */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !peer_is_met(fab, peer) || (peer->parted && peer->rx_next == peer->last);
+    return !peer_is_met(fab, peer) ||
+           (peer->parted && peer->answered == peer->asked && peer->rx_next == peer->last);
 }
 
 /* Is anything on its way out to it that the question could not count yet? */
@@ -67,20 +69,21 @@ static bool bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_b
 static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ASK};
+                               .kind = NIC_BYE_ASK, .number = (uint16_t)(peer->asked + 1)};
 
-    bye_say(fab, peer, &bye); /* else the next time */
+    if (bye_say(fab, peer, &bye)) /* else the next time */
+        peer->asked++;
 }
 
 /* --- the other side: somebody leaves --------------------------------------------------- */
 
-/* It leaves, and has sent us so much. Not all of it here? It asks again. */
-static void bye_answer(struct fabemu *fab, struct nic_peer *peer, uint32_t sent)
+/* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
+static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_bye *ask)
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ANSWER};
+                               .kind = NIC_BYE_ANSWER, .number = ask->number};
 
-    if (peer->rx_next != sent || peer_is_fetched(fab, peer) || !bye_say(fab, peer, &bye))
+    if (peer->rx_next != ask->sent || peer_is_fetched(fab, peer) || !bye_say(fab, peer, &bye))
         return;
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;
@@ -92,7 +95,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, uint32_t sent)
 static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_bye *ask)
 {
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}};
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
 
     nic_peer_look(fab, peer);
     if (peer->bye_rx && ask->head.check == peer->bye_rx) {
@@ -113,12 +116,14 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
 
 /* --- what comes -------------------------------------------------------------------------- */
 
-static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint32_t last)
+static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint16_t number, uint32_t last)
 {
     if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
         fab->counts.malformed++;
         return;
     }
+    if (!peer->parted || (int16_t)(number - peer->answered) > 0)
+        peer->answered = number;
     peer->parted = true;
     peer->last = last;
 }
@@ -134,13 +139,13 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     }
     memcpy(&bye, seg->payload, sizeof bye);
     if (bye.kind == NIC_BYE_ASK && known)
-        bye_answer(fab, peer, bye.sent);
+        bye_answer(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ASK)
         bye_answer_again(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ANSWER && known)
-        bye_answered(fab, peer, bye.sent);
+        bye_answered(fab, peer, bye.number, bye.sent);
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
-        bye_answered(fab, peer, peer->rx_next);
+        bye_answered(fab, peer, bye.number, peer->rx_next);
     else
         fab->counts.stranger++;
 }

@@ -136,7 +136,8 @@ struct nic_wire_bye {
     struct nic_wire_head head;
     uint32_t sent; /* requests, in all */
     uint8_t kind;  /* enum nic_bye */
-    uint8_t spare[3];
+    uint8_t spare;
+    uint16_t number; /* of the question, in the answer, too */
     uint64_t life; /* the sending process's seat */
 };
 

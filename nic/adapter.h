@@ -203,7 +203,8 @@ struct nic_peer {
     bool parted;                   /* it has answered one: */
     uint32_t last;                 /* it has sent so many requests, and sends no more */
     uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
-    uint32_t bye_sent;             /* has this answer */
+    uint32_t bye_sent;             /* has this answer, */
+    uint64_t bye_at_ns;            /* first given then */
 };
 
 /* An unexpected message. */

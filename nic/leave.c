@@ -29,6 +29,18 @@ static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
     return peer->sendq.next && peer->life && peer->node != fab->info.node;
 }
 
+/*
+ * It left at the same time and has our answer, which is all that matters; its own is on its way. It is
+ * counted as dropped if we are gone: worth a moment.
+ */
+static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    return peer->asked != peer->answered && emu_seat_attached(word) &&
+           emu_seat_first(word) < peer->first && now - peer->bye_at_ns < BYE_LAST_NS;
+}
+
 /* Has it all of ours, and we all of its? */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -88,6 +100,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;
     peer->bye_sent = peer->tx_seq;
+    peer->bye_at_ns = nic_now_ns();
     nic_peer_passed(fab, peer, peer->life + 1, true);
 }
 
@@ -144,6 +157,8 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
         bye_answer_again(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ANSWER && known)
         bye_answered(fab, peer, bye.number, bye.sent);
+    else if (bye.kind == NIC_BYE_ANSWER && fab->leaving && bye.head.check == peer->bye_rx)
+        peer->answered = bye.number;
     else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
         bye_answered(fab, peer, bye.number, peer->rx_next);
     else
@@ -175,6 +190,7 @@ bool nic_leave_step(struct fabemu *fab)
 
         if (peer_is_met(fab, peer) && ask)
             nic_peer_look(fab, peer);
+        done = done && !peer_owes_answer(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
         done = false;

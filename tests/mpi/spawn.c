@@ -2,8 +2,9 @@
 /*
  * spawn.c - starts processes again and again on nodes that others have left, talks with them each time.
  *
- * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. (Two at once are too much for
- * Open MPI 4.1.4: over any transport, one of them waits in PMIx_Init() for ever in a quarter of the runs.)
+ * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. Over any transport a child of
+ * Open MPI 4.1.4 waits in PMIx_Init() for ever now and then: so on stderr the parent says "spawn: wanted", the
+ * child, once it is initialised, "spawn: there", and who waits for us can tell that from what is ours.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -66,12 +67,14 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
+        fprintf(stderr, "spawn: there\n");
         child(parent);
         MPI_Finalize();
         return 0;
     }
     times = argc > 1 ? atoi(argv[1]) : 5;
     for (int round = 0; round < times; round++) {
+        fprintf(stderr, "spawn: wanted\n");
         MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
                        MPI_ERRCODES_IGNORE);
         MPI_Bcast(&round, 1, MPI_INT, MPI_ROOT, children);

@@ -2,7 +2,7 @@
 /*
  * edge.c - the fabric's end of an edge: see edge_fabric.h for what it trusts.
  *
- * Labels: X1..X5 are this end's, Y1..Y7 the adapter's (edge_nic.c).
+ * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge_nic.c).
  */
 #include "emu/edge_fabric.h"
 
@@ -107,6 +107,8 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
 void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word)
 {
     atomic_store_explicit(&edge->shared->seats[node], word, memory_order_release); /* X5: Y7 */
+    if (!emu_seat_attached(word))
+        atomic_fetch_add_explicit(&edge->shared->endings, 1, memory_order_release); /* X6: Y8 */
 }
 
 uint32_t emu_edge_left(const struct emu_edge *edge)

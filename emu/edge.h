@@ -125,6 +125,7 @@ struct emu_edge_shared {
 
     /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
+    _Atomic uint32_t endings; /* processes that are gone, of all nodes, so far: it is time to look at seats */
     _Atomic uint32_t crowded; /* 1: workers and attached processes outnumber the cores: yield soon */
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
@@ -194,6 +195,12 @@ static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint6
 static inline uint64_t emu_edge_nic_seat(const struct emu_edge_nic *nic, uint32_t node)
 {
     return atomic_load_explicit(&nic->shared->seats[node], memory_order_acquire); /* Y7: X5 */
+}
+
+/** emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their words say so. */
+static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
+{
+    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
 
 /** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */

@@ -255,6 +255,8 @@ uint32_t nic_step(struct fabemu *fab)
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
+    if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
+        nic_peer_look_all(fab);
     if (!nic_list_empty(&fab->hailing))
         nic_peer_rehail(fab);
     if (++fab->steps % NIC_WATCH_STEPS == 0)

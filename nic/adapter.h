@@ -270,6 +270,7 @@ struct fabemu {
     uint64_t send_ps;     /* from a post to the wire */
     uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
     uint64_t hail_scan_ns;  /* when the hails are looked at next */
+    uint32_t endings;       /* of the edge's: looked at */
     uint32_t steps;         /* so far, modulo 2^32 */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
     uint64_t watch_gap_ns;
@@ -435,6 +436,8 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 }
 /** nic_peer_cancel - end what is queued for it and has not begun to go. */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_look_all - somebody is gone: look at all that we know. */
+void nic_peer_look_all(struct fabemu *fab);
 /** nic_peer_refuses - the rest of nic_peer_begin(), for who is not simply there. */
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 /**
@@ -485,8 +488,6 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_told - the network has brought a hello of ours to the node of @peer. */
 void nic_peer_told(struct nic_peer *peer);
-/** nic_peer_news - the fabric says that a process of @node is gone. */
-void nic_peer_news(struct fabemu *fab, uint32_t node);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
 
 /* --- leave.c ------------------------------------------------------------------- */

@@ -307,19 +307,17 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
 
 /* --- the watcher ----------------------------------------------------------------------- */
 
-/* A process died, or left without leaving its groups. Which one it was is in the edge. */
+/* A process died, or left without leaving its groups. Which one it was is in the edge: step, and see. */
 static void event_node_gone(struct fabemu *fab, struct json_object *event)
 {
     struct json_object *groups;
-    int64_t node = field_number(event, "node", -1);
 
     nic_lock(fab);
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
             nic_group_broken(fab, (uint32_t)json_object_get_int64(
                                       json_object_array_get_idx(groups, i)));
-    if (node >= 0 && node < fab->info.nodes && node != fab->info.node)
-        nic_peer_news(fab, (uint32_t)node);
+    nic_step(fab);
     nic_unlock(fab);
 }
 

@@ -188,8 +188,6 @@ bool nic_leave_step(struct fabemu *fab)
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
-        if (peer_is_met(fab, peer) && ask)
-            nic_peer_look(fab, peer);
         done = done && !peer_owes_answer(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;

@@ -7,8 +7,8 @@
  * another process, whose numbers begin anew, and only who knows the other's can take its segments.
  * Which process is there the fabric writes into each edge (emu_seat_word()), so a hello of one that
  * is gone is known however it was overtaken, nobody hails an empty node, and all that was with a process
- * ends as soon as anybody here looks: when an operation begins, when the fabric has news, once a second.
- * What is begun then is with the next one; no news comes too late, for it is only looked at.
+ * ends as soon as anybody here looks: when an operation begins, and in each step after somebody has gone
+ * (emu_edge_nic_endings()). What is begun then is with the next one; no news can come too late.
  *
  * The same hello asks whether a process still answers: about once a second of
  * each that something here waits for. Of those whom only a receive waits for
@@ -138,14 +138,9 @@ void nic_peer_watch(struct fabemu *fab)
     if (fab->info.acknowledged) /* elsewhere a process that lives is always heard */
         nic_queue_probe(fab);
     nic_group_watch(fab);
-    for (uint32_t node = 0; node < fab->info.nodes; node++) {
-        struct nic_peer *peer = &fab->peers[node];
-
-        if (peer->sendq.next)
-            nic_peer_look(fab, peer);
-        if (peer_is_awaited(peer))
-            nic_peer_hail(fab, peer);
-    }
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (peer_is_awaited(&fab->peers[node]))
+            nic_peer_hail(fab, &fab->peers[node]);
 }
 
 static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
@@ -211,10 +206,12 @@ void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, 
         nic_peer_hail(fab, peer); /* the next one */
 }
 
-void nic_peer_news(struct fabemu *fab, uint32_t node)
+void nic_peer_look_all(struct fabemu *fab)
 {
-    if (fab->peers[node].sendq.next)
-        nic_peer_look(fab, &fab->peers[node]);
+    fab->endings = emu_edge_nic_endings(&fab->edge);
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (fab->peers[node].sendq.next)
+            nic_peer_look(fab, &fab->peers[node]);
 }
 
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)

@@ -145,9 +145,12 @@ static void seat_tell(struct fake *fake, uint32_t node, bool attached)
 {
     fake->seat[node] = emu_seat_word(emu_seat_first(fake->seat[node]), attached);
     for (uint32_t i = 0; i < fake->nodes; i++)
-        if (fake->edge[i].shared)
+        if (fake->edge[i].shared) {
             atomic_store_explicit(&fake->edge[i].shared->seats[node], fake->seat[node],
                                   memory_order_release); /* X5: Y7 */
+            atomic_fetch_add_explicit(&fake->edge[i].shared->endings, !attached,
+                                      memory_order_release); /* X6: Y8 */
+        }
 }
 
 struct fabemu *fake_attach(struct fake *fake, uint32_t node)

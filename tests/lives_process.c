@@ -14,7 +14,7 @@
 
 #define ANY_RECEIVES 8u
 #define BYTES_MAX 65536u
-#define IDLE_ROUNDS 30u /* empty rounds before a sleep */
+#define IDLE_ROUNDS 6u /* empty rounds before a sleep */
 
 /* An operation by order. */
 struct ordered {

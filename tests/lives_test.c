@@ -28,7 +28,7 @@
 static struct {
     const char *fabemu, *profile;
     uint32_t lives;
-} wanted = {.lives = 120};
+} wanted = {.lives = 80};
 
 struct conductor {
     struct model model;

@@ -354,7 +354,7 @@ static void seat__named_receive_is_not_hit_by_an_older_death(void)
     req.seat = fabemu_info(w.fab[1])->seat;
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
     nic_lock(w.fab[0]);
-    nic_peer_news(w.fab[0], 1);
+    nic_peer_look_all(w.fab[0]);
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(any.status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);

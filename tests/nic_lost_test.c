@@ -313,7 +313,7 @@ static void given_up__and_then_a_successor(void)
                 fake_pump(w.fake);
             fake_detach(w.fake, gone);
             nic_lock(w.fab[!gone]); /* as the fabric says */
-            nic_peer_news(w.fab[!gone], gone);
+            nic_peer_look_all(w.fab[!gone]);
             nic_unlock(w.fab[!gone]);
             w.fab[gone] = fake_attach(w.fake, gone);
             fabemu_queue_open(w.fab[gone], 1, &w.queue[gone]);

@@ -453,10 +453,10 @@ static void say_hello(struct world *w, uint32_t at, uint32_t from, uint64_t life
     fabemu_progress(w->fab[at]);
 }
 
-static void news(struct world *w, uint32_t at, uint32_t node)
+static void news(struct world *w, uint32_t at)
 {
     nic_lock(w->fab[at]);
-    nic_peer_news(w->fab[at], node);
+    nic_peer_look_all(w->fab[at]);
     nic_unlock(w->fab[at]);
 }
 
@@ -474,10 +474,10 @@ static void peer__successor_outlives_old_news(void)
     inject(&w, 0, 1, 5, "x", 1);
     fake_quiet(w.fake);
     first = w.fab[1]->life;
-    news(&w, 0, 1);
+    news(&w, 0);
     CU_ASSERT_TRUE(peer->life == first && peer->open); /* it lives: whatever is said is no news */
     fake_detach(w.fake, 1);
-    news(&w, 0, 1);
+    news(&w, 0);
     CU_ASSERT_TRUE(!peer->life && peer->first == first + 1);
     say_hello(&w, 0, 1, first, w.fab[0]->life); /* was on its way when the process died */
     CU_ASSERT_EQUAL(peer->life, 0);
@@ -493,7 +493,7 @@ static void peer__successor_outlives_old_news(void)
     inject(&w, 0, 1, 5, "y", 1);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open && peer->life == second);
-    news(&w, 0, 1); /* of the first one's death, late */
+    news(&w, 0); /* of the first one's death, late */
     say_hello(&w, 0, 1, first, w.fab[0]->life);
     CU_ASSERT_TRUE(peer->open && peer->life == second);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
@@ -522,7 +522,7 @@ static void node_died__ends_what_waits_for_it(void)
     for (int i = 0; i < 4; i++)
         fake_pump(w.fake);
     fake_detach(w.fake, 1);
-    news(&w, 0, 1);
+    news(&w, 0);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);

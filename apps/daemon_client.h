@@ -22,7 +22,7 @@ struct client {
     struct client *next, *prev; /* in daemon->clients */
     pid_t pid;                  /* SO_PEERCRED */
     int64_t node;               /* that it attached to, -1 none */
-    uint32_t seat;              /* number of its attachment */
+    uint64_t seat;              /* counts the processes of that node, from 1 */
     char command[16];           /* name of an attached process */
     struct waits *waits;        /* its waits for cores; NULL: clock raw, or they cannot be seen */
     uint64_t waited_ns;
@@ -34,6 +34,7 @@ struct client {
     bool unread;                /* gone because it did not read what it was told */
     size_t excess;              /* of its buffers, as counted in daemon->excess */
     uint32_t groups;            /* that are charged to it */
+    bool exits;                 /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon_death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -51,7 +52,6 @@ struct daemon {
     bool deaf;          /* none is left even for that: nobody is let in until the next tick */
     uint32_t hop_limit; /* switches on the longest route */
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
-    uint32_t seats;     /* number of the last attachment: from 1, never 0 */
     bool shutdown;      /* asked for */
     bool owner_gone;
     bool busy;               /* some client has more */
@@ -120,6 +120,9 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
  * Telling may find that others are gone; their turn comes after, in the loop of daemon.c.
  */
 void daemon_died(struct daemon *daemon, struct client *client);
+
+/** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
+void daemon_left(struct daemon *daemon, struct client *client);
 
 /** daemon_dying_add - take over @client, which died and is closed, until it is known how. */
 void daemon_dying_add(struct daemon *daemon, struct client *client);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon_death.c - what follows when a process goes without detaching.
+ * daemon_death.c - what follows when a process goes: with or without detaching.
  *
- * Everybody attached hears of it, and its node is free, at once. How it ended
+ * One that detaches has said goodbye to those that it knew (nic/leave.c); only groups that it did not
+ * leave are broken. Of a death everybody attached hears, once its node is free. How it ended
  * shows only a moment after it closed its connection: until then it waits
  * among the dying, in order, and is told to the owner and recorded from there.
  */
@@ -21,11 +22,11 @@
 
 /* --- at once ------------------------------------------------------------------ */
 
-/* That it is gone, and which groups go with it. */
-static void tell_peers(struct daemon *daemon, struct client *dead)
+/* Tell everybody that it died, after its node is free; who shared a group with it, that this is broken. */
+static void tell_death(struct daemon *daemon, uint32_t dead, uint64_t seat,
+                       struct json_object **shared)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
-    struct json_object **shared = daemon_groups_quit(daemon, dead);
 
     for (uint32_t node = 0; shared && node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
@@ -34,8 +35,8 @@ static void tell_peers(struct daemon *daemon, struct client *dead)
             json_object_put(shared[node]);
             continue;
         }
-        event = wire_add_number(wire_event("node_died"), "node", (uint64_t)dead->node);
-        wire_add_number(event, "seat", dead->seat);
+        event = wire_add_number(wire_event("node_died"), "node", dead);
+        wire_add_number(event, "seat", seat);
         json_object_object_add(event, "groups",
                                shared[node] ? shared[node] : json_object_new_array());
         daemon_send(daemon, peer, event);
@@ -45,9 +46,20 @@ static void tell_peers(struct daemon *daemon, struct client *dead)
 
 void daemon_died(struct daemon *daemon, struct client *client)
 {
+    uint32_t node = (uint32_t)client->node;
+    struct json_object **shared = daemon_groups_quit(daemon, client);
+
     client->died = client->node;
-    tell_peers(daemon, client);
     daemon_seat_free(daemon, client, true);
+    tell_death(daemon, node, client->seat, shared);
+}
+
+void daemon_left(struct daemon *daemon, struct client *client)
+{
+    struct json_object **shared = daemon_groups_quit(daemon, client);
+
+    daemon_seat_free(daemon, client, false);
+    daemon_groups_tell(daemon, shared);
 }
 
 /* --- when it is known how -------------------------------------------------------- */
@@ -87,7 +99,8 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
 
     while ((client = daemon->dying)) {
         struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
-        bool known = procs_how_it_ended(client->pid, client->end_fd, death.how, sizeof death.how);
+        bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
+                                        sizeof death.how);
         if (client->unread)
             snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
         else if (!known && !all && now_ms() < client->how_by_ms)

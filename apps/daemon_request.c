@@ -57,14 +57,12 @@ static const char *remedy(int err)
     }
 }
 
-static void seat_taken(struct daemon *daemon, struct client *client, uint32_t node)
+static void seat_taken(struct daemon *daemon, struct client *client, const struct fabric_seat *seat)
 {
-    client->node = node;
-    if (++daemon->seats == 0)
-        daemon->seats = 1; /* 0 is nobody's */
-    client->seat = daemon->seats;
+    client->node = seat->node;
+    client->seat = seat->seat;
     procs_name(client->pid, client->command, sizeof client->command);
-    daemon->by_node[node] = client;
+    daemon->by_node[seat->node] = client;
     daemon_waits_attach(daemon, client);
     daemon->record.attaches++;
     uint32_t attached = fabric_attached(daemon->fabric);
@@ -102,7 +100,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, err, line);
         return;
     }
-    seat_taken(daemon, client, seat.node);
+    seat_taken(daemon, client, &seat);
     struct json_object *reply = ok();
     wire_add_text(reply, "fabric", config->name);
     wire_add_text(reply, "fabric_id", daemon->fabric_id);
@@ -132,14 +130,25 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    (void)request;
+    int64_t unheard = wire_number(request, "unheard", 0);
+
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    daemon_groups_tell(daemon, daemon_groups_quit(daemon, client)); /* those that it has not left */
-    daemon_seat_free(daemon, client, false);
+    if (unheard > 0 && unheard <= daemon->config->fabric->graph->nodes)
+        daemon->record.unheard += (uint64_t)unheard;
+    daemon_left(daemon, client);
     client->closing = true;
+    daemon_send(daemon, client, ok());
+}
+
+/* From the library, when the process exits (nic/attach.c): who says it was not killed. */
+static void request_exits(struct daemon *daemon, struct client *client,
+                          struct json_object *request)
+{
+    (void)request;
+    client->exits = true;
     daemon_send(daemon, client, ok());
 }
 
@@ -200,6 +209,7 @@ static const struct {
 } requests[] = {
     { "attach", request_attach },
     { "detach", request_detach },
+    { "exits", request_exits },
     { "group_create", daemon_group_create },
     { "group_join", daemon_group_join },
     { "group_leave", daemon_group_leave },

@@ -243,6 +243,7 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->sw = calloc(graph->switches, sizeof(struct switch_dev *));
     fabric->engine = calloc(graph->nodes, sizeof(struct engine *));
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
+    fabric->seat = calloc(graph->nodes, sizeof(uint64_t));
     fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
     fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
     fabric->states = calloc(graph->switches, sizeof(*fabric->states));
@@ -253,7 +254,7 @@ static int fabric_alloc(struct fabric *fabric)
         return -EFBIG;
     fabric->pool = emu_pool_create((uint32_t)bufs);
     if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->engine ||
-        !fabric->edge || !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
+        !fabric->edge || !fabric->seat || !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
         return -ENOMEM;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
     return 0;
@@ -447,6 +448,7 @@ void fabric_stop(struct fabric *fabric)
     free(fabric->tree_load);
     free(fabric->local);
     free(fabric->edge);
+    free(fabric->seat);
     free(fabric->engine);
     free(fabric->sw);
     for (uint32_t i = 0; fabric->list && i < 2 * fabric->workers; i++)
@@ -490,7 +492,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
         ret->per_switch += engine_bytes(1, &profile);
     for (uint32_t n = 0; fabric_acknowledged(config) && n < graph->nodes; n++)
         nodes += engine_bytes(graph->node[n].links, &profile);
-    ret->per_attached_node = sizeof(struct emu_edge) + sizeof(struct emu_edge_shared);
+    ret->per_attached_node = sizeof(struct emu_edge) + emu_edge_bytes(graph->nodes);
     ret->total = graph->switches * ret->per_switch + graph->bytes + nodes +
                  sizeof(struct fabric) +
                  FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +

@@ -66,6 +66,7 @@ void fabric_stop(struct fabric *fabric);
 /* What a process gets when it attaches: the descriptors are the caller's to pass on and close. */
 struct fabric_seat {
     uint32_t node;
+    uint64_t seat; /* counts the processes of the node, from 1 */
     int memfd; /* the edge's memory */
     int bell;  /* eventfd that wakes the worker: a description of its own for each edge */
 };
@@ -78,7 +79,10 @@ struct fabric_seat {
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
 
-/** fabric_detach - take the node back; what is under way to it is dropped and counted. */
+/**
+ * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is what its
+ * process had posted and the fabric had not taken. All attached see that it is gone when this returns.
+ */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 
 /**
@@ -156,6 +160,7 @@ struct fabric_totals {
     uint64_t dropped;         /* segments dropped, for any reason */
     uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
     uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
+    uint64_t dropped_left;    /* of them: posted by a process that was gone before the fabric took them */
     struct fabric_transport transport; /* dropped, too: lost, refused, and in vain */
     uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */

@@ -57,6 +57,7 @@ struct fabric {
     struct emu_faults *faults; /* one a direction of a cable; NULL: none are wanted */
     uint32_t faulty;           /* of them, in place */
     struct emu_edge **edge; /* by node; NULL: nobody attached */
+    uint64_t *seat;         /* by node: who is there, emu_seat_word() */
     struct emu_rx **local;  /* by node: the receiving end of one inside the fabric, or NULL */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */

@@ -31,6 +31,23 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_edges(worker, list);
 }
 
+/* All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it otherwise. */
+static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    fabric->seat[node] = word;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            emu_edge_seat(fabric->edge[n], node, word);
+}
+
+/* What a new edge is to know of all nodes. */
+static void node_seats(const struct fabric *fabric, struct emu_edge *edge)
+{
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->seat[n])
+            emu_edge_seat(edge, n, fabric->seat[n]);
+}
+
 /* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
 {
@@ -113,11 +130,14 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     if (err)
         goto close_bell;
     fabric->edge[node] = edge;
+    node_seats(fabric, edge);
+    node_seat(fabric, init.node, emu_seat_word(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, init.node, edge);
     node_publish_list(fabric, worker);
     fabric->attached++;
     nodes_crowd(fabric);
-    *ret = (struct fabric_seat){.node = init.node, .memfd = memfd, .bell = bell};
+    *ret = (struct fabric_seat){.node = init.node, .seat = emu_seat_first(fabric->seat[node]),
+                                .memfd = memfd, .bell = bell};
     return 0;
 
 close_bell:
@@ -158,13 +178,14 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
         fabric_group_leave(fabric, groups[g], node);
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
+    node_seat(fabric, node, emu_seat_word(emu_seat_first(fabric->seat[node]), false));
     fabric->attached--;
     nodes_crowd(fabric);
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
     emu_waiter_remove(worker->waiter, edge->bell);
     totals_add_edge(&fabric->past, edge);
-    fabric->past.dropped_dead += edge->batch_end - edge->batch_at; /* copied in, and no further */
+    fabric->past.dropped_left += emu_edge_left(edge);
     fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
     fabric->past_full_ns += emu_count_read(&edge->full_ns);
@@ -287,7 +308,7 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         if (lag_ps > worst_ps)
             worst_ps = lag_ps;
     }
-    ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->transport.lost +
+    ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->dropped_left + ret->transport.lost +
                    ret->transport.refused + ret->transport.vain;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;

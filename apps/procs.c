@@ -63,7 +63,7 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
     fclose(file);
 }
 
-bool procs_how_it_ended(pid_t pid, int end_fd, char *how, size_t how_bytes)
+bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes)
 {
     struct pollfd end = { end_fd, POLLIN, 0 };
     struct proc proc;
@@ -72,8 +72,9 @@ bool procs_how_it_ended(pid_t pid, int end_fd, char *how, size_t how_bytes)
         snprintf(how, how_bytes, "closed its connection without detaching");
         return false;
     }
-    if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z')
-        snprintf(how, how_bytes, "ended without detaching (killed?)");
+    if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
+        snprintf(how, how_bytes, exits ? "exited without detaching"
+                                       : "ended without detaching (killed?)");
     else if (WIFSIGNALED(proc.exit_code))
         snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
     else

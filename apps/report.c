@@ -167,8 +167,9 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 {
     static const char *const segments[] = { "sent", "delivered", "hops" };
     static const char *const combined[] = { "contributions", "results", "multicasts" };
-    static const char *const drops[] = { "malformed", "nobody_attached" };
-    static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died" };
+    static const char *const drops[] = { "malformed", "nobody_attached", "left_behind" };
+    static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died",
+                                               "unheard" };
     struct json_object *report = json_object_new_object();
     struct json_object *clock = json_object_new_object();
     struct fabric_totals totals;
@@ -199,13 +200,15 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
                            COUNTS(combined, totals.combined, totals.results, totals.multicasts));
     wire_add_number(report, "credit_stalls", totals.credit_stalls);
     wire_add_number(report, "dropped", totals.dropped);
-    json_object_object_add(report, "drops", COUNTS(drops, totals.dropped_bad, totals.dropped_dead));
+    json_object_object_add(report, "drops",
+                           COUNTS(drops, totals.dropped_bad, totals.dropped_dead,
+                                  totals.dropped_left));
     if (emu_profile_acknowledged(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes",
                            COUNTS(processes, record->attaches, record->peak, record->refused,
-                                  record->cut_off, record->died));
+                                  record->cut_off, record->died, record->unheard));
     json_object_object_add(report, "died", deaths(record));
     return report;
 }
@@ -282,6 +285,8 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+    if (number(processes, "unheard"))
+        fprintf(out, ", %lld goodbyes not answered in time", number(processes, "unheard"));
     fputc('\n', out);
 }
 
@@ -364,8 +369,9 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
     fprintf(out, "  dropped      %lld", number(report, "dropped"));
     if (number(report, "dropped"))
-        fprintf(out, " (malformed %lld, nobody attached %lld)", number(drops, "malformed"),
-                number(drops, "nobody_attached"));
+        fprintf(out, " (malformed %lld, nobody attached %lld, left behind %lld)",
+                number(drops, "malformed"), number(drops, "nobody_attached"),
+                number(drops, "left_behind"));
     print_transport(out, member(report, "transport"));
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),

@@ -8,11 +8,13 @@
  *
  *   RUNNING --(a node died, the fabric died, an interrupt)--> ENDING
  *   ENDING   the command may end by itself          -- TERM_MS --> TERM
- *   TERM     SIGTERM to every descendant            -- KILL_MS --> KILL
- *   KILL     SIGKILL to every descendant
+ *   TERM     SIGTERM to all that it started         -- KILL_MS --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to itself    -- LAST_MS --> LAST
+ *   LAST     SIGKILL to every descendant
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
  *
- * and is done when the command is reaped and no descendant is left.
+ * and is done when the command is reaped and no descendant is left. The command comes last because it is
+ * mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for impatience, and says so.
  */
 #include "apps/run.h"
 
@@ -38,13 +40,14 @@
 
 #define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
 #define KILL_MS     3500 /* after the reason to end */
+#define LAST_MS     4200 /* after the reason to end */
 #define LEFTOVER_MS 300  /* for what the command left behind to end by itself */
 #define AGAIN_MS    100  /* between looks at processes that are being killed */
 #define GIVE_UP_MS  6000 /* a process that SIGKILL does not end hangs in the kernel */
 
 #define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
 
-enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL };
+enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 
 struct run {
     struct host host;
@@ -206,8 +209,17 @@ static void read_signals(struct run *run)
 
 /* --- what we do about it --------------------------------------------------------- */
 
-/* When the next step is due. Escalates if one is. @left: descendants that live. */
-static int64_t escalate(struct run *run, const pid_t *left, size_t count)
+/* To all but the command; or to it alone. */
+static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
+                        int signal)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((left[i] == run->command && !run->command_done) == command)
+            procs_signal(&left[i], 1, signal);
+}
+
+/* Escalates if a step is due. @left: descendants that live. */
+static void escalate(struct run *run, const pid_t *left, size_t count)
 {
     int64_t since_ms = now_ms() - run->reason_ms;
 
@@ -219,13 +231,26 @@ static int64_t escalate(struct run *run, const pid_t *left, size_t count)
         since_ms = TERM_MS;
     }
     if (run->phase == ENDING && since_ms >= TERM_MS) {
-        procs_signal(left, count, SIGTERM);
+        signal_left(run, left, count, false, SIGTERM);
         run->phase = TERM;
     }
-    if (run->phase == TERM && since_ms >= KILL_MS)
+    if (run->phase == TERM && since_ms >= KILL_MS) {
+        signal_left(run, left, count, true, SIGTERM);
         run->phase = KILL;
-    if (run->phase == KILL)
-        procs_signal(left, count, SIGKILL);
+    }
+    if (run->phase == KILL && since_ms >= LAST_MS)
+        run->phase = LAST;
+    if (run->phase >= KILL)
+        signal_left(run, left, count, false, SIGKILL);
+    if (run->phase == LAST)
+        signal_left(run, left, count, true, SIGKILL);
+}
+
+/* When the next step is due. */
+static int64_t next_step_ms(const struct run *run)
+{
+    int64_t since_ms = now_ms() - run->reason_ms;
+
     switch (run->phase) {
     case RUNNING:
         return -1;
@@ -272,8 +297,9 @@ static bool step(struct run *run, int64_t *timeout_ms)
         run->phase = LEFTOVER;
         run->reason_ms = now_ms();
     }
-    *timeout_ms = escalate(run, left, count);
-    return run->phase == KILL && now_ms() - run->reason_ms > GIVE_UP_MS;
+    escalate(run, left, count);
+    *timeout_ms = next_step_ms(run);
+    return run->phase == LAST && now_ms() - run->reason_ms > GIVE_UP_MS;
 }
 
 static void supervise(struct run *run)

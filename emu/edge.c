@@ -2,7 +2,7 @@
 /*
  * edge.c - the fabric's end of an edge: see edge_fabric.h for what it trusts.
  *
- * Labels: X1..X4 are this end's, Y1..Y4 the adapter's (edge_nic.c).
+ * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge_nic.c).
  */
 #include "emu/edge_fabric.h"
 
@@ -43,7 +43,7 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
 }
 
 /* A sealed memory file: the process can neither shrink it under us nor grow it. */
-static int edge_memory(struct emu_edge_shared **ret, int *memfd)
+static int edge_memory(struct emu_edge_shared **ret, size_t bytes, int *memfd)
 {
     int fd = memfd_create("fabemu-edge", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at;
@@ -51,12 +51,12 @@ static int edge_memory(struct emu_edge_shared **ret, int *memfd)
 
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, sizeof(struct emu_edge_shared)) ||
+    if (ftruncate(fd, (off_t)bytes) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         err = -errno;
         goto close_fd;
     }
-    at = mmap(NULL, sizeof(struct emu_edge_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         err = -errno;
         goto close_fd;
@@ -86,7 +86,7 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
         err = -errno;
         goto free_edge;
     }
-    err = edge_memory(&edge->shared, memfd);
+    err = edge_memory(&edge->shared, emu_edge_bytes(edge->nodes), memfd);
     if (err)
         goto close_bell;
     edge_shared_init(edge->shared, edge, timed, device_threads, clock);
@@ -106,7 +106,7 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
         return;
     for (; edge->batch_at != edge->batch_end; edge->batch_at++)
         emu_pool_drop(cache, edge->batch[edge->batch_at].buf);
-    munmap(edge->shared, sizeof(*edge->shared));
+    munmap(edge->shared, emu_edge_bytes(edge->nodes));
     close(edge->bell);
     free(edge);
 }
@@ -117,6 +117,21 @@ void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps)
     edge->blocked_ps = emu_turned_ps(edge->blocked_ps, by_ps);
     for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
         edge->batch[i].time_ps = emu_turned_ps(edge->batch[i].time_ps, by_ps);
+}
+
+void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word)
+{
+    atomic_store_explicit(&edge->shared->seats[node], word, memory_order_release); /* X5: Y7 */
+    if (!emu_seat_attached(word))
+        atomic_fetch_add_explicit(&edge->shared->endings, 1, memory_order_release); /* X6: Y8 */
+}
+
+uint32_t emu_edge_left(const struct emu_edge *edge)
+{
+    uint32_t tail = atomic_load_explicit(&edge->shared->up_tail, memory_order_acquire); /* X1: Y2 */
+    uint32_t left = tail - emu_edge_taken(edge);
+
+    return left <= EMU_EDGE_SLOTS ? left : 0;
 }
 
 /* --- into the fabric ----------------------------------------------------- */

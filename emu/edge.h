@@ -10,6 +10,8 @@
  *
  * The adapter's credits on the wire are kept by the fabric's side (link.c):
  * the up ring is the adapter's transmit queue, not the wire.
+ *
+ * Behind the rings the fabric writes who is at which node (emu_seat_first).
  */
 #ifndef EMU_EDGE_H
 #define EMU_EDGE_H
@@ -73,6 +75,28 @@ struct emu_edge_stats {
     _Atomic uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
 };
 
+/*
+ * The processes that attach to a node are numbered from 1; that number is a process's seat. One
+ * word a node says which seat was the last, and whether its process is still there: twice the seat,
+ * less 1 while it is attached; 0 before the first. A node's word only grows.
+ */
+static inline uint64_t emu_seat_word(uint64_t seat, bool attached)
+{
+    return 2 * seat - attached;
+}
+
+/** emu_seat_attached - is the last process of the node still there? Pure. */
+static inline bool emu_seat_attached(uint64_t word)
+{
+    return word & 1;
+}
+
+/** emu_seat_first - the seat of the process that is there or, where nobody is, of the next one. Pure. */
+static inline uint64_t emu_seat_first(uint64_t word)
+{
+    return word / 2 + 1;
+}
+
 struct emu_edge_shared {
     /* Written once by the fabric, before the process maps it. */
     uint64_t magic;
@@ -101,6 +125,7 @@ struct emu_edge_shared {
 
     /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
+    _Atomic uint32_t endings; /* processes that are gone, of all nodes, so far: it is time to look at seats */
     _Atomic uint32_t crowded; /* 1: workers and attached processes outnumber the cores: yield soon */
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
@@ -110,7 +135,16 @@ struct emu_edge_shared {
     alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
+
+    /* Written by the fabric; the adapter reads: who is where, by node (emu_seat_word). */
+    alignas(EMU_LINE) _Atomic uint64_t seats[];
 };
+
+/** emu_edge_bytes - of an edge in a fabric of @nodes. Pure. */
+static inline size_t emu_edge_bytes(uint32_t nodes)
+{
+    return sizeof(struct emu_edge_shared) + (size_t)nodes * sizeof(uint64_t);
+}
 
 /* The adapter's end. Owned by whoever holds the adapter's lock. */
 struct emu_edge_nic {
@@ -152,6 +186,21 @@ static inline struct emu_seg *emu_edge_nic_claim(struct emu_edge_nic *nic, uint6
     emu_edge_prefetch(shared->up, nic->up_tail, nic->up_head + EMU_EDGE_SLOTS, true);
     nic->up_tail++;
     return &shared->up[at].seg;
+}
+
+/**
+ * emu_edge_nic_seat - the word of @node. Y7 pairs with X5: whoever has heard of a process, by
+ * whatever way, sees its seat here, and whoever has heard that it is gone sees that.
+ */
+static inline uint64_t emu_edge_nic_seat(const struct emu_edge_nic *nic, uint32_t node)
+{
+    return atomic_load_explicit(&nic->shared->seats[node], memory_order_acquire); /* Y7: X5 */
+}
+
+/** emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their words say so. */
+static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
+{
+    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
 
 /** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */

@@ -161,6 +161,14 @@ static inline void emu_edge_pass(struct emu_edge *edge)
     edge->credits->count--;
 }
 
+/**
+ * emu_edge_seat - tell the process who is at @node: emu_seat_word(). Thread: the manager.
+ */
+void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);
+
+/** emu_edge_left - segments that the process has posted and that are not in the fabric. Thread: the manager, once no worker knows the edge. */
+uint32_t emu_edge_left(const struct emu_edge *edge);
+
 /** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 {

@@ -9,6 +9,7 @@
  *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
  *   Y5 (bell): we store an index, then read bell_wanted; the fabric stores
  *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
+ *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep. All four are seq_cst.
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
@@ -34,12 +35,13 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
         return -errno;
     if ((uint64_t)st.st_size < sizeof *sh)
         return -EPROTO;
-    sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (sh == MAP_FAILED)
         return -errno;
     if (sh->magic != EMU_EDGE_MAGIC || sh->version != EMU_EDGE_VERSION ||
-        sh->slots != EMU_EDGE_SLOTS || sh->node >= sh->nodes) {
-        munmap(sh, sizeof *sh);
+        sh->slots != EMU_EDGE_SLOTS || sh->node >= sh->nodes ||
+        (size_t)st.st_size != emu_edge_bytes(sh->nodes)) {
+        munmap(sh, (size_t)st.st_size);
         return -EPROTO;
     }
     *nic = (struct emu_edge_nic){.shared = sh, .bell = bell};
@@ -52,7 +54,7 @@ int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
 
 void emu_edge_nic_close(struct emu_edge_nic *nic)
 {
-    munmap(nic->shared, sizeof *nic->shared);
+    munmap(nic->shared, emu_edge_bytes(nic->shared->nodes));
     if (nic->bell >= 0)
         close(nic->bell);
     nic->shared = NULL;

@@ -89,19 +89,11 @@ static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
     return value > most ? most : (uint32_t)value;
 }
 
-/* The seat is the fabric's count; a fabric that gives none leaves us the clock (65 us), which grows as well. */
-static uint32_t life_of(const struct fabemu_info *info)
-{
-    uint32_t life = info->seat ? info->seat : (uint32_t)(nic_now_ns() >> 16);
-
-    return life ? life : 1;
-}
-
 static void nic_init(struct fabemu *fab)
 {
     const struct emu_edge_shared *sh = fab->edge.shared;
 
-    fab->life = life_of(&fab->info);
+    fab->life = fab->info.seat = emu_seat_first(emu_edge_nic_seat(&fab->edge, fab->info.node));
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     fab->hail_limit_ns =
         env_number("FABEMU_PEER_TIMEOUT_MS", HAIL_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
@@ -278,6 +270,8 @@ uint32_t nic_step(struct fabemu *fab)
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */
         atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
     }
+    if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
+        nic_peer_look_all(fab);
     if (!nic_list_empty(&fab->hailing))
         nic_peer_rehail(fab);
     if (!nic_list_empty(&fab->again))
@@ -312,22 +306,11 @@ uint32_t nic_poll_app(struct fabemu *fab)
     return nic_poll(fab);
 }
 
-void nic_drain(struct fabemu *fab, uint64_t limit_ns)
+bool nic_in_fabric(struct fabemu *fab)
 {
-    uint64_t end = nic_now_ns() + limit_ns;
-    bool left = true;
-
-    while (left && !nic_gone(fab) && nic_now_ns() < end) {
-        nic_lock(fab);
-        nic_step(fab);
-        emu_edge_nic_publish(&fab->edge);
-        left = nic_has_more(fab) ||
-               atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) !=
-                   fab->edge.up_tail; /* Y1 */
-        nic_unlock(fab);
-        if (left)
-            sched_yield();
-    }
+    return !nic_has_more(fab) &&
+           atomic_load_explicit(&fab->edge.shared->up_head, memory_order_acquire) ==
+               fab->edge.up_tail; /* Y1 */
 }
 
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)

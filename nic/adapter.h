@@ -116,6 +116,8 @@ struct nic_op {
     uint32_t node;          /* peer; receives: wanted, later actual */
     uint32_t id;            /* ours, 0: none */
     uint32_t remote;        /* the peer's */
+    uint64_t seat;          /* begun: it is with the first process of the node whose seat is not lower */
+    bool named;             /* and with no other: the application named that seat */
     struct fabemu_iov iov[NIC_IOVS];
     uint64_t iov_off;       /* sending: within that piece, bytes */
     uint64_t bytes;         /* to move */
@@ -174,16 +176,17 @@ struct nic_peer {
     struct nic_list ready;  /* in fab->ready: open, and sendq is not empty */
     struct nic_list hail;   /* in fab->hailing: wanted, not open */
     uint32_t node;
-    uint32_t life;          /* names the process there, 0: not known */
-    uint32_t life_min;      /* whoever came before is over, 0: nobody known to be */
+    uint64_t first;         /* whoever had a lower seat there is gone, or has said goodbye */
+    uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
     uint32_t tx_check, rx_check;
     bool open;              /* it knows us: requests may be sent */
-    bool dead;              /* died or fell silent, and no successor has greeted us */
+    bool missed;            /* there was somebody, who is gone or silent, and nobody has greeted us since */
     bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
     uint32_t epoch;         /* of the pair: both checks are of this one */
     bool broke;             /* it came after a break that the process there may not know of */
-    bool unsaid;            /* and that nothing here ended with: the next operation does */
     bool greeted;           /* a hello of ours is under way, and the network will say what comes of it */
+    uint64_t unsaid;        /* what was said to this process may be lost, and nothing here ended with that: the
+                               next operation does. 0: nothing to say */
 
     uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
     uint32_t tx_eager, tx_eaten;   /* charged bytes sent; taken there: eaten lags */
@@ -198,7 +201,15 @@ struct nic_peer {
     uint64_t fill_got, fill_bytes;
     uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
 
-    uint64_t hail_ns, hail_gap_ns, hail_end_ns; /* next hail, distance, give up */
+    uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
+
+    /* Parting: leave.c. */
+    uint16_t asked, answered;      /* we leave: number of our last question, and of its last answer; modulo 2^16 */
+    bool parted;                   /* it has answered one: */
+    uint32_t last;                 /* it has sent so many requests, and sends no more */
+    uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
+    uint32_t bye_sent;             /* has this answer, */
+    uint64_t bye_at_ns;            /* first given then */
 };
 
 /* An unexpected message. */
@@ -207,6 +218,7 @@ struct fabemu_message {
     struct fabemu_queue *queue;
     struct nic_op *op;    /* the receive that waits for the rest of it */
     uint32_t src_node;
+    uint64_t src_seat;
     uint32_t check;       /* of the process that sent it, and the epoch */
     uint16_t src_queue;
     bool rts;             /* the bytes are at the sender, named by id */
@@ -258,14 +270,17 @@ struct fabemu {
     pthread_mutex_t lock;
     struct emu_edge_nic edge;
     struct fabemu_info info;
-    uint32_t life;        /* names this process to its peers; later ones have a higher (modulo 2^32) */
+    uint64_t life;        /* this process's seat: names it to its peers */
     uint32_t eager_bytes; /* longest eager message */
     uint64_t send_ps;     /* from a post to the wire */
     uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
     uint64_t hail_scan_ns;  /* when the hails are looked at next */
+    uint32_t endings;       /* of the edge's: looked at */
     uint32_t steps;         /* so far, modulo 2^32 */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
     uint64_t watch_gap_ns;
+    bool leaving;         /* nothing new begins: leave.c */
+    uint64_t bye_ns, bye_gap_ns; /* when the peers are asked again, and how long after that */
     bool timed;
     uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
     atomic_bool gone;     /* forked child, or no fabric any more */
@@ -341,8 +356,8 @@ uint32_t nic_step(struct fabemu *fab);
 uint32_t nic_poll(struct fabemu *fab);
 /** nic_poll_app - the same for an application's thread: counts the poll. Lock: none. */
 uint32_t nic_poll_app(struct fabemu *fab);
-/** nic_drain - step until all that was posted is in the fabric, or @limit_ns passed. Lock: none. */
-void nic_drain(struct fabemu *fab, uint64_t limit_ns);
+/** nic_in_fabric - has the fabric taken all that was to be sent? */
+bool nic_in_fabric(struct fabemu *fab);
 
 /** nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is something to do soon. Lock: none. */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
@@ -422,6 +437,36 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 /* --- peer.c ------------------------------------------------------------------- */
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
+/** nic_peer_passed - all with a lower seat than @first are gone from the node of @peer: what was with them ends. */
+void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
+/** nic_peer_look - see who is at the node. */
+static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t first = emu_seat_first(emu_edge_nic_seat(&fab->edge, peer->node));
+
+    if (first > peer->first)
+        nic_peer_passed(fab, peer, first, false);
+}
+/** nic_peer_cancel - end what is queued for it and has not begun to go. */
+void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_look_all - somebody is gone: look at all that we know. */
+void nic_peer_look_all(struct fabemu *fab);
+/** nic_peer_refuses - the rest of nic_peer_begin(), for who is not simply there. */
+int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
+/**
+ * nic_peer_begin - @op begins: with which process is it? Sets op->seat.
+ * Errors: -EHOSTUNREACH, with the one that it names, which is not there; or something was lost and nobody told.
+ */
+static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    if (peer->unsaid || !emu_seat_attached(word) || emu_seat_first(word) != peer->first ||
+        (op->named && op->seat != peer->first))
+        return nic_peer_refuses(fab, peer, op);
+    op->seat = peer->first;
+    return 0;
+}
 /** nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_hail - ask the process there to meet us. */
@@ -456,9 +501,22 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_told - the network has brought a hello of ours to the node of @peer. */
 void nic_peer_told(struct nic_peer *peer);
-/** nic_peer_died - the process @life (0: whichever it was) of @node is no more: says the fabric, or its silence. */
-void nic_peer_died(struct fabemu *fab, uint32_t node, uint32_t life);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
+
+/* --- leave.c ------------------------------------------------------------------- */
+
+/**
+ * nic_leave - part from all that were met: what has completed is with them when this returns.
+ * @limit_ns: at most so long. Returns how many have not confirmed it; each has its line on stderr. Lock: none.
+ */
+uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
+/** nic_leave_begin - from now on nothing new begins. */
+void nic_leave_begin(struct fabemu *fab);
+/** nic_leave_step - ask who has not answered; is all said and done? */
+bool nic_leave_step(struct fabemu *fab);
+/** nic_leave_receive - a NIC_BYE came. @known: under the check of the pair. */
+void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
+                       bool known);
 
 /* --- receive.c ----------------------------------------------------------------- */
 
@@ -485,8 +543,8 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
 struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag);
 /** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_op *op);
-/** nic_queue_node_died - fail receives from @node, drop its messages that are not here. */
-void nic_queue_node_died(struct fabemu *fab, uint32_t node);
+/** nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are with them, drop their messages that are not here. */
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first);
 /** nic_queue_probe - probe the nodes that receives are posted from. */
 void nic_queue_probe(struct fabemu *fab);
 void nic_queue_release(struct fabemu *fab);
@@ -575,7 +633,8 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab);
 /** nic_control_ask - send a request (put here), wait for the reply. Errors: -errno of the fabric's refusal. */
 int nic_control_ask(struct nic_control *control, struct json_object *request,
                     struct json_object **reply);
-void nic_control_detach(struct nic_control *control);
+void nic_control_detach(struct nic_control *control, uint32_t unheard);
+void nic_control_exits(struct nic_control *control); /* the process ends without detaching: say so */
 void nic_control_forked(struct nic_control *control); /* in a forked child: let go of the socket */
 
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab);

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DRAIN_NS 1000000000u
-
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fabemu *registry; /* under registry_lock */
 static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
@@ -36,6 +34,16 @@ static void registry_in_child(void)
         nic_control_forked(fab->control);
     }
     registry = NULL;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* The process ends, and is attached still: that is no detaching, but neither was it killed. */
+__attribute__((destructor)) static void registry_at_exit(void)
+{
+    if (pthread_mutex_trylock(&registry_lock))
+        return;
+    for (struct fabemu *fab = registry; fab; fab = fab->next)
+        nic_control_exits(fab->control);
     pthread_mutex_unlock(&registry_lock);
 }
 
@@ -83,7 +91,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     close(memfd);
     if (err) {
         close(bell);
-        nic_control_detach(control);
+        nic_control_detach(control, 0);
         return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library: %s%s"
                                             : "cannot map the fabric's edge: %s%s",
                         strerror(-err), nic_remedy(err));
@@ -96,7 +104,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (!err && thread_wanted())
         err = nic_thread_start(&fab->thread, fab);
     if (err) {
-        nic_control_detach(control);
+        nic_control_detach(control, 0);
         nic_close(fab);
         return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err), nic_remedy(err));
     }
@@ -135,6 +143,7 @@ int fabemu_attach(struct fabemu **ret, const char *socket_path)
 
 void fabemu_detach(struct fabemu *fab)
 {
+    uint32_t unheard;
     bool last;
 
     if (fab->pid != getpid())
@@ -151,8 +160,8 @@ void fabemu_detach(struct fabemu *fab)
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
-    nic_drain(fab, DRAIN_NS);
-    nic_control_detach(fab->control); /* while the thread lives: the fabric asks what it waited */
+    unheard = nic_leave(fab, fab->hail_limit_ns);
+    nic_control_detach(fab->control, unheard); /* while the thread lives: the fabric asks what it waited */
     nic_thread_stop(fab->thread);
     nic_close(fab);
 }

@@ -233,7 +233,7 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     info->nodes = (uint32_t)field_number(reply, "nodes", 0);
     info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
     info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
-    info->seat = (uint32_t)field_number(reply, "seat", 0);
+    info->seat = (uint64_t)field_number(reply, "seat", 0);
     info->acknowledged = field_bool(reply, "acknowledged");
     info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
 }
@@ -352,14 +352,12 @@ static void event_groups_broken(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
+/* A process died. Which one it was is in the edge: step, and see. */
 static void event_node_died(struct fabemu *fab, struct json_object *event)
 {
-    int64_t node = field_number(event, "node", -1);
-
     nic_lock(fab);
     event_groups(fab, event);
-    if (node >= 0 && node < fab->info.nodes && node != fab->info.node)
-        nic_peer_died(fab, (uint32_t)node, (uint32_t)field_number(event, "seat", 0));
+    nic_step(fab);
     nic_unlock(fab);
 }
 
@@ -471,7 +469,7 @@ int nic_control_ask(struct nic_control *c, struct json_object *request, struct j
     return err;
 }
 
-void nic_control_detach(struct nic_control *c)
+void nic_control_detach(struct nic_control *c, uint32_t unheard)
 {
     struct json_object *ask, *reply = NULL;
 
@@ -479,6 +477,7 @@ void nic_control_detach(struct nic_control *c)
     if (c->watched) {
         ask = json_object_new_object();
         json_object_object_add(ask, "cmd", json_object_new_string("detach"));
+        json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
         control_ask(c, ask, DETACH_TIMEOUT_S, &reply);
         json_object_put(reply);
         shutdown(c->fd, SHUT_RDWR);
@@ -487,6 +486,16 @@ void nic_control_detach(struct nic_control *c)
         control_give_back(c);
     }
     control_free(c);
+}
+
+void nic_control_exits(struct nic_control *c)
+{
+    static const char line[] = "{\"cmd\":\"exits\"}\n";
+
+    if (!c || c->fd < 0 || pthread_mutex_trylock(&c->ask))
+        return; /* a request of another thread is on its way: no place for another line */
+    send(c->fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    pthread_mutex_unlock(&c->ask);
 }
 
 void nic_control_forked(struct nic_control *c)

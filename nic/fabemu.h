@@ -51,7 +51,7 @@ struct fabemu_info {
     uint32_t nodes;         /* nodes of the fabric */
     double link_bytes_per_s; /* of the emulated link */
     uint32_t hop_limit;     /* switches on the longest route */
-    uint32_t seat;          /* counts the attachments of this fabric from 1; 0: not told */
+    uint64_t seat;          /* which process of the node: counts those that attached to it, from 1 */
     uint64_t fabric_id;     /* another one at every start of a fabric */
     bool acknowledged;      /* transport=acknowledged: words, conditionals, broadcast puts; and what
                                the network gives up ends with an error */
@@ -72,11 +72,14 @@ struct fabemu_req {
     struct fabemu_event *event;           /* NULL, or counts this completion */
     struct fabemu_event *after;           /* NULL, or the operation starts when this has counted to */
     uint64_t threshold;                   /* ... so much; see below, events. Not for receives */
+    uint64_t seat;                        /* receives, probes, puts, gets, atomics: only with the process
+                                             of this seat; 0: see below, lives */
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
     int status;         /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
     uint32_t src_node;  /* receives: who sent it */
     uint32_t src_queue; /* receives: and from which of its queues */
+    uint64_t src_seat;  /* receives: and which process of that node it was */
     uint64_t tag;       /* receives: the message's tag */
     uint64_t data;      /* receives: the sender's 64 bits of data */
     uint64_t bytes;     /* receives and probes: length of the message as sent */
@@ -106,7 +109,13 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
-/** fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed. */
+/**
+ * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed.
+ *
+ * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
+ * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); whom it does not
+ * hear from by then is named on stderr, and counted in the fabric's report. What has not completed is given up.
+ */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
 /** fabemu_error - one line about this thread's last failed call that has more to say than its errno; never NULL. */
@@ -145,6 +154,22 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
+/* --- lives ------------------------------------------------------------------ */
+
+/*
+ * A node is given to one process after another. Its seat (fabemu_info.seat) tells a process from those
+ * before and after it on the node, so (node, seat) is an address that is never given again. An operation
+ * that names both is with that process and no other; when it has left or died, it ends with -EHOSTUNREACH.
+ *
+ * An operation that names a node alone is with the process that is attached there when it begins, or, where
+ * nobody is, with the first that comes; if none comes within a second after one that left or died, or else
+ * within FABEMU_PEER_TIMEOUT_MS, it ends with -EHOSTUNREACH. It never passes from one process to the next.
+ * (A message that has arrived is received whoever is at its sender's node by then.)
+ *
+ * A process that detaches says goodbye to all that it has met: what either had completed to send by then is
+ * with the other. What was said to a process that died may be lost; see fabemu_send().
+ */
+
 /* --- queues: messages ---------------------------------------------------- */
 
 /** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
@@ -166,6 +191,7 @@ struct fabemu_dest {
                        short one gets there whether a receive is posted or not, a long one when one is) */
     uint64_t tag;
     uint64_t data; /* handed to the receiver as it is */
+    uint64_t seat; /* only to the process of this seat; 0: see above, lives */
 };
 
 struct fabemu_iov {
@@ -183,13 +209,17 @@ struct fabemu_iov {
  * receive posted. (A long message completes when the receiver has all of it; a short one may still be
  * on its way then.)
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
- * node, nobody attached there, or the network gave up; -ECANCELED, its receive was given up when part of it had
- * come; -ENOTCONN, the fabric is gone.
+ * node, nobody attached there, its process left or died, or the network gave up; -ECANCELED, its receive was
+ * given up when part of it had come; -ENOTCONN, the fabric is gone.
  *
  * When the network gives up a segment between two processes, what they have said to each other has a
  * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that
  * node included; or, where nothing was, the next operation does. Then they meet anew: operations wait
  * until they have, or end with -EHOSTUNREACH. A receive from FABEMU_ANY_NODE stays posted.
+ *
+ * The same if a process dies that has not confirmed all that was sent to it: if nothing was under way, the
+ * next operation ends so that names its node alone, although that may have a successor. One that names the
+ * successor does not.
  */
 FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -205,8 +235,8 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  *
  * Receives match in the order in which they were posted. A longer message fills
  * the buffer and completes with -EMSGSIZE, req->bytes its full length. Status
- * -EHOSTUNREACH: the sender, or the node asked for, died; -ECANCELED: cancelled,
- * or the sender gave the message up.
+ * -EHOSTUNREACH: the sender, or the process that it waits for, has left or died;
+ * -ECANCELED: cancelled, or the sender gave the message up.
  */
 FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
                            uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,

@@ -59,12 +59,13 @@ void nic_message_release_pools(struct fabemu *fab)
 /* --- matched ------------------------------------------------------------------- */
 
 /* What the receive learns of its message. op->bytes is still the room that it has. */
-static void receive_learn(struct nic_op *op, uint32_t node, uint16_t src_queue, uint64_t tag,
-                          uint64_t data, uint64_t bytes)
+static void receive_learn(struct nic_op *op, uint32_t node, uint64_t seat, uint16_t src_queue,
+                          uint64_t tag, uint64_t data, uint64_t bytes)
 {
     op->node = node;
     op->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
     op->req->src_node = node;
+    op->req->src_seat = seat;
     op->req->src_queue = src_queue;
     op->req->tag = tag;
     op->req->data = data;
@@ -106,7 +107,8 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
     nic_list_del(&msg->link);
-    receive_learn(op, msg->src_node, msg->src_queue, msg->tag, msg->data, msg->bytes);
+    receive_learn(op, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
+                  msg->bytes);
     if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         msg_free(fab, msg);
@@ -153,6 +155,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
         fab->parked++;
     msg->queue = queue;
     msg->src_node = peer->node;
+    msg->src_seat = peer->life;
     msg->check = peer->rx_check;
     msg->src_queue = wire->src_queue;
     msg->rts = rts;
@@ -235,7 +238,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (op) {
-        receive_learn(op, peer->node, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        receive_learn(op, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
         nic_op_write(op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false);
@@ -330,7 +333,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_op *op = queue_match(queue, peer, &wire);
 
     if (op) {
-        receive_learn(op, peer->node, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        receive_learn(op, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
         receive_fetch(fab, peer, op, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true)) {
         nic_fin(fab, peer, wire.id, -ENOMEM);

@@ -3,7 +3,8 @@
  * op.c - operations under way, and the table that names them on the wire.
  *
  * An id is 20 bits of table index and 12 bits of generation, so that a late or
- * invented segment names nothing rather than someone else's memory.
+ * invented segment names nothing rather than someone else's memory. Successive
+ * processes of a node begin with different generations.
  */
 #include "nic/adapter.h"
 
@@ -25,7 +26,8 @@ static int op_table_grow(struct fabemu *fab)
     if (!slots)
         return -ENOBUFS;
     for (uint32_t i = count; i-- > fab->slot_count;) {
-        slots[i] = (struct nic_slot){.next_free = fab->slot_free};
+        slots[i] = (struct nic_slot){.next_free = fab->slot_free,
+                                     .generation = (uint32_t)fab->life & GENERATIONS};
         if (i) /* id 0 names nothing */
             fab->slot_free = i;
     }
@@ -92,6 +94,8 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
     op->kind = (uint8_t)kind;
     op->state = NIC_OP_ARMED;
     op->node = node;
+    op->seat = req->seat;
+    op->named = req->seat != 0;
     return op;
 }
 
@@ -169,7 +173,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region 
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (!op)
+        if (!op || op->state == NIC_OP_ARMED) /* one that is just being begun finds out by itself */
             continue;
         if (region ? op_served(op) && op->region == region
                    : node == FABEMU_ANY_NODE || op->node == node) {

@@ -3,16 +3,16 @@
  * peer.c - what an adapter knows of another: is it the same process as before,
  * which of its requests were dispatched, how far it has got with ours.
  *
- * Before the first request two processes exchange hellos (one round trip), for
- * two reasons: a segment to a node where nobody is attached is lost without a
- * word, and a node may be given to another process whose numbers begin anew.
- * Lives are seats, which only grow, so of two hellos the later is known however
- * they were overtaken.
+ * Before the first request two processes exchange hellos (one round trip): a node may have been given to
+ * another process, whose numbers begin anew, and only who knows the other's can take its segments.
+ * Which process is there the fabric writes into each edge (emu_seat_word()), so a hello of one that
+ * is gone is known however it was overtaken, nobody hails an empty node, and all that was with a process
+ * ends as soon as anybody here looks: when an operation begins, and in each step after somebody has gone
+ * (emu_edge_nic_endings()). What is begun then is with the next one; no news can come too late.
  *
- * The same hello asks whether a process is still there: about once a second of
- * each that something here waits for. Any answer will do; a successor's says
- * that the other is gone, and so does silence. Of those whom only a receive waits
- * for silence is no proof, they have been asked for nothing; but with
+ * The same hello asks whether a process still answers: about once a second of
+ * each that something here waits for. Of those whom only a receive waits for
+ * silence is no proof, they have been asked for nothing; but with
  * acknowledgments the network tells whether they can be reached.
  *
  * A pair breaks when the network gives up a segment of it, whatever that carried:
@@ -29,7 +29,7 @@
 
 #define HAIL_FIRST_NS 1000000u
 #define HAIL_LAST_NS 50000000u
-#define HAIL_DEAD_NS 1000000000u /* for a successor of one that is known to be dead */
+#define HAIL_VACANT_NS 1000000000u /* for a successor of one that is gone */
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
 {
@@ -48,8 +48,18 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     if (!peer->sendq.next) {
         nic_list_init(&peer->sendq);
         peer->node = node;
+        peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+        peer->missed = peer->first > 1;
     }
     return peer;
+}
+
+/* Is there somebody whom we have met or may meet? One that has said goodbye is not. */
+static bool peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
 }
 
 static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
@@ -57,7 +67,7 @@ static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
     struct nic_wire_hello hello = {.what = NIC_HELLO, .want = want, .life = fab->life,
                                    .known = peer->life, .epoch = peer->epoch};
 
-    if (nic_answer(fab, peer, &hello, sizeof hello))
+    if (peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
         peer->greeted = fab->info.acknowledged && peer->node != fab->info.node;
 }
 
@@ -80,17 +90,25 @@ void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
         return;
     peer->hail_gap_ns = HAIL_FIRST_NS;
     peer->hail_ns = now + peer->hail_gap_ns;
-    peer->hail_end_ns = now + (peer->dead && fab->hail_limit_ns > HAIL_DEAD_NS
-                                   ? HAIL_DEAD_NS : fab->hail_limit_ns);
+    peer->hail_began_ns = now;
     nic_list_add(&fab->hailing, &peer->hail);
     peer_say_hello(fab, peer, true);
 }
 
-static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
+/* End what is queued for those with a lower seat than @first. */
+static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, uint64_t first, int status)
 {
-    while (!nic_list_empty(&peer->sendq))
-        nic_op_end(fab, nic_entry(peer->sendq.next, struct nic_op, link), status);
-    nic_list_del(&peer->ready);
+    struct nic_list *at, *next;
+
+    for (at = peer->sendq.next; at != &peer->sendq; at = next) {
+        struct nic_op *op = nic_entry(at, struct nic_op, link);
+
+        next = at->next;
+        if (op->seat < first)
+            nic_op_end(fab, op, status);
+    }
+    if (nic_list_empty(&peer->sendq))
+        nic_list_del(&peer->ready);
 }
 
 /* Does anything but an operation wait for the process there? */
@@ -145,8 +163,11 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     nic_message_break(fab, peer, -EHOSTUNREACH);
     nic_op_fail_all(fab, peer->node, NULL, -EHOSTUNREACH);
     early_drop_all(fab, peer);
+    nic_list_del(&peer->ready);
     peer->life = 0;
+    peer->missed = true;
     peer->open = false;
+    peer->parted = false;
     peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = 0;
     peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = 0;
 }
@@ -157,46 +178,57 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
  */
 static void peer_break(struct fabemu *fab, struct nic_peer *peer)
 {
+    uint64_t life = peer->life;
     uint32_t before = fab->completions;
 
-    peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    peer_fail_queue(fab, peer, UINT64_MAX, -EHOSTUNREACH);
     peer_forget(fab, peer);
-    nic_queue_node_died(fab, peer->node);
-    peer->unsaid = fab->completions == before;
-    peer->dead = true;
+    nic_queue_passed(fab, peer->node, UINT64_MAX);
+    peer->unsaid = fab->leaving || fab->completions == before ? life : 0;
 }
 
-/* Did the process @life come before @than? No, if one of them is not known. */
-static bool life_before(uint32_t life, uint32_t than)
+/* Who goes without a goodbye may not have what it has not confirmed. */
+void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
 {
-    return life && than && (int32_t)(life - than) < 0;
+    uint64_t life = peer->life ? peer->life : peer->unsaid;
+    bool lost = peer->unsaid || (peer->life && !goodbye && peer->tx_seq != peer->tx_acked);
+    bool hailed = nic_listed(&peer->hail);
+    uint32_t before = fab->completions;
+
+    peer->first = first;
+    nic_list_del(&peer->hail);
+    peer_fail_queue(fab, peer, first, -EHOSTUNREACH);
+    peer_forget(fab, peer);
+    nic_queue_passed(fab, peer->node, first);
+    peer->broke = false; /* nobody is there to be told */
+    peer->unsaid = lost && fab->completions == before ? life : 0;
+    if (hailed || !nic_list_empty(&peer->sendq))
+        nic_peer_hail(fab, peer); /* the next one */
 }
 
-/* What is hailed and was never met may be a successor: then the hail decides, and soon. */
-void nic_peer_died(struct fabemu *fab, uint32_t node, uint32_t life)
+void nic_peer_look_all(struct fabemu *fab)
 {
-    struct nic_peer *peer = nic_peer(fab, node);
-    uint64_t end = nic_now_ns() + HAIL_DEAD_NS;
+    fab->endings = emu_edge_nic_endings(&fab->edge);
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (fab->peers[node].sendq.next)
+            nic_peer_look(fab, &fab->peers[node]);
+}
 
-    if (life && !life_before(life, peer->life_min))
-        peer->life_min = life + 1 ? life + 1 : 1;
-    if (life_before(life, peer->life))
-        return; /* its successor has greeted us */
-    if (life)
-        peer->broke = peer->unsaid = false; /* nobody is there to be told, and this says more */
-    peer->dead = true;
-    if (!peer->life && nic_listed(&peer->hail)) {
-        if (end < peer->hail_end_ns)
-            peer->hail_end_ns = end;
-    } else {
-        nic_list_del(&peer->hail);
-        peer_fail_queue(fab, peer, -EHOSTUNREACH);
+int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    nic_peer_look(fab, peer);
+    if (peer->unsaid && (!op->named || op->seat == peer->unsaid)) {
+        peer->unsaid = 0;
+        return nic_fail(-EHOSTUNREACH, "what was sent to node %u before may be lost", peer->node);
     }
-    peer_forget(fab, peer);
-    nic_queue_node_died(fab, node);
+    if (op->named && (op->seat != peer->first || !peer_is_there(fab, peer)))
+        return nic_fail(-EHOSTUNREACH, "process %llu of node %u has left or died",
+                        (unsigned long long)op->seat, peer->node);
+    op->seat = peer->first;
+    return 0;
 }
 
-/* The same, and it is for us to tell. */
+/* The same as nic_peer_given_up(), and it is for us to tell. */
 static void peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 {
     peer_break(fab, peer);
@@ -205,19 +237,45 @@ static void peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * Nobody there answers. @cut: because the network does not get there. With acknowledgments that may
- * be so although it lives: then the two may meet again, when the network lets them.
+ * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the two may
+ * meet again. One that we have not met, nor another before it, may be busy with others: receives wait.
  */
 static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
     nic_list_del(&peer->hail);
     peer->unanswered = true;
-    if (peer->life && fab->info.acknowledged)
+    if (peer->life) {
         peer_break_off(fab, peer);
-    else if (peer->life || peer->dead || cut)
-        nic_peer_died(fab, peer->node, peer->life);
-    else
-        peer_fail_queue(fab, peer, -EHOSTUNREACH);
+        return;
+    }
+    peer_fail_queue(fab, peer, UINT64_MAX, -EHOSTUNREACH);
+    if (cut || peer->missed)
+        nic_queue_passed(fab, peer->node, UINT64_MAX);
+    peer->missed |= cut;
+}
+
+/* How long to hail. Who comes after one that is gone comes soon, or is there and gets its time to answer. */
+static uint64_t hail_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    bool vacant = word && !emu_seat_attached(word);
+
+    return vacant && fab->hail_limit_ns > HAIL_VACANT_NS ? HAIL_VACANT_NS : fab->hail_limit_ns;
+}
+
+static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+{
+    if (now - peer->hail_began_ns >= hail_limit_ns(fab, peer)) {
+        peer_hail_over(fab, peer, false);
+        return;
+    }
+    if (now < peer->hail_ns || !peer_is_there(fab, peer))
+        return;
+    if (peer->hail_gap_ns < HAIL_LAST_NS)
+        peer->hail_gap_ns *= 2;
+    peer->hail_ns = now + peer->hail_gap_ns;
+    if (!peer->greeted) /* the network repeats it for us */
+        peer_say_hello(fab, peer, true);
 }
 
 void nic_peer_rehail(struct fabemu *fab)
@@ -229,18 +287,8 @@ void nic_peer_rehail(struct fabemu *fab)
         return;
     fab->hail_scan_ns = now + HAIL_FIRST_NS;
     for (; at != &fab->hailing; at = next) {
-        struct nic_peer *peer = nic_entry(at, struct nic_peer, hail);
-
         next = at->next;
-        if (now >= peer->hail_end_ns) {
-            peer_hail_over(fab, peer, false);
-        } else if (now >= peer->hail_ns) {
-            if (peer->hail_gap_ns < HAIL_LAST_NS)
-                peer->hail_gap_ns *= 2;
-            peer->hail_ns = now + peer->hail_gap_ns;
-            if (!peer->greeted) /* the network repeats it for us */
-                peer_say_hello(fab, peer, true);
-        }
+        peer_rehail(fab, nic_entry(at, struct nic_peer, hail), now);
     }
 }
 
@@ -249,8 +297,9 @@ static bool epoch_before(uint32_t epoch, uint32_t than)
     return (int32_t)(epoch - than) < 0;
 }
 
-/* Is it of what the two are to each other now? */
-static bool peer_is_current(const struct nic_peer *peer, const struct emu_seg *seg)
+/* Is it of what the two are to each other now? The network may tell us of hellos of the process before us. */
+static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
+                            const struct emu_seg *seg)
 {
     struct nic_wire_hello hello;
     struct nic_wire_data data;
@@ -259,8 +308,8 @@ static bool peer_is_current(const struct nic_peer *peer, const struct emu_seg *s
     switch (seg->payload[0]) {
     case NIC_HELLO:
         memcpy(&hello, seg->payload, sizeof hello);
-        return seg->hdr.len == sizeof hello && hello.known == peer->life &&
-               hello.epoch == peer->epoch;
+        return seg->hdr.len == sizeof hello && hello.life == fab->life &&
+               hello.known == peer->life && hello.epoch == peer->epoch;
     case NIC_DATA:
         memcpy(&data, seg->payload, sizeof data);
         return peer->life && seg->hdr.len > sizeof data && data.check == (uint16_t)peer->tx_check;
@@ -274,7 +323,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
 {
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->greeted = false;
-    if (!seg->hdr.len || !peer_is_current(peer, seg))
+    if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
         return; /* all has ended that waited for it */
     if (!peer->life) { /* we do not know it, and do not get there */
         peer_hail_over(fab, peer, true);
@@ -302,44 +351,42 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
     peer->unanswered = false;
     if (peer->broke) { /* what it sent until it knew was a stranger's: nobody is to wait for that */
         peer->broke = false;
-        nic_queue_node_died(fab, peer->node);
+        nic_queue_passed(fab, peer->node, UINT64_MAX);
     }
     nic_list_del(&peer->hail);
     if (!nic_list_empty(&peer->sendq) && !nic_listed(&peer->ready))
         nic_list_add(&fab->ready, &peer->ready);
 }
 
-/* The process there says who it is, and which epoch of the pair it is in. */
+/* The process there says which epoch of the pair it is in. */
 static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
                        const struct nic_wire_hello *hello)
 {
     bool later = epoch_before(peer->epoch, hello->epoch);
 
-    if (peer->life && hello->life != peer->life) { /* replaced: what was meant for the other is over */
-        if (peer->open)
-            peer_fail_queue(fab, peer, -EHOSTUNREACH);
-        peer_forget(fab, peer);
-    } else if (peer->life && later) {
+    if (peer->life && later)
         peer_break(fab, peer);
-    }
     if (later)
         peer->epoch = hello->epoch;
     if (peer->life)
         return;
     peer->life = hello->life;
+    peer->missed = false;
     peer->tx_check = nic_check(fab->life, peer->life, peer->epoch);
     peer->rx_check = nic_check(peer->life, fab->life, peer->epoch);
-    peer->dead = false;
 }
 
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello)
 {
     bool knows;
 
-    if (life_before(hello->life, peer->life_min) || life_before(hello->life, peer->life)) {
-        fab->counts.stranger++; /* overtaken by the news of its end, or by its successor */
+    nic_peer_look(fab, peer);
+    if (hello->life != peer->first) {
+        fab->counts.stranger++; /* overtaken by its end or its goodbye */
         return;
     }
+    if (fab->leaving && !peer->life)
+        return; /* it is too late to meet */
     peer_learn(fab, peer, hello);
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
@@ -381,11 +428,17 @@ void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
         peer_ack(fab, peer);
 }
 
+void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer_fail_queue(fab, peer, UINT64_MAX, -ECANCELED);
+    nic_list_del(&peer->hail);
+}
+
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
 {
     if (!peer->sendq.next)
         return; /* never touched */
-    peer_fail_queue(fab, peer, -ECANCELED);
+    peer_fail_queue(fab, peer, UINT64_MAX, -ECANCELED);
     early_drop_all(fab, peer);
     free(peer->early);
 }

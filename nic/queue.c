@@ -38,14 +38,15 @@ struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source 
     return NULL;
 }
 
+/* @seat: 0, whichever process of the node sent it. */
 static struct fabemu_message *message_find(struct fabemu_queue *queue, struct fabemu_source want,
-                                           uint64_t tag, uint64_t ignore)
+                                           uint64_t seat, uint64_t tag, uint64_t ignore)
 {
     for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
         struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
 
         if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
-            tag_matches(msg->tag, tag, ignore))
+            (!seat || msg->src_seat == seat) && tag_matches(msg->tag, tag, ignore))
             return msg;
     }
     return NULL;
@@ -191,7 +192,8 @@ void nic_queue_release(struct fabemu *fab)
             queue_free(fab->queues[id]);
 }
 
-static void queue_node_died(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node)
+static void queue_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                         uint64_t first)
 {
     struct nic_list *at, *next;
 
@@ -199,14 +201,14 @@ static void queue_node_died(struct fabemu *fab, struct fabemu_queue *queue, uint
         struct nic_op *op = nic_entry(at, struct nic_op, link);
 
         next = at->next;
-        if (op->node == node)
+        if (op->node == node && op->seat < first)
             nic_op_end(fab, op, -EHOSTUNREACH);
     }
     for (at = queue->unexpected.next; at != &queue->unexpected; at = next) {
         struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
 
         next = at->next;
-        if (msg->src_node != node || !msg->rts)
+        if (msg->src_node != node || msg->src_seat >= first || !msg->rts)
             continue;
         if (!queue->open)
             fab->parked--;
@@ -214,11 +216,11 @@ static void queue_node_died(struct fabemu *fab, struct fabemu_queue *queue, uint
     }
 }
 
-void nic_queue_node_died(struct fabemu *fab, uint32_t node)
+void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first)
 {
     for (uint32_t id = 0; id < NIC_QUEUES; id++)
         if (fab->queues[id])
-            queue_node_died(fab, fab->queues[id], node);
+            queue_passed(fab, fab->queues[id], node, first);
 }
 
 void nic_queue_probe(struct fabemu *fab)
@@ -256,6 +258,8 @@ static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
     op->state = NIC_OP_ARMED;
     op->node = dest->node;
     op->id = 0;
+    op->seat = dest->seat;
+    op->named = dest->seat != 0;
     op->tag = dest->tag;
     op->data_or_ignore = dest->data;
     op->dst_queue = dest->queue;
@@ -305,14 +309,11 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
-    if (peer->unsaid) {
-        peer->unsaid = false;
-        err = nic_fail(-EHOSTUNREACH, "the network gave up a segment to or from node %u",
-                       peer->node);
-    } else if (peer->unanswered) {
+    err = nic_peer_begin(fab, peer, &op);
+    if (!err && peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
-    } else if (!nic_request_now(fab, peer, &op)) {
+    } else if (!err && !nic_request_now(fab, peer, &op)) {
         err = -EAGAIN;
     }
     nic_unlock(fab);
@@ -340,21 +341,22 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->kind = NIC_OP_RECV;
     op->state = NIC_OP_POSTED;
     op->id = 0;
+    op->seat = req->seat;
+    op->named = req->seat != 0;
     op->queue = queue;
     nic_op_iov(op, iov, iovs);
     return 0;
 }
 
-/* It stays posted if there is a successor of one that died. */
+/* After one that is gone we ask for its successor: if there is none, the receive ends. */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    if (peer->unsaid) {
-        peer->unsaid = false;
+    if (nic_peer_begin(fab, peer, op)) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         return;
     }
     nic_list_add(&op->queue->posted, &op->link);
-    if (peer->dead)
+    if (peer->missed)
         nic_peer_hail(fab, peer);
 }
 
@@ -384,7 +386,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     op->data_or_ignore = ignore;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    msg = message_find(queue, from, tag, ignore);
+    msg = message_find(queue, from, req->seat, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, op);
     else if (from.node == FABEMU_ANY_NODE)
@@ -412,9 +414,10 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
         return nic_fail_gone();
     nic_poll_app(fab);
     nic_lock(fab);
-    msg = message_find(queue, from, tag, ignore);
+    msg = message_find(queue, from, req->seat, tag, ignore);
     if (msg) {
         req->src_node = msg->src_node;
+        req->src_seat = msg->src_seat;
         req->src_queue = msg->src_queue;
         req->tag = msg->tag;
         req->data = msg->data;

@@ -138,6 +138,10 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
 
     struct nic_op *op = nic_op_find(fab, cts.id, peer->node);
 
+    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for it */
+        nic_op_end(fab, op, -ECANCELED);
+        op = NULL;
+    }
     if (!op) {
         if (cts.bytes) /* aborted here, awaited there */
             nic_fin(fab, peer, cts.to, -ECANCELED);
@@ -197,10 +201,13 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         return;
     }
     if ((op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && fin.status == -ENOBUFS &&
-        op->state == NIC_OP_WAITING && !op->moved)
+        op->state == NIC_OP_WAITING && !op->moved) {
+        op->state = NIC_OP_ARMED;
+        op->named = true; /* the same process */
         nic_request(fab, peer, op); /* it serves as many as it can: ask again */
-    else
+    } else {
         nic_op_end(fab, op, fin.status);
+    }
 }
 
 static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -278,12 +285,15 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         receive_hello(fab, peer, seg);
         return;
     }
-    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_ACK) {
+    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_BYE) {
         fab->counts.malformed++;
         return;
     }
     if (!peer->life || head.check != peer->rx_check) {
-        nic_peer_stranger(fab, peer);
+        if (head.what == NIC_BYE)
+            nic_leave_receive(fab, peer, seg, false);
+        else
+            nic_peer_stranger(fab, peer);
         return;
     }
     if (!peer->open || nic_listed(&peer->hail)) /* who knows this check knows us */
@@ -297,6 +307,8 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         receive_fin(fab, peer, seg);
     else if (head.what == NIC_RESULT)
         nic_memory_result(fab, peer, seg);
+    else if (head.what == NIC_BYE)
+        nic_leave_receive(fab, peer, seg, true);
 }
 
 /* --- what the network says of segments of ours ---------------------------------------- */

@@ -79,7 +79,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
 /* Can we do without it? These are said again; a peer waits for the others, which its requests bound. */
 static bool answer_may_drop(const uint8_t *payload)
 {
-    return payload[0] == NIC_HELLO || payload[0] == NIC_ACK;
+    return payload[0] == NIC_HELLO || payload[0] == NIC_ACK || payload[0] == NIC_BYE;
 }
 
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes)
@@ -283,8 +283,7 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    if (peer->unsaid) {
-        peer->unsaid = false;
+    if (nic_peer_begin(fab, peer, op)) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         return;
     }

@@ -37,6 +37,7 @@ enum nic_what {
                  for data, gets no more */
     NIC_RESULT, /* nic_wire_result: your atomic is done */
     NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
+    NIC_BYE,  /* nic_wire_bye */
     NIC_DATA, /* nic_wire_data, then bytes of a transfer */
     NIC_HELLO /* nic_wire_hello */
 };
@@ -117,9 +118,28 @@ struct nic_wire_hello {
     uint8_t what;
     uint8_t want;   /* 1: answer with a hello of yours */
     uint16_t spare;
-    uint32_t life;  /* names the sending process, never 0; a node's later ones have higher lives (modulo 2^32) */
-    uint32_t known; /* the receiving process as the sender knows it, 0: not at all */
     uint32_t epoch; /* of the pair, one more each time its streams broke off; the later one counts (modulo 2^32) */
+    uint64_t life;  /* the sending process's seat */
+    uint64_t known; /* the receiving process as the sender knows it, 0: not at all */
+};
+
+/*
+ * Two processes part (leave.c). The one that leaves asks; the other answers once it has all that the head's
+ * sender says it has sent, and does not send more.
+ */
+enum nic_bye {
+    NIC_BYE_ASK,
+    NIC_BYE_ANSWER,
+    NIC_BYE_UNKNOWN /* to one that the sender has not met, and will not; the check is that of the question */
+};
+
+struct nic_wire_bye {
+    struct nic_wire_head head;
+    uint32_t sent; /* requests, in all */
+    uint8_t kind;  /* enum nic_bye */
+    uint8_t spare;
+    uint16_t number; /* of the question, in the answer, too */
+    uint64_t life; /* the sending process's seat */
 };
 
 /*
@@ -153,16 +173,20 @@ static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
 static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
-static_assert(sizeof(struct nic_wire_hello) == 16, "wire format");
+static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
+static_assert(sizeof(struct nic_wire_bye) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_cast) == 16, "wire format");
 
-/** nic_check - names the pair (sender, receiver) of processes in this epoch; differs by direction. Pure. */
-static inline uint32_t nic_check(uint32_t from_life, uint32_t to_life, uint32_t epoch)
+/**
+ * nic_check - names the pair (sender, receiver) of processes in this epoch. Pure.
+ *
+ * Where only one of the three differs, and by less than 65536, the check does, in its lower half as well: a late
+ * segment to or from a process is never taken for one to or from its successor.
+ */
+static inline uint32_t nic_check(uint64_t from_life, uint64_t to_life, uint32_t epoch)
 {
-    uint32_t x = from_life * 0x9e3779b1u ^ (to_life << 16 | to_life >> 16) ^ epoch * 0xc2b2ae35u;
-
-    x ^= x >> 15;
-    return x * 0x85ebca6bu ^ from_life;
+    return (uint32_t)from_life * 0x9e3779b1u + (uint32_t)to_life * 0x85ebca77u +
+           epoch * 0xc2b2ae3du;
 }
 
 #endif

@@ -66,7 +66,8 @@ struct fake_edge {
 struct fake {
     pthread_t thread;
     atomic_bool done; /* between this thread and who stops it */
-    uint32_t nodes, seats;
+    uint32_t nodes;
+    uint64_t seat[FAKE_NODES]; /* emu_seat_word() */
     uint64_t random;
     bool shuffle, acknowledged;
     bool cut[FAKE_NODES][FAKE_NODES];
@@ -118,7 +119,7 @@ static void edge_drop(struct fake_edge *edge)
     if (edge->fab)
         nic_close(edge->fab);
     if (edge->shared)
-        munmap(edge->shared, sizeof *edge->shared);
+        munmap(edge->shared, emu_edge_bytes(edge->shared->nodes));
     edge->fab = NULL;
     edge->shared = NULL;
     edge->bag.count = 0;
@@ -139,16 +140,30 @@ void fake_close(struct fake *fake)
     free(fake);
 }
 
+/* The seat at @node is taken, or free. */
+static void seat_tell(struct fake *fake, uint32_t node, bool attached)
+{
+    fake->seat[node] = emu_seat_word(emu_seat_first(fake->seat[node]), attached);
+    for (uint32_t i = 0; i < fake->nodes; i++)
+        if (fake->edge[i].shared) {
+            atomic_store_explicit(&fake->edge[i].shared->seats[node], fake->seat[node],
+                                  memory_order_release); /* X5: Y7 */
+            atomic_fetch_add_explicit(&fake->edge[i].shared->endings, !attached,
+                                      memory_order_release); /* X6: Y8 */
+        }
+}
+
 struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 {
     struct fake_edge *edge = &fake->edge[node];
     struct fabemu_info info = {.fabric = "fake", .node = node, .nodes = fake->nodes,
-                               .seat = ++fake->seats, .acknowledged = fake->acknowledged};
+                               .acknowledged = fake->acknowledged};
     int fd = memfd_create("fake", MFD_CLOEXEC);
 
-    must(fd >= 0 && !ftruncate(fd, sizeof *edge->shared), "memfd");
-    edge_drop(edge);
-    edge->shared = mmap(NULL, sizeof *edge->shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    must(fd >= 0 && !ftruncate(fd, (off_t)emu_edge_bytes(fake->nodes)), "memfd");
+    if (edge->shared)
+        fake_detach(fake, node);
+    edge->shared = mmap(NULL, emu_edge_bytes(fake->nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     must(edge->shared != MAP_FAILED, "mmap");
     edge->shared->magic = EMU_EDGE_MAGIC;
     edge->shared->version = EMU_EDGE_VERSION;
@@ -156,6 +171,9 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
     edge->shared->node = node;
     edge->shared->nodes = fake->nodes;
     edge->up_head = edge->down_tail = 0;
+    for (uint32_t i = 0; i < fake->nodes; i++)
+        atomic_store_explicit(&edge->shared->seats[i], fake->seat[i], memory_order_relaxed);
+    seat_tell(fake, node, true);
     must(nic_open(&edge->fab, fd, -1, &info) == 0, "nic_open");
     close(fd);
     return edge->fab;
@@ -163,6 +181,7 @@ struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 
 void fake_detach(struct fake *fake, uint32_t node)
 {
+    seat_tell(fake, node, false);
     edge_drop(&fake->edge[node]);
 }
 

@@ -311,10 +311,10 @@ static void given_up__and_then_a_successor(void)
             fake_cut(w.fake, 0, 1, false);
             for (uint32_t n = (uint32_t)(test_random(&w.random) % 6); n; n--)
                 fake_pump(w.fake);
-            nic_lock(w.fab[!gone]); /* as the fabric says */
-            nic_peer_died(w.fab[!gone], gone, w.fab[gone]->life);
-            nic_unlock(w.fab[!gone]);
             fake_detach(w.fake, gone);
+            nic_lock(w.fab[!gone]); /* as the fabric says */
+            nic_peer_look_all(w.fab[!gone]);
+            nic_unlock(w.fab[!gone]);
             w.fab[gone] = fake_attach(w.fake, gone);
             fabemu_queue_open(w.fab[gone], 1, &w.queue[gone]);
             fake_quiet(w.fake);

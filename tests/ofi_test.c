@@ -28,7 +28,7 @@
 #include <rdma/fi_tagged.h>
 
 #define VERSION FI_VERSION(1, 5) /* as Open MPI */
-#define ADDR_BYTES 16
+#define ADDR_BYTES 24
 #define LARGEST (1u << 20)
 #define PATIENCE_S 20
 #define ECHO_STOP UINT64_C(0xffffffffffffffff)

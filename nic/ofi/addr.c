@@ -5,7 +5,8 @@
  * A name is a node's number and, as service, a number S from 0 to 32766 that
  * stands for the queues 2S (untagged) and 2S + 1 (tagged), so that a server can
  * be found without an exchange of addresses. Endpoints that name no service
- * take free queues from 256 up.
+ * take free queues from 256 up. An endpoint's own address also says which process
+ * of the node it belongs to (its seat), so that it never leads to a successor.
  */
 #include "nic/ofi/ofi.h"
 
@@ -70,6 +71,9 @@ const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes
 {
     int want = snprintf(text, *bytes, OFI_NAME "://%" PRIu32 ":%u:%u", addr->node,
                         addr->queue[OFI_UNTAGGED], addr->queue[OFI_TAGGED]);
+
+    if (addr->seat && (size_t)want < *bytes)
+        want += snprintf(text + want, *bytes - (size_t)want, "#%" PRIu64, addr->seat);
 
     *bytes = (size_t)want + 1;
     return text;

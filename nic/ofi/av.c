@@ -4,8 +4,10 @@
  *
  * Entries lie in chunks that never move, so that senders look up without a lock
  * while others insert. A hash of (kind, node, queue) leads back from a message's
- * source to its fi_addr_t; only FI_SOURCE needs it. FI_AV_MAP and FI_AV_TABLE
- * are the same here.
+ * source to its fi_addr_t; only FI_SOURCE needs it. A node's processes may have had
+ * the same queues one after the other: their entries differ by seat, and one without
+ * (a name that was given as text) is any of them. FI_AV_MAP and FI_AV_TABLE are the
+ * same here.
  */
 #include "nic/ofi/ofi.h"
 
@@ -124,18 +126,24 @@ static void av_slot_remove(struct ofi_av *av, uint64_t key, uint32_t index)
         }
 }
 
-fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, uint32_t node, uint16_t queue)
+fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from)
 {
-    uint64_t key = av_key(kind, node, queue);
+    uint64_t key = av_key(kind, from->node, from->queue[kind]);
     fi_addr_t found = FI_ADDR_NOTAVAIL;
+    bool exact = false;
 
     pthread_mutex_lock(&av->lock);
-    for (uint32_t at = av->slots ? av_hash(av, key) : 0; av->slots && av->slot[at].state;
-         at = (at + 1) & (av->slots - 1))
-        if (av->slot[at].key == key && av->slot[at].state != AV_TOMB) {
+    for (uint32_t at = av->slots ? av_hash(av, key) : 0; av->slots && !exact && av->slot[at].state;
+         at = (at + 1) & (av->slots - 1)) {
+        uint64_t seat;
+
+        if (av->slot[at].key != key || av->slot[at].state == AV_TOMB)
+            continue;
+        seat = av_at(av, av->slot[at].state - 1)->seat;
+        exact = seat == from->seat;
+        if (exact || (!seat && found == FI_ADDR_NOTAVAIL))
             found = av->slot[at].state - 1;
-            break;
-        }
+    }
     pthread_mutex_unlock(&av->lock);
     return found;
 }
@@ -157,7 +165,7 @@ static uint32_t av_entry_get(struct ofi_av *av)
 
 static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr_t *ret)
 {
-    struct ofi_peer peer = {.node = addr->node};
+    struct ofi_peer peer = {.node = addr->node, .seat = addr->seat};
 
     if (addr->node == FABEMU_ANY_NODE || addr->queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
         return -FI_EINVAL;
@@ -267,6 +275,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     if (err)
         return err;
     addr.node = peer.node;
+    addr.seat = peer.seat;
     memcpy(addr.queue, peer.queue, sizeof(addr.queue));
     size_t room = *bytes;
 

@@ -118,7 +118,11 @@ static fi_addr_t cq_source(const struct ofi_op *op)
 {
     if (!(op->flags & FI_RECV) || !(op->ep->caps & FI_SOURCE))
         return FI_ADDR_NOTAVAIL;
-    return ofi_av_find(op->ep->av, op->kind, op->req.src_node, (uint16_t)op->req.src_queue);
+
+    struct ofi_peer from = {.node = op->req.src_node, .seat = op->req.src_seat};
+
+    from.queue[op->kind] = (uint16_t)op->req.src_queue;
+    return ofi_av_find(op->ep->av, op->kind, &from);
 }
 
 /* As many good entries as there are before a bad one; -FI_EAVAIL for a bad one at the head. */

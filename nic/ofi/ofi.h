@@ -76,8 +76,9 @@ struct ofi_addr {
     uint32_t node;            /* FABEMU_ANY_NODE in a source: whichever we get */
     uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source: whichever is free */
     uint64_t fabric;          /* the fabric's id; 0: not known */
+    uint64_t seat;            /* which process of the node; 0: not known, whoever is there */
 };
-static_assert(sizeof(struct ofi_addr) == 16, "no padding in an address");
+static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
 struct ofi_op;
 
@@ -103,6 +104,7 @@ struct ofi_domain {
 struct ofi_peer {
     uint32_t node; /* FABEMU_ANY_NODE: removed */
     uint16_t queue[OFI_KINDS];
+    uint64_t seat; /* 0: whoever is there */
 };
 
 struct ofi_cntr {
@@ -266,8 +268,8 @@ void ofi_av_release(struct ofi_av *av);
 /** ofi_av_peer - where @addr leads. -FI_EINVAL, it is not in the table. Lock-free. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
-/** ofi_av_find - the fi_addr_t of who sent from this queue; FI_ADDR_NOTAVAIL. */
-fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, uint32_t node, uint16_t queue);
+/** ofi_av_find - the fi_addr_t of who sent from @from's queue of this kind; FI_ADDR_NOTAVAIL. */
+fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from);
 
 /* cq.c */
 int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,

@@ -77,6 +77,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
 
     op->req.context = xfer->context;
     op->req.data = 0; /* a receive that is cancelled learns none */
+    op->req.seat = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
     op->buf = NULL;

@@ -59,6 +59,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
         pieces = 1;
     }
+    op->req.seat = peer.seat;
     err = rma_post(ep, count, peer.node, place, iov, pieces, &op->req);
     if (err)
         ofi_op_put(op);

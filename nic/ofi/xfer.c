@@ -58,6 +58,7 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EINVAL;
     *ret = (struct fabemu_dest){
         .node = peer.node,
+        .seat = peer.seat,
         .queue = peer.queue[xfer->kind],
         .delivered = xfer->flags & OFI_DELIVERED,
         .tag = xfer->tag,
@@ -138,12 +139,14 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* Whom to receive from. A source is only looked at with FI_DIRECTED_RECV. */
-static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from)
+/* Whom to receive from, and which process of its node. A source is only looked at with FI_DIRECTED_RECV. */
+static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
+                       uint64_t *seat)
 {
     struct ofi_peer peer;
 
     *from = (struct fabemu_source){FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
+    *seat = 0;
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
@@ -153,6 +156,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
+    *seat = peer.seat;
     return 0;
 }
 
@@ -170,7 +174,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     unsigned pieces;
     size_t bytes;
     struct fabemu_source from;
-    int err = xfer_source(ep, xfer, &from);
+    uint64_t seat;
+    int err = xfer_source(ep, xfer, &from, &seat);
 
     if (err)
         return err;
@@ -182,6 +187,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
+    op->req.seat = seat;
     err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
                            &op->req);
     if (err)
@@ -196,6 +202,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
     op->req.data = found->data;
     op->req.bytes = found->bytes;
     op->req.src_node = found->src_node;
+    op->req.src_seat = found->src_seat;
     op->req.src_queue = found->src_queue;
     op->error = err ? ofi_errno(err) : 0;
     op->wanted = true;
@@ -227,7 +234,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_message *message = NULL;
     struct fabemu_req found = {0};
     struct fabemu_source from;
-    int err = xfer_source(ep, xfer, &from);
+    int err = xfer_source(ep, xfer, &from, &found.seat);
 
     if (err)
         return err;

@@ -131,6 +131,14 @@ class LifeTest(FabemuCase):
         self.ends(run, ranks.values(), since)
         self.assertNotEqual(run.returncode, 0)
 
+    def test_killed_rank__leaves_the_launcher_its_time(self):
+        run, ranks = self.start_ranks(2, wait="trap 'echo impatient >&2' TERM; wait; wait")
+        since = time.monotonic()
+        os.kill(ranks[0], signal.SIGKILL)
+        err = self.ends(run, ranks.values(), since)
+        self.assertIn("; ending the run", err)
+        self.assertNotIn("impatient", err)
+
     def test_killed_fabric__ends_the_run(self):
         run, ranks = self.start_ranks(2)
         fabric = self.status("r")["pid"]
@@ -384,6 +392,24 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[0].ask("status")["ok"])  # no event before the reply
         self.assertEqual(self.status("u")["report"]["died"], [])
 
+    def test_detach__breaks_the_groups_that_were_not_left(self):
+        clients, _ = self.attached(self.up(), 4)
+        group = clients[0].ask("group_create", nodes=[0, 1, 2])["group"]
+        self.assertTrue(clients[2].ask("detach")["ok"])
+        for node in (0, 1):
+            self.assertEqual(clients[node].next(), {"event": "groups_broken", "groups": [group]})
+        self.assertTrue(clients[3].ask("status")["ok"])  # it is not in the group: no event before the reply
+
+    def test_exit__is_no_kill(self):
+        path = self.up()
+        script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
+                  's.sendall(b\'{"cmd":"attach","version":1,"want":-1}\\n\')\ns.recv(65536)\n'
+                  's.sendall(b\'{"cmd":"exits"}\\n\')\nassert b"true" in s.recv(65536)\n')
+        self.assertEqual(subprocess.run([sys.executable, "-c", script, path]).returncode, 0)
+        self.assertTrue(until(lambda: self.status("u")["report"]["died"]))
+        self.assertRegex(self.status("u")["report"]["died"][0]["how"],
+                         r"^exited (with status 0 )?without detaching$")
+
     def test_closed_connection__frees_the_node_before_it_is_known_how_it_ended(self):
         path = self.up()
         clients, _ = self.attached(path, 4)
@@ -406,7 +432,7 @@ class LifeTest(FabemuCase):
         events = [witness.next() for _ in range(255)]
         self.assertEqual({event["event"] for event in events}, {"node_died"})
         self.assertEqual(sorted(event["node"] for event in events), list(range(1, 256)))
-        self.assertEqual(len({event["seat"] for event in events}), 255)
+        self.assertEqual({event["seat"] for event in events}, {1})
         self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 255))
         self.assertEqual([one["node"] for one in self.status("u")["attached"]], [0])
 

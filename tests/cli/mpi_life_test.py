@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi_life_test.py - runs of a real MPI program that are killed: everything ends, nothing stays.
+"""mpi_life_test.py - lives of real MPI programs: what is killed ends with all that belongs to it; processes
+that are started on nodes that others have left get what they are sent.
 
 Four ranks reduce without end under mpirun; one of them, the fabric, the
 supervisor or mpirun is killed, or the run is interrupted.
@@ -19,6 +20,7 @@ import unittest
 from cli_kit import FabemuCase, alive, main, until
 
 RANKS = 4
+SPAWN_S = 25  # for what takes 3
 PROGRAM = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -36,6 +38,23 @@ int main(int argc, char **argv)
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 """
+
+
+QUITTER = r"""
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        exit(0); /* without MPI_Finalize() */
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+"""
+SPAWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "spawn.c")
 
 
 def descendants(pid):
@@ -64,7 +83,10 @@ class MpiLifeTest(FabemuCase):
         cls.build = tempfile.mkdtemp(prefix="fabemu-mpi-life.")
         with open(os.path.join(cls.build, "endless.c"), "w") as f:
             f.write(PROGRAM)
-        subprocess.run(["mpicc", "-O1", "endless.c", "-o", "endless"], cwd=cls.build, check=True)
+        with open(os.path.join(cls.build, "quitter.c"), "w") as f:
+            f.write(QUITTER)
+        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"), (SPAWN, "spawn")):
+            subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
     @classmethod
     def tearDownClass(cls):
@@ -123,6 +145,34 @@ class MpiLifeTest(FabemuCase):
         status = self.killed(lambda run, by_name: run.pid, signal.SIGINT,
                              "interrupted; ending the run")
         self.assertEqual(status, 130)
+
+    def test_rank_that_exits__is_not_called_killed(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "-np", "2",
+                           os.path.join(self.build, "quitter"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"quitter\) died: exited (with status 0 )?without detaching")
+        self.assertNotIn("killed?", done.stderr)
+
+    def test_spawn__reaches_those_who_come_after_others(self):
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                out, err = self.spawn(profile, "6")
+                self.assertIn("spawned 6 times", out, err)
+                self.assertIn("7 attached, 2 at the same time", err)
+
+    def spawn(self, profile, times):
+        """Run it; again where Open MPI itself hangs: a child that was wanted does not get there."""
+        for _ in range(5):
+            run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun", "-np",
+                             "1", os.path.join(self.build, "spawn"), times)
+            try:
+                return run.communicate(timeout=SPAWN_S)
+            except subprocess.TimeoutExpired:
+                run.send_signal(signal.SIGTERM)
+                out, err = run.communicate()
+                if err.count("spawn: wanted") == err.count("spawn: there"):
+                    return out, err
+        return out, err
 
     def test_too_many_ranks(self):
         done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",

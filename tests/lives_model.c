@@ -88,7 +88,11 @@ uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t 
     for (uint64_t i = m->first_open; i < m->messages; i++) {
         struct message *x = &m->message[i];
 
-        if (x->to >= 0 || x->node != node)
+        if (x->node != node)
+            continue;
+        if (x->may_pass) /* it may be said to this one */
+            m->life[x->from].spoke |= 1u << node;
+        if (x->to >= 0)
             continue;
         x->to = m->lives;
         x->may_fail = true; /* it may have waited too long */

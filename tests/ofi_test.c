@@ -376,6 +376,40 @@ static void av__inserts_looks_up_and_removes(void)
     rig_close(&rig);
 }
 
+/* An address is a process's: one that has been given to another seat of the node leads nowhere else. */
+static void av__address_of_another_process_is_unreachable(void)
+{
+    struct rig rig = rig_open();
+    struct fi_cq_err_entry error;
+    struct fi_cq_tagged_entry entry;
+    char name[ADDR_BYTES], text[2][64];
+    size_t text_bytes = sizeof(text[0]);
+    fi_addr_t other, source;
+    uint64_t seat;
+
+    memcpy(name, rig.b.name, sizeof(name));
+    memcpy(&seat, name + 16, sizeof(seat));
+    CU_ASSERT_TRUE(seat > 0);
+    seat++;
+    memcpy(name + 16, &seat, sizeof(seat));
+    CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, name, 1, &other, 0, NULL), 1);
+    fi_av_straddr(rig.av, name, text[0], &text_bytes);
+    text_bytes = sizeof(text[1]);
+    fi_av_straddr(rig.av, rig.b.name, text[1], &text_bytes);
+    CU_ASSERT_NOT_EQUAL(strcmp(text[0], text[1]), 0);
+    CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, other, 1, &rig), 0);
+    error = error_of(&rig.a);
+    CU_ASSERT_TRUE(error.err == FI_EHOSTUNREACH && error.op_context == &rig);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, other, 1, EXACT, &rig), 0);
+    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_EHOSTUNREACH);
+    /* Of two with the same queues the source is the one whose seat it is. */
+    CU_ASSERT_EQUAL(fi_trecv(rig.a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
+    CU_ASSERT_EQUAL(inject_all(&rig.b, NULL, 0, 0, rig.a.addr, 2), 0);
+    CU_ASSERT_EQUAL(entry_wait(rig.a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(source, rig.b.addr);
+    rig_close(&rig);
+}
+
 static void av__holds_thousands(void)
 {
     enum { COUNT = 5000 };
@@ -1428,6 +1462,7 @@ static const struct test_case cases[] = {
     {"getinfo__says_no_data_without_a_fabric", getinfo__says_no_data_without_a_fabric},
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
     {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
+    {"av__address_of_another_process_is_unreachable", av__address_of_another_process_is_unreachable},
     {"av__holds_thousands", av__holds_thousands},
     {"tsenddata__delivers_every_size", tsenddata__delivers_every_size},
     {"tsenddata__reaches_its_own_endpoint", tsenddata__reaches_its_own_endpoint},

@@ -24,7 +24,7 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
 {
     static const struct {
         double ns;
-        const char *text;
+        char text[16];
     } cases[] = {
         {0, "0 s"},          {-5, "0 s"},           {0.25, "0.25 ns"},     {7, "7.00 ns"},
         {12.34, "12.3 ns"},  {999.4, "999 ns"},     {999.6, "1.00 us"},    {9994, "9.99 us"},

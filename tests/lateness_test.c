@@ -71,21 +71,13 @@ static void duration_of_ns__is_right_to_its_last_digit(void)
 /* --- waits for cores ------------------------------------------------------------------------------ */
 
 #define CHILDREN 3
-#define BUSY_NS 60000000 /* of its own time on a core, for each */
+#define BUSY "50000" /* rounds of its loop, for each: some tens of milliseconds */
 
 struct child {
     pid_t pid;
     int go;  /* written to: be busy */
     int done; /* readable: it was */
 };
-
-static uint64_t own_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* The others' core, one of those that we may use. */
 static void share_one_core(void)
@@ -101,19 +93,15 @@ static void share_one_core(void)
     sched_setaffinity(0, sizeof set, &set);
 }
 
+/* A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its own. */
 static void child_main(int go, int done)
 {
-    char byte;
-
     share_one_core();
-    for (;;) {
-        uint64_t until_ns;
-
-        if (write(done, "", 1) != 1 || read(go, &byte, 1) != 1)
-            _exit(0);
-        for (until_ns = own_ns() + BUSY_NS; own_ns() < until_ns;)
-            ;
-    }
+    dup2(go, 0);
+    dup2(done, 1);
+    execl("/bin/sh", "sh", "-c",
+          "while echo && read go; do i=0; while [ $i -lt " BUSY " ]; do i=$((i + 1)); done; done", NULL);
+    _exit(1);
 }
 
 static struct child child_start(void)
@@ -181,7 +169,7 @@ static void waits_look__is_what_the_kernel_counts(void)
         CU_ASSERT_EQUAL_FATAL(waits_open(&waits[i], child[i].pid), 0);
     }
     for (int i = 0; i < CHILDREN; i++)
-        CU_ASSERT_EQUAL(write(child[i].go, "", 1), 1);
+        CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
     for (int i = 0; i < CHILDREN; i++) {
         uint64_t counted_ns = child_rests(&child[i]) - before_ns[i];
         struct waits_more more;
@@ -210,7 +198,7 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
     child_rests(&child[1]);
     CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child[0].pid), 0);
     for (int i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL(write(child[i].go, "", 1), 1);
+        CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
     counted_ns = child_rests(&child[0]) - before_ns;
     CU_ASSERT_EQUAL(waits_look(waits, 1000, &more), 0);
     CU_ASSERT_EQUAL(more.ns, counted_ns);

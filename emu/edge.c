@@ -408,21 +408,16 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
 {
-    emu_edge_lend(edge, entry);
-    emu_pool_drop(&edge->dev->worker->cache, entry->buf);
-}
-
-void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry)
-{
+    struct emu_pool_cache *cache = &edge->dev->worker->cache;
     uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
-    bool payload = entry->buf != EMU_NO_BUF;
 
     if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
         edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.turned_ps;
         edge_lag(edge, entry);
     }
     emu_edge_put(edge, &entry->hdr,
-                 payload ? emu_pool_seg(edge->dev->worker->cache.pool, entry->buf) : NULL);
+                 entry->buf != EMU_NO_BUF ? emu_pool_seg(cache->pool, entry->buf) : NULL);
+    emu_pool_drop(cache, entry->buf);
 }
 
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload)

@@ -181,9 +181,7 @@ static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 uint32_t emu_edge_room(struct emu_edge *edge);
 /** emu_edge_send - copy a segment to the process and drop its buffer. The caller saw room. */
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry);
-/** emu_edge_lend - the same, but the buffer stays the caller's. */
-void emu_edge_lend(struct emu_edge *edge, const struct emu_entry *entry);
-/** emu_edge_put - raw: the same, of a payload that lies anywhere at a line. */
+/** emu_edge_put - raw: the same, of a payload of the caller's at a line; NULL: there is none. */
 void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct emu_seg *payload);
 /**
  * emu_edge_mark - end of a burst, either way: the process is to be told.

@@ -184,17 +184,7 @@ static inline bool emu_tx_lends(const struct emu_tx *tx)
     return tx->kind == EMU_LINK_EDGE;
 }
 
-/** emu_tx_lend - emu_tx_send() where that is so: the buffer stays the caller's. */
-static inline void emu_tx_lend(struct emu_tx *tx, const struct emu_entry *entry)
-{
-    tx->untold++;
-    if (tx->plug.plugged)
-        emu_edge_lend(tx->plug.plugged, entry);
-    else
-        emu_count(&tx->counts.dropped, 1);
-}
-
-/** emu_tx_put - raw: the same, of a payload that lies anywhere at a line; NULL: there is none. */
+/** emu_tx_put - raw: emu_tx_send() where that is so, of a payload of the caller's at a line; NULL: there is none. */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {

@@ -20,6 +20,8 @@ static uint8_t queue_copies(struct switch_row *row, unsigned copies)
 /* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
 static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct emu_entry *entry)
 {
+    const struct emu_seg *payload =
+        entry->buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, entry->buf) : NULL;
     uint64_t left = outs;
 
     for (; outs; outs &= outs - 1) {
@@ -27,7 +29,7 @@ static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct em
         struct emu_tx *tx = &sw->out[o].tx;
 
         if (o < sw->ports && emu_tx_lends(tx) && switch_passes(sw, o)) {
-            emu_tx_lend(tx, entry);
+            emu_tx_put(tx, &entry->hdr, payload);
             left &= ~((uint64_t)1 << o);
         }
     }

@@ -200,17 +200,6 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
     }
 }
 
-/* Read once: the process may change it at any time, and only what was checked is used. */
-static inline void edge_read_hdr(struct emu_hdr *hdr, uint32_t node, const struct emu_seg *seg)
-{
-    const uint64_t *words = (const void *)&seg->hdr;
-    uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
-                        __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
-
-    memcpy(hdr, copy, sizeof(*hdr));
-    hdr->src = node;
-}
-
 /*
  * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps.
  * That is the time of this pass: of a post that seems to be of later the clock is asked, for the thread
@@ -282,7 +271,7 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
     const struct emu_seg *seg = &edge->shared->up[at].seg;
     struct emu_entry *entry = &edge->batch[edge->batch_end];
 
-    edge_read_hdr(&entry->hdr, edge->node, seg);
+    emu_edge_read(&entry->hdr, edge->node, seg);
     emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
     if (!edge_hdr_ok(edge, &entry->hdr)) {
         emu_count(&edge->bad, 1);
@@ -326,7 +315,7 @@ bool emu_edge_refill(struct emu_edge *edge, uint64_t now_ps)
     return edge->batch_end != 0;
 }
 
-const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr)
+const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr)
 {
     for (uint32_t looked = 0; edge->credits->count && edge_has(edge); looked++) {
         const struct emu_seg *seg = &edge->shared->up[edge->up_head % EMU_EDGE_SLOTS].seg;
@@ -335,10 +324,12 @@ const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr)
             edge_again(edge);
             break;
         }
-        edge_read_hdr(hdr, edge->node, seg);
+        emu_edge_read(hdr, edge->node, seg);
         emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
-        if (edge_hdr_ok(edge, hdr))
+        if (edge_hdr_ok(edge, hdr)) {
+            edge->shape = emu_edge_shape(hdr);
             return seg;
+        }
         emu_count(&edge->bad, 1);
         edge->up_head++;
         emu_edge_mark(edge);

@@ -54,6 +54,7 @@ struct emu_edge {
     uint32_t up_tail;      /* checked copy of the process's tail */
     uint32_t up_looked;    /* the tail as last looked at: news since then wakes the switch */
     uint64_t up_busy_ps;   /* that wire is taken until then */
+    uint32_t shape;        /* raw: kind, length, operation and type of the last header that was right */
     uint32_t batch_at;     /* of the segments copied in and checked: the front one, */
     uint32_t batch_end;    /* and one past the last */
     struct emu_entry batch[EMU_EDGE_BATCH];
@@ -142,13 +143,48 @@ static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
     return edge->up_head - (edge->batch_end - edge->batch_at);
 }
 
+/* Read once: the process may change it at any time, and only what was checked is used. */
+static inline void emu_edge_read(struct emu_hdr *hdr, uint32_t node, const struct emu_seg *seg)
+{
+    const uint64_t *words = (const void *)&seg->hdr;
+    uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
+                        __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
+
+    memcpy(hdr, copy, sizeof(*hdr));
+    hdr->src = node;
+}
+
+/* All of a header that is checked, but where it goes. */
+static inline uint32_t emu_edge_shape(const struct emu_hdr *hdr)
+{
+    static_assert(offsetof(struct emu_hdr, kind) == 12, "kind, len, op, type");
+    uint32_t shape;
+
+    memcpy(&shape, (const char *)hdr + offsetof(struct emu_hdr, kind), sizeof(shape));
+    return shape;
+}
+
+/** emu_edge_find - emu_edge_peek(), the long way. */
+const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr);
+
 /**
  * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none, or no credit.
  * @hdr: gets its header, checked. The payload that is returned may change under the reader, who may
  * follow nothing of it. Malformed ones before it are counted and skipped.
  * One user a device: this, or emu_edge_front().
  */
-const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr);
+static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct emu_hdr *hdr)
+{
+    const struct emu_seg *seg = &edge->shared->up[edge->up_head % EMU_EDGE_SLOTS].seg;
+
+    if (!edge->credits->count || edge->up_head == edge->up_tail)
+        return emu_edge_find(edge, hdr);
+    emu_edge_read(hdr, edge->node, seg);
+    if (emu_edge_shape(hdr) != edge->shape || (hdr->kind == EMU_UNICAST && hdr->dst >= edge->nodes))
+        return emu_edge_find(edge, hdr);
+    emu_edge_prefetch(edge->shared->up, edge->up_head, edge->up_tail, false);
+    return seg;
+}
 
 /** emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is told again. */
 bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry);

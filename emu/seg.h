@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EMU_LINE 64           /* bytes of a cache line: one writer a line */
@@ -111,6 +112,12 @@ struct emu_seg {
     uint8_t payload[EMU_PAYLOAD_BYTES];
 };
 static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes");
+
+/**
+ * emu_copy - memcpy() of the C library, called for what it is worth: where GCC knows a length to be
+ * short it makes "rep movs" of memcpy(), which takes as long to begin as the library for a segment.
+ */
+extern void *emu_copy(void *to, const void *from, size_t bytes) __asm__("memcpy");
 
 /*
  * Copy a segment with @len bytes of payload, by whole lines: what lies beyond

@@ -138,7 +138,7 @@ static void cast_write(struct fabemu *fab, struct nic_region *region, uint64_t o
                        const void *from, size_t bytes, bool last)
 {
     if (bytes && region->base + offset != (const uint8_t *)from)
-        memcpy(region->base + offset, from, bytes);
+        emu_copy(region->base + offset, from, bytes);
     if (last)
         nic_region_written(fab, region);
 }
@@ -160,7 +160,7 @@ static bool segment_send(struct fabemu_group *g, struct nic_op *op)
     seg->hdr.len = (uint8_t)(sizeof cast + n);
     memcpy(seg->payload, &cast, sizeof cast);
     if (n)
-        memcpy(seg->payload + sizeof cast, from, n);
+        emu_copy(seg->payload + sizeof cast, from, n);
     own = cast_region(g->fab, g->id, op->key, cast.offset, n);
     if (own)
         cast_write(g->fab, own, cast.offset, from, n, last);

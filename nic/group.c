@@ -134,7 +134,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
             memcpy(out, in, bytes);
         emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
     } else {
-        memcpy(out, seg->payload, bytes);
+        emu_copy(out, seg->payload, bytes);
     }
 }
 
@@ -350,7 +350,7 @@ static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
     seg->hdr.type = c->type;
     seg->hdr.len = (uint8_t)segment_bytes(c, k);
     if (seg->hdr.len)
-        memcpy(seg->payload, c->in + k * c->step, seg->hdr.len);
+        emu_copy(seg->payload, c->in + k * c->step, seg->hdr.len);
     if (++c->sent == c->segs)
         sending_next(g);
     if (!c->awaits) {
@@ -369,7 +369,8 @@ static uint32_t stream_send(struct fabemu_group *g)
 
         if (!half_open(g, half_of(g, c->first + c->sent)))
             break;
-        group_bind(g); /* cur may have moved: what is sent must be bound */
+        if (g->bound <= c->first + c->sent) /* cur may have moved: what is sent must be bound */
+            group_bind(g);
         if (!segment_send(g, c))
             break;
         sent++;

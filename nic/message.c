@@ -243,7 +243,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     } else {
         msg = message_keep(fab, peer, queue, &wire, false);
         if (msg)
-            memcpy(msg->buf, from, n);
+            emu_copy(msg->buf, from, n);
     }
     if (!op && !msg) {
         message_tell(fab, peer, wire.id, -ENOMEM);
@@ -292,7 +292,7 @@ void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct em
     if (peer->fill_op)
         nic_op_write(peer->fill_op, peer->fill_got, from, n);
     else if (peer->fill_msg)
-        memcpy(peer->fill_msg->buf + peer->fill_got, from, n);
+        emu_copy(peer->fill_msg->buf + peer->fill_got, from, n);
     peer->fill_got += n;
     if (peer->fill_got == peer->fill_bytes)
         fill_end(fab, peer);

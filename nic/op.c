@@ -229,7 +229,7 @@ void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, siz
         room -= offset;
         size_t n = bytes < room ? bytes : (size_t)room;
 
-        memcpy((uint8_t *)op->iov[i].base + offset, from, n);
+        emu_copy((uint8_t *)op->iov[i].base + offset, from, n);
         from += n;
         bytes -= n;
         offset = 0;
@@ -246,7 +246,7 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes)
         size_t n = bytes < left ? bytes : (size_t)left;
 
         if (n)
-            memcpy(to, (const uint8_t *)iov->base + op->iov_off, n);
+            emu_copy(to, (const uint8_t *)iov->base + op->iov_off, n);
         to += n;
         bytes -= n;
         op->iov_off += n;

@@ -60,7 +60,7 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
     early->seg.hdr = seg->hdr;
-    memcpy(early->seg.payload, seg->payload, seg->hdr.len);
+    emu_copy(early->seg.payload, seg->payload, seg->hdr.len);
     peer->early[at] = early;
     peer->earlies++;
 }
@@ -236,9 +236,8 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
         fab->counts.malformed++;
         return;
     }
-    if (n == NIC_DATA_BYTES && op->iovs == 1) /* almost all of them: a copy of known size */
-        memcpy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data,
-               NIC_DATA_BYTES);
+    if (op->iovs == 1)
+        emu_copy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data, n);
     else
         nic_op_write(op, offset, seg->payload + sizeof data, n);
     op->moved += n;

@@ -70,7 +70,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     if (!seg)
         return false;
     seg->hdr.len = len;
-    memcpy(seg->payload, payload, len);
+    emu_copy(seg->payload, payload, len);
     if (seg->payload[0] == NIC_HELLO && fab->info.acknowledged && dst != fab->info.node)
         seg->hdr.kind |= EMU_TOLD; /* nic_peer_rehail() wants to know */
     return true;
@@ -361,11 +361,8 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
         seg->hdr.seq = (uint32_t)(op->moved / NIC_DATA_BYTES);
         seg->hdr.len = (uint8_t)(sizeof data + n);
         memcpy(seg->payload, &data, sizeof data);
-        if (n == NIC_DATA_BYTES && op->iovs == 1) /* almost all of them: a copy of known size */
-            memcpy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved,
-                   NIC_DATA_BYTES);
-        else if (op->iovs == 1)
-            memcpy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);
+        if (op->iovs == 1)
+            emu_copy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);
         else
             nic_op_read(op, seg->payload + sizeof data, n);
         op->moved += n;

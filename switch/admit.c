@@ -121,15 +121,20 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
 }
 
 /* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
+void switch_enter(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+{
+    if (entry->hdr.kind == EMU_UNICAST)
+        admit_unicast(sw, r, entry);
+    else
+        admit_collective(sw, r, entry);
+}
+
 void switch_admit(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
 {
     struct switch_row *row = &sw->row[r];
     uint8_t fullest = row->fullest;
 
-    if (entry->hdr.kind == EMU_UNICAST)
-        admit_unicast(sw, r, entry);
-    else
-        admit_collective(sw, r, entry);
+    switch_enter(sw, r, entry);
     if (sw->by_row && sw->dev.timed) /* room that it does not take is free at once */
         row->rx.owed += 1u + fullest - row->fullest;
     row->arrived++;

@@ -73,18 +73,46 @@ static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *g
     return acc;
 }
 
-/* Unit @u has its part of state @i: queue its result. */
-static void combine_pass(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                         uint32_t u, uint64_t at_ps)
+/* May the unit's row take one more segment for each of @outs? */
+static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
+{
+    for (; outs; outs &= outs - 1)
+        if (*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)) == sw->xpoint_slots)
+            return false;
+    return true;
+}
+
+/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
+static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+                          uint32_t i, uint64_t at_ps)
+{
+    const struct switch_state *state = switch_group_state(group, i);
+    const struct switch_part *part = &state->part[u];
+    uint32_t root = sw->units - 1;
+    uint64_t outs = u == root ? state->outs : (uint64_t)1 << (sw->ports + root);
+    struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
+                              .hdr = state->hdr,
+                              .buf = part->buf,
+                              .born_ns = state->born_ns};
+
+    if (!results_room(sw, sw->ports + u, outs))
+        return false;
+    switch_queue(sw, sw->ports + u, outs, &entry);
+    if (u == root)
+        emu_count(&sw->counts.results, 1);
+    return true;
+}
+
+/* The result of state @i, after those of its unit that wait. */
+static __attribute__((noinline)) void combine_queue(struct switch_dev *sw,
+                                                    const struct switch_group *group, uint32_t i,
+                                                    uint32_t u)
 {
     struct switch_part *part = switch_group_part(group, i, u);
     struct switch_results *results = &group->results[u];
     struct switch_unit *unit = &sw->unit[u];
 
-    if (group->in_order)
-        part->buf = combine_kept(sw, group, i, part->have);
-    part->done_ps = at_ps;
-    part->passed = part->queued = true;
+    part->queued = true;
     if (results->some)
         switch_group_part(group, results->last, u)->next = (uint16_t)i;
     else
@@ -94,6 +122,44 @@ static void combine_pass(struct switch_dev *sw, const struct switch_group *group
     if (!results->pending)
         unit->group[unit->last++ % SWITCH_PENDING_MAX] = group->id;
     results->pending = true;
+}
+
+/* Clock raw: the result of state @i, to processes that have room for it now, at once. */
+static bool combine_lend(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                         uint32_t u)
+{
+    const struct switch_state *state = switch_group_state(group, i);
+    uint32_t buf = state->part[u].buf;
+
+    if (u != sw->units - 1 || !switch_lends(sw, state->outs) ||
+        !switch_lend(sw, state->outs, &state->hdr,
+                     buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, buf) : NULL))
+        return false;
+    emu_pool_drop(&sw->dev.worker->cache, buf);
+    emu_count(&sw->counts.results, 1);
+    return true;
+}
+
+/* Clock raw: nothing waits before the result of state @i, and it is on its way. */
+static inline bool combine_at_once(struct switch_dev *sw, const struct switch_group *group,
+                                   uint32_t i, uint32_t u)
+{
+    return !sw->dev.timed && !switch_unit_pending(sw, u) &&
+           (combine_lend(sw, group, i, u) || results_enter(sw, u, group, i, 0));
+}
+
+/* Unit @u has its part of state @i: its result goes on. */
+static inline void combine_pass(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+                         uint32_t u, uint64_t at_ps)
+{
+    struct switch_part *part = switch_group_part(group, i, u);
+
+    if (group->in_order)
+        part->buf = combine_kept(sw, group, i, part->have);
+    part->done_ps = at_ps;
+    part->passed = true;
+    if (!combine_at_once(sw, group, i, u))
+        combine_queue(sw, group, i, u);
 }
 
 /* The ports of leaf @u. */
@@ -126,10 +192,21 @@ static void combine_pass_leaf(struct switch_dev *sw, const struct switch_group *
         combine_pass(sw, group, i, u, at_ps);
 }
 
-/* Unit @u has one more contribution: what is complete now? */
-static inline void combine_progress(struct switch_dev *sw, const struct switch_group *group,
-                                    struct switch_state *state, uint32_t i, uint32_t u,
-                                    uint64_t at_ps)
+/* The root has passed its result on: a new state may begin here. */
+static inline void combine_end(const struct switch_dev *sw, struct switch_state *state)
+{
+    state->active = false;
+    for (uint32_t u = 0; u < sw->units; u++) {
+        state->part[u].have = 0;
+        state->part[u].passed = false;
+    }
+}
+
+/* Several units: @u has one more contribution. What is complete now? */
+static __attribute__((noinline)) void combine_progress_tree(struct switch_dev *sw,
+                                                            const struct switch_group *group,
+                                                            struct switch_state *state, uint32_t i,
+                                                            uint32_t u, uint64_t at_ps)
 {
     uint32_t root = sw->units - 1;
 
@@ -138,14 +215,26 @@ static inline void combine_progress(struct switch_dev *sw, const struct switch_g
     for (uint32_t leaf = 0; leaf < root; leaf++)
         if (state->outs || leaf == u)
             combine_pass_leaf(sw, group, i, leaf, state->outs != 0, at_ps);
-    if (!state->outs || (root && state->part[root].have != combine_leaves(sw, state->have)))
+    if (!state->outs || state->part[root].have != combine_leaves(sw, state->have))
         return;
     combine_pass(sw, group, i, root, at_ps);
-    state->active = false;
-    for (uint32_t leaf = 0; leaf < sw->units; leaf++) {
-        state->part[leaf].have = 0;
-        state->part[leaf].passed = false;
+    combine_end(sw, state);
+}
+
+/* The same, where one unit is all there is. */
+static inline void combine_progress(struct switch_dev *sw, const struct switch_group *group,
+                                    struct switch_state *state, uint32_t i, uint32_t u,
+                                    uint64_t at_ps)
+{
+    if (sw->units > 1) {
+        combine_progress_tree(sw, group, state, i, u, at_ps);
+        return;
     }
+    state->outs = combine_outs(group, state);
+    if (!state->outs)
+        return;
+    combine_pass(sw, group, i, 0, at_ps);
+    combine_end(sw, state);
 }
 
 /* All but from whom and to where: the second half of the header, in one comparison. */
@@ -222,36 +311,6 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
         emu_pool_drop(&sw->dev.worker->cache, in->buf);
     }
     combine_came(sw, group, state, i, u, row, at_ps);
-}
-
-/* May the unit's row take one more segment for each of @outs? */
-static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
-{
-    for (; outs; outs &= outs - 1)
-        if (*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)) == sw->xpoint_slots)
-            return false;
-    return true;
-}
-
-/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
-static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
-                          uint32_t i, uint64_t at_ps)
-{
-    const struct switch_state *state = switch_group_state(group, i);
-    const struct switch_part *part = &state->part[u];
-    uint32_t root = sw->units - 1;
-    uint64_t outs = u == root ? state->outs : (uint64_t)1 << (sw->ports + root);
-    struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
-                              .hdr = state->hdr,
-                              .buf = part->buf,
-                              .born_ns = state->born_ns};
-
-    if (!results_room(sw, sw->ports + u, outs))
-        return false;
-    switch_queue(sw, sw->ports + u, outs, &entry);
-    if (u == root)
-        emu_count(&sw->counts.results, 1);
-    return true;
 }
 
 /* Move one group's results to the crosspoints. Returns true when none is left. */

@@ -37,6 +37,8 @@ struct switch_row {
     uint8_t copies[EMU_XPOINT_MAX];    /* plain counter: copies of a multicast not yet sent */
 };
 
+#define SWITCH_BURST 64 /* segments taken from one port in one pass */
+
 /* The segments of a queue, oldest first, as slots; without meaning while there is none. */
 struct switch_list {
     uint16_t first;
@@ -343,15 +345,47 @@ static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
     return true;
 }
 
+/* Do all of @outs lead to processes, or to nobody? */
+static inline bool switch_lends(const struct switch_dev *sw, uint64_t outs)
+{
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        if (o >= sw->ports || !emu_tx_lends(&sw->out[o].tx))
+            return false;
+    }
+    return true;
+}
+
+/* Raw: copies of a segment for @outs, which lend, if all of them are open; the payload is the caller's, or NULL. */
+static inline bool switch_lend(struct switch_dev *sw, uint64_t outs, const struct emu_hdr *hdr,
+                               const struct emu_seg *payload)
+{
+    for (uint64_t left = outs; left; left &= left - 1)
+        if (!switch_is_open(sw, (uint32_t)__builtin_ctzll(left)))
+            return false;
+    if (outs & (outs - 1))
+        emu_count(&sw->counts.multicasts, 1);
+    for (; outs; outs &= outs - 1) {
+        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+
+        switch_pass(sw, o);
+        emu_tx_put(&sw->out[o].tx, hdr, payload);
+    }
+    return true;
+}
+
 /*
- * through.c: raw. A segment from a process, which has not been copied in, goes all its way through
- * this switch at once: true. False: nothing was done.
+ * through.c: raw. What a process has sent enters by row @r: all its way through this switch at once
+ * where nothing is in the way. Returns segments taken.
  */
-bool switch_through(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
-                    const struct emu_seg *seg);
+uint32_t switch_through(struct switch_dev *sw, uint32_t r);
 
 /* admit.c: sw->admit of crosspoint buffers. A segment enters; its row has room: its credit says so. */
 void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
+
+/* admit.c: raw, by_row. The same; the row's credits are the caller's to see to. */
+void switch_enter(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,

@@ -10,8 +10,6 @@
 
 #include "switch/channel.h"
 
-#define SWITCH_BURST 64 /* segments taken from one port in one pass */
-
 /* Credits came back at these ports: their outputs may send. */
 static void switch_take_credits(struct switch_dev *sw)
 {
@@ -47,33 +45,6 @@ static uint32_t take_port(struct switch_dev *sw, uint32_t r)
     return moved;
 }
 
-/* The same from a process: what can go its way at once is not copied in. */
-static uint32_t take_edge(struct switch_dev *sw, uint32_t r)
-{
-    struct emu_rx *rx = &sw->row[r].rx;
-    struct emu_edge *edge;
-    const struct emu_seg *seg;
-    struct emu_entry entry;
-    uint32_t moved = 0;
-
-    emu_rx_begin(rx);
-    edge = rx->plug.plugged;
-    while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
-        if (!switch_through(sw, r, &entry.hdr, seg)) {
-            if (!emu_edge_take(edge, seg, &entry))
-                break;
-            switch_admit(sw, r, &entry);
-        }
-        emu_edge_pass(edge);
-        moved++;
-    }
-    if (moved)
-        emu_rx_done(rx, moved);
-    if (moved == SWITCH_BURST)
-        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_DATA, (uint64_t)1 << r);
-    return moved;
-}
-
 static uint32_t switch_take_segments(struct switch_dev *sw)
 {
     uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
@@ -84,7 +55,7 @@ static uint32_t switch_take_segments(struct switch_dev *sw)
         uint32_t r = (uint32_t)__builtin_ctzll(ports);
         bool edge = sw->through && sw->row[r].rx.kind == EMU_LINK_EDGE;
 
-        moved += edge ? take_edge(sw, r) : take_port(sw, r);
+        moved += edge ? switch_through(sw, r) : take_port(sw, r);
     }
     return moved;
 }

@@ -13,59 +13,81 @@
  */
 #include "switch/internal.h"
 
-/* Does every one of @outs lead to a process, and has room now? */
-static bool through_fits(struct switch_dev *sw, uint64_t outs)
-{
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+/* The way of a segment that came by @row; the next one often has the same. */
+struct through_way {
+    uint32_t dst;
+    uint8_t kind;
+    bool lends;  /* all outputs lead to processes */
+    uint32_t unit; /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
+    uint64_t outs; /* 0: no way is known */
+    const struct switch_group *group; /* collective kinds */
+};
 
-        if (!emu_tx_lends(&sw->out[o].tx) || !switch_is_open(sw, o))
-            return false;
-    }
-    return true;
+#define SWITCH_NO_UNIT UINT32_MAX
+
+static void through_find(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
+                         struct through_way *way)
+{
+    bool unicast = hdr->kind == EMU_UNICAST;
+    uint32_t o;
+
+    way->dst = hdr->dst;
+    way->kind = hdr->kind;
+    way->unit = SWITCH_NO_UNIT;
+    way->group = unicast ? NULL : switch_group_of(sw, hdr->dst);
+    way->outs = unicast ? topo_route_ports(sw->route, hdr->dst)
+                        : switch_collective_outs(sw, way->group, r, hdr);
+    o = way->outs ? (uint32_t)__builtin_ctzll(way->outs) : 0;
+    if (o >= sw->ports)
+        way->unit = o - sw->ports;
+    way->lends = way->outs && !(unicast && way->outs & (way->outs - 1)) &&
+                 switch_lends(sw, way->outs);
 }
 
-static bool through_copy(struct switch_dev *sw, uint64_t outs, const struct emu_hdr *hdr,
-                         const struct emu_seg *seg)
+/* One segment, the way it takes. False: there is no buffer for it now. */
+static inline bool through_pass(struct switch_dev *sw, uint32_t r, const struct through_way *way,
+                                struct emu_edge *edge, const struct emu_seg *seg,
+                                struct emu_entry *entry)
 {
-    if (!outs || !through_fits(sw, outs))
+    bool folds = way->unit != SWITCH_NO_UNIT && !*switch_count(sw, r, sw->ports + way->unit);
+
+    if (way->lends && switch_lend(sw, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
+        return true;
+    if (folds && switch_unit_add(sw, way->group, way->unit, r, &entry->hdr, seg))
+        return true;
+    if (!emu_edge_take(edge, seg, entry))
         return false;
-    if (outs & (outs - 1))
-        emu_count(&sw->counts.multicasts, 1);
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        switch_pass(sw, o);
-        emu_tx_put(&sw->out[o].tx, hdr, hdr->len ? seg : NULL);
-    }
+    if (folds)
+        switch_unit_fold(sw, way->group, way->unit, r, entry);
+    else
+        switch_enter(sw, r, entry);
     return true;
 }
 
-static bool through_collective(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
-                               const struct emu_seg *seg)
+uint32_t switch_through(struct switch_dev *sw, uint32_t r)
 {
-    const struct switch_group *group = switch_group_of(sw, hdr->dst);
-    uint64_t outs = switch_collective_outs(sw, group, r, hdr);
-    uint32_t o = outs ? (uint32_t)__builtin_ctzll(outs) : 0;
+    struct emu_rx *rx = &sw->row[r].rx;
+    struct through_way way = {.outs = 0};
+    const struct emu_seg *seg;
+    struct emu_edge *edge;
+    struct emu_entry entry;
+    uint32_t moved = 0;
 
-    if (o < sw->ports)
-        return through_copy(sw, outs, hdr, seg);
-    return !*switch_count(sw, r, o) && switch_unit_add(sw, group, o - sw->ports, r, hdr, seg);
-}
-
-bool switch_through(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
-                    const struct emu_seg *seg)
-{
-    bool through;
-
-    if (hdr->kind == EMU_UNICAST) {
-        uint64_t outs = topo_route_ports(sw->route, hdr->dst);
-
-        through = !(outs & (outs - 1)) && through_copy(sw, outs, hdr, seg);
-    } else {
-        through = through_collective(sw, r, hdr, seg);
+    emu_rx_begin(rx);
+    edge = rx->plug.plugged;
+    while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
+        if (!way.outs || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
+            through_find(sw, r, &entry.hdr, &way);
+        if (!through_pass(sw, r, &way, edge, seg, &entry))
+            break;
+        emu_edge_pass(edge);
+        moved++;
     }
-    sw->row[r].arrived += through;
-    sw->unsettled |= (uint64_t)through << r;
-    return through;
+    if (moved)
+        emu_rx_done(rx, moved);
+    if (moved == SWITCH_BURST)
+        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_DATA, (uint64_t)1 << r);
+    sw->row[r].arrived += moved;
+    sw->unsettled |= (uint64_t)(moved != 0) << r;
+    return moved;
 }

@@ -386,7 +386,10 @@ void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, u
     combine_fold(sw, group, u, row, in, 0);
 }
 
-/* The leaves, then the root, which finds their parts there: nobody else would wake it for them. */
+/*
+ * The leaves, then the root, which finds their parts there. What is left at a unit, or comes to the
+ * root only now that it has made room, is for the next pass: nobody else would wake us for it.
+ */
 uint32_t switch_combine(struct switch_dev *sw)
 {
     uint32_t taken = 0;
@@ -394,15 +397,14 @@ uint32_t switch_combine(struct switch_dev *sw)
     for (uint32_t u = 0; u < sw->units; u++) {
         struct switch_out *out = &sw->out[sw->ports + u];
 
-        if (u == sw->units - 1)
-            switch_units_flush(sw, 0);
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
             out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
             switch_unit_take(sw, u, out->last, 0);
         }
-        if (out->waiting)
-            emu_dev_again(&sw->dev);
     }
     switch_units_flush(sw, 0);
+    for (uint32_t u = 0; u < sw->units; u++)
+        if (sw->out[sw->ports + u].waiting)
+            emu_dev_again(&sw->dev);
     return taken;
 }

@@ -179,6 +179,39 @@ static void parts__reach_the_root_when_all_else_is_quiet(void)
     }
 }
 
+/*
+ * Two groups below one leaf: together they pass on more in a pass than its crosspoint to the root
+ * holds. The members give no credits back, so nothing but the switch itself wakes it for the rest.
+ */
+static void parts__of_two_groups_do_not_fit_at_once(void)
+{
+    static const uint32_t members[2][2] = {{0, 1}, {2, 3}};
+    const uint32_t slots = 4;
+
+    for (uint32_t units = 1; units <= 4; units++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, slots);
+        struct emu_hdr hdr = {.kind = EMU_ALLREDUCE, .op = EMU_SUM, .type = EMU_F64, .len = LEN};
+        struct bench b;
+        uint32_t group[2];
+
+        profile.combine_units = units;
+        bench_start(&b, "kary:8,1", &profile);
+        for (uint32_t g = 0; g < 2; g++)
+            group[g] = group_of(&b, members[g], 2);
+        for (uint32_t i = 0; i < 4 * slots; i++) { /* of each node as many as it has credits for */
+            hdr.dst = group[i / 2 % 2];
+            hdr.seq = i / 4;
+            CU_ASSERT_TRUE(contribute(&b, members[i / 2 % 2][i % 2], &hdr, 1));
+        }
+        for (uint32_t n = 0; n < 4; n++)
+            b.probe[n]->deaf = true;
+        quieten(&b);
+        CU_ASSERT_EQUAL(emu_count_read(&switch_counts(b.fabric->sw[0])->results), 2 * slots);
+        CU_ASSERT_TRUE(bufs_are_held(&b, "when all is quiet"));
+        bench_close(&b);
+    }
+}
+
 /* --- one that comes after all is over ------------------------------------------------------------ */
 
 static void bench_of(struct bench *b, const char *profile, const char *spec, const char *set)
@@ -500,6 +533,7 @@ int main(int argc, char **argv)
         CASE(late_contribution__writes_to_nobodys_buffer),
         CASE(late_contribution__changes_nothing),
         CASE(parts__reach_the_root_when_all_else_is_quiet),
+        CASE(parts__of_two_groups_do_not_fit_at_once),
         CASE(late_contribution__begins_nothing_anew),
         CASE(check_bufs__finds_what_nobody_holds),
         CASE(groups__give_every_buffer_back_by_arrival),

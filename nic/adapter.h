@@ -54,8 +54,9 @@
 #define NIC_WATCH_NS 1000000000u      /* between looks whether those we wait for are still there */
 #define NIC_WATCH_STEPS 64u           /* between looks at the clock for that */
 #define NIC_SLEEP_NS 10000000u        /* no sleep is longer: bounds the harm of a lost wake */
-#define NIC_NAP_NS 200000u            /* in fabemu_idle(), whose callers may wait for something else, too */
-#define NIC_NAP_WORK_NS 5000u         /* who has run less since its last nap does nothing but wait */
+#define NIC_NAP_NS 50000u             /* in fabemu_idle(), whose callers may wait for something else, too */
+#define NIC_NAP_QUESTIONS 8u          /* so often it is asked before a nap; */
+#define NIC_NAP_WORK_NS 4000u         /* who has run less for each of them does nothing but wait */
 
 /* Counts of input that was dropped; tests read them, a debugger shows them. */
 struct nic_counts {

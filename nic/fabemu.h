@@ -149,8 +149,8 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
 /**
  * fabemu_idle - give the processor away after an empty fabemu_progress().
  * @rounds: the caller's count of empty rounds in a row. Spins, then yields; then a caller
- * that does nothing but ask naps, for 0.2 ms at most and until the fabric brings something, so it
- * suits callers who also wait for something else.
+ * that does nothing but ask naps now and then, for 50 us at most (and the host's timer slack) and
+ * until the fabric brings something, so it suits callers who also wait for something else.
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 

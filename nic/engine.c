@@ -387,6 +387,8 @@ static uint32_t engine_step_timed(struct emu_dev *dev, uint64_t until_ps)
     timed_begin(e, until_ps);
     while ((event = event_next(e)).at_ps <= until_ps) {
         moved++;
+        if (event.at_ps < e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
+            event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;
         switch (event.kind) {
         case EVENT_ARRIVE:

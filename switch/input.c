@@ -64,6 +64,8 @@ void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     struct switch_input *in = &sw->input[r];
     uint32_t slot = switch_remove(sw, &in->fifo);
 
+    if (at_ps < sw->slot[slot].time_ps)
+        at_ps = sw->slot[slot].time_ps;
     in->queued--;
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
@@ -94,7 +96,8 @@ static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     uint64_t room = input_room(sw, r, outs);
     struct emu_entry entry = sw->slot[slot];
 
-    entry.time_ps = at_ps;
+    if (entry.time_ps < at_ps) /* else, on clock real, the room was late, and is older than what moves there */
+        entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;

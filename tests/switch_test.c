@@ -187,6 +187,54 @@ static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
     bench_close(&b);
 }
 
+/* On clock real: node @n posts a segment for node 1 now, and it is taken. Returns the time of its post. */
+static uint64_t post_now(struct bench *b, uint32_t n)
+{
+    struct emu_entry entry = {.hdr = {.dst = 1}, .buf = EMU_NO_BUF};
+
+    CU_ASSERT_TRUE_FATAL(probe_room(b, n));
+    entry.time_ps = emu_clock_now(&b->fabric->clock);
+    probe_put(b, n, &entry);
+    emu_worker_pass(b->worker);
+    return entry.time_ps;
+}
+
+/*
+ * Clock real: a worker that waited for a core tells of a credit that is long past. What came to wait
+ * for it since then does not leave before it came.
+ */
+static void credits__that_are_late_send_nothing_early(void)
+{
+    static const char *const sets[] = {"buffers=xpoint", "buffers=input_xpoint", "buffers=input"};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 4);
+        uint64_t first_ps, second_ps;
+        char error[256];
+        struct bench b;
+
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&profile, sets[i], error, sizeof(error)), 0);
+        profile.xpoint_slots = 4;
+        bench_start_on(&b, EMU_CLOCK_REAL, "kary:4,1", &profile);
+        b.probe[1]->deaf = true;
+        for (uint32_t k = 0; k < 4 || !b.fabric->sw[0]->stalled; k++)
+            first_ps = post_now(&b, 0);
+        second_ps = post_now(&b, 2); /* later by far than the credits will be */
+        CU_ASSERT_TRUE(second_ps > first_ps);
+        b.probe[1]->rx.owed = 2;
+        emu_rx_pay(&b.probe[1]->rx, first_ps + 1);
+        emu_worker_pass(b.worker);
+        b.probe[1]->deaf = false;
+        for (uint32_t k = 0; k < 1000 && !b.probe[1]->got_from[2]; k++) {
+            emu_dev_again(&b.probe[1]->dev);
+            emu_worker_pass(b.worker);
+        }
+        CU_ASSERT_EQUAL_FATAL(b.probe[1]->got_from[2], 1);
+        CU_ASSERT_TRUE(b.probe[1]->last_ps[2] >= second_ps + profile.channel_ps);
+        bench_close(&b);
+    }
+}
+
 /* A multicast with one copy stuck keeps its credit under the plain counter until that copy has left. */
 static void credits__multicast_is_paid_after_the_last_copy(void)
 {
@@ -301,6 +349,7 @@ int main(void)
         {"credits__are_conserved_by_the_plain_counter",
          credits__are_conserved_by_the_plain_counter},
         {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
+        {"credits__that_are_late_send_nothing_early", credits__that_are_late_send_nothing_early},
         {"credits__row_guarantee_lets_others_pass_a_blocked_output",
          credits__row_guarantee_lets_others_pass_a_blocked_output},
         {"credits__multicast_is_paid_after_the_last_copy",

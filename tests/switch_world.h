@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch_world.h - a fabric on clock raw that a test steps pass by pass, with a probe at each node.
+ * switch_world.h - a fabric, mostly on clock raw, that a test steps pass by pass, with a probe at each node.
  *
  * The fabric is started stopped: the test steps its one worker and may look into every ring, switch
  * and engine between passes.
@@ -30,6 +30,7 @@ struct probe {
     uint32_t got_from[NODES_MAX];
     uint32_t last_seq[NODES_MAX]; /* 1 + the newest, by source */
     uint32_t out_of_order;
+    uint64_t last_ps[NODES_MAX]; /* the time of the newest, by source */
     double number; /* the first one of the newest payload */
 };
 
@@ -53,6 +54,7 @@ static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
         uint32_t src = entry->hdr.src % NODES_MAX;
 
         p->got_from[src]++;
+        p->last_ps[src] = entry->time_ps;
         p->out_of_order += entry->hdr.seq < p->last_seq[src];
         p->last_seq[src] = entry->hdr.seq + 1;
         if (entry->buf != EMU_NO_BUF)
@@ -86,9 +88,10 @@ static int probe_create(void *ctx, uint32_t node, struct emu_worker *worker, str
     return 0;
 }
 
-static void bench_start(struct bench *b, const char *spec, const struct emu_profile *profile)
+static inline void bench_start_on(struct bench *b, enum emu_clock_mode clock, const char *spec,
+                                  const struct emu_profile *profile)
 {
-    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
+    struct fabric_config config = {.clock = clock, .threads = 1, .start_stopped = true};
     char error[256];
 
     CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, spec, error, sizeof(error)), 0);
@@ -100,6 +103,11 @@ static void bench_start(struct bench *b, const char *spec, const struct emu_prof
     config.profile = *profile;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
     b->worker = fabric_worker(b->fabric, 0);
+}
+
+static inline void bench_start(struct bench *b, const char *spec, const struct emu_profile *profile)
+{
+    bench_start_on(b, EMU_CLOCK_RAW, spec, profile);
 }
 
 /* Cables of @slots credits. */

@@ -95,14 +95,16 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
         nic_complete(g->fab, c->req, c->status);
 }
 
-static void segment_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index)
+/* @count segments of one half window, from @index on. */
+static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint32_t count)
 {
-    g->complete[half_of(g, index) % 2]++;
+    g->complete[half_of(g, index) % 2] += count;
     while (g->complete[g->cur % 2] == usable(g)) {
         g->complete[g->cur % 2] = 0;
         g->cur++;
     }
-    if (++c->done == c->segs)
+    c->done += count;
+    if (c->done == c->segs)
         nic_coll_end(g, c);
 }
 
@@ -151,26 +153,51 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     }
     *owner = NULL;
     segment_store(c, k, seg);
-    segment_complete(g, c, index);
+    segments_complete(g, c, index, 1);
 }
 
 /* --- binding, stash --------------------------------------------------------------- */
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Where the half window of @index ends: the first index beyond it. */
+static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
+{
+    return (half_of(g, index) + 1) * usable(g);
+}
+
+/* @count segments of @c in one half window, from @index on. Nobody owns what only goes out. */
+static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
+{
+    uint32_t at = place_of(g, (uint32_t)nic_seq(g, index));
+
+    for (uint64_t i = 0; c->awaits && i < count; i++)
+        g->owner[at + i] = c;
+    for (uint64_t i = 0; g->stashes && i < count; i++) {
+        if (g->stashed[at + i]) {
+            g->stashed[at + i] = false;
+            g->stashes--;
+            segment_take(g, index + i, &g->stash[at + i]); /* @c may be over after its last */
+        }
+    }
+}
+
 static void group_bind(struct fabemu_group *g)
 {
-    while (g->binding && g->bound < (g->cur + 2) * usable(g)) {
-        struct nic_coll *c = g->binding;
-        uint64_t index = g->bound++;
-        uint32_t at = place_of(g, (uint32_t)nic_seq(g, index));
+    uint64_t end;
 
-        g->owner[at] = c;
-        if (index + 1 == c->first + c->segs)
+    while (g->binding && g->bound < (end = (g->cur + 2) * usable(g))) {
+        struct nic_coll *c = g->binding;
+        uint64_t index = g->bound, of_c = c->first + c->segs;
+
+        g->bound = least(least(end, of_c), half_end(g, index));
+        if (g->bound == of_c)
             g->binding = c->link.next == &g->ops ? NULL
                                                  : nic_entry(c->link.next, struct nic_coll, link);
-        if (g->stashed[at]) {
-            g->stashed[at] = false;
-            segment_take(g, index, &g->stash[at]);
-        }
+        bind_run(g, c, index, g->bound - index);
     }
 }
 
@@ -185,6 +212,7 @@ static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
         return;
     }
     g->stashed[at] = true;
+    g->stashes++;
     g->stash[at] = *seg;
 }
 
@@ -338,10 +366,9 @@ static void sending_next(struct fabemu_group *g)
     g->sending = at == &g->ops ? NULL : nic_entry(at, struct nic_coll, link);
 }
 
-/* The next segment of g->sending. False: no room. */
-static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
+/* The k-th segment of @c. False: no room. */
+static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
 {
-    uint64_t k = c->sent, index = c->first + k, seq = nic_seq(g, index);
     struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
 
     if (!seg)
@@ -351,29 +378,41 @@ static bool segment_send(struct fabemu_group *g, struct nic_coll *c)
     seg->hdr.len = (uint8_t)segment_bytes(c, k);
     if (seg->hdr.len)
         emu_copy(seg->payload, c->in + k * c->step, seg->hdr.len);
-    if (++c->sent == c->segs)
-        sending_next(g);
-    if (!c->awaits) {
-        g->owner[place_of(g, (uint32_t)seq)] = NULL;
-        segment_complete(g, c, index);
-    }
     return true;
+}
+
+/*
+ * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a member
+ * that only contributes are complete with that. Returns how many; 0: no room, or no window.
+ */
+static uint32_t run_send(struct fabemu_group *g, uint32_t most)
+{
+    struct nic_coll *c = g->sending;
+    uint64_t index = c->first + c->sent, seq = nic_seq(g, index), count;
+    uint32_t sent = 0;
+
+    if (!half_open(g, half_of(g, index)))
+        return 0;
+    if (g->bound <= index) /* cur may have moved: what is sent must be bound */
+        group_bind(g);
+    count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
+    while (sent < count && sent < most && segment_send(g, c, c->sent + sent, seq + sent))
+        sent++;
+    c->sent += sent;
+    if (c->sent == c->segs)
+        sending_next(g);
+    if (sent && !c->awaits)
+        segments_complete(g, c, index, sent);
+    return sent;
 }
 
 static uint32_t stream_send(struct fabemu_group *g)
 {
-    uint32_t sent = tokens_send(g);
+    uint32_t sent = tokens_send(g), run = 1;
 
-    while (g->sending && sent < NIC_GROUP_BURST) {
-        struct nic_coll *c = g->sending;
-
-        if (!half_open(g, half_of(g, c->first + c->sent)))
-            break;
-        if (g->bound <= c->first + c->sent) /* cur may have moved: what is sent must be bound */
-            group_bind(g);
-        if (!segment_send(g, c))
-            break;
-        sent++;
+    while (g->sending && sent < NIC_GROUP_BURST && run) {
+        run = run_send(g, NIC_GROUP_BURST - sent);
+        sent += run;
     }
     group_bind(g);
     return sent + tokens_send(g);
@@ -456,7 +495,7 @@ static void group_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
     uint32_t half = half_numbers(g);
     uint32_t ahead = seg->hdr.seq - (uint32_t)(g->cur * half);
-    uint64_t index = (g->cur + ahead / half) * usable(g) + ahead % half;
+    uint64_t index = (g->cur + (ahead >= half)) * usable(g) + (ahead & usable(g));
 
     if (seg->hdr.len > EMU_PAYLOAD_BYTES || ahead >= g->window || is_token(g, ahead)) {
         g->fab->counts.malformed++;
@@ -488,8 +527,8 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         token_receive(g, seg);
     else
         group_receive(g, seg);
-    if (g->joined)
-        nic_group_send(g); /* a window may have opened, a token become due */
+    if (g->joined && !g->broken && g->issued < g->cur && !nic_listed(&g->busy))
+        nic_list_add(&fab->busy, &g->busy); /* a token is due. Who waits for a window is there already */
 }
 
 static void group_break(struct fabemu_group *g)

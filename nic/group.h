@@ -69,7 +69,8 @@ struct fabemu_group {
     uint32_t window;           /* numbers in two half windows: a power of two */
     struct nic_coll **owner;   /* by number modulo window: whose segment; NULL once complete */
     struct emu_seg *stash;     /* likewise; NULL until needed */
-    bool *stashed;             /* likewise */
+    bool *stashed;             /* likewise, */
+    uint32_t stashes;          /* and how many */
 
     /* Words and conditionals. */
     struct nic_list setting;   /* in fab->setting: some of unset */

@@ -232,6 +232,62 @@ static void leave__all_at_once(void)
     }
 }
 
+/* The leaver's part of a round of @w. Returns true: all is said and done. */
+static bool leave_step(struct world *w, uint32_t node)
+{
+    bool done;
+
+    nic_lock(w->fab[node]);
+    done = nic_leave_step(w->fab[node]);
+    nic_unlock(w->fab[node]);
+    return done;
+}
+
+static void leave_begin(struct world *w, uint32_t node)
+{
+    nic_lock(w->fab[node]);
+    nic_leave_begin(w->fab[node]);
+    nic_unlock(w->fab[node]);
+}
+
+/* It holds as many messages as it may for a queue that nobody opens, and the senders stand. */
+static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
+{
+    enum { MANY = NIC_PARKED_MAX / 2 + 1500 };
+    static struct fabemu_req send[2][MANY];
+    static uint8_t out[LONG];
+    static const uint32_t bytes[4] = {4, 1000, 8, LONG};
+
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct world w;
+        uint32_t failed = 0;
+
+        world_open_on(&w, 3, kind & 1, kind & 2);
+        memset(send, 0, sizeof send);
+        for (uint32_t n = 0; n < 2; n++)
+            for (uint32_t i = 0; i < MANY; i++) {
+                struct fabemu_iov iov = {.base = out, .bytes = bytes[i % 4]};
+                struct fabemu_dest dest = {.node = 2, .queue = 5, .tag = i,
+                                           .delivered = i % 3 == 0};
+
+                CU_ASSERT_EQUAL(fabemu_send(w.queue[n], &dest, &iov, 1, &send[n][i]), 0);
+            }
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(w.fab[2]->parked, NIC_PARKED_MAX);
+        CU_ASSERT_TRUE(w.fab[2]->peers[0].earlies || w.fab[2]->peers[1].earlies);
+        CU_ASSERT_TRUE_FATAL(leave(&w, 2));
+        CU_ASSERT_EQUAL(nic_leave(w.fab[2], 1), 0); /* says nothing */
+        for (uint32_t n = 0; n < 2; n++)
+            for (uint32_t i = 0; i < MANY; i++) {
+                CU_ASSERT_TRUE(send[n][i].status == 0 || send[n][i].status == -EHOSTUNREACH);
+                failed += send[n][i].status != 0;
+            }
+        CU_ASSERT_TRUE(failed >= 2 * MANY / 4); /* the long ones: nobody has fetched them */
+        CU_ASSERT_EQUAL(w.fab[2]->counts.refused, 0);
+        world_close(&w);
+    }
+}
+
 /* Who does not answer is named, and not waited for much longer than promised. */
 static void leave__says_whom_it_did_not_hear(void)
 {
@@ -456,6 +512,7 @@ int main(void)
         CASE(leave__takes_what_was_said_to_it),
         CASE(leave__ends_what_is_under_way),
         CASE(leave__all_at_once),
+        CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),
         CASE(leave__before_the_other_has_met_it),
         CASE(seat__names_a_process_and_no_other),

@@ -125,7 +125,8 @@ class LimitsTest(FabemuCase):
                 (3, lambda client, group: client.close(), "node_died"),
                 (1, lambda client, group: client.ask("detach"), "groups_broken"),
                 (3, lambda client, group: client.ask("detach"), "groups_broken"),
-                (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken")):
+                (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken"),
+                (3, lambda client, group: client.ask("group_join", group=group, members=5), "groups_broken")):
             with self.subTest(who=who, event=event):
                 path = self.up()
                 clients = self.attached(path, 0, 1, 2, 3)
@@ -171,15 +172,24 @@ class LimitsTest(FabemuCase):
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
         self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))  # the maker alone
 
-    def test_wrong_count_of_members__is_an_error_of_the_library(self):
+    def test_wrong_count_of_members__is_an_error_and_ends_the_group(self):
         path = self.up()
         (maker,) = self.attached(path, 0)
-        joins = self.program(path, "attach(); g = int(sys.stdin.readline()); "
-                                   "tell(lib.fabemu_group_join(fab, g, 3, ctypes.byref(group)))")
+        joins = self.program(path, "attach(); "
+                                   "[tell(lib.fabemu_group_join(fab, *map(int, line.split()), ctypes.byref(group))) "
+                                   "for line in sys.stdin]")
         self.assertEqual(joins.stdout.readline(), "0 \n")
-        group = maker.ask("group_create", nodes=[0, 1])["group"]
-        out, _ = joins.communicate(f"{group}\n", timeout=60)
-        self.assertEqual(out, f"{-errno.EINVAL} group {group} has 2 members, not 3\n")
+        groups, text = [], ""
+        for count in (3, 1):
+            groups.append(maker.ask("group_create", nodes=[0, 1])["group"])
+            self.assertTrue(maker.ask("group_join", group=groups[-1], members=2)["ok"])
+            text += f"{groups[-1]} {count}\n"
+        text += "7 1\n"  # nobody else's
+        out, _ = joins.communicate(text, timeout=60)
+        self.assertEqual(out.splitlines(), [f"{-errno.EINVAL} group {groups[0]} has 2 members, not 3",
+                                            f"{-errno.EINVAL} group {groups[1]} has 2 members, not 1", "0 "])
+        for group in groups:  # who waits for it is told
+            self.assertEqual(self.next_event(maker, "groups_broken")["groups"], [group])
 
     # --- groups: how many ---------------------------------------------------------------------
 

@@ -198,7 +198,10 @@ void daemon_groups_free(struct daemon *daemon)
     }
 }
 
-/* One that declines: the others are told, and it is. */
+/*
+ * A member declines. The group is over: all others are told so, also those who were only invited. The answer
+ * to its request tells the member itself.
+ */
 static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
     struct json_object **lists =
@@ -212,14 +215,6 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 }
 
 /* --- requests --------------------------------------------------------------------- */
-
-static struct json_object *ok(void)
-{
-    struct json_object *reply = json_object_new_object();
-
-    json_object_object_add(reply, "ok", json_object_new_boolean(true));
-    return reply;
-}
 
 /* The members in "nodes", as an array to free; NULL with one line in @error. */
 static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
@@ -316,12 +311,12 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
     if (err)
         daemon_reply_error(daemon, client, err, error);
     else
-        daemon_send(daemon, client, wire_add_number(ok(), "group", group));
+        daemon_send(daemon, client, wire_add_number(wire_ok(), "group", group));
 }
 
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    int64_t id = wire_number(request, "group", -1);
+    int64_t id = wire_number(request, "group", -1), members;
     char line[200];
     struct daemon_group *group;
     struct member *member = find_member(daemon, id, client->node, &group);
@@ -330,11 +325,20 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         snprintf(line, sizeof line, "there is no group %" PRId64 " that this process may join (any more): a "
                  "group is over when one of its members is gone before all have joined", id);
         daemon_reply_error(daemon, client, -ENOENT, line);
-    } else if (member->standing == JOINED) {
+        return;
+    }
+    members = wire_number(request, "members", group->count);
+    if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
+    } else if (members != group->count) { /* it takes it for another group */
+        snprintf(line, sizeof line, "group %" PRId64 " has %u members, not %" PRId64, id, group->count,
+                 members);
+        group_decline(daemon, group, member);
+        groups_sweep(daemon);
+        daemon_reply_error(daemon, client, -EINVAL, line);
     } else {
         member->standing = JOINED;
-        daemon_send(daemon, client, wire_add_number(ok(), "members", group->count));
+        daemon_send(daemon, client, wire_add_number(wire_ok(), "members", group->count));
     }
 }
 
@@ -353,5 +357,5 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
     else
         member_drop(daemon, group, member);
     groups_sweep(daemon);
-    daemon_send(daemon, client, ok());
+    daemon_send(daemon, client, wire_ok());
 }

@@ -15,14 +15,6 @@
 
 #define PROTOCOL_VERSION 1
 
-static struct json_object *ok(void)
-{
-    struct json_object *reply = json_object_new_object();
-
-    json_object_object_add(reply, "ok", json_object_new_boolean(true));
-    return reply;
-}
-
 /* --- attach, detach ------------------------------------------------------- */
 
 static void refuse_full(struct daemon *daemon, struct client *client)
@@ -101,7 +93,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     seat_taken(daemon, client, &seat);
-    struct json_object *reply = ok();
+    struct json_object *reply = wire_ok();
     wire_add_text(reply, "fabric", config->name);
     wire_add_text(reply, "fabric_id", daemon->fabric_id);
     wire_add_text(reply, "topo", config->graph->spec);
@@ -140,7 +132,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon->record.unheard += (uint64_t)unheard;
     daemon_left(daemon, client);
     client->closing = true;
-    daemon_send(daemon, client, ok());
+    daemon_send(daemon, client, wire_ok());
 }
 
 /* From the library, when the process exits (nic/attach.c): who says it was not killed. */
@@ -149,7 +141,7 @@ static void request_exits(struct daemon *daemon, struct client *client,
 {
     (void)request;
     client->exits = true;
-    daemon_send(daemon, client, ok());
+    daemon_send(daemon, client, wire_ok());
 }
 
 /* --- status, report, shutdown --------------------------------------------- */
@@ -158,7 +150,7 @@ static void request_status(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
     const struct fabric_config *config = daemon->config->fabric;
-    struct json_object *reply = ok();
+    struct json_object *reply = wire_ok();
     struct json_object *attached = json_object_new_array();
 
     (void)request;
@@ -184,7 +176,7 @@ static void request_status(struct daemon *daemon, struct client *client,
 static void request_report(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    struct json_object *reply = ok();
+    struct json_object *reply = wire_ok();
 
     (void)request;
     daemon_waits_look(daemon);
@@ -198,7 +190,7 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 {
     (void)request;
     daemon->shutdown = true;
-    daemon_send(daemon, client, ok());
+    daemon_send(daemon, client, wire_ok());
 }
 
 /* --- the table ---------------------------------------------------------------- */

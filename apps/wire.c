@@ -323,3 +323,11 @@ struct json_object *wire_event(const char *event)
 {
     return wire_add_text(json_object_new_object(), "event", event);
 }
+
+struct json_object *wire_ok(void)
+{
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "ok", json_object_new_boolean(true));
+    return reply;
+}

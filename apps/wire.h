@@ -79,5 +79,6 @@ struct json_object *wire_add_text(struct json_object *message, const char *field
 struct json_object *wire_add_number(struct json_object *message, const char *field,
                                     uint64_t number);
 struct json_object *wire_event(const char *event);
+struct json_object *wire_ok(void); /* {"ok":true}: a reply begins with it */
 
 #endif

@@ -508,7 +508,8 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
 
 /**
  * nic_leave - part from all that were met: what has completed is with them when this returns.
- * @limit_ns: at most so long. Returns how many have not confirmed it; each has its line on stderr. Lock: none.
+ * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent has not
+ * come; each has its line on stderr. Lock: none.
  */
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
 /** nic_leave_begin - from now on nothing new begins. */

@@ -58,49 +58,37 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
     return group_create(fab, nodes, count, true, id);
 }
 
-/* Ask the fabric for something about a group. @reply: NULL, or the caller's to put. */
-static int group_ask(struct fabemu *fab, const char *command, uint32_t id, struct json_object **reply)
+/* Tell the fabric that this process does something with a group: joins it as one of @members, or leaves it (0). */
+static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
-    struct json_object *ask = json_object_new_object(), *got = NULL;
+    struct json_object *ask = json_object_new_object(), *reply;
     int err;
 
     json_object_object_add(ask, "cmd", json_object_new_string(command));
     json_object_object_add(ask, "group", json_object_new_int64(id));
-    err = nic_control_ask(fab->control, ask, &got);
-    if (!err && reply)
-        *reply = got;
-    else if (!err)
-        json_object_put(got);
+    if (members)
+        json_object_object_add(ask, "members", json_object_new_int64(members));
+    err = nic_control_ask(fab->control, ask, &reply);
+    if (!err)
+        json_object_put(reply);
     return err;
 }
 
-/* A member that can not join says so: the others are not to wait for it. */
-static int group_declined(struct fabemu *fab, uint32_t id, int err)
+static void group_ask_leave(struct fabemu *fab, uint32_t id)
 {
     if (fab->control)
-        group_ask(fab, "group_leave", id, NULL);
-    return err;
+        group_ask(fab, "group_leave", id, 0);
 }
 
-/* May this process join? The fabric knows, but for groups of one, which are nobody else's. */
+/*
+ * May this process join? The fabric knows, and where the count is wrong it takes that for a refusal to join.
+ * Of a group of one that is nobody else's it knows nothing.
+ */
 static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
-    struct json_object *reply, *count;
-    int64_t there = members;
-    int err;
+    int err = fab->control ? group_ask(fab, "group_join", id, members) : 0;
 
-    if (!fab->control || members < 2)
-        return 0;
-    err = group_ask(fab, "group_join", id, &reply);
-    if (err)
-        return err;
-    if (json_object_object_get_ex(reply, "members", &count))
-        there = json_object_get_int64(count);
-    json_object_put(reply);
-    if (there == members)
-        return 0;
-    group_ask(fab, "group_leave", id, NULL);
-    return nic_fail(-EINVAL, "group %u has %lld members, not %u", id, (long long)there, members);
+    return err == -ENOENT && members == 1 ? 0 : err;
 }
 
 /* The group's place here while the fabric is asked: what comes meanwhile is kept. */
@@ -122,6 +110,10 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
             err = -ENOMEM;
     }
     nic_unlock(fab);
+    if (err == -ENOMEM) {
+        group_ask_leave(fab, id); /* it has not joined, so the others are not to wait for it */
+        nic_fail(err, "no memory for group %u", id);
+    }
     *ret = g;
     return err;
 }
@@ -154,7 +146,7 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
         return nic_fail_gone();
     err = group_begin_join(fab, id, &g);
     if (err)
-        return err == -ENOMEM ? group_declined(fab, id, err) : err;
+        return err;
     err = group_ask_join(fab, id, members);
     group_end_join(g, members, !err);
     if (!err)
@@ -169,8 +161,8 @@ void fabemu_group_leave(struct fabemu_group *g)
 
     if (nic_gone(fab))
         return;
-    if (g->members > 1 && fab->control)
-        group_ask(fab, "group_leave", g->id, NULL);
+    if (g->members > 1)
+        group_ask_leave(fab, g->id);
     nic_lock(fab);
     nic_group_leave(g);
     nic_unlock(fab);

@@ -33,8 +33,9 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
- * May the packet that is being formed have this segment as well? One to a group only as far as
- * switches have places for all of it: they refuse what is longer.
+ * May the packet that is being formed have this segment as well? Not one of the process that was there
+ * before: what becomes of it, only that process would be told. One to a group only as far as switches
+ * have places for all of it: they refuse what is longer.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -46,8 +47,8 @@ static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct
     p = &e->packet[e->forming];
     bytes = p->bytes + engine_seg_bytes(hdr);
     segs = emu_packet_segments(bytes);
-    return p->dst == to.dst && p->class == to.class && p->group == to.group && p->segs > 1 &&
-           bytes <= e->profile->packet_bytes && p->count < segs &&
+    return p->host == e->host && p->dst == to.dst && p->class == to.class && p->group == to.group &&
+           p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
            (!to.group || segs <= 1 + e->profile->pool_places);
 }
 

@@ -11,7 +11,8 @@
  * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
  * again until it is answered, and the answer to the last one that left is kept: one may overtake another. Whoever
  * leaves takes the answer to its last question as well, so that nothing comes for an empty node.
- * Both may leave at once: who has answered is done with the other.
+ * Both may leave at once: who has answered is done with the other. Its answer to us may still be on its way then;
+ * we wait for that at most BYE_LAST_NS, and what comes later is counted as dropped.
  */
 #include "nic/adapter.h"
 
@@ -183,6 +184,7 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
+    nic_receive_resume(fab); /* nothing waits for a queue to be opened any more */
 }
 
 bool nic_leave_step(struct fabemu *fab)
@@ -208,33 +210,46 @@ bool nic_leave_step(struct fabemu *fab)
     return done && nic_in_fabric(fab);
 }
 
+/* It has answered, so it has all of ours; but what it had sent until then has not come. */
+static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return peer_is_met(fab, peer) && peer->parted && peer->rx_next != peer->last;
+}
+
 /* Somebody there may lack something: it has not answered, or the network gave up. */
 static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->sendq.next && (!peer_is_done(fab, peer) || peer->unsaid == peer->first);
+    return peer->sendq.next &&
+           ((peer_is_met(fab, peer) && !peer->parted) || peer->unsaid == peer->first);
 }
 
 static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
 {
-    uint32_t unheard = 0;
+    unsigned long long ms = limit_ns / 1000000u;
+    uint32_t amiss = 0;
 
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
-        if (!peer_is_unheard(fab, &fab->peers[node]) || unheard++ >= LINES_MAX)
+        bool unread = peer_is_unread(fab, &fab->peers[node]);
+
+        if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || amiss++ >= LINES_MAX)
             continue;
-        fprintf(stderr, "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
-                        "all that was sent to it; some may be lost\n", fab->info.node, node,
-                (unsigned long long)(limit_ns / 1000000u));
+        if (unread)
+            fprintf(stderr, "fabemu: node %u leaves, and has not had in %llu ms all that node %u sent to it; "
+                            "some may be lost\n", fab->info.node, ms, node);
+        else
+            fprintf(stderr, "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
+                            "all that was sent to it; some may be lost\n", fab->info.node, node, ms);
     }
-    if (unheard > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u leaves, and %u more nodes have not confirmed it\n",
-                fab->info.node, unheard - LINES_MAX);
-    return unheard;
+    if (amiss > LINES_MAX)
+        fprintf(stderr, "fabemu: node %u leaves, and the same holds for %u more nodes\n", fab->info.node,
+                amiss - LINES_MAX);
+    return amiss;
 }
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
     uint64_t end = nic_now_ns() + limit_ns;
-    uint32_t unheard, moved, seen;
+    uint32_t amiss, moved, seen;
     unsigned idle = 0;
     bool done = false;
 
@@ -254,7 +269,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
             nic_sleep(fab, seen);
     }
     nic_lock(fab);
-    unheard = leave_tell(fab, limit_ns);
+    amiss = leave_tell(fab, limit_ns);
     nic_unlock(fab);
-    return unheard;
+    return amiss;
 }

@@ -139,6 +139,7 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 
 /* --- unmatched ----------------------------------------------------------------- */
 
+/* NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no refusal. */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
                                            const struct nic_wire_msg *wire, bool rts)
@@ -148,7 +149,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     if (queue->open || fab->parked < NIC_PARKED_MAX)
         msg = msg_alloc(fab, rts ? 0 : wire->bytes);
     if (!msg) {
-        fab->counts.refused++;
+        fab->counts.refused += !fab->leaving;
         return NULL;
     }
     if (!queue->open)
@@ -246,7 +247,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
             emu_copy(msg->buf, from, n);
     }
     if (!op && !msg) {
-        message_tell(fab, peer, wire.id, -ENOMEM);
+        message_tell(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
         wire.id = 0;
     }
     if (n < wire.bytes) {
@@ -335,7 +336,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     if (op) {
         receive_learn(op, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
         receive_fetch(fab, peer, op, wire.id, wire.bytes);
-    } else if (!message_keep(fab, peer, queue, &wire, true)) {
+    } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) { /* else our goodbye ends it */
         nic_fin(fab, peer, wire.id, -ENOMEM);
     }
 }

@@ -95,20 +95,12 @@ void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
     peer_say_hello(fab, peer, true);
 }
 
-/* End what is queued for those with a lower seat than @first. */
-static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, uint64_t first, int status)
+/* End all that is queued: it is for the process that is there now, or was until now. */
+static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
-    struct nic_list *at, *next;
-
-    for (at = peer->sendq.next; at != &peer->sendq; at = next) {
-        struct nic_op *op = nic_entry(at, struct nic_op, link);
-
-        next = at->next;
-        if (op->seat < first)
-            nic_op_end(fab, op, status);
-    }
-    if (nic_list_empty(&peer->sendq))
-        nic_list_del(&peer->ready);
+    while (!nic_list_empty(&peer->sendq))
+        nic_op_end(fab, nic_entry(peer->sendq.next, struct nic_op, link), status);
+    nic_list_del(&peer->ready);
 }
 
 /* Does anything but an operation wait for the process there? */
@@ -181,7 +173,7 @@ static void peer_break(struct fabemu *fab, struct nic_peer *peer)
     uint64_t life = peer->life;
     uint32_t before = fab->completions;
 
-    peer_fail_queue(fab, peer, UINT64_MAX, -EHOSTUNREACH);
+    peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, UINT64_MAX);
     peer->unsaid = fab->leaving || fab->completions == before ? life : 0;
@@ -197,12 +189,12 @@ void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, 
 
     peer->first = first;
     nic_list_del(&peer->hail);
-    peer_fail_queue(fab, peer, first, -EHOSTUNREACH);
+    peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, first);
     peer->broke = false; /* nobody is there to be told */
     peer->unsaid = lost && fab->completions == before ? life : 0;
-    if (hailed || !nic_list_empty(&peer->sendq))
+    if (hailed)
         nic_peer_hail(fab, peer); /* the next one */
 }
 
@@ -248,7 +240,7 @@ static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
         peer_break_off(fab, peer);
         return;
     }
-    peer_fail_queue(fab, peer, UINT64_MAX, -EHOSTUNREACH);
+    peer_fail_queue(fab, peer, -EHOSTUNREACH);
     if (cut || peer->missed)
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     peer->missed |= cut;
@@ -430,7 +422,7 @@ void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
 {
-    peer_fail_queue(fab, peer, UINT64_MAX, -ECANCELED);
+    peer_fail_queue(fab, peer, -ECANCELED);
     nic_list_del(&peer->hail);
 }
 
@@ -438,7 +430,7 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
 {
     if (!peer->sendq.next)
         return; /* never touched */
-    peer_fail_queue(fab, peer, UINT64_MAX, -ECANCELED);
+    peer_fail_queue(fab, peer, -ECANCELED);
     early_drop_all(fab, peer);
     free(peer->early);
 }

@@ -65,12 +65,15 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
     peer->earlies++;
 }
 
-/* Would it park a message more than may be? Then it and all behind it stay early, and the window stops the sender. */
+/*
+ * Would it park a message more than may be? Then it and all behind it stay early, and the window stops the sender.
+ * Who leaves takes all, up to the last: nobody opens that queue any more.
+ */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_wire_head head;
 
-    if (fab->parked < NIC_PARKED_MAX ||
+    if (fab->leaving || fab->parked < NIC_PARKED_MAX ||
         (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_RTS))
         return false;
     memcpy(&head, seg->payload, sizeof head);

@@ -205,6 +205,56 @@ static void node__that_is_cut_off_is_missed_and_meets_again(void)
     one_is_cut_off("kary:2,2");
 }
 
+/* Write @count whole segments to @dst into the ring of @node, below all that an adapter knows of peers. */
+static void post_segments(struct world *w, uint32_t node, uint32_t dst, uint32_t count)
+{
+    nic_lock(w->fab[node]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct emu_seg *seg = nic_claim(w->fab[node], dst);
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(seg);
+        seg->hdr.len = EMU_PAYLOAD_BYTES;
+        memset(seg->payload, 0, EMU_PAYLOAD_BYTES);
+    }
+    nic_unlock(w->fab[node]);
+}
+
+/* The packet that its predecessor's segments wait in is not for it: only the predecessor would be told. */
+static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
+{
+    enum { FIRST = 4 * 40 + 1, SECOND = 2 }; /* more packets than channels, and one that has room for more */
+    struct world w;
+
+    world_open(&w, &(struct setting){.topo = "kary:4,1", .set = "retry_limit=2"});
+    const struct engine *e = w.fabric->engine[0];
+    do_messages(&w);
+    cut_node(&w, 1, true);
+    w.fabric->engine[0]->timeout_ps = 10000 * IMPATIENCE_PS; /* all channels are taken until this test frees them */
+    post_segments(&w, 0, 1, FIRST);
+    for (uint32_t i = 0; i < 10; i++)
+        pump(&w);
+    uint16_t forming = e->forming;
+    CU_ASSERT_TRUE(forming != ENGINE_NONE && e->packet[forming].count == 1);
+    fabemu_group_leave(w.group[0]);
+    nic_close(w.fab[0]);
+    fabric_detach(w.fabric, 0);
+    world_attach(&w, 0);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 1000, 1, &w.group[0]), 0);
+    post_segments(&w, 0, 1, SECOND);
+    for (uint32_t i = 0; i < 10; i++)
+        pump(&w);
+    CU_ASSERT_EQUAL(e->packet[forming].count, 1);
+    w.fabric->engine[0]->timeout_ps = IMPATIENCE_PS;
+    for (uint32_t i = 0; i < e->packets; i++)
+        if (e->packet[i].state == ENGINE_AWAITING)
+            e->packet[i].due_ps = e->now_ps;
+    for (uint64_t end = nic_now_ns() + UINT64_C(20000000000); nic_now_ns() < end && !engine_idle(e);)
+        pump(&w);
+    pump(&w);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, SECOND);
+    world_close(&w);
+}
+
 /* To a node where nobody is the network brings hellos all the same: they are said again until one comes. */
 static void node__that_attaches_late_is_met(void)
 {
@@ -414,6 +464,7 @@ int main(void)
         CASE(adapters__go_on_where_numbers_wrap),
         CASE(adapters__do_all_they_can_with_threads),
         CASE(node__that_is_cut_off_is_missed_and_meets_again),
+        CASE(node__that_has_a_new_process_tells_that_what_is_its_own),
         CASE(node__that_attaches_late_is_met),
         CASE(group__breaks_where_a_member_is_cut_off),
         CASE(waiting__lets_pass_what_it_waits_for),

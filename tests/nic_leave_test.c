@@ -14,21 +14,34 @@
 
 #define PATIENCE_NS UINT64_C(20000000000) /* for what takes milliseconds: a question is said again after some */
 
+/* The leaver's part of a round of @w. Returns true: all is said and done. */
+static bool leave_step(struct world *w, uint32_t node)
+{
+    bool done;
+
+    nic_lock(w->fab[node]);
+    done = nic_leave_step(w->fab[node]);
+    nic_unlock(w->fab[node]);
+    return done;
+}
+
+static void leave_begin(struct world *w, uint32_t node)
+{
+    nic_lock(w->fab[node]);
+    nic_leave_begin(w->fab[node]);
+    nic_unlock(w->fab[node]);
+}
+
 /* Pump until @node has taken its leave of all. False: it does not get there. */
 static bool leave(struct world *w, uint32_t node)
 {
-    struct fabemu *fab = w->fab[node];
     uint64_t end = nic_now_ns() + PATIENCE_NS;
     bool done = false;
 
-    nic_lock(fab);
-    nic_leave_begin(fab);
-    nic_unlock(fab);
+    leave_begin(w, node);
     while (!done && nic_now_ns() < end) {
         fake_pump(w->fake);
-        nic_lock(fab);
-        done = nic_leave_step(fab);
-        nic_unlock(fab);
+        done = leave_step(w, node);
     }
     return done;
 }
@@ -145,10 +158,8 @@ static void leave__takes_what_was_said_to_it(void)
 
         world_open_on(&w, 2, kind & 1, kind & 2);
         meet(&w, 0, 1);
-        nic_lock(w.fab[1]);
-        nic_leave_begin(w.fab[1]);
-        nic_leave_step(w.fab[1]);
-        nic_unlock(w.fab[1]);
+        leave_begin(&w, 1);
+        leave_step(&w, 1);
         for (uint32_t i = 0; i < 40; i++)
             post_send(&w, 0, 1, 1, &v, 4, &send[i]);
         before = w.fab[0]->peers[1].tx_seq;
@@ -211,23 +222,168 @@ static void leave__all_at_once(void)
                     inject(&w, i, k, 1, &v, 4);
         if (kind & 4)
             fake_quiet(w.fake);
-        for (uint32_t i = 0; i < 4; i++) {
-            nic_lock(w.fab[i]);
-            nic_leave_begin(w.fab[i]);
-            nic_unlock(w.fab[i]);
-        }
+        for (uint32_t i = 0; i < 4; i++)
+            leave_begin(&w, i);
         while (!done && nic_now_ns() < end) {
             fake_pump(w.fake);
             done = true;
-            for (uint32_t i = 0; i < 4; i++) {
-                nic_lock(w.fab[i]);
-                done = nic_leave_step(w.fab[i]) && done;
-                nic_unlock(w.fab[i]);
-            }
+            for (uint32_t i = 0; i < 4; i++)
+                done = leave_step(&w, i) && done;
         }
         CU_ASSERT_TRUE(done);
         for (uint32_t i = 0; i < 4; i++)
             CU_ASSERT_EQUAL(w.fab[i]->counts.malformed, 0);
+        world_close(&w);
+    }
+}
+
+/* The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all else. */
+static void answer_bye(struct world *w, uint32_t from, uint32_t node, uint16_t number, uint32_t sent)
+{
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = w->fab[node]->peers[from].rx_check},
+                               .life = w->fab[from]->life, .kind = NIC_BYE_ANSWER, .number = number,
+                               .sent = sent};
+    struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof bye}};
+
+    memcpy(seg.payload, &bye, sizeof bye);
+    CU_ASSERT_TRUE(fake_inject(w->fake, node, &seg));
+    fabemu_progress(w->fab[node]);
+}
+
+static void leave__takes_what_the_answer_overtook(void)
+{
+    struct world w;
+    uint32_t v = 3;
+
+    world_open(&w, 2, false);
+    meet(&w, 0, 1);
+    leave_begin(&w, 1);
+    leave_step(&w, 1);
+    fake_step(w.fake); /* the question lies in the ring of node 0 */
+    CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
+    inject(&w, 0, 1, 1, &v, 4);
+    answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
+    CU_ASSERT_FALSE(leave_step(&w, 1));
+    fake_step(w.fake);
+    fabemu_progress(w.fab[1]);
+    CU_ASSERT_TRUE(leave_step(&w, 1));
+    world_close(&w);
+}
+
+/* It has asked twice; the first answer says all that it needs, and the second would find nobody. */
+static void leave__takes_the_answer_to_its_last_question(void)
+{
+    struct world w;
+    uint32_t sent;
+
+    world_open(&w, 2, false);
+    meet(&w, 0, 1);
+    sent = w.fab[0]->peers[1].tx_seq;
+    leave_begin(&w, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        w.fab[1]->bye_ns = 0; /* it is time */
+        leave_step(&w, 1);
+    }
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].asked, 2);
+    fake_step(w.fake);
+    CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
+    answer_bye(&w, 0, 1, 1, sent);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
+    CU_ASSERT_FALSE(leave_step(&w, 1));
+    answer_bye(&w, 0, 1, 2, sent);
+    CU_ASSERT_TRUE(leave_step(&w, 1));
+    world_close(&w);
+}
+
+#define STOPPED_NS UINT64_C(1200000000) /* more than the time after which one looks after another */
+
+/* Node 0 is stopped for so long; others go on to fill its ring, and node 1 leaves. */
+static void stand_still(struct world *w)
+{
+    uint64_t end = nic_now_ns() + STOPPED_NS;
+    bool done = false;
+
+    leave_begin(w, 1);
+    while (nic_now_ns() < end) {
+        fake_step(w->fake);
+        for (uint32_t n = 1; n < 4; n++)
+            fabemu_progress(w->fab[n]);
+        done = leave_step(w, 1) || done;
+    }
+    CU_ASSERT_FALSE(done);
+}
+
+/* All that has completed is there, however long it takes the other to take it. */
+static void leave__waits_for_one_that_stands_still(void)
+{
+    enum { MANY = 200, FLOOD = 3 * NIC_ORDER_WINDOW };
+    static struct fabemu_req send[MANY], recv[MANY], flood[2][FLOOD];
+    static uint8_t out[8000], in[MANY][8000];
+
+    fill(out, sizeof out, 7);
+    for (unsigned kind = 0; kind < 4; kind += 3) {
+        struct world w;
+        uint32_t arrived = 0;
+
+        world_open_on(&w, 4, kind & 1, kind & 2);
+        for (uint32_t n = 1; n < 4; n++)
+            meet(&w, 0, n);
+        memset(in, 0, sizeof in);
+        for (uint32_t i = 0; i < FLOOD; i++)
+            for (uint32_t n = 0; n < 2; n++)
+                post_send(&w, 2 + n, 0, 1, out, 4, &flood[n][i]);
+        for (uint32_t i = 0; i < MANY; i++) {
+            post_recv(&w, 0, 1, 2 + i, 0, in[i], sizeof in[i], &recv[i]);
+            post_send(&w, 1, 0, 2 + i, out, i % (kind ? 8 : 64) ? i : sizeof out, &send[i]); /* 8: not all at once */
+        }
+        stand_still(&w);
+        CU_ASSERT_TRUE_FATAL(leave(&w, 1));
+        fake_detach(w.fake, 1);
+        for (uint32_t i = 0; i < MANY; i++) {
+            arrived += recv[i].status == 0 && filled(in[i], recv[i].bytes, 7);
+            CU_ASSERT_EQUAL(recv[i].status == 0, send[i].status == 0);
+        }
+        CU_ASSERT_EQUAL(arrived, MANY);
+        CU_ASSERT_TRUE(fake_finish(w.fake, flood[0], FLOOD) && fake_finish(w.fake, flood[1], FLOOD));
+        world_close(&w);
+    }
+}
+
+/* It holds as many messages as it may for a queue that nobody opens, and the senders stand. */
+static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
+{
+    enum { MANY = NIC_PARKED_MAX / 2 + 1500 };
+    static struct fabemu_req send[2][MANY];
+    static uint8_t out[LONG];
+    static const uint32_t bytes[4] = {4, 1000, 8, LONG};
+
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct world w;
+        uint32_t failed = 0;
+
+        world_open_on(&w, 3, kind & 1, kind & 2);
+        memset(send, 0, sizeof send);
+        for (uint32_t n = 0; n < 2; n++)
+            for (uint32_t i = 0; i < MANY; i++) {
+                struct fabemu_iov iov = {.base = out, .bytes = bytes[i % 4]};
+                struct fabemu_dest dest = {.node = 2, .queue = 5, .tag = i,
+                                           .delivered = i % 3 == 0};
+
+                CU_ASSERT_EQUAL(fabemu_send(w.queue[n], &dest, &iov, 1, &send[n][i]), 0);
+            }
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(w.fab[2]->parked, NIC_PARKED_MAX);
+        CU_ASSERT_TRUE(w.fab[2]->peers[0].earlies || w.fab[2]->peers[1].earlies);
+        CU_ASSERT_TRUE_FATAL(leave(&w, 2));
+        CU_ASSERT_EQUAL(nic_leave(w.fab[2], 1), 0); /* says nothing */
+        for (uint32_t n = 0; n < 2; n++)
+            for (uint32_t i = 0; i < MANY; i++) {
+                CU_ASSERT_TRUE(send[n][i].status == 0 || send[n][i].status == -EHOSTUNREACH);
+                failed += send[n][i].status != 0;
+            }
+        CU_ASSERT_TRUE(failed >= 2 * MANY / 4); /* the long ones: nobody has fetched them */
+        CU_ASSERT_EQUAL(w.fab[2]->counts.refused, 0);
         world_close(&w);
     }
 }
@@ -456,6 +612,10 @@ int main(void)
         CASE(leave__takes_what_was_said_to_it),
         CASE(leave__ends_what_is_under_way),
         CASE(leave__all_at_once),
+        CASE(leave__takes_what_the_answer_overtook),
+        CASE(leave__takes_the_answer_to_its_last_question),
+        CASE(leave__waits_for_one_that_stands_still),
+        CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),
         CASE(leave__before_the_other_has_met_it),
         CASE(seat__names_a_process_and_no_other),

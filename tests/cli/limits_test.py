@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -46,6 +47,15 @@ def peak_kb(pid):
     """Memory that the process has had at most."""
     with open(f"/proc/{pid}/status") as f:
         return int(f.read().split("VmHWM:")[1].split()[0])
+
+
+def stopped(pid):
+    """Have all its threads stopped?"""
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat") as f:
+            states.append(f.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"T"}
 
 
 class LimitsTest(FabemuCase):
@@ -87,6 +97,43 @@ class LimitsTest(FabemuCase):
         self.assertEqual(event["event"], name)
         return event
 
+    # --- leaving: how long it may take -------------------------------------------------------
+
+    def test_goodbye_that_nobody_answers__is_said_and_counted(self):
+        path = self.up()
+        (_, other) = (self.program(path, "attach(); sys.stdin.readline()") for _ in range(2))
+        for process in self.started[-2:]:
+            self.assertEqual(process.stdout.readline(), "0 \n")
+        nodes = {who["pid"]: who["node"] for who in self.status("u")["attached"]}
+        self.env["FABEMU_PEER_TIMEOUT_MS"] = "500"
+        leaver = self.program(path, "attach(); queue = ctypes.c_void_p()\n"
+                                    "tell(lib.fabemu_queue_open(fab, 1, ctypes.byref(queue)))\n"
+                                    "class Dest(ctypes.Structure):\n"
+                                    "    _fields_ = [('node', ctypes.c_uint32), ('queue', ctypes.c_uint16),\n"
+                                    "                ('delivered', ctypes.c_bool), ('tag', ctypes.c_uint64),\n"
+                                    "                ('data', ctypes.c_uint64), ('seat', ctypes.c_uint64)]\n"
+                                    "for node in range(2):\n"
+                                    "    while lib.fabemu_inject(queue, ctypes.byref(Dest(node=node, queue=1)), b'x', 1):\n"
+                                    "        lib.fabemu_progress(fab)\n"
+                                    "tell(0); sys.stdin.readline(); lib.fabemu_queue_close(queue)\n")
+        self.assertEqual([leaver.stdout.readline() for _ in range(3)], ["0 \n"] * 3)
+        os.kill(other.pid, signal.SIGSTOP)
+        try:
+            self.assertTrue(until(lambda: stopped(other.pid)))
+            _, err = leaver.communicate("\n", timeout=60)
+        finally:
+            os.kill(other.pid, signal.SIGCONT)
+        self.assertEqual(err, f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed in 500 ms that it "
+                              "has all that was sent to it; some may be lost\n")
+        self.assertEqual(self.status("u")["report"]["processes"]["unheard"], 1)
+
+    def test_goodbyes_not_answered__no_more_than_there_are_nodes(self):
+        path = self.up()
+        for said, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
+            (client,) = self.attached(path, 0)
+            self.assertTrue(client.ask("detach", unheard=said)["ok"])
+            self.assertEqual(self.status("u")["report"]["processes"]["unheard"], counted)
+
     # --- groups: when one is over -----------------------------------------------------------
 
     def groups_come_back(self, profile, go):
@@ -125,7 +172,8 @@ class LimitsTest(FabemuCase):
                 (3, lambda client, group: client.close(), "node_died"),
                 (1, lambda client, group: client.ask("detach"), "groups_broken"),
                 (3, lambda client, group: client.ask("detach"), "groups_broken"),
-                (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken")):
+                (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken"),
+                (3, lambda client, group: client.ask("group_join", group=group, members=5), "groups_broken")):
             with self.subTest(who=who, event=event):
                 path = self.up()
                 clients = self.attached(path, 0, 1, 2, 3)
@@ -171,15 +219,24 @@ class LimitsTest(FabemuCase):
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
         self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))  # the maker alone
 
-    def test_wrong_count_of_members__is_an_error_of_the_library(self):
+    def test_wrong_count_of_members__is_an_error_and_ends_the_group(self):
         path = self.up()
         (maker,) = self.attached(path, 0)
-        joins = self.program(path, "attach(); g = int(sys.stdin.readline()); "
-                                   "tell(lib.fabemu_group_join(fab, g, 3, ctypes.byref(group)))")
+        joins = self.program(path, "attach(); "
+                                   "[tell(lib.fabemu_group_join(fab, *map(int, line.split()), ctypes.byref(group))) "
+                                   "for line in sys.stdin]")
         self.assertEqual(joins.stdout.readline(), "0 \n")
-        group = maker.ask("group_create", nodes=[0, 1])["group"]
-        out, _ = joins.communicate(f"{group}\n", timeout=60)
-        self.assertEqual(out, f"{-errno.EINVAL} group {group} has 2 members, not 3\n")
+        groups, text = [], ""
+        for count in (3, 1):
+            groups.append(maker.ask("group_create", nodes=[0, 1])["group"])
+            self.assertTrue(maker.ask("group_join", group=groups[-1], members=2)["ok"])
+            text += f"{groups[-1]} {count}\n"
+        text += "7 1\n"  # nobody else's
+        out, _ = joins.communicate(text, timeout=60)
+        self.assertEqual(out.splitlines(), [f"{-errno.EINVAL} group {groups[0]} has 2 members, not 3",
+                                            f"{-errno.EINVAL} group {groups[1]} has 2 members, not 1", "0 "])
+        for group in groups:  # who waits for it is told
+            self.assertEqual(self.next_event(maker, "groups_broken")["groups"], [group])
 
     # --- groups: how many ---------------------------------------------------------------------
 

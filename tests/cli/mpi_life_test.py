@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """mpi_life_test.py - lives of real MPI programs: what is killed ends with all that belongs to it; processes
-that are started on nodes that others have left get what they are sent.
+that are started on nodes that others have left get what they are sent; what the fabric has no room for goes on without.
 
 Four ranks reduce without end under mpirun; one of them, the fabric, the
 supervisor or mpirun is killed, or the run is interrupted.
@@ -9,6 +9,7 @@ supervisor or mpirun is killed, or the run is interrupted.
     tests/mpi_life_test.py --fabemu build/fabemu [unittest options]
 """
 import glob
+import json
 import os
 import shutil
 import signal
@@ -54,6 +55,31 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 """
+LARGE = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define COUNT 20000
+int main(int argc, char **argv)
+{
+    int *in = malloc(COUNT * sizeof(int)), *out = malloc(COUNT * sizeof(int)), rank, size, wrong = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < COUNT; i++)
+        in[i] = rank + i;
+    for (int round = 0; round < 3; round++) {
+        MPI_Allreduce(in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(in, out, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < COUNT; i++)
+            wrong += out[i] != size * i + size * (size - 1) / 2;
+    }
+    if (rank == 0)
+        printf("%d wrong\n", wrong);
+    MPI_Finalize();
+    return 0;
+}
+"""
 SPAWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "spawn.c")
 
 
@@ -85,7 +111,10 @@ class MpiLifeTest(FabemuCase):
             f.write(PROGRAM)
         with open(os.path.join(cls.build, "quitter.c"), "w") as f:
             f.write(QUITTER)
-        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"), (SPAWN, "spawn")):
+        with open(os.path.join(cls.build, "large.c"), "w") as f:
+            f.write(LARGE)
+        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"), ("large.c", "large"),
+                                (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
     @classmethod
@@ -173,6 +202,18 @@ class MpiLifeTest(FabemuCase):
                 if err.count("spawn: wanted") == err.count("spawn: there"):
                     return out, err
         return out, err
+
+    def test_large_collectives__step_aside_where_no_wide_group_is_to_be_had(self):
+        # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of the switch's.
+        for states, in_switch, why in (("4608", 6, {}), ("4607", 3, {"window": 3})):
+            with self.subTest(states=states):
+                report = os.path.join(self.dir, "report.json")
+                done = self.fabemu("run", "--topo", "kary:4,1", "--set", f"combine_states={states}", "--report",
+                                   report, "--", "mpirun", "-np", "3", os.path.join(self.build, "large"))
+                self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
+                with open(report) as f:
+                    count = json.load(f)["collectives"]["allreduce"]
+                self.assertEqual((count["in_switch"], count["why"]), (in_switch, why))
 
     def test_too_many_ranks(self):
         done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",

@@ -113,8 +113,8 @@ static inline bool fabric_has_units(const struct fabric_config *config)
 }
 
 /*
- * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time; is turned back by
- * @by_ps, while the workers stand still.
+ * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time, as often as it is,
+ * for the last look may be long ago; is turned back by @by_ps, while the workers stand still.
  */
 void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);

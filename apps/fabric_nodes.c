@@ -102,6 +102,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 
     if (node < 0)
         return -ENOSPC;
+    fabric_clock_tick(fabric); /* nobody did while nobody was here */
     host = fabric_host(fabric, (uint32_t)node);
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;

@@ -206,7 +206,7 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
 
 /**
  * fabric_check_bufs - every reference to a pool buffer that is out has a holder: a cable, a crosspoint,
- * a packet, a group's state. Part of fabric_check(). Nodes inside the fabric hold none.
+ * a packet, a question of a host, a group's state. Part of fabric_check(). Nodes inside the fabric hold none.
  * Errors: -EPROTO, with one line in @error. Thread: manager, while the workers stand still.
  */
 int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);

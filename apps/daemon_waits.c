@@ -55,7 +55,8 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
 static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
-    uint64_t full_ns = fabric_full_ns(daemon->fabric) - record->full_ns;
+    uint64_t all_ns = fabric_full_ns(daemon->fabric);
+    uint64_t full_ns = all_ns - lesser(all_ns, record->full_ns);
     struct waits_more more;
 
     record->full_ns += full_ns;

@@ -176,7 +176,8 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 
 /**
  * fabric_full_ns - clock real: how long segments waited because a process had not taken what its
- * edge was full of; of all edges together, each time counted when it was over. Thread: manager.
+ * edge was full of, and wait; of all edges together. It may be less than it was at the last look, by less
+ * than a worker's pass. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 

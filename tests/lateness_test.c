@@ -13,7 +13,6 @@
 
 #include "apps/duration.h"
 #include "apps/waits.h"
-#include "emu/count.h"
 #include "emu/edge_fabric.h"
 #include "emu/worker.h"
 #include "tests/test.h"
@@ -244,7 +243,10 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* From when a segment finds no room until the process has taken one; nothing before it is over. */
+/*
+ * From when a segment finds no room until the process has taken one; while it waits, until now; and the
+ * clock may be turned back meanwhile.
+ */
 static void edge_room__counts_how_long_there_was_none(void)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
@@ -261,18 +263,27 @@ static void edge_room__counts_how_long_there_was_none(void)
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
     CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);
-    worker->now_ps = 1000000;
+    worker->now_ps = EMU_TURN_BY_PS + 1000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 0);
     edge->down_tail = EMU_EDGE_SLOTS;
     for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
         CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 0);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, EMU_TURN_BY_PS), 0); /* read before it began */
+    emu_edge_turn_back(edge, EMU_TURN_BY_PS);
+    worker->now_ps -= EMU_TURN_BY_PS;
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 1000), 6001);
     atomic_store(&edge->shared->down_head, 1);
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
     worker->now_ps += 5000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
+    emu_edge_turn_back(edge, EMU_TURN_BY_PS); /* nobody waits */
+    edge->down_tail++;
+    CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 2000000), 8000);
     emu_edge_destroy(edge, &worker->cache);
     close(memfd);
     emu_worker_destroy(worker);

@@ -248,6 +248,12 @@ class LimitsTest(FabemuCase):
             resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # may be raised, and is
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_file_size__below_an_edge_of_many_nodes_is_said_at_the_start(self):
+        small = (EDGE_BYTES + 10000, EDGE_BYTES + 10000)
+        done = self.fabemu("run", "--topo", "kary:16,3", "--", "true",  # an edge names 4096 nodes
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small))
+        self.one_line(done, 1, "ulimit -f")
+
     def test_file_size__that_falls_is_an_error_of_who_attaches(self):
         path = self.up()
         pid = self.status("u")["pid"]

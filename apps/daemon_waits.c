@@ -39,7 +39,7 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
     struct waits_more more;
 
     if (!client->waits || waits_look(client->waits, since_ns, &more))
-        return; /* it has just ended: its connection will say so */
+        return; /* it has just ended, and its connection will say so; or the next look sees it all */
     daemon->waits.ns += more.ns;
     daemon->waits.over_ns += more.over_ns;
     client->waited_ns += more.ns;

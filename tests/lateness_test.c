@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -207,6 +208,37 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
     child_stop(&child[1]);
 }
 
+/* A look that finds no descriptor sees nothing and forgets nothing: the next one sees all, once. */
+static void waits_look__that_fails_loses_nothing(void)
+{
+    struct child child[2] = {child_start(), child_start()};
+    uint64_t before_ns = child_rests(&child[0]), counted_ns;
+    struct rlimit had, none;
+    struct waits *waits;
+    struct waits_more more;
+
+    child_rests(&child[1]);
+    CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child[0].pid), 0);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
+    counted_ns = child_rests(&child[0]) - before_ns;
+    getrlimit(RLIMIT_NOFILE, &had);
+    none = (struct rlimit){.rlim_max = had.rlim_max};
+    none.rlim_cur = (rlim_t)dup(0); /* the lowest that is free: one is left for the folder, none for a file */
+    close((int)none.rlim_cur);
+    for (int spare = 0; spare < 2; spare++, none.rlim_cur++) {
+        setrlimit(RLIMIT_NOFILE, &none);
+        CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), -EMFILE);
+        CU_ASSERT_EQUAL(more.ns, 0);
+    }
+    setrlimit(RLIMIT_NOFILE, &had);
+    CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, counted_ns);
+    waits_close(waits);
+    child_stop(&child[0]);
+    child_stop(&child[1]);
+}
+
 static void waits_look__says_when_the_process_has_ended(void)
 {
     struct child child = child_start();
@@ -299,6 +331,7 @@ int main(void)
         CASE(duration_of_ns__is_right_to_its_last_digit),
         CASE(waits_look__is_what_the_kernel_counts),
         CASE(waits_look__says_what_is_older_than_the_last_look),
+        CASE(waits_look__that_fails_loses_nothing),
         CASE(waits_look__says_when_the_process_has_ended),
         CASE(waits_open__says_what_it_cannot_see),
         CASE(edge_room__counts_how_long_there_was_none),

@@ -19,7 +19,6 @@
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
-#define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 #define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
 #define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 

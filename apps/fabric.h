@@ -95,7 +95,8 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
 
 /**
  * fabric_group_create_wide - the same with a wide window (emu/seg.h), for operations of many segments.
- * Such groups may have half of the combine states and buffers, so that -ENOSPC leaves room for others.
+ * -ENOSPC also where it would leave less than half of a switch's combine states, or of the buffers, free for
+ * groups with a narrow one.
  */
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes);

@@ -12,8 +12,7 @@
 #include "apps/procs.h"
 #include "apps/report.h"
 #include "apps/say.h"
-
-#define PROTOCOL_VERSION 1
+#include "emu/edge.h"
 
 /* --- attach, detach ------------------------------------------------------- */
 
@@ -68,13 +67,14 @@ static void request_attach(struct daemon *daemon, struct client *client,
 {
     const struct fabric_config *config = daemon->config->fabric;
     struct fabric_seat seat;
+    int64_t version = wire_number(request, "version", 0);
     char line[160];
 
-    if (wire_number(request, "version", 0) != PROTOCOL_VERSION) {
+    if (version != EMU_EDGE_VERSION) {
         snprintf(line, sizeof line,
-                 "the fabric speaks version %d of the control protocol; use the "
+                 "this process's library is of version %lld, and the fabric of %u: use the "
                  "libfabemu that came with this fabemu",
-                 PROTOCOL_VERSION);
+                 (long long)version, EMU_EDGE_VERSION);
         daemon_reply_error(daemon, client, -EPROTO, line);
         return;
     }

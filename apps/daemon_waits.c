@@ -39,7 +39,7 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
     struct waits_more more;
 
     if (!client->waits || waits_look(client->waits, since_ns, &more))
-        return; /* it has just ended: its connection will say so */
+        return; /* it has just ended, and its connection will say so; or the next look sees it all */
     daemon->waits.ns += more.ns;
     daemon->waits.over_ns += more.over_ns;
     client->waited_ns += more.ns;
@@ -55,7 +55,8 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
 static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
-    uint64_t full_ns = fabric_full_ns(daemon->fabric) - record->full_ns;
+    uint64_t all_ns = fabric_full_ns(daemon->fabric);
+    uint64_t full_ns = all_ns - lesser(all_ns, record->full_ns);
     struct waits_more more;
 
     record->full_ns += full_ns;

@@ -19,7 +19,6 @@
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
-#define FABRIC_GROUP_BUFS (1u << 22) /* 1 GB of address space */
 #define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
 #define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
 
@@ -308,14 +307,14 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
 /* Can the edges of processes be made at all? They are files, in memory. */
 static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
 {
+    size_t edge_bytes = emu_edge_bytes(config->graph->nodes);
     struct rlimit most;
 
-    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) ||
-        most.rlim_cur >= sizeof(struct emu_edge_shared))
+    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)
         return 0;
     snprintf(error, error_bytes, "a file can have %llu bytes here, and what a process attaches by takes "
                                  "%zu: raise the limit of file sizes (ulimit -f)",
-             (unsigned long long)most.rlim_cur, sizeof(struct emu_edge_shared));
+             (unsigned long long)most.rlim_cur, edge_bytes);
     return -EFBIG;
 }
 

@@ -95,7 +95,8 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
 
 /**
  * fabric_group_create_wide - the same with a wide window (emu/seg.h), for operations of many segments.
- * Such groups may have half of the combine states and buffers, so that -ENOSPC leaves room for others.
+ * -ENOSPC also where it would leave less than half of a switch's combine states, or of the buffers, free for
+ * groups with a narrow one.
  */
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes);
@@ -176,7 +177,8 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 
 /**
  * fabric_full_ns - clock real: how long segments waited because a process had not taken what its
- * edge was full of; of all edges together, each time counted when it was over. Thread: manager.
+ * edge was full of, and wait; of all edges together. It may be less than it was at the last look, by less
+ * than a worker's pass. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
@@ -206,7 +208,7 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
 
 /**
  * fabric_check_bufs - every reference to a pool buffer that is out has a holder: a cable, a crosspoint,
- * a packet, a group's state. Part of fabric_check(). Nodes inside the fabric hold none.
+ * a packet, a question of a host, a group's state. Part of fabric_check(). Nodes inside the fabric hold none.
  * Errors: -EPROTO, with one line in @error. Thread: manager, while the workers stand still.
  */
 int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);

@@ -3,14 +3,7 @@
  * fabric_clock.c - the fabric's clock: where it begins, and how it is turned back (emu/clock.h).
  */
 #include "apps/fabric_internal.h"
-
-static uint64_t host_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include "apps/now.h"
 
 void fabric_clock_start(struct fabric *fabric)
 {
@@ -21,7 +14,7 @@ void fabric_clock_start(struct fabric *fabric)
         turned_ps = 0;
     fabric->clock = (struct emu_clock){
         .mode = fabric->config.clock, .turned_ps = turned_ps,
-        .origin_ns = host_ns() - (start_ps - turned_ps) / 1000u};
+        .origin_ns = now_ns() - (start_ps - turned_ps) / 1000u};
 }
 
 /* Cables are turned back with the devices at their ends, and an edge with its node. */
@@ -45,14 +38,20 @@ void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps)
     }
 }
 
+/* In ns, which last for 584 years: while nobody is attached nobody ticks, and the ps may have wrapped. */
+static bool clock_is_to_turn(const struct fabric *fabric)
+{
+    return now_ns() - fabric->clock.origin_ns >= EMU_TURN_PS / 1000u;
+}
+
 void fabric_clock_tick(struct fabric *fabric)
 {
-    if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes ||
-        emu_clock_now(&fabric->clock) < EMU_TURN_PS)
+    if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes || !clock_is_to_turn(fabric))
         return;
     for (uint32_t w = 0; w < fabric->workers; w++)
         emu_thread_hold(fabric->thread[w]);
-    fabric_clock_turn_back(fabric, EMU_TURN_BY_PS);
+    while (clock_is_to_turn(fabric))
+        fabric_clock_turn_back(fabric, EMU_TURN_BY_PS);
     for (uint32_t w = 0; w < fabric->workers; w++)
         emu_thread_go(fabric->thread[w]);
 }

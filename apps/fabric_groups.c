@@ -118,7 +118,7 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/* Of @whole, what the group may have: wide windows leave half to the narrow ones, which every group can do with. */
+/* Of @whole, what may be taken with this group: wide ones leave half free for narrow ones, which all can do with. */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
@@ -155,8 +155,9 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
             goto uncharge;
         }
     }
-    if (bufs > group_share(group, fabric->spare_bufs)) {
-        snprintf(error, error_bytes, "no buffers are left for the group's partial results");
+    if (FABRIC_GROUP_BUFS - fabric->spare_bufs + bufs > group_share(group, FABRIC_GROUP_BUFS)) {
+        snprintf(error, error_bytes, "no buffers are left for the group's partial results%s",
+                 group_is_wide(group) ? " with a wide window" : "");
         goto uncharge;
     }
     fabric->spare_bufs -= bufs;

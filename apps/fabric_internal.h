@@ -18,6 +18,7 @@
 static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch can list");
 
+#define FABRIC_GROUP_BUFS (1u << 22) /* for partial results, which groups set aside: 1 GB of address space */
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
 
 /* A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or not. */
@@ -113,8 +114,8 @@ static inline bool fabric_has_units(const struct fabric_config *config)
 }
 
 /*
- * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time; is turned back by
- * @by_ps, while the workers stand still.
+ * fabric_clock.c: the clock begins at config.start_ps; is turned back if it is time, as often as it is,
+ * for the last look may be long ago; is turned back by @by_ps, while the workers stand still.
  */
 void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);

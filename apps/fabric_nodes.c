@@ -102,6 +102,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 
     if (node < 0)
         return -ENOSPC;
+    fabric_clock_tick(fabric); /* nobody did while nobody was here */
     host = fabric_host(fabric, (uint32_t)node);
     memset(&init, 0, sizeof(init));
     init.node = (uint32_t)node;
@@ -188,7 +189,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     fabric->past.dropped_left += emu_edge_left(edge);
     fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
     fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
-    fabric->past_full_ns += emu_count_read(&edge->full_ns);
+    fabric->past_full_ns += emu_edge_full_ns(edge, emu_clock_now(&fabric->clock));
     node_nudge(fabric, node);
     emu_edge_destroy(edge, &fabric->cache);
 }
@@ -320,7 +321,7 @@ uint64_t fabric_full_ns(const struct fabric *fabric)
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            full_ns += emu_count_read(&fabric->edge[n]->full_ns);
+            full_ns += emu_edge_full_ns(fabric->edge[n], emu_clock_now(&fabric->clock));
     return full_ns;
 }
 

@@ -30,9 +30,8 @@ struct waits {
     struct thread *thread; /* as of the last look */
 };
 
-/* What the kernel has of one thread. False: it has ended. */
-static bool thread_read(int tasks, pid_t tid, unsigned long long *wait_ns,
-                        unsigned long long *slices)
+/* What the kernel has of one thread. Errors: -ESRCH, it has ended; -errno of openat. */
+static int thread_read(int tasks, pid_t tid, unsigned long long *wait_ns, unsigned long long *slices)
 {
     unsigned long long run_ns;
     char path[64], text[80];
@@ -42,11 +41,11 @@ static bool thread_read(int tasks, pid_t tid, unsigned long long *wait_ns,
     snprintf(path, sizeof path, "%d/schedstat", (int)tid);
     fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return errno == ENOENT ? -ESRCH : -errno;
     bytes = read(fd, text, sizeof text - 1);
     close(fd);
     text[bytes > 0 ? bytes : 0] = '\0';
-    return sscanf(text, "%llu %llu %llu", &run_ns, wait_ns, slices) == 3;
+    return sscanf(text, "%llu %llu %llu", &run_ns, wait_ns, slices) == 3 ? 0 : -ESRCH;
 }
 
 /* What thread @tid had waited as of the last look; 0: it is new. Most stand where they stood, at @at. */
@@ -60,77 +59,96 @@ static uint64_t thread_before(const struct waits *waits, size_t at, pid_t tid)
     return 0;
 }
 
-/* The threads that there are now, as an array to free; NULL: out of memory, or there are none. */
-static struct thread *threads_now(const struct waits *waits, size_t *count, bool *accounted)
+/* The threads that there are now. */
+struct threads {
+    struct thread *thread; /* an array to free */
+    size_t count, room;
+    bool accounted; /* by this kernel */
+};
+
+/* Add thread @tid as it is now. Errors: as of thread_read(); -ENOMEM. */
+static int threads_add(struct threads *now, int tasks, pid_t tid)
+{
+    unsigned long long wait_ns, slices;
+    int err = thread_read(tasks, tid, &wait_ns, &slices);
+
+    if (err)
+        return err;
+    if (now->count == now->room) {
+        size_t room = now->room ? 2 * now->room : 8;
+        struct thread *more = realloc(now->thread, room * sizeof *more);
+
+        if (!more)
+            return -ENOMEM;
+        now->thread = more;
+        now->room = room;
+    }
+    now->accounted |= slices > 0;
+    now->thread[now->count++] = (struct thread){ .tid = tid, .wait_ns = wait_ns };
+    return 0;
+}
+
+/* All of them or, on failure, none. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
+static int threads_now(struct threads *now, const struct waits *waits)
 {
     int again = openat(waits->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = again < 0 ? NULL : fdopendir(again);
-    struct thread *all = NULL;
     struct dirent *entry;
-    size_t room = 0;
+    int err = 0;
 
-    *count = 0;
-    *accounted = false;
-    if (!dir && again >= 0)
-        close(again);
-    while (dir && (entry = readdir(dir))) {
-        unsigned long long wait_ns, slices;
+    *now = (struct threads){ 0 };
+    if (!dir) {
+        err = again < 0 && errno == ENOENT ? -ESRCH : -errno;
+        if (again >= 0)
+            close(again);
+        return err;
+    }
+    while (!err && (entry = readdir(dir))) {
         pid_t tid = (pid_t)atoi(entry->d_name);
 
-        if (tid <= 0 || !thread_read(waits->tasks, tid, &wait_ns, &slices))
-            continue;
-        if (*count == room) {
-            struct thread *more = realloc(all, (room = room ? 2 * room : 8) * sizeof *all);
-            if (!more)
-                break;
-            all = more;
-        }
-        *accounted |= slices > 0;
-        all[(*count)++] = (struct thread){ .tid = tid, .wait_ns = wait_ns };
+        err = tid > 0 ? threads_add(now, waits->tasks, tid) : 0;
+        err = err == -ESRCH ? 0 : err;
     }
-    if (dir)
-        closedir(dir);
-    return all;
+    closedir(dir);
+    if (!err && !now->count)
+        err = -ESRCH;
+    if (err)
+        free(now->thread);
+    return err;
 }
 
-static int waits_renew(struct waits *waits, struct thread *now, size_t count)
+static void waits_renew(struct waits *waits, const struct threads *now)
 {
-    if (!count) {
-        free(now);
-        return -ESRCH;
-    }
     free(waits->thread);
-    waits->thread = now;
-    waits->count = count;
-    return 0;
+    waits->thread = now->thread;
+    waits->count = now->count;
 }
 
 int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
 {
-    struct waits_more more = { 0 };
-    bool accounted;
-    size_t count;
-    struct thread *now = threads_now(waits, &count, &accounted);
+    struct threads now;
+    int err = threads_now(&now, waits);
 
-    for (size_t i = 0; i < count; i++) {
-        uint64_t before_ns = thread_before(waits, i, now[i].tid);
-        uint64_t ns = now[i].wait_ns;
+    *ret = (struct waits_more){ 0 };
+    if (err)
+        return err;
+    for (size_t i = 0; i < now.count; i++) {
+        uint64_t before_ns = thread_before(waits, i, now.thread[i].tid);
+        uint64_t ns = now.thread[i].wait_ns;
 
         ns -= ns < before_ns ? 0 : before_ns; /* less than before: another one of that number */
-        more.ns += ns;
-        more.over_ns += ns > since_ns ? ns - since_ns : 0;
+        ret->ns += ns;
+        ret->over_ns += ns > since_ns ? ns - since_ns : 0;
     }
-    *ret = more;
-    return waits_renew(waits, now, count);
+    waits_renew(waits, &now);
+    return 0;
 }
 
 int waits_open(struct waits **ret, pid_t pid)
 {
     struct waits *waits = calloc(1, sizeof *waits);
-    struct thread *now;
+    struct threads now;
     char path[64];
-    bool accounted;
-    size_t count;
     int err;
 
     if (!waits)
@@ -140,10 +158,11 @@ int waits_open(struct waits **ret, pid_t pid)
     err = waits->tasks >= 0 ? 0 : pid > 0 && errno != ENOENT ? -errno : -ESRCH;
     if (err)
         goto close_waits;
-    now = threads_now(waits, &count, &accounted);
-    err = waits_renew(waits, now, count);
-    if (!err && !accounted)
-        err = -ENOTSUP;
+    err = threads_now(&now, waits);
+    if (err)
+        goto close_waits;
+    waits_renew(waits, &now);
+    err = now.accounted ? 0 : -ENOTSUP;
     if (err)
         goto close_waits;
     *ret = waits;

@@ -29,7 +29,7 @@ struct waits_more {
  * waits_look - what has come since the last look, or since it was opened.
  * @since_ns: how long ago that was. A wait counts when it ends. What a thread waited that ended
  * between two looks is not seen.
- * Errors: -ESRCH, the process has ended; -ENOMEM.
+ * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it all.
  */
 int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret);
 

@@ -114,7 +114,8 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
 void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps)
 {
     edge->up_busy_ps = emu_turned_ps(edge->up_busy_ps, by_ps);
-    edge->blocked_ps = emu_turned_ps(edge->blocked_ps, by_ps);
+    if (edge->blocked && edge->dev->timed)
+        emu_count(&edge->full, 2 * (by_ps / 1000u));
     for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
         edge->batch[i].time_ps = emu_turned_ps(edge->batch[i].time_ps, by_ps);
 }
@@ -352,12 +353,10 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
 /* The ring is full, or is so no more: for so long the network stood where it would not have. */
 static void edge_block(struct emu_edge *edge, bool blocked)
 {
-    uint64_t now_ps = edge->dev->worker->now_ps;
+    uint64_t twice = 2 * (edge->dev->worker->now_ps / 1000u);
 
-    if (blocked)
-        edge->blocked_ps = now_ps;
-    else if (edge->dev->timed)
-        emu_count(&edge->full_ns, (now_ps - edge->blocked_ps) / 1000u);
+    if (edge->dev->timed)
+        emu_count(&edge->full, blocked ? 1 - twice : twice - 1);
     edge->blocked = blocked;
 }
 

@@ -26,7 +26,7 @@
 #include "emu/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
-#define EMU_EDGE_VERSION 1u
+#define EMU_EDGE_VERSION 2u /* of edges, of what processes say over them, and of the control protocol */
 #define EMU_EDGE_SLOTS 1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
@@ -197,7 +197,10 @@ static inline uint64_t emu_edge_nic_seat(const struct emu_edge_nic *nic, uint32_
     return atomic_load_explicit(&nic->shared->seats[node], memory_order_acquire); /* Y7: X5 */
 }
 
-/** emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their words say so. */
+/**
+ * emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their words
+ * say so.
+ */
 static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
@@ -206,7 +209,10 @@ static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
 /** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */
 void emu_edge_nic_publish(struct emu_edge_nic *nic);
 
-/** emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL. Valid until consumed. */
+/**
+ * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL. Valid
+ * until consumed.
+ */
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
     struct emu_edge_shared *shared = nic->shared;

@@ -63,8 +63,7 @@ struct emu_edge {
     uint32_t down_tail; /* segments written */
     uint32_t down_head; /* checked copy of the process's head */
     uint32_t down_looked; /* the head as last looked at, while blocked */
-    bool blocked;         /* a segment waits for room, */
-    uint64_t blocked_ps;  /* timed: since when */
+    bool blocked;         /* a segment waits for room */
 
     /* The worker's: news that the process has not been told yet. */
     uint32_t up_told;        /* the head as last told: only what the switch has taken */
@@ -79,7 +78,7 @@ struct emu_edge {
     _Atomic uint64_t dead;      /* dropped because the process was cut off */
     _Atomic uint64_t ideal_ns;  /* clock real: transit as emulated, summed */
     _Atomic uint64_t actual_ns; /* and as it was */
-    _Atomic uint64_t full_ns;   /* clock real: segments waited for room in its ring, summed when over */
+    _Atomic uint64_t full;      /* clock real: segments waited for room in its ring: emu_edge_full_ns() */
     _Atomic uint32_t stuck;     /* 1 while a segment waits for room */
 
     /* Set by the manager. */
@@ -91,12 +90,27 @@ struct emu_edge {
 };
 
 /**
- * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The descriptors are in *memfd (the caller's)
- * and edge->bell (the edge's).
+ * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The descriptors
+ * are in *memfd (the caller's) and edge->bell (the edge's).
  */
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
                     bool device_threads, const struct emu_clock *clock, int *memfd);
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
+
+/**
+ * emu_edge_full_ns - clock real: how long segments have waited for room in the ring, by @now_ps; one that
+ * still waits, too. Thread: any.
+ * While one waits `full` is twice the sum less the time since when, modulo 2^64, and 1 more; else twice the
+ * sum. So it is one word, and who reads it counts nothing twice. The worker has the times of its passes:
+ * what was read while one waited may be more than what is read next, by less than a pass.
+ */
+static inline uint64_t emu_edge_full_ns(const struct emu_edge *edge, uint64_t now_ps)
+{
+    uint64_t full = atomic_load_explicit(&edge->full, memory_order_relaxed);
+    int64_t twice = (int64_t)(full + (full & 1 ? 2 * (now_ps / 1000u) - 1 : 0));
+
+    return twice > 0 ? (uint64_t)twice / 2 : 0;
+}
 
 /** emu_edge_bufs - pool buffers that it holds. Thread: any, while its worker stands still. */
 static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
@@ -107,7 +121,10 @@ static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
         bufs += edge->batch[i].buf != EMU_NO_BUF;
     return bufs;
 }
-/** emu_edge_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+
+/**
+ * emu_edge_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still.
+ */
 void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps);
 
 /** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
@@ -168,7 +185,8 @@ static inline uint32_t emu_edge_shape(const struct emu_hdr *hdr)
 const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr);
 
 /**
- * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none, or no credit.
+ * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none, or
+ * no credit.
  * @hdr: gets its header, checked. The payload that is returned may change under the reader, who may
  * follow nothing of it. Malformed ones before it are counted and skipped.
  * One user a device: this, or emu_edge_front().
@@ -186,7 +204,9 @@ static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct 
     return seg;
 }
 
-/** emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is told again. */
+/**
+ * emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is told again.
+ */
 bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry);
 
 /** emu_edge_pass - raw: done with the peeked segment: its credit is spent. */
@@ -202,7 +222,10 @@ static inline void emu_edge_pass(struct emu_edge *edge)
  */
 void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);
 
-/** emu_edge_left - segments that the process has posted and that are not in the fabric. Thread: the manager, once no worker knows the edge. */
+/**
+ * emu_edge_left - segments that the process has posted and that are not in the fabric. Thread: the
+ * manager, once no worker knows the edge.
+ */
 uint32_t emu_edge_left(const struct emu_edge *edge);
 
 /** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
@@ -233,7 +256,10 @@ void emu_edge_done(struct emu_edge *edge, uint32_t moved);
  */
 void emu_edge_tell_all(struct emu_worker *worker, bool now);
 
-/** emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there is something to do already. */
+/**
+ * emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there is
+ * something to do already.
+ */
 bool emu_edge_bell(struct emu_edge *edge, bool wanted);
 
 #endif

@@ -9,9 +9,9 @@
  *   Y4 pairs with X3 (down_head): we have finished reading what we popped.
  *   Y5 (bell): we store an index, then read bell_wanted; the fabric stores
  *      bell_wanted, then reads the index. All four are seq_cst, so one of us sees the other.
- *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  *   Y6 (futex): we store asleep, then read down_tail; the fabric stores
  *      down_tail, then reads asleep. All four are seq_cst.
+ *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
 #include "emu/edge.h"
@@ -24,7 +24,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
 
 int emu_edge_nic_open(struct emu_edge_nic *nic, int memfd, int bell)
 {

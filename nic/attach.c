@@ -92,7 +92,8 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         close(bell);
         nic_control_detach(control, 0);
-        return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library: %s%s"
+        return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library (%s): use the "
+                                              "libfabemu that came with this fabemu%s"
                                             : "cannot map the fabric's edge: %s%s",
                         strerror(-err), nic_remedy(err));
     }

@@ -135,10 +135,23 @@ static uint32_t incoming_held(const struct engine_incoming *in)
     return held;
 }
 
+/* Of the questions in a list: a host's has its segment, which no packet holds meanwhile. */
+static uint32_t asks_held(const struct engine_ask_list *list)
+{
+    uint32_t held = 0;
+
+    for (const struct engine_ask *ask = list->first; ask; ask = ask->next)
+        held += !ask->barrier;
+    return held;
+}
+
 uint32_t engine_held(const struct engine *e)
 {
     uint32_t held = list_held(e, &e->awaiting) + list_held(e, &e->resting) +
-                    list_held(e, &e->back) + emu_link_bufs(&e->in);
+                    list_held(e, &e->back) + emu_link_bufs(&e->in) + asks_held(&e->asks.due);
+
+    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
+        held += asks_held(&e->asks.rest[d]);
 
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
         held += list_held(e, &e->waiting[p]);

@@ -384,7 +384,7 @@ uint32_t switch_through(struct switch_dev *sw, uint32_t r);
 /* admit.c: sw->admit of crosspoint buffers. A segment enters; its row has room: its credit says so. */
 void switch_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
-/* admit.c: raw, by_row. The same; the row's credits are the caller's to see to. */
+/* admit.c: the same, but the row's credits and what it counts are the caller's to see to. */
 void switch_enter(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */

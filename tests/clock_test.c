@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * clock_test.c - clock real, wherever it begins: delays are kept and everything arrives where its
- * numbers wrap, and while it is turned back.
+ * numbers wrap, while it is turned back, and after a time of which nobody made use.
  *
  * Workers are threads; this thread is all processes and the manager. That nothing comes too early is
  * the emulator's promise, on any host; nothing is said of how late it comes.
@@ -19,6 +19,7 @@
 #define SUMS     20u /* all-reduces: within a half window, so no tokens are wanted */
 #define MS_PS    UINT64_C(1000000000)
 #define LIMIT_NS UINT64_C(20000000000)
+#define DAY_NS   UINT64_C(86400000000000)
 
 struct bed {
     struct topo_graph *graph;
@@ -47,11 +48,25 @@ struct kind {
     const char *topo, *profile, *set;
 };
 
+static void bed_attach(struct bed *b)
+{
+    const uint32_t nodes[NODES] = {0, 1, 2, 3};
+    char error[256];
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        struct fabric_seat seat;
+
+        CU_ASSERT_EQUAL_FATAL(fabric_attach(b->fabric, n, &seat), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&b->nic[n], seat.memfd, seat.bell), 0);
+        close(seat.memfd);
+    }
+    b->combines = !fabric_group_create(b->fabric, nodes, NODES, &b->group, error, sizeof(error));
+}
+
 static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_REAL, .threads = 2, .start_ps = start_ps,
                                    .seed = test_seed()};
-    const uint32_t nodes[NODES] = {0, 1, 2, 3};
     char error[256];
 
     memset(b, 0, sizeof(*b));
@@ -62,14 +77,7 @@ static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
     config.graph = b->graph;
     b->least_ps = 2 * config.profile.channel_ps + config.profile.nic_recv_ps;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
-    for (uint32_t n = 0; n < NODES; n++) {
-        struct fabric_seat seat;
-
-        CU_ASSERT_EQUAL_FATAL(fabric_attach(b->fabric, n, &seat), 0);
-        CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&b->nic[n], seat.memfd, seat.bell), 0);
-        close(seat.memfd);
-    }
-    b->combines = !fabric_group_create(b->fabric, nodes, NODES, &b->group, error, sizeof(error));
+    bed_attach(b);
 }
 
 static void bed_close(struct bed *b)
@@ -185,6 +193,43 @@ static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool tur
     bed_close(&b);
 }
 
+/* The workers stand still, and have nothing to do, now or later. */
+static bool bed_rests(const struct bed *b)
+{
+    bool rests = true;
+
+    for (uint32_t w = 0; w < b->fabric->workers; w++)
+        rests = rests && emu_worker_quiet(b->fabric->worker[w]) &&
+                emu_worker_due_ps(b->fabric->worker[w]) == EMU_NEVER;
+    return rests;
+}
+
+/* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again. */
+static void bed_idle(struct bed *b, uint64_t days)
+{
+    uint64_t end_ns = host_ns() + LIMIT_NS;
+    bool rests = false;
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        emu_edge_nic_close(&b->nic[n]);
+        fabric_detach(b->fabric, n);
+    }
+    while (!rests && host_ns() < end_ns) {
+        for (uint32_t w = 0; w < b->fabric->workers; w++)
+            emu_thread_hold(b->fabric->thread[w]);
+        rests = bed_rests(b);
+        for (uint32_t w = 0; rests && w < b->fabric->workers; w++)
+            b->fabric->worker[w]->clock.origin_ns -= days * DAY_NS;
+        for (uint32_t w = 0; w < b->fabric->workers; w++)
+            emu_thread_go(b->fabric->thread[w]);
+    }
+    CU_ASSERT_TRUE_FATAL(rests);
+    b->fabric->clock.origin_ns -= days * DAY_NS;
+    memset(b->sums, 0, sizeof(b->sums));
+    b->posted = b->got = 0;
+    bed_attach(b);
+}
+
 static const struct kind kinds[] = {
     {"kary:2,2", "oq2004", NULL},
     {"kary:2,2", "oq2004", "combine_units=2"},
@@ -212,11 +257,31 @@ static void clock__is_turned_back_under_way(void)
         clock_begins_at(&kinds[k], EMU_TURN_PS - MS_PS, true);
 }
 
+/* Past where 63 bits end, past where 64 do, and often past that. */
+static void clock__goes_on_after_it_was_not_used(void)
+{
+    const uint64_t days[] = {30, 120, 205, 220, 330, 4000};
+    struct bed b;
+
+    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        bed_open(&b, &kinds[k], 20 * DAY_NS * 1000u);
+        bed_run(&b, false);
+        for (uint32_t d = 0; d < sizeof(days) / sizeof(days[0]); d++) {
+            bed_idle(&b, days[d]);
+            bed_run(&b, false);
+        }
+        CU_ASSERT_EQUAL(b.early, 0);
+        CU_ASSERT_EQUAL(b.wrong, 0);
+        bed_close(&b);
+    }
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
         {"clock__begins_anywhere", clock__begins_anywhere},
         {"clock__is_turned_back_under_way", clock__is_turned_back_under_way},
+        {"clock__goes_on_after_it_was_not_used", clock__goes_on_after_it_was_not_used},
         {NULL, NULL},
     };
 

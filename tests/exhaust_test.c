@@ -259,6 +259,30 @@ static void groups__end_with_an_error_and_come_back(void)
     }
 }
 
+/* Groups with wide windows are refused where they would take more than half of the buffers: narrow ones are not. */
+static void wide_groups__leave_half_of_the_buffers(void)
+{
+    static uint32_t wide[FABRIC_COMBINING_MAX];
+    const uint32_t nodes[] = {0, 1, 2, 3};
+    uint32_t made = 0, narrow;
+    char error[256];
+    struct world w;
+
+    world_open(&w, &(struct setting){.topo = "kary:4,1"});
+    while (made < FABRIC_COMBINING_MAX &&
+           !fabric_group_create_wide(w.fabric, nodes, 4, &wide[made], error, sizeof(error)))
+        made++;
+    CU_ASSERT_TRUE(made > 1 && made < FABRIC_COMBINING_MAX);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "wide window"));
+    CU_ASSERT_TRUE(w.fabric->spare_bufs >= FABRIC_GROUP_BUFS / 2);
+    CU_ASSERT_TRUE(w.fabric->spare_bufs < FABRIC_GROUP_BUFS / 2 + 4 * engine_group_bufs(wide[0]));
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 4, &narrow, error, sizeof(error)), 0);
+    for (uint32_t n = 0; n < 4; n++)
+        CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, wide[0], n), 0);
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 0), 0);
+    world_close(&w);
+}
+
 /* All ids of operations are taken: the next gets the error, and one again when there is one. */
 static void ids__end_with_an_error_and_come_back(void)
 {
@@ -294,6 +318,7 @@ int main(void)
         {"hostile__harms_nobody_else", hostile__harms_nobody_else},
         {"channels__of_one_carry_everything", channels__of_one_carry_everything},
         {"groups__end_with_an_error_and_come_back", groups__end_with_an_error_and_come_back},
+        {"wide_groups__leave_half_of_the_buffers", wide_groups__leave_half_of_the_buffers},
         {"ids__end_with_an_error_and_come_back", ids__end_with_an_error_and_come_back},
         {NULL, NULL},
     };

@@ -471,6 +471,39 @@ static void real__is_never_faster_than_the_profile(void)
     world_close(&w);
 }
 
+/*
+ * A process does not take what its edge is full of. That time counts while it goes on, and to its end
+ * where the process detaches, or is killed, before it has taken any.
+ */
+static void full_edge__counts_until_its_process_is_gone(void)
+{
+    static const struct setting set = {"kary:4,1", 1, EMU_CLOCK_REAL, EMU_CREDIT_ROW,
+                                       EMU_COMBINE_ARRIVAL};
+    struct emu_hdr hdr = {.dst = 1};
+    uint64_t before_ns, began_ps, full_ns = 0;
+    struct world w;
+
+    world_open(&w, &set);
+    for (uint32_t i = 0; i < GIVE_UP && !full_ns; i++) {
+        post(&w, 0, &hdr, NULL);
+        full_ns = fabric_full_ns(w.fabric);
+        sched_yield();
+    }
+    CU_ASSERT_TRUE_FATAL(full_ns > 0);
+    for (uint32_t last = 0; last < 2; last++) {
+        before_ns = fabric_full_ns(w.fabric);
+        began_ps = world_now(&w);
+        while (world_now(&w) < began_ps + 2000000000u)
+            sched_yield();
+        if (last)
+            fabric_detach(w.fabric, 1);
+        full_ns = fabric_full_ns(w.fabric);
+        CU_ASSERT_TRUE(full_ns >= before_ns + 2000000u);
+    }
+    CU_ASSERT_EQUAL(fabric_full_ns(w.fabric), full_ns);
+    world_close(&w);
+}
+
 /* --- bad company ---------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
@@ -824,6 +857,7 @@ int main(void)
         {"allreduce__in_port_order_gives_the_same_bits",
          allreduce__in_port_order_gives_the_same_bits},
         {"real__is_never_faster_than_the_profile", real__is_never_faster_than_the_profile},
+        {"full_edge__counts_until_its_process_is_gone", full_edge__counts_until_its_process_is_gone},
         {"combine__ignores_repeated_and_foreign_contributions",
          combine__ignores_repeated_and_foreign_contributions},
         {"multicast__from_outside_the_group_is_dropped",

@@ -7,13 +7,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "apps/duration.h"
 #include "apps/waits.h"
-#include "emu/count.h"
 #include "emu/edge_fabric.h"
 #include "emu/worker.h"
 #include "tests/test.h"
@@ -208,6 +208,37 @@ static void waits_look__says_what_is_older_than_the_last_look(void)
     child_stop(&child[1]);
 }
 
+/* A look that finds no descriptor sees nothing and forgets nothing: the next one sees all, once. */
+static void waits_look__that_fails_loses_nothing(void)
+{
+    struct child child[2] = {child_start(), child_start()};
+    uint64_t before_ns = child_rests(&child[0]), counted_ns;
+    struct rlimit had, none;
+    struct waits *waits;
+    struct waits_more more;
+
+    child_rests(&child[1]);
+    CU_ASSERT_EQUAL_FATAL(waits_open(&waits, child[0].pid), 0);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(write(child[i].go, "\n", 1), 1);
+    counted_ns = child_rests(&child[0]) - before_ns;
+    getrlimit(RLIMIT_NOFILE, &had);
+    none = (struct rlimit){.rlim_max = had.rlim_max};
+    none.rlim_cur = (rlim_t)dup(0); /* the lowest that is free: one is left for the folder, none for a file */
+    close((int)none.rlim_cur);
+    for (int spare = 0; spare < 2; spare++, none.rlim_cur++) {
+        setrlimit(RLIMIT_NOFILE, &none);
+        CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), -EMFILE);
+        CU_ASSERT_EQUAL(more.ns, 0);
+    }
+    setrlimit(RLIMIT_NOFILE, &had);
+    CU_ASSERT_EQUAL(waits_look(waits, UINT64_MAX, &more), 0);
+    CU_ASSERT_EQUAL(more.ns, counted_ns);
+    waits_close(waits);
+    child_stop(&child[0]);
+    child_stop(&child[1]);
+}
+
 static void waits_look__says_when_the_process_has_ended(void)
 {
     struct child child = child_start();
@@ -244,7 +275,10 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
     return 0;
 }
 
-/* From when a segment finds no room until the process has taken one; nothing before it is over. */
+/*
+ * From when a segment finds no room until the process has taken one; while it waits, until now; and the
+ * clock may be turned back meanwhile.
+ */
 static void edge_room__counts_how_long_there_was_none(void)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_REAL};
@@ -261,18 +295,27 @@ static void edge_room__counts_how_long_there_was_none(void)
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
     CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);
-    worker->now_ps = 1000000;
+    worker->now_ps = EMU_TURN_BY_PS + 1000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 0);
     edge->down_tail = EMU_EDGE_SLOTS;
     for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
         CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 0);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, EMU_TURN_BY_PS), 0); /* read before it began */
+    emu_edge_turn_back(edge, EMU_TURN_BY_PS);
+    worker->now_ps -= EMU_TURN_BY_PS;
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 1000), 6001);
     atomic_store(&edge->shared->down_head, 1);
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
     worker->now_ps += 5000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
-    CU_ASSERT_EQUAL(emu_count_read(&edge->full_ns), 6000);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
+    emu_edge_turn_back(edge, EMU_TURN_BY_PS); /* nobody waits */
+    edge->down_tail++;
+    CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 2000000), 8000);
     emu_edge_destroy(edge, &worker->cache);
     close(memfd);
     emu_worker_destroy(worker);
@@ -288,6 +331,7 @@ int main(void)
         CASE(duration_of_ns__is_right_to_its_last_digit),
         CASE(waits_look__is_what_the_kernel_counts),
         CASE(waits_look__says_what_is_older_than_the_last_look),
+        CASE(waits_look__that_fails_loses_nothing),
         CASE(waits_look__says_when_the_process_has_ended),
         CASE(waits_open__says_what_it_cannot_see),
         CASE(edge_room__counts_how_long_there_was_none),

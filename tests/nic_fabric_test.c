@@ -402,6 +402,47 @@ static bool forgets(struct world *w, uint32_t node)
     return true;
 }
 
+static bool bufs_are_held(struct world *w)
+{
+    char error[256];
+
+    if (!fabric_check_bufs(w->fabric, error, sizeof error))
+        return true;
+    printf("\n    %s\n    ", error);
+    return false;
+}
+
+/*
+ * Until-conditionals that rest, are due, or are asked: every buffer has a holder at any time. Every
+ * other one is true of the own words, so that it is asked, and false of the others'.
+ */
+static void waiting__keeps_its_buffers_on_the_books(void)
+{
+    static struct fabemu_req req[WAITERS];
+    bool held = true;
+    struct world w;
+
+    memset(req, 0, sizeof req);
+    world_open(&w, &(struct setting){.topo = "kary:2,2"});
+    for (uint32_t word = 0; word < FABEMU_WORDS; word += 2)
+        fabemu_group_set(w.group[0], word, 1, NULL);
+    for (uint32_t i = 0; i < WAITERS; i++)
+        fabemu_group_test(w.group[0], i % FABEMU_WORDS, 1, REACHED_UNTIL, &req[i]);
+    for (uint32_t i = 0; i < 2000; i++) {
+        pump(&w);
+        held = held && bufs_are_held(&w);
+    }
+    CU_ASSERT_TRUE(held);
+    CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
+    CU_ASSERT_TRUE(w.fabric->engine[0]->asks.resting > 0);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        for (uint32_t word = 0; word < FABEMU_WORDS; word++)
+            fabemu_group_set(w.group[n], word, 1, NULL);
+    CU_ASSERT_TRUE_FATAL(finish(&w, req, WAITERS) && all_are(req, WAITERS, 0));
+    CU_ASSERT_TRUE(bufs_are_held(&w));
+    world_close(&w);
+}
+
 /* What is aborted is taken back from the network, which has places for others again. */
 static void waiting__can_be_taken_back(void)
 {
@@ -468,6 +509,7 @@ int main(void)
         CASE(node__that_attaches_late_is_met),
         CASE(group__breaks_where_a_member_is_cut_off),
         CASE(waiting__lets_pass_what_it_waits_for),
+        CASE(waiting__keeps_its_buffers_on_the_books),
         CASE(waiting__can_be_taken_back),
         CASE(waiting__ends_with_its_process),
         {0},

@@ -9,12 +9,15 @@ An honest program then goes on, or gets an error that says what to do; a hostile
 import contextlib
 import errno
 import json
+import mmap
 import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 
 from cli_kit import Client, FabemuCase, alive, main, until
@@ -305,6 +308,12 @@ class LimitsTest(FabemuCase):
             resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY)))  # may be raised, and is
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_file_size__below_an_edge_of_many_nodes_is_said_at_the_start(self):
+        small = (EDGE_BYTES + 10000, EDGE_BYTES + 10000)
+        done = self.fabemu("run", "--topo", "kary:16,3", "--", "true",  # an edge names 4096 nodes
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small))
+        self.one_line(done, 1, "ulimit -f")
+
     def test_file_size__that_falls_is_an_error_of_who_attaches(self):
         path = self.up()
         pid = self.status("u")["pid"]
@@ -323,6 +332,45 @@ class LimitsTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("fabemu: cannot write the report: File too large", done.stderr)
         self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)  # SIGXFSZ is the command's again
+
+    # --- versions -----------------------------------------------------------------------------
+
+    def stand_between(self, path, version, edge_version):
+        """A socket that tells the fabric another version, or hands its edge over as one of another."""
+        between = socket.socket(socket.AF_UNIX)
+        between.bind(os.path.join(self.dir, "between"))
+        between.listen(1)
+        self.addCleanup(between.close)
+
+        def serve():
+            client, fabric = between.accept()[0], self.client(path)
+            ask = json.loads(client.recv(65536))
+            fabric.send({**ask, "version": version or ask["version"]})
+            reply = fabric.next()
+            if edge_version:
+                with mmap.mmap(fabric.fds[0], 4096) as edge:
+                    edge[8:12] = struct.pack("I", edge_version)
+            socket.send_fds(client, [json.dumps(reply).encode() + b"\n"], fabric.fds[:2])
+            client.recv(65536)  # its detach, or its end
+            client.close()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, 20)
+        return os.path.join(self.dir, "between")
+
+    def test_library_of_another_version__is_told_so(self):
+        for version, edge_version in ((1, None), (3, None), (None, 1), (None, 3)):
+            with self.subTest(version=version, edge_version=edge_version):
+                path = self.up()
+                between = self.stand_between(path, version, edge_version)
+                ((err, text),) = self.said(between, "attach()")
+                self.assertEqual(-err, errno.EPROTO, text)
+                self.assertIn("use the libfabemu that came with this fabemu", text)
+                if version:
+                    self.assertIn(f"library is of version {version}, and the fabric of 2", text)
+                self.assertEqual(self.said(path, "attach()"), [(0, "")])
+                self.fabemu("down", "u")
+                os.unlink(between)
 
     # --- descriptors -----------------------------------------------------------------------------
 

@@ -281,6 +281,7 @@ struct fabemu {
     uint64_t watch_gap_ns;
     bool leaving;         /* nothing new begins: leave.c */
     uint64_t bye_ns, bye_gap_ns; /* when the peers are asked again, and how long after that */
+    uint64_t bye_began_ns;       /* when they were asked first */
     bool timed;
     uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
     atomic_bool gone;     /* forked child, or no fabric any more */

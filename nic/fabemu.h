@@ -113,8 +113,9 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed.
  *
  * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
- * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); whom it does not
- * hear from by then is named on stderr, and counted in the fabric's report. What has not completed is given up.
+ * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); who has not
+ * confirmed it by then is named on stderr, and counted in the fabric's report. Who was sent nothing, or has
+ * confirmed all of it, and does not answer is waited for 1 s. What has not completed is given up.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 

@@ -13,7 +13,8 @@
 #include "emu/count.h"
 #include "emu/rcu.h"
 
-#define FABRIC_STALL_TICKS 5 /* ticks without taking a segment after which a process is cut off */
+#define FABRIC_STALL_TICKS 5     /* a process that others wait for all this time is cut off */
+#define FABRIC_STALL_SEGMENTS 64 /* unless it takes so many in it: one now and then would hold all others up for ever */
 
 /*
  * Tell a worker which edges it has now, in the one of its two lists that it does
@@ -201,7 +202,7 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
         return false;
     if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
-        delivered != edge->watch_delivered) {
+        delivered - edge->watch_delivered >= FABRIC_STALL_SEGMENTS) {
         edge->watch_delivered = delivered;
         edge->watch_ticks = 0;
         return false;

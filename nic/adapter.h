@@ -202,6 +202,7 @@ struct nic_peer {
     uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
 
     uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
+    uint64_t debt_ns;              /* until then its hellos are answered: when more than a few gaps ahead, no more */
 
     /* Parting: leave.c. */
     uint16_t asked, answered;      /* we leave: number of our last question, and of its last answer; modulo 2^16 */

@@ -266,6 +266,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     to->results += emu_count_read(&counts->results);
     to->multicasts += emu_count_read(&counts->multicasts);
     to->dropped_bad += emu_count_read(&counts->bad);
+    to->dropped_late += emu_count_read(&counts->late);
     for (uint32_t p = 0; p < ports; p++) {
         const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
 
@@ -309,8 +310,9 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         if (lag_ps > worst_ps)
             worst_ps = lag_ps;
     }
-    ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->dropped_left + ret->transport.lost +
-                   ret->transport.refused + ret->transport.vain;
+    ret->dropped_late += ret->transport.vain;
+    ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
+                   ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
 }

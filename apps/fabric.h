@@ -160,9 +160,10 @@ struct fabric_totals {
     uint64_t credit_stalls;   /* times an output had a segment and no credit */
     uint64_t dropped;         /* segments dropped, for any reason */
     uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
+    uint64_t dropped_late;    /* of them: to a group that was over */
     uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
     uint64_t dropped_left;    /* of them: posted by a process that was gone before the fabric took them */
-    struct fabric_transport transport; /* dropped, too: lost, refused, and in vain */
+    struct fabric_transport transport; /* dropped, too: lost and refused; vain is among dropped_late */
     uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */
     uint64_t multicasts;      /* segments that a switch copied to several ports */

@@ -13,7 +13,8 @@
 #include "emu/count.h"
 #include "emu/rcu.h"
 
-#define FABRIC_STALL_TICKS 5 /* ticks without taking a segment after which a process is cut off */
+#define FABRIC_STALL_TICKS 5     /* a process that others wait for all this time is cut off */
+#define FABRIC_STALL_SEGMENTS 64 /* unless it takes so many in it: one now and then would hold all others up for ever */
 
 /*
  * Tell a worker which edges it has now, in the one of its two lists that it does
@@ -202,7 +203,7 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
         return false;
     if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
-        delivered != edge->watch_delivered) {
+        delivered - edge->watch_delivered >= FABRIC_STALL_SEGMENTS) {
         edge->watch_delivered = delivered;
         edge->watch_ticks = 0;
         return false;
@@ -266,6 +267,7 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
     to->results += emu_count_read(&counts->results);
     to->multicasts += emu_count_read(&counts->multicasts);
     to->dropped_bad += emu_count_read(&counts->bad);
+    to->dropped_late += emu_count_read(&counts->late);
     for (uint32_t p = 0; p < ports; p++) {
         const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
 
@@ -309,8 +311,9 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         if (lag_ps > worst_ps)
             worst_ps = lag_ps;
     }
-    ret->dropped = ret->dropped_bad + ret->dropped_dead + ret->dropped_left + ret->transport.lost +
-                   ret->transport.refused + ret->transport.vain;
+    ret->dropped_late += ret->transport.vain;
+    ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
+                   ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
 }

@@ -167,7 +167,8 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 {
     static const char *const segments[] = { "sent", "delivered", "hops" };
     static const char *const combined[] = { "contributions", "results", "multicasts" };
-    static const char *const drops[] = { "malformed", "nobody_attached", "left_behind" };
+    static const char *const drops[] = { "malformed", "groups_over", "nobody_attached",
+                                         "left_behind" };
     static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died",
                                                "unheard" };
     struct json_object *report = json_object_new_object();
@@ -201,8 +202,8 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     wire_add_number(report, "credit_stalls", totals.credit_stalls);
     wire_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
-                           COUNTS(drops, totals.dropped_bad, totals.dropped_dead,
-                                  totals.dropped_left));
+                           COUNTS(drops, totals.dropped_bad, totals.dropped_late,
+                                  totals.dropped_dead, totals.dropped_left));
     if (emu_profile_acknowledged(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     json_object_object_add(report, "digest", NULL);
@@ -346,8 +347,6 @@ static void print_transport(FILE *out, struct json_object *transport)
         fprintf(out, ", %lld segments given up", number(transport, "lost"));
     if (number(transport, "refused"))
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
-    if (number(transport, "vain"))
-        fprintf(out, ", %lld segments to groups that were over", number(transport, "vain"));
 }
 
 void report_print(FILE *out, struct json_object *report)
@@ -369,9 +368,9 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
     fprintf(out, "  dropped      %lld", number(report, "dropped"));
     if (number(report, "dropped"))
-        fprintf(out, " (malformed %lld, nobody attached %lld, left behind %lld)",
-                number(drops, "malformed"), number(drops, "nobody_attached"),
-                number(drops, "left_behind"));
+        fprintf(out, " (malformed %lld, to groups that were over %lld, nobody attached %lld, left behind %lld)",
+                number(drops, "malformed"), number(drops, "groups_over"),
+                number(drops, "nobody_attached"), number(drops, "left_behind"));
     print_transport(out, member(report, "transport"));
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),

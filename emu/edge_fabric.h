@@ -85,8 +85,8 @@ struct emu_edge {
     _Atomic uint32_t cut; /* 1: the process was given up; drop what is for it */
 
     /* The manager's stall watch. */
-    uint64_t watch_delivered; /* segments delivered by the last tick */
-    uint32_t watch_ticks;     /* ticks without progress while stuck */
+    uint64_t watch_delivered; /* segments delivered when the watch began */
+    uint32_t watch_ticks;     /* ticks since then, stuck at each */
 };
 
 /**

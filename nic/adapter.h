@@ -203,6 +203,7 @@ struct nic_peer {
     uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
 
     uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
+    uint64_t debt_ns;              /* until then its hellos are answered: when more than a few gaps ahead, no more */
 
     /* Parting: leave.c. */
     uint16_t asked, answered;      /* we leave: number of our last question, and of its last answer; modulo 2^16 */
@@ -282,6 +283,7 @@ struct fabemu {
     uint64_t watch_gap_ns;
     bool leaving;         /* nothing new begins: leave.c */
     uint64_t bye_ns, bye_gap_ns; /* when the peers are asked again, and how long after that */
+    uint64_t bye_began_ns;       /* when they were asked first */
     bool timed;
     uint64_t now_ps;      /* fabric time of this step; 0 unless timed */
     atomic_bool gone;     /* forked child, or no fabric any more */

@@ -113,8 +113,9 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed.
  *
  * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
- * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); whom it does not
- * hear from by then is named on stderr, and counted in the fabric's report. What has not completed is given up.
+ * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); who has not
+ * confirmed it by then is named on stderr, and counted in the fabric's report. Who was sent nothing, or has
+ * confirmed all of it, and does not answer is waited for 1 s. What has not completed is given up.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
@@ -175,12 +176,16 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 /** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
-/** fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped. */
+/** fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped, as by a close. */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
 
-/** fabemu_queue_close - close; pending receives complete with -ECANCELED, unexpected messages are dropped. */
+/**
+ * fabemu_queue_close - close; pending receives complete with -ECANCELED, unexpected messages are dropped.
+ *
+ * Who sent one that is dropped before all of it was here gets -ECANCELED, if its send is not complete yet.
+ */
 FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 
 /* Where a message goes and how the receiver will match it. */
@@ -210,7 +215,7 @@ struct fabemu_iov {
  * on its way then.)
  * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
  * node, nobody attached there, its process left or died, or the network gave up; -ECANCELED, its receive was
- * given up when part of it had come; -ENOTCONN, the fabric is gone.
+ * given up when part of it had come, or its receiver closed the queue before; -ENOTCONN, the fabric is gone.
  *
  * When the network gives up a segment between two processes, what they have said to each other has a
  * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that
@@ -269,7 +274,7 @@ FABEMU_API int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_sourc
                                  uint64_t tag, uint64_t ignore, struct fabemu_message **claim,
                                  struct fabemu_req *req);
 
-/** fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it. */
+/** fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it, which its sender does not learn. */
 FABEMU_API int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
                                    const struct fabemu_iov *iov, unsigned iovs,
                                    struct fabemu_req *req);

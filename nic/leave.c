@@ -23,6 +23,9 @@
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS 50000000u
+/* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
+   the questions above, and a program that ends is not kept waiting by one that is stopped. */
+#define BYE_QUIET_NS 1000000000u
 #define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
@@ -75,6 +78,12 @@ static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer
             return true;
     }
     return false;
+}
+
+/* Has it confirmed all that was sent to it? Then nothing of ours can be lost there, whether it answers or not. */
+static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
 }
 
 /* False: there is no room now. */
@@ -178,6 +187,7 @@ void nic_leave_begin(struct fabemu *fab)
     fab->leaving = true;
     fab->bye_gap_ns = BYE_FIRST_NS;
     fab->bye_ns = 0;
+    fab->bye_began_ns = nic_now_ns();
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
@@ -198,7 +208,8 @@ bool nic_leave_step(struct fabemu *fab)
         done = done && !peer_owes_answer(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
-        done = false;
+        done = done && !peer->parted && peer_has_all(fab, peer) &&
+               now - fab->bye_began_ns >= BYE_QUIET_NS;
         if (ask && !peer->parted && !peer_gets_more(fab, peer))
             bye_ask(fab, peer);
     }
@@ -219,8 +230,9 @@ static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer
 /* Somebody there may lack something: it has not answered, or the network gave up. */
 static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->sendq.next &&
-           ((peer_is_met(fab, peer) && !peer->parted) || peer->unsaid == peer->first);
+    bool silent = peer_is_met(fab, peer) && !peer->parted;
+
+    return peer->sendq.next && ((silent && !peer_has_all(fab, peer)) || peer->unsaid == peer->first);
 }
 
 static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)

@@ -131,7 +131,7 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     if (peer->fill_msg == msg)
         peer->fill_msg = NULL; /* the rest goes nowhere; eaten when the last of it has come */
     else if (msg->rts && nic_peer_is(peer, msg->check))
-        nic_cts(fab, peer, msg->id, 0, 0);
+        nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will have it */
     else if (!msg->rts)
         nic_peer_eaten(fab, peer, msg->check, msg->bytes);
     msg_free(fab, msg);
@@ -266,7 +266,7 @@ static void fill_end(struct fabemu *fab, struct nic_peer *peer)
     struct nic_op *op = peer->fill_op;
     struct fabemu_message *msg = peer->fill_msg;
 
-    message_tell(fab, peer, peer->fill_id, 0);
+    message_tell(fab, peer, peer->fill_id, op || msg ? 0 : -ECANCELED);
     peer->filling = false;
     peer->fill_op = NULL;
     peer->fill_msg = NULL;

@@ -21,6 +21,9 @@
  * next epoch, and hails until it is answered; who hears of a later epoch does the
  * same. Checks are of an epoch, so what is late of the one before is a stranger's.
  * Two that broke at once, or one twice, agree on the later epoch.
+ *
+ * Who asks more often than any honest process does is not answered each time (peer_may_answer()): the network
+ * loses nothing, so answers that somebody does not take would stand in the way of all others of this adapter.
  */
 #include "nic/adapter.h"
 
@@ -30,6 +33,9 @@
 #define HAIL_FIRST_NS 1000000u
 #define HAIL_LAST_NS 50000000u
 #define HAIL_VACANT_NS 1000000000u /* for a successor of one that is gone */
+#define ANSWER_GAP_NS HAIL_LAST_NS /* hellos that answer: in the long run no more often than an honest process asks, */
+#define ANSWER_AHEAD 16u           /* and so many at once: who hails anew asks more often at first */
+#define ANSWER_AHEAD_STRANGER 4u   /* of them for who has not asked; it is to be told of another epoch, once */
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
 {
@@ -69,6 +75,20 @@ static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
 
     if (peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
         peer->greeted = fab->info.acknowledged && peer->node != fab->info.node;
+}
+
+/*
+ * May one more hello answer it now? Who is not answered asks again, or is hailed from here. The debt is
+ * the time for which no more would have been sent at one a gap.
+ */
+static bool peer_may_answer(struct nic_peer *peer, uint32_t ahead)
+{
+    uint64_t now = nic_now_ns();
+
+    if (peer->debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
+        return false;
+    peer->debt_ns = (peer->debt_ns > now ? peer->debt_ns : now) + ANSWER_GAP_NS;
+    return true;
 }
 
 static void peer_ack(struct fabemu *fab, struct nic_peer *peer)
@@ -188,6 +208,7 @@ void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, 
     uint32_t before = fab->completions;
 
     peer->first = first;
+    peer->debt_ns = 0;
     nic_list_del(&peer->hail);
     peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
@@ -383,7 +404,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
         nic_peer_opened(fab, peer);
-    if (hello->want || (!knows && nic_listed(&peer->hail)))
+    if ((hello->want || (!knows && nic_listed(&peer->hail))) && peer_may_answer(peer, ANSWER_AHEAD))
         peer_say_hello(fab, peer, !peer->open && nic_listed(&peer->hail));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
@@ -393,7 +414,8 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
 {
     fab->counts.stranger++;
-    peer_say_hello(fab, peer, false);
+    if (peer_may_answer(peer, ANSWER_AHEAD_STRANGER))
+        peer_say_hello(fab, peer, false);
 }
 
 /* Acknowledgments may overtake each other: an older one says nothing new. */

@@ -76,9 +76,10 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
 }
 
 /* Not queued: takes no room. */
-static void admit_drop(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+static void admit_drop(struct switch_dev *sw, uint32_t row, const struct switch_group *group,
+                       const struct emu_entry *entry)
 {
-    emu_count(&sw->counts.bad, 1);
+    switch_count_drop(sw, group, &entry->hdr);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
     if (sw->by_copy)
         sw->row[row].rx.owed++;
@@ -91,7 +92,7 @@ static inline void admit_collective(struct switch_dev *sw, uint32_t row, const s
     uint32_t o;
 
     if (!outs) {
-        admit_drop(sw, row, entry);
+        admit_drop(sw, row, group, entry);
         return;
     }
     o = (uint32_t)__builtin_ctzll(outs);
@@ -107,7 +108,7 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
     uint32_t o, slot;
 
     if (!outs) {
-        admit_drop(sw, row, entry);
+        admit_drop(sw, row, NULL, entry);
         return;
     }
     o = outs & (outs - 1) ? switch_choose(sw, outs) : (uint32_t)__builtin_ctzll(outs);

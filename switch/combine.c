@@ -28,10 +28,11 @@
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
-static void combine_drop(struct switch_dev *sw, uint32_t buf)
+static void combine_drop(struct switch_dev *sw, const struct switch_group *group,
+                         const struct emu_entry *in)
 {
-    emu_count(&sw->counts.bad, 1);
-    emu_pool_drop(&sw->dev.worker->cache, buf);
+    switch_count_drop(sw, group, &in->hdr);
+    emu_pool_drop(&sw->dev.worker->cache, in->buf);
 }
 
 /* acc op= in, over the payload of two segments with the same header. */
@@ -298,7 +299,7 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
     struct switch_part *part;
 
     if (!state || !combine_fits(sw, group, state, u, row, in)) {
-        combine_drop(sw, in->buf);
+        combine_drop(sw, group, in);
         return;
     }
     part = &state->part[u];

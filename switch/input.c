@@ -36,7 +36,7 @@
 /* Not queued: its place is free again. */
 static void input_drop(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
 {
-    emu_count(&sw->counts.bad, 1);
+    switch_count_drop(sw, switch_group_of(sw, entry->hdr.dst), &entry->hdr);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
     sw->row[r].rx.owed++;
     sw->unsettled |= (uint64_t)1 << r;

@@ -428,6 +428,16 @@ static inline uint64_t switch_collective_outs(const struct switch_dev *sw, const
     return (uint64_t)1 << (sw->ports + switch_unit_of(sw, row));
 }
 
+/*
+ * One of @group (of whose header) is dropped. Who leaves a group does not wait for what it has sent last, a token of
+ * its adapter's: when all have left, that may be on its way, and is no fault of anybody.
+ */
+static inline void switch_count_drop(struct switch_dev *sw, const struct switch_group *group,
+                                     const struct emu_hdr *hdr)
+{
+    emu_count(!group && hdr->kind != EMU_UNICAST ? &sw->counts.late : &sw->counts.bad, 1);
+}
+
 /* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
 uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r);
 

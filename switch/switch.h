@@ -37,6 +37,7 @@ struct switch_counts {
     _Atomic uint64_t results;    /* results sent */
     _Atomic uint64_t multicasts; /* segments copied to more than one port */
     _Atomic uint64_t bad;        /* dropped: foreign to the group, or against the protocol */
+    _Atomic uint64_t late;       /* dropped: to a group that is not here (any more) */
 
     /* With channels. */
     _Atomic uint64_t stale;      /* segments and replies of packets that were over */

@@ -398,10 +398,38 @@ static void leave__says_whom_it_did_not_hear(void)
     meet(&w, 0, 1);
     meet(&w, 0, 2);
     inject(&w, 0, 1, 1, &v, 4); /* nobody steps: it stays in the ring */
-    CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 2);
+    CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* the other one confirmed all, as it spoke */
     CU_ASSERT_TRUE(leave(&w, 0));
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 0);
     world_close(&w);
+}
+
+/*
+ * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything: it is waited
+ * for a second, not as long as one that has not confirmed, and nobody is warned of it.
+ */
+static void leave__waits_a_moment_for_who_lacks_nothing(void)
+{
+    for (unsigned sent = 0; sent < 2; sent++) {
+        struct world w;
+        uint32_t v = 3;
+        uint64_t before;
+
+        world_open(&w, 2, false);
+        if (sent)
+            inject(&w, 0, 1, 1, &v, 4);
+        fake_quiet(w.fake);
+        inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+        before = nic_now_ns();
+        fake_start(w.fake);
+        CU_ASSERT_EQUAL(nic_leave(w.fab[0], PATIENCE_NS), 0); /* nobody steps the other */
+        fake_stop(w.fake);
+        CU_ASSERT_TRUE(nic_now_ns() - before < PATIENCE_NS / 2);
+        CU_ASSERT_TRUE(nic_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
+        world_close(&w);
+    }
 }
 
 /* A question may overtake the hello that it is the end of: it is too late to meet then. */
@@ -617,6 +645,7 @@ int main(void)
         CASE(leave__waits_for_one_that_stands_still),
         CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),
+        CASE(leave__waits_a_moment_for_who_lacks_nothing),
         CASE(leave__before_the_other_has_met_it),
         CASE(seat__names_a_process_and_no_other),
         CASE(seat__first_operation_after_a_death_goes_on),

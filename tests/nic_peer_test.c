@@ -578,6 +578,52 @@ static void peer__replaced_processes_meet_again(void)
 
 /* --- hostile input ------------------------------------------------------------------------ */
 
+/* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
+static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t count)
+{
+    uint32_t before = w->fab[0]->edge.up_tail;
+
+    for (; count; count--) {
+        CU_ASSERT_TRUE(fake_inject(w->fake, 0, seg));
+        fabemu_progress(w->fab[0]);
+    }
+    CU_ASSERT_TRUE(nic_list_empty(&w->fab[0]->ctls));
+    return w->fab[0]->edge.up_tail - before;
+}
+
+/* The network loses nothing: what somebody asked for and does not take would fill it, and our own ring. */
+static void hello__many_have_few_answers(void)
+{
+    for (unsigned kind = 0; kind < 2; kind++) {
+        struct world w;
+        struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
+        struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
+        struct emu_seg seg = {.hdr = {.src = 1, .len = kind ? sizeof ack : sizeof hello}};
+        struct fabemu_req send, recv;
+        uint32_t answers, v = 7, got = 0;
+
+        world_open(&w, 2, false);
+        hello.life = fabemu_info(w.fab[1])->seat;
+        if (kind)
+            memcpy(seg.payload, &ack, sizeof ack);
+        else
+            memcpy(seg.payload, &hello, sizeof hello);
+        answers = answers_to(&w, &seg, 5000);
+        CU_ASSERT_TRUE(answers >= 1 && answers < 500);
+        post_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
+        post_send(&w, 1, 0, 1, &v, 4, &send);
+        pump_until_over(&w, &recv, 1);
+        CU_ASSERT_TRUE(recv.status == 0 && got == v);
+        fake_detach(w.fake, 1);
+        w.fab[1] = fake_attach(w.fake, 1);
+        fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+        post_recv(&w, 0, FABEMU_ANY_NODE, 2, 0, &got, 4, &recv);
+        post_send(&w, 1, 0, 2, &v, 4, &send); /* and its successor at once */
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+        world_close(&w);
+    }
+}
+
 static void receive__counts_garbage_and_lives(void)
 {
     static uint8_t memory[5000];
@@ -712,6 +758,7 @@ int main(void)
         CASE(peer__successor_outlives_old_news),
         CASE(node_died__ends_what_waits_for_it),
         CASE(peer__replaced_processes_meet_again),
+        CASE(hello__many_have_few_answers),
         CASE(receive__counts_garbage_and_lives),
         CASE(wait__works_from_many_threads),
         {0},

@@ -283,6 +283,73 @@ static void send__ends_when_its_receive_is_given_up(void)
     world_close(&w);
 }
 
+/*
+ * The queue of @bytes that lie in it, or are offered there, is closed when nobody has received them. Whether
+ * it was ever open, whether they had come: who is not told that all is there is told that it is not.
+ */
+static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_t pumps)
+{
+    static uint8_t out[BIG];
+    struct fabemu_dest dest = {.node = 1, .queue = 256, .delivered = delivered};
+    struct fabemu_iov iov = {.base = out, .bytes = bytes};
+    struct fabemu_queue *queue;
+    struct fabemu_req req = {0};
+    struct world w;
+
+    world_open(&w, 2, false);
+    inject(&w, 0, 1, 999, "x", 1); /* they have met */
+    fake_quiet(w.fake);
+    if (opened)
+        CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 256, &queue), 0);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+    for (; pumps; pumps--)
+        fake_pump(w.fake);
+    if (opened)
+        fabemu_queue_close(queue);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops what is there */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+    return req.status;
+}
+
+static void send__ends_with_an_error_when_nobody_will_have_it(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        bool opened = i & 1, delivered = i & 2;
+
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, BIG, 20), -ECANCELED);
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 8000, 20), 0); /* it was there */
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 100, 20), 0);
+    }
+}
+
+/* Its first segment has come, and its queue is closed: the rest is for nobody. */
+static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
+{
+    static uint8_t out[8000], in[8000];
+    struct fabemu_dest dest = to(1, 5, 0);
+    struct fabemu_iov iov = {.base = out, .bytes = sizeof out};
+
+    dest.delivered = true;
+    for (unsigned posted = 0; posted < 2; posted++) {
+        struct fabemu_req req = {0}, recv;
+        struct world w;
+
+        world_open(&w, 2, false);
+        if (posted)
+            post_recv(&w, 1, 0, 5, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+        while (!w.fab[1]->peers[0].filling)
+            fake_pump(w.fake);
+        fabemu_queue_close(w.queue[1]);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, -ECANCELED);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+        world_close(&w);
+    }
+}
+
 /* As node 1 might say it to node 0, whatever it is. */
 static void say_fin(struct world *w, uint32_t id, int32_t status)
 {
@@ -619,6 +686,8 @@ int main(void)
         CASE(send__keeps_order_however_segments_travel),
         CASE(send__that_has_completed_is_not_passed_by_a_later_message),
         CASE(send__ends_when_its_receive_is_given_up),
+        CASE(send__ends_with_an_error_when_nobody_will_have_it),
+        CASE(send__is_not_delivered_when_its_rest_goes_nowhere),
         CASE(send__is_not_ended_before_it_can_be),
         CASE(recv__truncates_and_tells_the_length),
         CASE(probe__finds_claims_and_discards),

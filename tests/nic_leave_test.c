@@ -265,6 +265,7 @@ static void leave__takes_what_the_answer_overtook(void)
     answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
     CU_ASSERT_FALSE(leave_step(&w, 1));
+    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 1); /* says that it lacks something */
     fake_step(w.fake);
     fabemu_progress(w.fab[1]);
     CU_ASSERT_TRUE(leave_step(&w, 1));
@@ -291,6 +292,7 @@ static void leave__takes_the_answer_to_its_last_question(void)
     answer_bye(&w, 0, 1, 1, sent);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
     CU_ASSERT_FALSE(leave_step(&w, 1));
+    CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
     answer_bye(&w, 0, 1, 2, sent);
     CU_ASSERT_TRUE(leave_step(&w, 1));
     world_close(&w);

@@ -25,6 +25,7 @@
 /* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
    the questions above, and a program that ends is not kept waiting by one that is stopped. */
 #define BYE_QUIET_NS 1000000000u
+#define BYE_AHEAD 256u /* answers at once to questions of who is not met: more than one asks in 10 s, for it waits for the last */
 #define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
@@ -125,6 +126,8 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
 
     nic_peer_look(fab, peer);
+    if (!nic_peer_may_answer(&peer->bye_debt_ns, BYE_AHEAD))
+        return;
     if (peer->bye_rx && ask->head.check == peer->bye_rx) {
         bye.kind = NIC_BYE_ANSWER;
         bye.head.check = peer->bye_tx;

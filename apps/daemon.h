@@ -44,7 +44,7 @@ struct daemon_record {
     uint64_t attaches;                            /* that were granted */
     uint64_t refused;                             /* because every node was taken */
     uint64_t cut_off;                             /* processes that did not take their segments */
-    uint64_t unheard;                             /* goodbyes to peers that did not confirm in time what was sent */
+    uint64_t unheard;                             /* goodbyes of leaving processes that were not complete in time */
     uint32_t peak;                                /* nodes attached at the same time, at most */
     uint32_t died;                                /* processes that died */
     struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */

@@ -287,7 +287,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
     if (number(processes, "unheard"))
-        fprintf(out, ", %lld goodbyes not confirmed in time", number(processes, "unheard"));
+        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "unheard"));
     fputc('\n', out);
 }
 

@@ -203,7 +203,7 @@ struct nic_peer {
     uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
 
     uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
-    uint64_t debt_ns;              /* until then its hellos are answered: when more than a few gaps ahead, no more */
+    uint64_t debt_ns;              /* hellos that answered it: see nic_peer_may_answer() */
 
     /* Parting: leave.c. */
     uint16_t asked, answered;      /* we leave: number of our last question, and of its last answer; modulo 2^16 */
@@ -212,6 +212,7 @@ struct nic_peer {
     uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
     uint32_t bye_sent;             /* has this answer, */
     uint64_t bye_at_ns;            /* first given then */
+    uint64_t bye_debt_ns;          /* answers to questions of such: see nic_peer_may_answer() */
 };
 
 /* An unexpected message. */
@@ -502,6 +503,11 @@ void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer);
 void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 /** nic_peer_probe - can the node be reached? With acknowledgments the network tells if not. */
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
+/**
+ * nic_peer_may_answer - may one more answer go that nobody here wants? One in 50 ms may, and @ahead more at once.
+ * @debt_ns: until when those that went would have taken, at one in 50 ms.
+ */
+bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 /** nic_peer_told - the network has brought a hello of ours to the node of @peer. */
 void nic_peer_told(struct nic_peer *peer);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);

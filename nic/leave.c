@@ -26,6 +26,7 @@
 /* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
    the questions above, and a program that ends is not kept waiting by one that is stopped. */
 #define BYE_QUIET_NS 1000000000u
+#define BYE_AHEAD 256u /* answers at once to questions of who is not met: more than one asks in 10 s, for it waits for the last */
 #define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
@@ -80,10 +81,14 @@ static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer
     return false;
 }
 
-/* Has it confirmed all that was sent to it? Then nothing of ours can be lost there, whether it answers or not. */
+/*
+ * Has it confirmed all that was sent to it, and is nothing of its known to be missing here? Then nothing can be lost
+ * whether it answers or not.
+ */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
+    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer) &&
+           (!peer->parted || peer->rx_next == peer->last);
 }
 
 /* False: there is no room now. */
@@ -126,6 +131,8 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
 
     nic_peer_look(fab, peer);
+    if (!nic_peer_may_answer(&peer->bye_debt_ns, BYE_AHEAD))
+        return;
     if (peer->bye_rx && ask->head.check == peer->bye_rx) {
         bye.kind = NIC_BYE_ANSWER;
         bye.head.check = peer->bye_tx;

@@ -22,7 +22,7 @@
  * same. Checks are of an epoch, so what is late of the one before is a stranger's.
  * Two that broke at once, or one twice, agree on the later epoch.
  *
- * Who asks more often than any honest process does is not answered each time (peer_may_answer()): the network
+ * Who asks more often than any honest process does is not answered each time (nic_peer_may_answer()): the network
  * loses nothing, so answers that somebody does not take would stand in the way of all others of this adapter.
  */
 #include "nic/adapter.h"
@@ -77,17 +77,14 @@ static void peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
         peer->greeted = fab->info.acknowledged && peer->node != fab->info.node;
 }
 
-/*
- * May one more hello answer it now? Who is not answered asks again, or is hailed from here. The debt is
- * the time for which no more would have been sent at one a gap.
- */
-static bool peer_may_answer(struct nic_peer *peer, uint32_t ahead)
+/* Who is not answered asks again, or is hailed from here. */
+bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = nic_now_ns();
 
-    if (peer->debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
+    if (*debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
         return false;
-    peer->debt_ns = (peer->debt_ns > now ? peer->debt_ns : now) + ANSWER_GAP_NS;
+    *debt_ns = (*debt_ns > now ? *debt_ns : now) + ANSWER_GAP_NS;
     return true;
 }
 
@@ -404,7 +401,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
         nic_peer_opened(fab, peer);
-    if ((hello->want || (!knows && nic_listed(&peer->hail))) && peer_may_answer(peer, ANSWER_AHEAD))
+    if ((hello->want || (!knows && nic_listed(&peer->hail))) && nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
         peer_say_hello(fab, peer, !peer->open && nic_listed(&peer->hail));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
@@ -414,7 +411,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
 {
     fab->counts.stranger++;
-    if (peer_may_answer(peer, ANSWER_AHEAD_STRANGER))
+    if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
         peer_say_hello(fab, peer, false);
 }
 

@@ -434,6 +434,32 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
     }
 }
 
+/* It has answered that it has all, and what it had sent itself is known to be on its way: that is waited for. */
+static void leave__waits_for_what_was_said_to_it_before(void)
+{
+    struct world w;
+    struct nic_peer *peer;
+    uint32_t v = 3;
+
+    world_open(&w, 2, false);
+    inject(&w, 1, 0, 1, &v, 4);
+    fake_quiet(w.fake);
+    peer = nic_peer(w.fab[0], 1);
+    CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
+    nic_lock(w.fab[0]);
+    nic_leave_begin(w.fab[0]);
+    w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
+    w.fab[0]->bye_began_ns = nic_now_ns() - PATIENCE_NS;
+    CU_ASSERT_TRUE(nic_leave_step(w.fab[0])); /* who has not answered so far will not */
+    peer->parted = true;
+    peer->last = peer->rx_next + 1;
+    CU_ASSERT_FALSE(nic_leave_step(w.fab[0]));
+    peer->last = peer->rx_next;
+    CU_ASSERT_TRUE(nic_leave_step(w.fab[0]));
+    nic_unlock(w.fab[0]);
+    world_close(&w);
+}
+
 /* A question may overtake the hello that it is the end of: it is too late to meet then. */
 static void leave__before_the_other_has_met_it(void)
 {
@@ -648,6 +674,7 @@ int main(void)
         CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),
         CASE(leave__waits_a_moment_for_who_lacks_nothing),
+        CASE(leave__waits_for_what_was_said_to_it_before),
         CASE(leave__before_the_other_has_met_it),
         CASE(seat__names_a_process_and_no_other),
         CASE(seat__first_operation_after_a_death_goes_on),

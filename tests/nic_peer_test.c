@@ -594,20 +594,19 @@ static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t 
 /* The network loses nothing: what somebody asked for and does not take would fill it, and our own ring. */
 static void hello__many_have_few_answers(void)
 {
-    for (unsigned kind = 0; kind < 2; kind++) {
+    for (unsigned kind = 0; kind < 3; kind++) {
         struct world w;
         struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
         struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
-        struct emu_seg seg = {.hdr = {.src = 1, .len = kind ? sizeof ack : sizeof hello}};
+        struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .life = 99};
+        static const uint8_t len[] = {sizeof hello, sizeof ack, sizeof bye};
+        struct emu_seg seg = {.hdr = {.src = 1, .len = len[kind]}};
         struct fabemu_req send, recv;
         uint32_t answers, v = 7, got = 0;
 
         world_open(&w, 2, false);
         hello.life = fabemu_info(w.fab[1])->seat;
-        if (kind)
-            memcpy(seg.payload, &ack, sizeof ack);
-        else
-            memcpy(seg.payload, &hello, sizeof hello);
+        memcpy(seg.payload, kind == 0 ? (void *)&hello : kind == 1 ? (void *)&ack : &bye, len[kind]);
         answers = answers_to(&w, &seg, 5000);
         CU_ASSERT_TRUE(answers >= 1 && answers < 500);
         post_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */

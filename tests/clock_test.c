@@ -178,27 +178,33 @@ static void bed_run(struct bed *b, bool turns)
     CU_ASSERT_EQUAL(b->fabric->clock.turned_ps - before_ps, turns ? EMU_TURN_BY_PS : 0);
 }
 
-/* The clock is about to be turned back; where opening takes long, it begins earlier. */
-static void bed_open_before_turn(struct bed *b, const struct kind *kind)
+/* The workers stand still: the host's clock is by @ns further on than it was. */
+static void bed_move_on(struct bed *b, uint64_t ns)
 {
-    for (uint64_t lead_ps = 10 * MS_PS;; lead_ps *= 2) {
-        bed_open(b, kind, EMU_TURN_PS - lead_ps);
-        if (!b->fabric->clock.turned_ps)
-            return;
-        bed_close(b);
-    }
+    b->fabric->clock.origin_ns -= ns;
+    for (uint32_t w = 0; w < b->fabric->workers; w++)
+        b->fabric->worker[w]->clock.origin_ns -= ns;
+    for (uint32_t n = 0; n < NODES; n++)
+        if (b->fabric->edge[n])
+            b->fabric->edge[n]->shared->origin_ns -= ns;
 }
 
-/* @turns: the clock begins just before it is turned back, wherever @start_ps is. */
+static void bed_hold(struct bed *b, bool hold)
+{
+    for (uint32_t w = 0; w < b->fabric->workers; w++)
+        hold ? emu_thread_hold(b->fabric->thread[w]) : emu_thread_go(b->fabric->thread[w]);
+}
+
 static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
 {
     struct fabric_totals totals;
     struct bed b;
 
+    bed_open(&b, kind, start_ps);
+    bed_hold(&b, true);
     if (turns)
-        bed_open_before_turn(&b, kind);
-    else
-        bed_open(&b, kind, start_ps);
+        bed_move_on(&b, (EMU_TURN_PS - MS_PS - emu_clock_now(&b.fabric->clock)) / 1000u);
+    bed_hold(&b, false);
     bed_run(&b, turns);
     fabric_totals_read(b.fabric, &totals);
     CU_ASSERT_EQUAL(b.early, 0);
@@ -230,16 +236,13 @@ static void bed_idle(struct bed *b, uint64_t days)
         fabric_detach(b->fabric, n);
     }
     while (!rests && host_ns() < end_ns) {
-        for (uint32_t w = 0; w < b->fabric->workers; w++)
-            emu_thread_hold(b->fabric->thread[w]);
+        bed_hold(b, true);
         rests = bed_rests(b);
-        for (uint32_t w = 0; rests && w < b->fabric->workers; w++)
-            b->fabric->worker[w]->clock.origin_ns -= days * DAY_NS;
-        for (uint32_t w = 0; w < b->fabric->workers; w++)
-            emu_thread_go(b->fabric->thread[w]);
+        if (rests)
+            bed_move_on(b, days * DAY_NS);
+        bed_hold(b, false);
     }
     CU_ASSERT_TRUE_FATAL(rests);
-    b->fabric->clock.origin_ns -= days * DAY_NS;
     memset(b->sums, 0, sizeof(b->sums));
     b->posted = b->got = 0;
     bed_attach(b);
@@ -269,13 +272,13 @@ static void clock__begins_anywhere(void)
 static void clock__is_turned_back_under_way(void)
 {
     for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-        clock_begins_at(&kinds[k], 0, true);
+        clock_begins_at(&kinds[k], MS_PS, true);
 }
 
 /* Past where 63 bits end, past where 64 do, and often past that. */
 static void clock__goes_on_after_it_was_not_used(void)
 {
-    const uint64_t days[] = {30, 120, 205, 220, 330, 4000};
+    const uint64_t days[] = {120, 220, 4000};
     struct bed b;
 
     for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {

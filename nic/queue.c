@@ -311,8 +311,9 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     err = nic_peer_begin(fab, peer, &op);
     if (!err && peer->unanswered) {
+        nic_peer_named(fab, peer->node);
         peer->unanswered = false; /* the next call tries again */
-        err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
+        err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
     } else if (!err && !nic_request_now(fab, peer, &op)) {
         err = -EAGAIN;
     }

@@ -48,6 +48,34 @@ static void send_twice(struct fabemu *fab)
     }
 }
 
+/* Messages that no operation stands for, until one is refused. */
+static void inject(struct fabemu *fab)
+{
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_queue *queue;
+    int err;
+
+    fabemu_queue_open(fab, 1, &queue);
+    while (!(err = fabemu_inject(queue, &dest, "word", 4)) || err == -EAGAIN)
+        fabemu_progress(fab);
+    printf("%s\n", strerror(-err));
+}
+
+/* One message comes, then we stop. */
+static void receive_and_stop(struct fabemu *fab)
+{
+    char word[4];
+    struct fabemu_iov iov = {.base = word, .bytes = 4};
+    struct fabemu_queue *queue;
+    struct fabemu_req req = {0};
+
+    fabemu_queue_open(fab, 1, &queue);
+    if (!fabemu_recv(queue, 0, 0, 0, &iov, 1, &req))
+        fabemu_wait(fab, &req);
+    raise(SIGSTOP);
+    fabemu_queue_close(queue);
+}
+
 int main(int argc, char **argv)
 {
     struct fabemu *fab;
@@ -62,6 +90,10 @@ int main(int argc, char **argv)
         return puts(fabemu_error()), 1;
     if (argc > 1 && strcmp(argv[1], "stop") == 0)
         raise(SIGSTOP);
+    else if (argc > 1 && strcmp(argv[1], "receive") == 0)
+        receive_and_stop(fab);
+    else if (argc > 1 && strcmp(argv[1], "inject") == 0)
+        inject(fab);
     else
         send_twice(fab);
     fabemu_detach(fab);
@@ -113,6 +145,17 @@ class LibraryTest(FabemuCase):
         self.assertEqual(done.stdout, "No route to host\n" * 2)
         self.one_line(done, 0, "node 1 has been silent for 200 ms (is its process stopped?)", "node 0")
         self.assertEqual(stopped.wait(timeout=30), 0)
+
+    def test_peer_that_stops__ends_injected_messages(self):
+        env = {"FABEMU_SOCKET": self.up("u")}
+        program = self.program()
+        stops = subprocess.Popen([program, "receive"], env={**self.env, **env, "FABEMU_NODE": "1"})
+        self.started.append(stops)
+        self.assertTrue(until(lambda: self.status("u")["attached"]))
+        done = self.in_shell("timeout 30 " + program + " inject", FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="1000", **env)
+        self.assertEqual(self.state(stops.pid), "T")
+        self.assertEqual(done.stdout, "No route to host\n")
+        self.one_line(done, 0, "node 1 has been silent for 1000 ms")
 
     def state(self, pid):
         with open(f"/proc/{pid}/stat") as f:

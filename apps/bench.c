@@ -67,7 +67,7 @@ static int help(void)
     printf("usage: fabemu bench [options]\n\n"
            "Measure the emulator's own speed. Every row is the median of several samples.\n\n"
            "  --quick                    less time a sample, fewer samples: about a minute in all\n"
-           "  --only NAME[,NAME...]      only these; a name stands for all that begin with it\n"
+           "  --only NAME[,NAME...]      only these of --list; mpi stands for mpi.*, ack for ack.*\n"
            "  --repeat N                 samples a row, 1 to %d\n"
            "  --json                     print JSON\n"
            "  --list                     print the names\n"

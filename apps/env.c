@@ -75,11 +75,23 @@ static void prepend(const struct walk *walk, const char *name, const char *dir,
 {
     const char *had = getenv(name);
     char value[4096];
+    size_t bytes = strlen(dir), length;
 
     if (!had || !*had)
         had = otherwise;
-    if (snprintf(value, sizeof value, "%s%s%s", dir, *had ? ":" : "", had) < (int)sizeof value)
-        walk->each(walk->context, name, value);
+    if (bytes + strlen(had) + 2 > sizeof value)
+        return;
+    strcpy(value, dir);
+    for (; *had; had += length + (had[length] == ':')) { /* it may be there from the last time: once will do */
+        length = strcspn(had, ":");
+        if (length == strlen(dir) && memcmp(had, dir, length) == 0)
+            continue;
+        value[bytes++] = ':';
+        memcpy(value + bytes, had, length);
+        bytes += length;
+        value[bytes] = '\0';
+    }
+    walk->each(walk->context, name, value);
 }
 
 int env_each(const char *socket_path,

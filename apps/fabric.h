@@ -42,6 +42,8 @@ struct fabric_config {
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
     const char *profile_from;       /* "option", "network" or "default": for reports; NULL: default */
+    const char *const *sets;        /* what was put in the place of its fields, FIELD=VALUE: for reports */
+    unsigned set_count;
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;

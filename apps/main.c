@@ -2,9 +2,12 @@
 /*
  * main.c - the `fabemu` command.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/bench.h"
 #include "apps/options.h"
@@ -45,7 +48,34 @@ static int help(void)
     return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+/*
+ * Whoever starts us may have closed standard input, output or error. What we open would get their numbers,
+ * and then our own lines would go into a report, a socket or a pipe.
+ */
+static void open_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* What was printed must have got somewhere. */
+static int check_output(int status)
+{
+    if (fflush(stdout))
+        say("standard output: %s", strerror(errno));
+    else if (ferror(stdout)) /* earlier, and errno is not of that any more */
+        say("standard output: not all could be written");
+    else
+        return status;
+    return status ? status : EXIT_FAILURE;
+}
+
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2)
         return options_usage_error("", "no command");
@@ -60,4 +90,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].main(argc - 1, argv + 1);
     return options_usage_error("", "no command '%.80s'", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    open_standard();
+    return check_output(dispatch(argc, argv));
 }

@@ -103,7 +103,7 @@ static bool read_threads(struct options *options, const char *value, const char 
 
 static bool read_seed(struct options *options, const char *value, const char **right)
 {
-    *right = "a number";
+    *right = "a whole number from 0 to 18446744073709551615";
     return read_count(value, UINT64_MAX, &options->seed);
 }
 
@@ -332,6 +332,8 @@ static int load_profile(struct fabric_config *ret, const struct options *options
         say("--profile: %s", error);
         return EXIT_USAGE;
     }
+    ret->sets = options->sets;
+    ret->set_count = options->set_count;
     for (unsigned i = 0; i < options->set_count; i++) {
         if (emu_profile_set(&ret->profile, options->sets[i], error, sizeof error)) {
             say("--set: %s", error);

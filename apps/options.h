@@ -88,7 +88,7 @@ int options_usage_error(const char *command, const char *format, ...)
 /**
  * options_fabric - the configuration of the fabric that @options describe.
  * @name: its name, or NULL for a fabric that will not run.
- * @graph: the same as ret->graph; the caller's to free with topo_free().
+ * @graph: the same as ret->graph; the caller's to free with topo_free(). @options must outlive @ret.
  * Errors are said. Returns 0 or an exit status.
  */
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,

@@ -72,8 +72,12 @@ static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     struct stat st;
 
+    size_t bytes = runtime ? strlen(runtime) : 0;
+
+    while (bytes && runtime[bytes - 1] == '/')
+        bytes--;
     if (runtime && runtime[0] == '/' && stat(runtime, &st) == 0 && S_ISDIR(st.st_mode))
-        snprintf(dir, dir_bytes, "%s/fabemu", runtime);
+        snprintf(dir, dir_bytes, "%.*s/fabemu", (int)bytes, runtime);
     else
         snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)

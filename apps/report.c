@@ -162,6 +162,15 @@ static struct json_object *programs(const struct daemon_waits *waits, double fac
     return all;
 }
 
+static struct json_object *profile_set(const struct fabric_config *config)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (unsigned i = 0; i < config->set_count; i++)
+        json_object_array_add(all, json_object_new_string(config->sets[i]));
+    return all;
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -181,6 +190,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     wire_add_text(report, "topo", config->graph->spec);
     wire_add_text(report, "profile", config->profile.name);
     wire_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
+    json_object_object_add(report, "profile_set", profile_set(config));
     wire_add_text(clock, "mode", report_clock_name(config->clock));
     json_object_object_add(
         clock, "real_time_factor",
@@ -266,16 +276,31 @@ static void print_collective(FILE *out, const char *name, struct json_object *on
     fputc('\n', out);
 }
 
+struct report_profile report_profile(struct json_object *report)
+{
+    struct json_object *set = member(report, "profile_set");
+    size_t count = set ? json_object_array_length(set) : 0;
+    struct report_profile ret;
+    bool own = strcmp(text(report, "profile_from"), "network") == 0;
+
+    int bytes = snprintf(ret.text, sizeof ret.text, "%s%s", text(report, "profile"),
+                         own ? " (the network's own)" : "");
+    for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
+        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s", i ? ", " : " with ",
+                          json_object_get_string(json_object_array_get_idx(set, i)));
+    return ret;
+}
+
 static void print_fabric(FILE *out, struct json_object *report)
 {
     struct json_object *clock = member(report, "clock");
     struct json_object *processes = member(report, "processes");
     long long threads = number(report, "threads");
-    bool own = strcmp(text(report, "profile_from"), "network") == 0;
+    long long switches = number(report, "switches");
 
-    fprintf(out, "  fabric       %s: %lld nodes, %lld switches, profile %s%s, %lld thread%s\n",
-            text(report, "topo"), number(report, "nodes"), number(report, "switches"),
-            text(report, "profile"), own ? " (the network's own)" : "", threads, plural(threads));
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
+            text(report, "topo"), number(report, "nodes"), switches, switches == 1 ? "" : "es",
+            report_profile(report).text, threads, plural(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
@@ -396,13 +421,12 @@ int report_open(int *ret, const char *path)
     return EXIT_FAILURE;
 }
 
-void report_write(int fd, struct json_object *report)
+void report_write(int fd, const char *path, struct json_object *report)
 {
     const char *text = json_object_to_json_string_ext(
         report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    if (ftruncate(fd, 0) < 0 && errno != EINVAL) /* EINVAL: a pipe or a device */
-        say("cannot write the report: %s", strerror(errno));
-    if (dprintf(fd, "%s\n", text) < 0)
-        say("cannot write the report: %s", strerror(errno));
+    if ((ftruncate(fd, 0) < 0 && errno != EINVAL) || /* EINVAL: a pipe or a device */
+        dprintf(fd, "%s\n", text) < 0)
+        say("cannot write the report to %s: %s", path, strerror(errno));
 }

@@ -25,8 +25,16 @@ void report_print(FILE *out, struct json_object *report);
  */
 int report_open(int *ret, const char *path);
 
-/** report_write - as JSON, in place of what @fd held. Says what goes wrong. */
-void report_write(int fd, struct json_object *report);
+/** report_write - as JSON, in place of what @fd, the file at @path, held. Says what goes wrong. */
+void report_write(int fd, const char *path, struct json_object *report);
+
+/* The profile's name, and what was put in the place of its fields. */
+struct report_profile {
+    char text[256];
+};
+
+/** report_profile - "oq2004 with transport=acknowledged", of a report. Pure. */
+struct report_profile report_profile(struct json_object *report);
 
 const char *report_clock_name(enum emu_clock_mode clock);
 

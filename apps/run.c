@@ -53,6 +53,7 @@ struct run {
     struct host host;
     int signal_fd;
     int report_fd;     /* -1: none */
+    const char *report; /* its file */
     char **argv;       /* the command */
     char scratch[160]; /* folder for temporary files */
     pid_t command;
@@ -360,7 +361,7 @@ static void finish_report(struct run *run, int status)
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
     report_print(stderr, report);
     if (run->report_fd >= 0)
-        report_write(run->report_fd, report);
+        report_write(run->report_fd, run->report, report);
 }
 
 static bool nobody_attached(struct json_object *report)
@@ -382,8 +383,8 @@ static int finish(struct run *run)
     if (run->refused[0])
         say("%s", run->refused);
     else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
-        say("no process attached to the fabric: the command used neither MPI nor libfabric, or was "
-            "told to use another provider");
+        say("no process attached to the fabric: nothing that the command ran opened it, through MPI, "
+            "libfabric or libfabemu; was it told to use another provider?");
     host_release(&run->host);
     return status;
 }
@@ -477,6 +478,7 @@ int run_main(int argc, char **argv)
     if (status)
         return status;
     run.argv = argv + options.operands;
+    run.report = options.report;
     become_supervisor(&run, &before);
     status = run_on(&run, &config, &before);
     topo_free(graph);

@@ -115,13 +115,14 @@ static void print_status(const struct status *status, struct json_object *reply)
     struct json_object *report = json_object_object_get(reply, "report");
     struct json_object *attached = json_object_object_get(reply, "attached");
     size_t count = json_object_array_length(attached);
+    long long threads = (long long)wire_number(report, "threads", 0);
 
-    printf("%s: %s, profile %s, clock %s, %lld threads, %zu of %lld nodes attached (pid %lld)\n",
+    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
            wire_text(reply, "name", "?"), wire_text(report, "topo", "?"),
-           wire_text(report, "profile", "?"),
+           report_profile(report).text,
            wire_text(json_object_object_get(report, "clock"), "mode", "?"),
-           (long long)wire_number(report, "threads", 0), count,
-           (long long)wire_number(report, "nodes", 0), (long long)wire_number(reply, "pid", 0));
+           threads, threads == 1 ? "" : "s", count, (long long)wire_number(report, "nodes", 0),
+           (long long)wire_number(reply, "supervisor", 0)); /* the one that paths_listen() names, too */
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = json_object_array_get_idx(attached, i);
         int64_t waited_ns = wire_number(one, "waited_ns", -1);

@@ -94,9 +94,11 @@ static void print_started(const struct up *up, const char *socket_path)
 {
     const char *name = up->config->name;
 
-    printf("fabric %s: %s, %u nodes, profile %s, clock %s\nsocket %s\n"
-           "use it:   eval \"$(fabemu env %s)\"\nstop it:  fabemu down %s\n",
-           name, up->config->graph->spec, up->config->graph->nodes, up->config->profile.name,
+    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec, up->config->graph->nodes,
+           up->config->profile.name);
+    for (unsigned i = 0; i < up->config->set_count; i++)
+        printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
+    printf(", clock %s\nsocket %s\nuse it:   eval \"$(fabemu env %s)\"\nstop it:  fabemu down %s\n",
            report_clock_name(up->config->clock), socket_path, name, name);
     fflush(stdout);
 }
@@ -131,7 +133,7 @@ static int supervise(const struct up *up)
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);
     if (host.report && up->report_fd >= 0)
-        report_write(up->report_fd, host.report);
+        report_write(up->report_fd, up->options->report, host.report);
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
         say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
     host_release(&host);

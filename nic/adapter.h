@@ -182,7 +182,8 @@ struct nic_peer {
     uint32_t tx_check, rx_check;
     bool open;              /* it knows us: requests may be sent */
     bool missed;            /* there was somebody, who is gone or silent, and nobody has greeted us since */
-    bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report */
+    bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report, and for stderr: */
+    bool named;             /* which says it once */
     uint32_t epoch;         /* of the pair: both checks are of this one */
     bool broke;             /* it came after a break that the process there may not know of */
     bool greeted;           /* a hello of ours is under way, and the network will say what comes of it */
@@ -471,6 +472,8 @@ static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, stru
     op->seat = peer->first;
     return 0;
 }
+/** nic_peer_named - an operation with @node ends with -EHOSTUNREACH: who is there and silent is named on stderr. */
+void nic_peer_named(struct fabemu *fab, uint32_t node);
 /** nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_hail - ask the process there to meet us. */

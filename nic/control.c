@@ -9,6 +9,7 @@
  */
 #include "nic/adapter.h"
 
+#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,23 @@ struct nic_control {
 
 /* --- lines ------------------------------------------------------------------------ */
 
+/*
+ * Above standard input, output and error. A program may have closed these, and then writes where nobody reads:
+ * that must not be our socket. Returns -1 with errno where there is no room, and for -1.
+ */
+static int above_standard(int fd)
+{
+    int moved, err;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    err = errno;
+    close(fd);
+    errno = err;
+    return moved;
+}
+
 static void control_take_fds(struct nic_control *c, struct msghdr *msg)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
@@ -58,9 +76,11 @@ static void control_take_fds(struct nic_control *c, struct msghdr *msg)
             continue;
         memcpy(fds, CMSG_DATA(at), count * sizeof(int));
         for (size_t i = 0; i < count; i++) {
+            fds[i] = above_standard(fds[i]);
+            c->no_room |= fds[i] < 0;
             if (c->passed[i] < 0)
                 c->passed[i] = fds[i];
-            else
+            else if (fds[i] >= 0)
                 close(fds[i]);
         }
     }
@@ -198,7 +218,7 @@ static int control_connect(const char *path)
     if (strlen(path) >= sizeof to.sun_path)
         return nic_fail(-ENAMETOOLONG, "the socket's path is too long: %s", path);
     strcpy(to.sun_path, path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -8,6 +8,7 @@
  */
 #include "nic/adapter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,8 +63,26 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
     return slot->op;
 }
 
+/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
+void nic_peer_named(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
+    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+
+    if (!peer || !peer->unanswered || peer->named || fab->leaving)
+        return;
+    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
+        return; /* it is gone: the fabric says that */
+    peer->named = true;
+    fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
+                    "under way with it fails\n", node, (unsigned long long)(fab->hail_limit_ns / 1000000),
+            fab->info.node);
+}
+
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
+    if (status == -EHOSTUNREACH && op->req)
+        nic_peer_named(fab, op->node);
     nic_list_del(&op->link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];

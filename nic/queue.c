@@ -289,6 +289,16 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
     return nic_post(fab, &op->post);
 }
 
+/*
+ * The window is full, and no operation is there that waits for it: who injects asks again. Whether the process
+ * answers is asked here as the watch asks for operations: once a second.
+ */
+static void inject_asks(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (peer->open && !nic_peer_window(peer) && nic_now_ns() - peer->hail_began_ns >= fab->watch_gap_ns)
+        nic_peer_hail(fab, peer);
+}
+
 int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
                   size_t bytes)
 {
@@ -310,11 +320,14 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
     err = nic_peer_begin(fab, peer, &op);
+    if (err || peer->unanswered)
+        nic_peer_named(fab, peer->node);
     if (!err && peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
-        err = nic_fail(-EHOSTUNREACH, "nobody is attached to node %u", peer->node);
+        err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
     } else if (!err && !nic_request_now(fab, peer, &op)) {
         err = -EAGAIN;
+        inject_asks(fab, peer);
     }
     nic_unlock(fab);
     return err;

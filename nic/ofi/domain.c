@@ -4,7 +4,6 @@
  */
 #include "nic/ofi/ofi.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,19 +76,6 @@ static struct fi_ops_domain domain_ops = {
     .query_collective = domain_no_collective,
 };
 
-/*
- * In the user's own words: MPI libraries print only the call that failed. Open
- * MPI tries from several components, each with a fabric object of its own, so
- * once is once a process: the one flag here that no object holds.
- */
-static void domain_tell(void)
-{
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-
-    if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-        fprintf(stderr, OFI_NAME ": %s\n", fabemu_error());
-}
-
 int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
                     struct fid_domain **ret, void *context)
 {
@@ -105,7 +91,7 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
         return -FI_ENOMEM;
     err = fabemu_attach(&domain->fab, NULL);
     if (err) {
-        domain_tell();
+        ofi_tell("%s", fabemu_error());
         goto free_domain;
     }
     domain->fabric = fabric;

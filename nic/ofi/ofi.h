@@ -226,7 +226,10 @@ extern struct fi_provider ofi_prov;
 /** ofi_errno - the FI_E number, positive, for a negative errno of fabemu. */
 int ofi_errno(int err);
 
-/** ofi_socket_check - does somebody listen at $FABEMU_SOCKET? The log says why not. -FI_ENODATA. */
+/** ofi_tell - one line on stderr, the first that this process has to say, and no other. */
+void ofi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** ofi_socket_check - does somebody listen at $FABEMU_SOCKET? Tells why not, where it is set. -FI_ENODATA. */
 int ofi_socket_check(void);
 
 /* info.c */

@@ -6,8 +6,8 @@
  * FI_PROVIDER=fabemu. The environment that it reads itself:
  *
  *   FABEMU_SOCKET  the control socket of the fabric. Not set, or nobody listens:
- *                  fi_getinfo() answers -FI_ENODATA, and FI_LOG_LEVEL=info (or
- *                  warn) says why.
+ *                  fi_getinfo() answers -FI_ENODATA, and says why: in the first case
+ *                  with FI_LOG_LEVEL=info, in the second on stderr.
  *   FABEMU_NODE    the node to take; otherwise the MPI launcher's rank, or any.
  *
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and
@@ -15,6 +15,8 @@
  */
 #include "nic/ofi/ofi.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,6 +55,25 @@ int ofi_errno(int err)
     }
 }
 
+/*
+ * In the user's own words: MPI libraries print only the call that failed. Open
+ * MPI tries from several components, each with a fabric object of its own, so
+ * once is once a process: the one flag here that no object holds.
+ */
+void ofi_tell(const char *format, ...)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char line[512];
+    va_list args;
+
+    if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    fprintf(stderr, OFI_NAME ": %s\n", line);
+}
+
 static int socket_connect(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -76,16 +97,18 @@ int ofi_socket_check(void)
         return -FI_ENODATA;
     }
     if (strlen(path) >= sizeof(at.sun_path)) {
-        FI_WARN(&ofi_prov, FI_LOG_CORE, "FABEMU_SOCKET is longer than %zu bytes: %s\n",
-                sizeof(at.sun_path) - 1, path);
+        ofi_tell("FABEMU_SOCKET is longer than %zu bytes: %.300s", sizeof(at.sun_path) - 1, path);
         return -FI_ENODATA;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);
     int err = socket_connect(&at);
 
     if (err) {
-        FI_WARN(&ofi_prov, FI_LOG_CORE, "no fabric listens at FABEMU_SOCKET=%s: %s\n", path,
-                strerror(-err));
+        ofi_tell(err == -ENOENT || err == -ECONNREFUSED
+                     ? "no fabric listens at FABEMU_SOCKET=%s (%s): it was stopped, or never ran; "
+                       "'fabemu status' lists those that run"
+                     : "cannot reach the fabric at FABEMU_SOCKET=%s: %s",
+                 path, strerror(-err));
         return -FI_ENODATA;
     }
     return 0;

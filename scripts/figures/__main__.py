@@ -144,5 +144,21 @@ def main():
         return EXIT_FAILURE
 
 
+def checked():
+    """main(), and what it printed must have got somewhere."""
+    status = EXIT_FAILURE
+    try:
+        try:
+            status = main()
+        except SystemExit as ended:  # of argparse: --help, or a usage error
+            status = ended.code or 0
+        sys.stdout.flush()
+    except OSError as error:
+        say(f"standard output: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again as it ends
+        return status or EXIT_FAILURE
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(checked())

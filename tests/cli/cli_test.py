@@ -7,6 +7,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 
 from cli_kit import FabemuCase, alive, main, until
@@ -38,6 +39,7 @@ class CliTest(FabemuCase):
                 (("run", "--nodes", "one", "--", "true"), ["--nodes one", "2 to"]),
                 (("run", "--clock", "virtual", "--", "true"), ["raw or real"]),
                 (("run", "--threads", "0", "--", "true"), ["device"]),
+                (("run", "--seed", "-1", "--", "true"), ["from 0 to 18446744073709551615"]),
                 (("run", "--combine", "x", "--", "true"), ["arrival or port"]),
                 (("run", "--credits", "x", "--", "true"), ["row or counter"]),
                 (("run", "--profile", "x", "--", "true"), ["oq2004", "qsnet3"]),
@@ -75,6 +77,73 @@ class CliTest(FabemuCase):
     def test_report_that_cannot_be_written__is_said_at_the_start(self):
         done = self.fabemu("run", "--report", "/no/such/dir/r.json", "--", "true")
         self.one_line(done, 1, "/no/such/dir/r.json")
+
+    def test_report_that_could_not_be_written__is_named(self):
+        done = self.fabemu("run", "--report", "/dev/full", "--", "true")
+        self.assertIn("fabemu: cannot write the report to /dev/full: No space left", done.stderr)
+
+    def test_output_that_cannot_be_written__is_said_and_exits_1(self):
+        self.up("full")
+        for args in (("--help",), ("--version",), ("topo", "kary:2,2"), ("topo", "kary:2,2", "--json"), ("status",),
+                     ("status", "--json"), ("status", "full"), ("env", "full"), ("bench", "--list"), ("run", "--help"),
+                     ("figures", "--list"), ("figures", "--help"),
+                     ("traffic", "--topo", "kary:2,2", "--load", "0.1")):
+            with self.subTest(args=args), open("/dev/full", "w") as full:
+                done = subprocess.run([self.command, *args], env=self.env, text=True, stdin=subprocess.DEVNULL,
+                                      stdout=full, stderr=subprocess.PIPE, timeout=60)
+                self.one_line(done, 1, "standard output: No space left on device")
+
+    def closed(self, which, *args):
+        return self.in_shell(f'exec "$@" {which}', self.command, *args)
+
+    def in_shell(self, line, *args):
+        return subprocess.run(["sh", "-c", line, "sh", *args], env=self.env, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=60, cwd=self.dir)
+
+    def test_closed_descriptors__get_nothing_of_ours(self):
+        path = os.path.join(self.dir, "r.json")
+        for which in ("2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            with self.subTest(which=which):
+                done = self.closed(which, "run", "--topo", "kary:2,2", "--report", path, "--", "sh", "-c", "exit 3")
+                self.assertEqual((done.returncode, done.stderr), (3, ""))
+                with open(path) as f:
+                    self.assertEqual(json.load(f)["exit_status"], 3)
+                os.unlink(path)
+                done = self.closed(which, "up", "closed")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(self.status("closed")["name"], "closed")
+                self.assertEqual(self.fabemu("down", "closed").returncode, 0)
+        for which in ("<&-", "<&- >&-"):
+            with self.subTest(which=which):
+                self.one_line(self.closed(which, "up", "/"), 2, "no name for a fabric")
+
+    def test_env__twice_is_as_once(self):
+        self.up("e")
+        show = 'echo "$FI_PROVIDER_PATH $OMPI_MCA_mca_base_component_path"'
+        for before in ("", "export FI_PROVIDER_PATH=/mine; "):
+            once, twice = (self.in_shell(before + f'eval "$({self.command} env e)"; ' * times + show).stdout
+                           for times in (1, 2))
+            self.assertEqual(once, twice)
+            self.assertIn(":SYSTEM_DEFAULT", once)
+            self.assertEqual("/mine " in once, bool(before))
+
+    def test_runtime_dir__needs_no_tidy_path(self):
+        done = self.fabemu("up", "dir", env={**self.env, "XDG_RUNTIME_DIR": self.dir + "//"})
+        self.assertIn(f"socket {self.socket_path('dir')}\n", done.stdout)
+
+    def test_set__shows_in_reports(self):
+        path = os.path.join(self.dir, "r.json")
+        done = self.fabemu("run", "--topo", "kary:2,1", "--set", "transport=acknowledged", "--combine", "port",
+                           "--report", path, "--", "true")
+        said = "profile oq2004 with transport=acknowledged, combine_order=port,"
+        self.assertIn("kary:2,1: 2 nodes, 1 switch, " + said, done.stderr)
+        with open(path) as f:
+            self.assertEqual(json.load(f)["profile_set"], ["transport=acknowledged", "combine_order=port"])
+        up = self.fabemu("up", "--set", "transport=acknowledged", "--combine", "port", "--threads", "1", "s")
+        self.assertIn(said, up.stdout)
+        status = self.fabemu("status").stdout
+        self.assertIn(said, status)
+        self.assertIn(", 1 thread, ", status)
 
     def test_topo__prints_numbers(self):
         done = self.fabemu("topo", "kary:4,4", "--json", "--check")
@@ -234,6 +303,7 @@ class CliTest(FabemuCase):
             self.one_line(done, 1, "'same' is running already",
                           f"pid {self.status('same')['supervisor']}", "fabemu down same")
         self.assertEqual(self.status("same")["name"], "same")
+        self.assertIn(f"(pid {self.status('same')['supervisor']})", self.fabemu("status").stdout)
 
     def test_twins_started_together__one_wins(self):
         twins = [self.start("up", "--foreground", "twin") for _ in range(4)]

@@ -7,6 +7,7 @@
 import glob
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -70,6 +71,22 @@ class InstallTest(FabemuCase):
                          {"libfabemu", "libfabemu-fi", "mca_coll_fabemu"})
         for part in parts:
             self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"), part)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
+    def test_installed__programs_on_libfabemu_find_it(self):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../apps/example.c")
+        (folder,) = glob.glob(os.path.join(self.prefix, "lib/**/pkgconfig"), recursive=True)
+        flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + self.prefix, "--cflags", "--libs",
+                                "fabemu"], env={**self.env, "PKG_CONFIG_PATH": folder}, text=True, check=True,
+                               capture_output=True, timeout=30).stdout.split()
+        program = os.path.join(self.dir, "example")
+        subprocess.run(["cc", source, "-o", program, *flags], check=True, timeout=60)
+        libraries = self.without_the_build("ldd", program).stdout
+        self.assertRegex(libraries, rf"libfabemu\.so\.\d+ => {re.escape(self.prefix)}/")
+        done = self.without_the_build(self.installed, "run", "--", "sh", "-c",
+                                      f"for i in 0 1; do FABEMU_NODE=$i {program} 2 & done; wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
 
     def test_installed__has_its_manual_page_and_its_figures(self):
         (page,) = glob.glob(os.path.join(self.prefix, "share/man/man1/fabemu.1*"))

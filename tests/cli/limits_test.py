@@ -330,7 +330,7 @@ class LimitsTest(FabemuCase):
         done = self.fabemu("run", "--report", path, "--", "sh", "-c",
                            'grep SigIgn /proc/self/status; exec "$0" -c "$1" $PPID', sys.executable, script)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("fabemu: cannot write the report: File too large", done.stderr)
+        self.assertIn("r.json: File too large", done.stderr)
         self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)  # SIGXFSZ is the command's again
 
     # --- versions -----------------------------------------------------------------------------

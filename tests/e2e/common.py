@@ -106,9 +106,14 @@ def arguments(description, **more):
     args.fabemu = str(pathlib.Path(args.fabemu).resolve())
     if not os.access(args.fabemu, os.X_OK):
         parser.error(f"no command at {args.fabemu}: build first, or name it with --fabemu")
-    # An end asked for from outside unwinds, so that what was started is ended too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, unwind)
     return args
+
+
+def unwind(number, _frame):
+    """An end asked for from outside: what was started is ended too. timeout asks twice, us and our group."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def scratch():

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""library_test.py - what programs on libfabemu, libfabric and MPI are told when something is wrong.
+
+    tests/cli/library_test.py --fabemu build/fabemu [unittest options]
+"""
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+from cli_kit import FabemuCase, main, until
+
+PROGRAM = r'''
+#include <errno.h>
+#include <fabemu.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Who writes to what it has closed must not write to the fabric. */
+static int closed(struct fabemu **fab)
+{
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    int err = fabemu_attach(fab, NULL);
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            return 10 + fd;
+    return err ? 20 : 0;
+}
+
+/* Two messages to node 1, and what becomes of them. */
+static void send_twice(struct fabemu *fab)
+{
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_iov iov = {.base = "word", .bytes = 4};
+    struct fabemu_queue *queue;
+
+    fabemu_queue_open(fab, 1, &queue);
+    for (int i = 0; i < 2; i++) {
+        struct fabemu_req req = {0};
+        int err = fabemu_send(queue, &dest, &iov, 1, &req);
+        printf("%s\n", strerror(-(err ? err : fabemu_wait(fab, &req))));
+    }
+}
+
+/* Messages that no operation stands for, until one is refused. */
+static void inject(struct fabemu *fab)
+{
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_queue *queue;
+    int err;
+
+    fabemu_queue_open(fab, 1, &queue);
+    while (!(err = fabemu_inject(queue, &dest, "word", 4)) || err == -EAGAIN)
+        fabemu_progress(fab);
+    printf("%s\n", strerror(-err));
+}
+
+/* One message comes, then we stop. */
+static void receive_and_stop(struct fabemu *fab)
+{
+    char word[4];
+    struct fabemu_iov iov = {.base = word, .bytes = 4};
+    struct fabemu_queue *queue;
+    struct fabemu_req req = {0};
+
+    fabemu_queue_open(fab, 1, &queue);
+    if (!fabemu_recv(queue, 0, 0, 0, &iov, 1, &req))
+        fabemu_wait(fab, &req);
+    raise(SIGSTOP);
+    fabemu_queue_close(queue);
+}
+
+int main(int argc, char **argv)
+{
+    struct fabemu *fab;
+
+    if (argc > 1 && strcmp(argv[1], "closed") == 0) {
+        int status = closed(&fab);
+        if (!status)
+            fabemu_detach(fab);
+        return status;
+    }
+    if (fabemu_attach(&fab, NULL))
+        return puts(fabemu_error()), 1;
+    if (argc > 1 && strcmp(argv[1], "stop") == 0)
+        raise(SIGSTOP);
+    else if (argc > 1 && strcmp(argv[1], "receive") == 0)
+        receive_and_stop(fab);
+    else if (argc > 1 && strcmp(argv[1], "inject") == 0)
+        inject(fab);
+    else
+        send_twice(fab);
+    fabemu_detach(fab);
+    return 0;
+}
+'''
+
+HELLO = r'''
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    return MPI_Finalize();
+}
+'''
+
+
+class LibraryTest(FabemuCase):
+    def build(self, text, *compiler):
+        source, program = (os.path.join(self.dir, name) for name in ("p.c", "p"))
+        with open(source, "w") as f:
+            f.write(text)
+        subprocess.run([*compiler[:1], source, "-o", program, *compiler[1:]], check=True, timeout=60)
+        return program
+
+    def program(self):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        library = os.path.join(os.path.dirname(self.command), "nic")
+        return self.build(PROGRAM, "cc", "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
+                          "-Wl,-rpath," + library)
+
+    def in_shell(self, line, **env):
+        return subprocess.run(["sh", "-c", line], env={**self.env, **env}, text=True, cwd=self.dir,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+    def test_attach__leaves_closed_standard_descriptors_alone(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", self.program(), "closed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 attached", done.stderr)
+
+    def test_peer_that_is_stopped__is_named_once(self):
+        env = {"FABEMU_SOCKET": self.up("u")}
+        program = self.program()
+        stopped = subprocess.Popen([program, "stop"], env={**self.env, **env, "FABEMU_NODE": "1"})
+        self.started.append(stopped)
+        self.assertTrue(until(lambda: self.state(stopped.pid) == "T"))
+        done = self.in_shell(program, FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="200", **env)
+        stopped.send_signal(signal.SIGCONT)
+        self.assertEqual(done.stdout, "No route to host\n" * 2)
+        self.one_line(done, 0, "node 1 has been silent for 200 ms (is its process stopped?)", "node 0")
+        self.assertEqual(stopped.wait(timeout=30), 0)
+
+    def test_peer_that_stops__ends_injected_messages(self):
+        env = {"FABEMU_SOCKET": self.up("u")}
+        program = self.program()
+        stops = subprocess.Popen([program, "receive"], env={**self.env, **env, "FABEMU_NODE": "1"})
+        self.started.append(stops)
+        self.assertTrue(until(lambda: self.status("u")["attached"]))
+        done = self.in_shell("timeout 30 " + program + " inject", FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="1000", **env)
+        self.assertEqual(self.state(stops.pid), "T")
+        self.assertEqual(done.stdout, "No route to host\n")
+        self.one_line(done, 0, "node 1 has been silent for 1000 ms")
+
+    def state(self, pid):
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+
+    # --- the fabric is gone --------------------------------------------------------
+
+    def environment_of_one_that_is_gone(self):
+        self.up("gone")
+        return f'eval "$({self.command} env gone)"; {self.command} down gone; '
+
+    @unittest.skipUnless(shutil.which("fi_info"), "needs fi_info")
+    def test_provider__says_that_no_fabric_listens(self):
+        done = self.in_shell(self.environment_of_one_that_is_gone() + "fi_info -p fabemu >fi_info.out 2>&1; "
+                             "grep ^fabemu fi_info.out >&2")
+        self.one_line(done, 0, "no fabric listens at FABEMU_SOCKET=" + self.socket_path("gone"), "fabemu status")
+        quiet = self.in_shell(self.environment_of_one_that_is_gone() + "unset FABEMU_SOCKET; fi_info -p fabemu")
+        self.assertNotIn("fabric", quiet.stderr)
+
+    @unittest.skipUnless(shutil.which("mpicc"), "needs mpicc")
+    def test_mpi_program__says_that_no_fabric_listens(self):
+        program = self.build(HELLO, "mpicc")
+        done = self.in_shell(self.environment_of_one_that_is_gone() + "mpirun -np 2 " + program)
+        self.assertNotEqual(done.returncode, 0)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("fabemu: no fabric listens")]
+        self.assertIn(len(lines), (1, 2), done.stderr)  # mpirun ends the second rank when the first has
+
+
+if __name__ == "__main__":
+    main()

@@ -391,23 +391,23 @@ void switch_enter(struct switch_dev *sw, uint32_t row, const struct emu_entry *e
 void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
 
-/* input.c: sw->admit of buffers=input_xpoint, and of buffers=input. */
+/* input/fifo.c: sw->admit of buffers=input_xpoint, and of buffers=input. */
 void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 void switch_input_admit(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry);
 
 /*
- * input.c: buffers=input_xpoint. The segments of a fifo move on to their crosspoints as far as
+ * input/fifo.c: buffers=input_xpoint. The segments of a fifo move on to their crosspoints as far as
  * there is room; timed: at @at_ps. Returns true if any did.
  */
 bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps);
 
-/* input.c: the first segment of a fifo has left; timed: at @at_ps. Its place is free. */
+/* input/fifo.c: the first segment of a fifo has left; timed: at @at_ps. Its place is free. */
 void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps);
 
-/* input.c: segments in an input's buffer, counted. */
+/* input/fifo.c: segments in an input's buffer, counted. */
 uint32_t switch_input_holds(const struct switch_dev *sw, uint32_t r);
 
-/* input.c: who is where in the fifo of @r, for check.c: adds to what it holds and how long that waits. */
+/* input/fifo.c: who is where in the fifo of @r, for check.c: adds to what it holds and how long that waits. */
 const char *switch_input_check(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 /* Credits came back at these ports: their outputs may send. */
 static void switch_take_credits(struct switch_dev *sw)

@@ -2,7 +2,7 @@
 /*
  * turn.c - a switch when the clock is turned back: all the times that it keeps (emu/clock.h).
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 #include "switch/events.h"
 

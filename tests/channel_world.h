@@ -11,7 +11,7 @@
 #include "emu/crc.h"
 #include "emu/windows.h"
 #include "emu/worker.h"
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 #include "tests/test.h"
 
 #define PROBES_MAX   256u
@@ -175,7 +175,7 @@ static inline uint32_t payload_make(struct probe *p, uint32_t tag, uint32_t byte
     return buf;
 }
 
-/* Are places for all of it taken before its head is sent? (channel_route.c says why.) */
+/* Are places for all of it taken before its head is sent? (channel/route.c says why.) */
 static inline bool probe_collects(const struct probe *p, const struct post *post)
 {
     uint32_t segments = emu_packet_segments(post->bytes);

@@ -15,7 +15,7 @@
 #include "emu/windows.h"
 #include "emu/worker.h"
 #include "nic/engine_internal.h"
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 #include "tests/test.h"
 
 #define HOSTS_MAX   16u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_timed.c - a switch with channels on a timed clock: its events, in the
+ * timed.c - a switch with channels on a timed clock: its events, in the
  * order of their times.
  *
  * As in timed.c: at one and the same time arrivals come first, in a turn that
@@ -11,7 +11,7 @@
  * acts: which channel may send depends on which credits have come. All of this is
  * a function of times and ports alone.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 #include "switch/events.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.c - inputs with a buffer of their own: a credit is a place in it.
+ * fifo.c - inputs with a buffer of their own: a credit is a place in it.
  *
  * buffers=input_xpoint is the router with an input flow-control buffer that
  * the paper leaves for later (§5): the buffer covers the cable's round trip, so

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_input.c - what comes in: checked, and queued on its channel.
+ * input.c - what comes in: checked, and queued on its channel.
  *
  * Nothing that comes from outside is trusted, and nothing is asserted of it:
  * what breaks the protocol is counted and dropped, and its credit goes back.
  * Indexes of a packet's segments must grow: a second copy is dropped, a gap is
  * left for the packet's receiver to find.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 #include "switch/events.h"
 

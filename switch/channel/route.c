@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_route.c - where a packet goes: candidates, the choice among them, and
+ * route.c - where a packet goes: candidates, the choice among them, and
  * a channel there or a turn to wait for one.
  *
  * Nobody waits for an output that has a channel to give (but a packet that has to collect places,
@@ -10,7 +10,7 @@
  * A link of EMU_CHANNELS_KEPT_OF channels or more keeps its last one for packets above bulk, which
  * otherwise would wait for a bulk packet's reply.
  *
- * Why nothing deadlocks. As in input.c, cables can be put in an order such that every packet takes
+ * Why nothing deadlocks. As in input/fifo.c, cables can be put in an order such that every packet takes
  * them in that order: the ways up, by level, then the ways down. Take a cable X from S, a switch or a
  * node, to F, and assume that each open channel of cables after X is closed at some time. Then:
  * (1) What lies at F leaves. It waits for a channel after X: one is closed, and given in turn. Then
@@ -32,7 +32,7 @@
  * the pool hold: they can never be sent so, and get a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
 static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint64_t at_ps)

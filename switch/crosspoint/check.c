@@ -2,7 +2,7 @@
 /*
  * check.c - what must hold in a switch at any time, counted anew.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 /* The cable into port @r: what the row holds stands for credits that are out. */
 static const char *check_cable(const struct switch_dev *sw, uint32_t r)

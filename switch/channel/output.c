@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_output.c - what goes out: arbitration, room at the far end, the wire.
+ * output.c - what goes out: arbitration, room at the far end, the wire.
  *
  * Replies first: they are short, and at most one for each packet that came. Then
  * segments, of the highest priority that has one with room; among these the
@@ -8,7 +8,7 @@
  * overtakes at the next segment.
  * Source: QsNet III §IV-B.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 {

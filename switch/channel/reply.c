@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_reply.c - ACK and NACK on their way back, and what is given up.
+ * reply.c - ACK and NACK on their way back, and what is given up.
  *
  * A reply closes the channel of the output that it came by. When each copy of a
  * packet has its reply, one goes back: ACK, or NACK if any was one. That frees
@@ -18,7 +18,7 @@
  * Raw has no time of its own: ticks are the host's. A switch with an open channel
  * is stepped once a tick at least: who waits for its places cannot send to wake it.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 /* Copy @w sends no more; what is queued is not for it. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)

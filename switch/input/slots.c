@@ -13,7 +13,7 @@
  * changes nothing: so this too is a function of times and ports alone.
  *
  * Not on clock raw, which has no time to cut into slots. There are no combine
- * units; why nothing deadlocks is in input.c.
+ * units; why nothing deadlocks is in input/fifo.c.
  */
 #include "switch/events.h"
 

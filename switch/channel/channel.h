@@ -3,11 +3,11 @@
  * channel.h - the other kind of switch: the router of QsNet III, with virtual
  * channels and acknowledgments. Its state; all of it is its worker's.
  *
- * What a packet meets, in order: channel_input.c (checks, the input's buffer),
- * channel_route.c (candidates, choice, a channel of the output or a turn to
- * wait), channel_output.c (arbitration, room, the wire), channel_reply.c (ACK
+ * What a packet meets, in order: channel/input.c (checks, the input's buffer),
+ * channel/route.c (candidates, choice, a channel of the output or a turn to
+ * wait), channel/output.c (arbitration, room, the wire), channel/reply.c (ACK
  * and NACK on their way back, time-outs). They decide the same on every clock;
- * when they are asked is for channel_timed.c and, raw, for channel.c to say.
+ * when they are asked is for channel/timed.c and, raw, for channel.c to say.
  * What cables promise is in emu/packet.h.
  *
  * A channel is named by a number: port * EMU_CHANNELS + its own. A channel of an
@@ -195,43 +195,43 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
     switch_channel_count(ch, o, -1);
 }
 
-/* channel_input.c: @entry came to port @p, at @at_ps; its buffer reference comes with it. */
+/* channel/input.c: @entry came to port @p, at @at_ps; its buffer reference comes with it. */
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
-/* channel_input.c: the oldest segments of @v that no copy wants any more leave, with their credits. */
+/* channel/input.c: the oldest segments of @v that no copy wants any more leave, with their credits. */
 void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/* channel_route.c: the head of the packet @v is here: where to, and by which channels. */
+/* channel/route.c: the head of the packet @v is here: where to, and by which channels. */
 void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
                           uint64_t at_ps);
 
-/* channel_route.c: the packet @v waits no longer. */
+/* channel/route.c: the packet @v waits no longer. */
 void switch_channel_unwait(struct switch_channels *ch, uint32_t v);
 
-/* channel_route.c: channels of output @o may have become free: to those that wait, in turn. */
+/* channel/route.c: channels of output @o may have become free: to those that wait, in turn. */
 void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* channel_output.c: credits that came by @at_ps; raw: all. */
+/* channel/output.c: credits that came by @at_ps; raw: all. */
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* channel_output.c: send a reply or a segment by output @o, if one may go. */
+/* channel/output.c: send a reply or a segment by output @o, if one may go. */
 bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* channel_output.c: the copy @w sends nothing more. The places promised to it are free. */
+/* channel/output.c: the copy @w sends nothing more. The places promised to it are free. */
 void switch_channel_mute(struct switch_channels *ch, uint32_t w);
 
-/* channel_reply.c: a reply came to port @p. */
+/* channel/reply.c: a reply came to port @p. */
 void switch_channel_replied(struct switch_channels *ch, uint32_t p,
                             const struct emu_packet_hdr *reply, uint64_t at_ps);
 
-/* channel_reply.c: all that will be known of the packet @v is known: its reply. */
+/* channel/reply.c: all that will be known of the packet @v is known: its reply. */
 void switch_channel_finish(struct switch_channels *ch, uint32_t v);
 
-/* channel_reply.c: forget the packet @v: its source's side has. */
+/* channel/reply.c: forget the packet @v: its source's side has. */
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/* channel_reply.c: a tick has passed: who waits too long? Returns true if any channel is open. */
+/* channel/reply.c: a tick has passed: who waits too long? Returns true if any channel is open. */
 bool switch_channel_sweep(struct switch_channels *ch, uint64_t at_ps);
 
 /* Take the next entry of port @p that has come by @until_ps; false: there is none. */
@@ -246,7 +246,7 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
 /* channel.c: the first step: which ports have cables. */
 void switch_channel_plugged(struct switch_channels *ch);
 
-/* channel_timed.c: emu_step_fn of a timed clock. */
+/* channel/timed.c: emu_step_fn of a timed clock. */
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 
 /* channel.c: switch_create(), switch_destroy(), switch_segments(), switch_bytes() of this kind. */
@@ -257,10 +257,10 @@ void switch_channels_destroy(struct switch_dev *sw);
 uint32_t switch_channels_segments(uint32_t ports, const struct emu_profile *profile);
 size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile);
 
-/* channel_check.c: switch_check() of this kind. */
+/* channel/check.c: switch_check() of this kind. */
 const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps);
 
-/* channel_check.c: switch_bufs() of this kind. */
+/* channel/check.c: switch_bufs() of this kind. */
 uint32_t switch_channels_bufs(struct switch_channels *ch);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * channel.c - a switch with channels is made, stepped on clock raw, and taken apart.
  */
-#include "switch/channel.h"
+#include "switch/channel/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * Rates are the network's, not this host's: a sample is a run with a seed of its
  * own. What links carry is the payload of packets, as a part of the link rate; of
  * that a program has 240 bytes of every 256, because each of its segments brings
- * its header along (nic/engine.h). Headers leave most_percent().
+ * its header along (nic/engine/engine.h). Headers leave most_percent().
  */
 #include <stdio.h>
 #include <string.h>

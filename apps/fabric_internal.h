@@ -12,7 +12,7 @@
 #include "emu/table.h"
 #include "emu/windows.h"
 #include "emu/worker.h"
-#include "nic/engine.h"
+#include "nic/engine/engine.h"
 #include "switch/switch.h"
 
 static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");

@@ -6,7 +6,7 @@
  * A unit is a link engine on a port of its own, to which no process ever attaches: it takes
  * contributions as packets, combines them, and sends on the result as a packet of its own, again until
  * it is acknowledged. So nothing is lost or counted twice between two switches either. The units of a
- * group's tree of switches make the tree that its adapters make otherwise (engine_tree.c). Numbers of
+ * group's tree of switches make the tree that its adapters make otherwise (engine/tree.c). Numbers of
  * units, as destinations, follow those of the nodes.
  * Source: output-queued routers §2 (a unit hangs on an output and feeds back into an input).
  */

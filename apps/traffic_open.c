@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "apps/traffic_open.h"
-#include "nic/engine.h"
+#include "nic/engine/engine.h"
 
 #define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
 

@@ -17,7 +17,7 @@
 
 #include "apps/fabric_internal.h"
 #include "emu/fault.h"
-#include "nic/engine_internal.h"
+#include "nic/engine/internal.h"
 #include "tests/engine_tree_draw.h"
 
 #define STREAMS_MAX 16u /* of a host at a time */
@@ -46,7 +46,7 @@ struct setting {
     bool all;            /* streams have all nodes */
 };
 
-/* A host's place in a stream. As in nic/group.c. */
+/* A host's place in a stream. As in nic/host/group.c. */
 struct member {
     struct stream *stream;
     uint64_t next;     /* operation to post next */

@@ -14,7 +14,7 @@
 #include "apps/fabric_internal.h"
 #include "emu/windows.h"
 #include "emu/worker.h"
-#include "nic/engine_internal.h"
+#include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 

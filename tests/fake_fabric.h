@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "emu/edge.h"
-#include "nic/adapter.h"
+#include "nic/host/adapter.h"
 
 #define FAKE_NODES 16
 #define FAKE_GROUPS 8

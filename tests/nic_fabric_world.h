@@ -17,8 +17,8 @@
 #include "apps/fabric_internal.h"
 #include "emu/fault.h"
 #include "emu/worker.h"
-#include "nic/engine_internal.h"
-#include "nic/group.h"
+#include "nic/engine/internal.h"
+#include "nic/host/group.h"
 #include "tests/test.h"
 
 #define NODES_MAX 8

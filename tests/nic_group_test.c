@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "nic/group.h"
+#include "nic/host/group.h"
 #include "tests/fake_fabric.h"
 #include "tests/test.h"
 

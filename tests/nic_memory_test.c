@@ -14,7 +14,7 @@
 #include "apps/fabric_internal.h"
 #include "emu/fault.h"
 #include "emu/worker.h"
-#include "nic/engine_internal.h"
+#include "nic/engine/internal.h"
 #include "tests/fake_fabric.h"
 #include "tests/test.h"
 

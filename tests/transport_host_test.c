@@ -13,7 +13,7 @@
 
 #include "apps/fabric.h"
 #include "emu/fault.h"
-#include "nic/adapter.h"
+#include "nic/host/adapter.h"
 #include "tests/test.h"
 #include "tests/transport_bytes.h"
 

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ask.c - network conditionals: questions to all members of a group, asked until they are true.
+ *
+ * A question at rest holds no packet. It lies in a list here, and takes a packet when it is asked, of
+ * which questions have a part only. So however many wait for something to become true, what makes
+ * it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it waits;
+ * when all are taken, a question is asked once and the host, who has been told that it was false,
+ * asks again (nic/host/word.c). A barrier's lies in the state of its number, so there is a place for each.
+ *
+ * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
+ * groups that all members have left. A barrier to which the process has contributed goes on, seldom.
+ * Source: QsNet III §IV-A.
+ */
+#include <string.h>
+
+#include "nic/engine/internal.h"
+
+#define ASKS_MANY 4u /* at rest: with twice as many each rests twice as long, so that they leave the links to others */
+
+/* --- lists --------------------------------------------------------------------------------- */
+
+static void asks_add(struct engine_ask_list *list, struct engine_ask *ask)
+{
+    ask->next = NULL;
+    *(list->first ? &list->last->next : &list->first) = ask;
+    list->last = ask;
+}
+
+static struct engine_ask *asks_pop(struct engine_ask_list *list)
+{
+    struct engine_ask *ask = list->first;
+
+    list->first = ask->next;
+    return ask;
+}
+
+void engine_asks_init(struct engine_asks *asks, uint64_t random)
+{
+    asks->jitter = (uint32_t)(random >> 32);
+    for (uint32_t i = ENGINE_ASKS; i-- > 0;) {
+        asks->place[i].next = asks->free;
+        asks->free = &asks->place[i];
+    }
+}
+
+uint64_t engine_asks_due_ps(const struct engine_asks *asks)
+{
+    uint64_t at_ps = EMU_NEVER;
+
+    for (uint32_t any = asks->any; any; any &= any - 1) {
+        const struct engine_ask *first = asks->rest[__builtin_ctz(any)].first;
+
+        if (first->due_ps < at_ps)
+            at_ps = first->due_ps;
+    }
+    return at_ps;
+}
+
+/* --- one question ---------------------------------------------------------------------------- */
+
+static struct engine_group *ask_group(struct engine *e, const struct engine_ask *ask)
+{
+    if (!ask->barrier)
+        return engine_group_of(e, engine_hdr(e, ask->buf)->dst);
+    return engine_group_of(e, ask->barrier->group->id) == ask->barrier->group ? ask->barrier->group
+                                                                              : NULL;
+}
+
+/* Does nobody want to know any more? */
+static bool ask_is_void(struct engine *e, const struct engine_ask *ask)
+{
+    return ask->taken_back || !ask_group(e, ask) || (!ask->barrier && ask->host != e->host);
+}
+
+/* It is in no list. Its buffer is somebody else's, or dropped. */
+static void ask_end(struct engine *e, struct engine_ask *ask)
+{
+    if (ask->barrier) {
+        ask->barrier->asking = false;
+        engine_group_release(ask->barrier->group);
+        return;
+    }
+    ask->used = false;
+    ask->next = e->asks.free;
+    e->asks.free = ask;
+}
+
+static void ask_drop(struct engine *e, struct engine_ask *ask)
+{
+    if (!ask->barrier)
+        emu_pool_drop(engine_cache(e), ask->buf);
+    ask_end(e, ask);
+}
+
+/*
+ * All in a list rest for the same time, so its order is that of their times. It doubles with each
+ * try, and with the number of those at rest; and has up to half as much more, another part at each
+ * adapter, so that those who met do not meet again.
+ */
+static void ask_rest(struct engine *e, struct engine_ask *ask)
+{
+    struct engine_asks *asks = &e->asks;
+    uint32_t most = ask->host == e->host ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
+    uint32_t doublings = ask->tries < most ? ask->tries : most;
+    uint64_t rest_ps;
+
+    for (uint32_t many = asks->resting / ASKS_MANY; many && doublings < ENGINE_DOUBLINGS; many /= 2)
+        doublings++;
+    rest_ps = e->profile->retry_ps << doublings;
+    rest_ps += (uint64_t)((unsigned __int128)(rest_ps / 2) * asks->jitter >> 32);
+    ask->due_ps = e->now_ps + rest_ps;
+    ask->tries = (uint16_t)(ask->tries + (ask->tries < UINT16_MAX));
+    asks_add(&asks->rest[doublings], ask);
+    asks->any |= 1u << doublings;
+    asks->resting++;
+}
+
+/* It goes out in a packet; there is a free one. */
+static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
+{
+    struct engine_group *group = ask_group(e, ask);
+    uint32_t buf = ask->buf;
+    uint16_t i;
+
+    if (ask->barrier) {
+        buf = emu_pool_take(engine_cache(e));
+        assert(buf != EMU_NO_BUF); /* an engine has set some aside for each of its packets */
+        *engine_hdr(e, buf) = (struct emu_hdr){.dst = group->id, .src = e->node,
+                                               .seq = ask->barrier->hdr.seq, .kind = EMU_TEST,
+                                               .op = ENGINE_TEST_BARRIER};
+        *engine_born_ns(e, buf) = 0;
+    }
+    i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
+    e->packet[i].ask = ask;
+    e->packet[i].tries = ask->tries;
+    e->packet[i].asked = ask->tries ? 1 : 0; /* again: in turn with bulk, or they could starve it */
+    e->asks.asked++;
+    emu_count(&e->counts.conditionals, 1);
+    engine_ready(e, i, false, at_ps);
+}
+
+/* Its turn has come: what is not so here need not be asked of others. */
+static void ask_turn(struct engine *e, struct engine_ask *ask)
+{
+    if (ask_is_void(e, ask))
+        ask_drop(e, ask);
+    else if (!ask->barrier && !engine_agrees(e, ask->buf))
+        ask_rest(e, ask);
+    else
+        asks_add(&e->asks.due, ask);
+}
+
+void engine_asks_go(struct engine *e, uint64_t at_ps)
+{
+    struct engine_asks *asks = &e->asks;
+
+    while (asks->due.first && asks->asked < e->packets / ENGINE_ASK_PART &&
+           e->free.first != ENGINE_NONE) {
+        struct engine_ask *ask = asks_pop(&asks->due);
+
+        if (ask_is_void(e, ask))
+            ask_drop(e, ask);
+        else
+            ask_send(e, ask, at_ps);
+    }
+}
+
+void engine_asks_due(struct engine *e, uint64_t at_ps)
+{
+    struct engine_asks *asks = &e->asks;
+    uint32_t turns = 0;
+
+    for (uint32_t any = asks->any; any; any &= any - 1) {
+        uint32_t doublings = (uint32_t)__builtin_ctz(any);
+        struct engine_ask_list *list = &asks->rest[doublings];
+
+        while (list->first && list->first->due_ps <= e->now_ps && turns++ < ENGINE_BURST) {
+            asks->resting--;
+            ask_turn(e, asks_pop(list));
+        }
+        asks->any &= ~((uint32_t)!list->first << doublings);
+    }
+    engine_asks_go(e, at_ps);
+}
+
+/* --- asked by whom ----------------------------------------------------------------------------- */
+
+void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps)
+{
+    struct engine_ask *ask = &state->ask;
+
+    *ask = (struct engine_ask){.barrier = state, .host = e->host};
+    state->asking = true;
+    engine_group_hold(state->group);
+    ask_turn(e, ask);
+    engine_asks_go(e, at_ps);
+}
+
+/* The place of a host's question: by the number that the host gave it. NULL: it does not wait here. */
+static struct engine_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
+{
+    for (uint32_t i = 0; i < ENGINE_ASKS; i++) {
+        struct engine_ask *ask = &e->asks.place[i];
+
+        if (ask->used && ask->host == e->host && ask->seq == hdr->seq && ask->id == hdr->dst)
+            return ask;
+    }
+    return NULL;
+}
+
+/* Once: there is a free packet for it, and for the answer. */
+static void test_once(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
+{
+    uint16_t i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
+
+    if (engine_agrees(e, buf)) {
+        emu_count(&e->counts.conditionals, 1);
+        engine_ready(e, i, false, at_ps);
+        return;
+    }
+    e->packet[i].answer = EMU_TEST_FALSE;
+    engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+}
+
+static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    struct engine_ask *ask = e->asks.free;
+
+    e->asks.free = ask->next;
+    *ask = (struct engine_ask){.used = true, .buf = buf, .host = e->host,
+                               .seq = engine_hdr(e, buf)->seq, .id = engine_hdr(e, buf)->dst};
+    ask_turn(e, ask);
+    engine_asks_go(e, at_ps);
+}
+
+bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
+                 const struct emu_word *word, uint64_t at_ps)
+{
+    struct engine_ask *ask;
+
+    engine_hdr(e, buf)->op = ENGINE_TEST_WORD;
+    if (word->until == EMU_TEST_TAKE_BACK) {
+        ask = ask_find(e, engine_hdr(e, buf));
+        if (ask)
+            ask->taken_back = true;
+        emu_pool_drop(engine_cache(e), buf);
+    } else if (word->until == EMU_TEST_UNTIL && e->asks.free) {
+        test_until(e, buf, at_ps);
+    } else if (e->free.first != ENGINE_NONE) {
+        test_once(e, group, buf, at_ps);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* --- the answer ------------------------------------------------------------------------------------ */
+
+/* All agree. */
+static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uint64_t at_ps)
+{
+    struct engine_coll *barrier = ask->barrier;
+
+    ask_end(e, ask);
+    if (barrier) {
+        engine_free(e, i, at_ps);
+        engine_all_ready(e, barrier, at_ps);
+    } else {
+        e->packet[i].answer = EMU_TEST_TRUE;
+        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+    }
+}
+
+void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
+{
+    struct engine_packet *p = &e->packet[i];
+    struct engine_ask *ask = p->ask;
+
+    emu_count(&e->counts.unequal, !agreed);
+    if (!ask) {
+        p->answer = agreed ? EMU_TEST_TRUE : EMU_TEST_FALSE;
+        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+        return;
+    }
+    e->asks.asked--;
+    if (ask_is_void(e, ask)) {
+        ask_end(e, ask);
+        engine_free(e, i, at_ps);
+    } else if (agreed) {
+        asked_true(e, i, ask, at_ps);
+    } else {
+        if (!ask->barrier)
+            p->count = 0; /* the buffer is the question's again */
+        ask_rest(e, ask);
+        engine_free(e, i, at_ps);
+    }
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.c - what must hold in an engine at any time, counted anew.
+ */
+#include "nic/engine/internal.h"
+
+static uint32_t list_length(const struct engine_list *list, const struct engine_join *join)
+{
+    uint32_t length = 0;
+
+    for (uint16_t i = list->first; i != ENGINE_NONE; i = join[i].next)
+        length++;
+    return length;
+}
+
+static const char *check_packets(const struct engine *e)
+{
+    uint32_t count = list_length(&e->free, e->join) + list_length(&e->awaiting, e->join) +
+                     list_length(&e->resting, e->join) + list_length(&e->back, e->join);
+
+    for (uint32_t p = 0; p < EMU_PRIORITIES; p++) {
+        uint32_t waiting = list_length(&e->waiting[p], e->join);
+
+        if ((e->waiting_any >> p & 1) != (waiting != 0))
+            return "an engine does not know who waits";
+        count += waiting;
+    }
+    count += e->delivery.active && e->delivery.packet != ENGINE_NONE;
+    return count == e->packets ? NULL : "an engine has lost a packet";
+}
+
+/* The sending end's books: open channels have packets, places add up. */
+static const char *check_link(const struct engine *e, const struct engine_link *l)
+{
+    uint32_t pool = l->books.pool, left = 0;
+
+    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
+        const struct engine_packet *p = &e->packet[l->packet[c]];
+        uint32_t used = l->books.used[c];
+
+        pool += used ? used - 1 : 0;
+        if ((l->books.occupied >> c & 1) != (used != 0))
+            return "an engine does not know which places are taken";
+        if ((l->books.open >> c & 1) &&
+            (p->state != ENGINE_AWAITING || p->channel != c || p->tag != l->books.tag[c]))
+            return "an open channel has no packet";
+    }
+    for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
+        left |= l->left[p];
+    if (left & ~l->books.open)
+        return "a closed channel has segments left";
+    return pool == e->profile->pool_places ? NULL : "places of a cable were lost or made";
+}
+
+/* Questions at rest, in packets, and free. */
+static const char *check_asks(const struct engine *e)
+{
+    uint32_t resting = 0, asked = 0, used = 0, free = 0;
+
+    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
+        const struct engine_ask *ask = e->asks.rest[d].first;
+
+        if ((e->asks.any >> d & 1) != (ask != NULL))
+            return "an engine does not know which conditionals rest";
+        for (; ask; ask = ask->next)
+            resting++;
+    }
+    for (uint32_t i = 0; i < e->packets; i++)
+        asked += (e->packet[i].state == ENGINE_WAITING || e->packet[i].state == ENGINE_AWAITING) &&
+                 e->packet[i].ask;
+    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
+        used += e->asks.place[i].used;
+    for (const struct engine_ask *ask = e->asks.free; ask; ask = ask->next)
+        free++;
+    if (resting != e->asks.resting || asked != e->asks.asked || used + free != ENGINE_ASKS)
+        return "an engine has lost a conditional";
+    return NULL;
+}
+
+const char *engine_check(const struct engine *e)
+{
+    const char *wrong = check_packets(e);
+    uint32_t open = 0, parts = 0, whole = 0, stored = 0;
+
+    for (uint32_t i = 0; !wrong && i < e->links; i++) {
+        wrong = check_link(e, &e->link[i]);
+        open += emu_channels_pending(&e->link[i].books);
+    }
+    if (wrong)
+        return wrong;
+    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++) {
+        parts += e->incoming[i].state == ENGINE_PARTS;
+        whole += e->incoming[i].state == ENGINE_WHOLE;
+        stored += e->incoming[i].state == ENGINE_STORED;
+    }
+    if (open != list_length(&e->awaiting, e->join))
+        return "a packet awaits a reply on no channel";
+    if (parts != list_length(&e->parts, e->incoming_join) ||
+        whole != list_length(&e->whole, e->incoming_join) ||
+        stored != list_length(&e->stored, e->incoming_join))
+        return "an engine does not know what comes in";
+    return check_asks(e);
+}
+
+bool engine_idle(const struct engine *e)
+{
+    for (uint32_t i = 0; i < e->links; i++)
+        if (e->link[i].replies)
+            return false;
+    return list_length(&e->free, e->join) == e->packets && !e->delivery.active &&
+           !e->asks.resting && !e->asks.due.first &&
+           e->parts.first == ENGINE_NONE && e->whole.first == ENGINE_NONE &&
+           e->stored.first == ENGINE_NONE && !e->results;
+}
+
+/* Of the packets in a list; they are not in two. */
+static uint32_t list_held(const struct engine *e, const struct engine_list *list)
+{
+    uint32_t held = 0;
+
+    for (uint16_t i = list->first; i != ENGINE_NONE; i = e->join[i].next)
+        held += e->packet[i].count;
+    return held;
+}
+
+/* Of what came and is in parts, or waits as a whole: what a packet carries, or its empty end, has. */
+static uint32_t incoming_held(const struct engine_incoming *in)
+{
+    uint32_t held = 0;
+
+    if (in->state != ENGINE_PARTS && in->state != ENGINE_WHOLE)
+        return 0;
+    for (uint32_t s = 0; s < in->segs; s++)
+        held += in->buf[s] != EMU_NO_BUF;
+    return held;
+}
+
+/* Of the questions in a list: a host's has its segment, which no packet holds meanwhile. */
+static uint32_t asks_held(const struct engine_ask_list *list)
+{
+    uint32_t held = 0;
+
+    for (const struct engine_ask *ask = list->first; ask; ask = ask->next)
+        held += !ask->barrier;
+    return held;
+}
+
+uint32_t engine_held(const struct engine *e)
+{
+    uint32_t held = list_held(e, &e->awaiting) + list_held(e, &e->resting) +
+                    list_held(e, &e->back) + emu_link_bufs(&e->in) + asks_held(&e->asks.due);
+
+    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
+        held += asks_held(&e->asks.rest[d]);
+
+    for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
+        held += list_held(e, &e->waiting[p]);
+    if (e->delivery.active)
+        held += e->delivery.count - e->delivery.at;
+    for (uint32_t i = 0; i < e->links; i++)
+        held += emu_link_bufs(&e->link[i].rx);
+    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++)
+        held += incoming_held(&e->incoming[i]);
+    return held;
+}

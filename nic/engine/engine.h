@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.h - the link engine of an adapter with acknowledgments: a device between a host and the
+ * cables of its node.
+ *
+ * What crosses the host's side are segments (emu/seg.h). The engine gathers consecutive ones to
+ * one destination into packets (emu/packet.h), stripes these over its links, keeps them until they
+ * are acknowledged, sends them again when they are not, and at the far end delivers each once.
+ * Source: QsNet III §III, §IV-B.
+ *
+ * The payload of a packet is its host segments one after the other, each with its 16-byte header;
+ * nothing is copied. Segment i on the wire carries the buffer of host segment i, with the header in
+ * its seg.hdr, so a packet has no more host segments than it has segments. How the bytes would lie
+ * on the wire is what emu_packet_wire_bytes() says; here only their sum is the same. The last
+ * segment's born_ns is the CRC-32: over the payload, then over the packet's id (its tag) and where
+ * it goes, so that a packet with a wrong id or at a wrong place is not taken for good.
+ *
+ * A tag names source, destination, sequence number and try (engine/internal.h): a reply to an
+ * earlier try is no reply to this one, and the receiver reads the sequence number from it.
+ */
+#ifndef NIC_ENGINE_H
+#define NIC_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/channel.h"
+#include "emu/dev.h"
+#include "emu/fault.h"
+#include "emu/link.h"
+#include "emu/profile.h"
+
+#define ENGINE_LINKS_MAX 4u
+#define ENGINE_HOST ENGINE_LINKS_MAX /* the host's port; link i is port i */
+#define ENGINE_NODES_MAX 65536u      /* a packet's destination has 16 bits */
+#define ENGINE_DOUBLINGS 16u         /* of the rest between two tries, profile->retry_ps, at most */
+
+#define ENGINE_EDGE_CREDITS  ((uint32_t)EMU_XPOINT_MAX) /* of an edge towards the engine */
+#define ENGINE_LOCAL_CREDITS 64u                        /* of a local host's cable, each way */
+
+struct engine;
+
+/* What an engine counts; one writer, its worker. Packets, but for what says segments. */
+struct engine_counts {
+    _Atomic uint64_t packets;         /* first tries sent */
+    _Atomic uint64_t retransmissions; /* further tries sent */
+    _Atomic uint64_t acks;            /* ACKs that ended a packet */
+    _Atomic uint64_t nacks;           /* NACKs that sent one to rest */
+    _Atomic uint64_t timeouts;        /* tries that no reply came to in time */
+    _Atomic uint64_t received;        /* delivered to the host, duplicates not counted */
+    _Atomic uint64_t duplicates;      /* acknowledged again, and not delivered */
+    _Atomic uint64_t broken;          /* answered with a NACK: incomplete, wrong checksum or place */
+    _Atomic uint64_t abandoned;       /* given up in parts: by its sender, or for want of its rest */
+    _Atomic uint64_t stale;           /* segments and replies of a packet that is over */
+    _Atomic uint64_t lost;            /* host segments given up after profile->retry_limit tries */
+    _Atomic uint64_t refused;         /* host segments that this transport does not carry */
+    _Atomic uint64_t vain;            /* host segments to a group that this node is not in, or all have left */
+    _Atomic uint64_t conditionals;    /* network conditionals sent; of them, */
+    _Atomic uint64_t unequal;         /* those that a NACK came back for */
+    _Atomic uint64_t contributions;   /* to collectives, combined here: the host's and other adapters' */
+    _Atomic uint64_t results;         /* sent on, or given to the host here */
+    _Atomic uint64_t against;         /* segments of collectives that break the protocol: dropped */
+};
+
+struct engine_config {
+    const struct emu_profile *profile; /* borrowed */
+    uint32_t node;
+    uint32_t nodes;     /* of the fabric, and combine units: at most ENGINE_NODES_MAX */
+    uint32_t links;     /* 1 to ENGINE_LINKS_MAX */
+    uint32_t cut;       /* a bit a link: nothing is plugged in there */
+    uint64_t seed;      /* of the jitter of retries */
+    uint32_t first_seq; /* where sequence numbers begin: tests let them wrap */
+};
+
+/**
+ * engine_create - an engine, nothing plugged in. Errors: -ENOMEM, -EINVAL.
+ *
+ * Links: emu_link_join() with EMU_CHANNEL_SLOTS, each way. Host: an edge (emu_link_edge(),
+ * ENGINE_EDGE_CREDITS) or a local cable each way (ENGINE_LOCAL_CREDITS), with
+ * engine_host_profile(). Times there: an entry from the host is ready for the wire at its time,
+ * nic_send_ps and all; one to the host lies in memory at its time, as at an edge.
+ */
+int engine_create(struct engine **ret, struct emu_worker *worker,
+                  const struct engine_config *config);
+
+/** engine_destroy - after its worker has ended; frees its sending ends' cables and its edge. */
+void engine_destroy(struct engine *engine);
+
+struct emu_dev *engine_emu_dev(struct engine *engine);
+struct emu_tx *engine_tx(struct engine *engine, uint32_t port); /* a link, or ENGINE_HOST */
+struct emu_rx *engine_rx(struct engine *engine, uint32_t port);
+const struct engine_counts *engine_counts(const struct engine *engine);
+
+/** engine_host_profile - the profile of the host's side: no time on the wire. Good as long as @engine. */
+const struct emu_profile *engine_host_profile(const struct engine *engine);
+
+/** engine_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
+void engine_turn_back(struct engine *engine, uint64_t by_ps);
+
+/** engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still. */
+void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
+
+/** engine_books - what the engine knows of the far end of @link, for checks there. */
+const struct emu_channels *engine_books(const struct engine *engine, uint32_t link);
+
+/**
+ * engine_check - what must hold at any time. Returns NULL, or what is wrong.
+ * Thread: the driver, while the workers stand still.
+ */
+const char *engine_check(const struct engine *engine);
+
+/**
+ * engine_held - pool buffers that the engine holds and the cables to it, beside those of groups:
+ * references. Thread: as engine_check().
+ */
+uint32_t engine_held(const struct engine *engine);
+
+/** engine_idle - nothing is under way here: no packet kept, none in parts. Thread: as engine_check(). */
+bool engine_idle(const struct engine *engine);
+
+/* --- groups: the manager's side ------------------------------------------------------------ */
+
+#define ENGINE_NO_NODE UINT32_MAX
+#define ENGINE_CHILDREN_MAX 58u
+
+struct engine_group;
+
+/* A member's part in a group. */
+struct engine_group_config {
+    uint32_t id;           /* collective address, as in the switches */
+    uint32_t link;         /* by which of its links the node is in the group's tree of switches */
+    bool combines;         /* has words, conditionals and reductions; else it is for multicasts only */
+    bool unit;             /* of a switch's combine unit: it contributes nothing of its own */
+    bool by_link;          /* contributions go by the link, too */
+    bool in_order;         /* reductions: combined in a fixed order: the same bits every time */
+    uint32_t sources;      /* adapters and units that send packets to the group, at most */
+    uint32_t parent;       /* in the group's tree of adapters or units; ENGINE_NO_NODE: this is its top */
+    uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
+    const uint32_t *child; /* nodes; borrowed for the call */
+};
+
+/** engine_group_create - Errors: -ENOMEM, -EINVAL. */
+int engine_group_create(struct engine_group **ret, const struct engine_group_config *config);
+
+/**
+ * engine_group_destroy - free it and the buffers it holds. No engine may know it any more.
+ * @stopped: the engine's worker has ended. Else it may have to be tried again later.
+ * Returns false if a result of it still waits to be sent. Thread: manager.
+ */
+bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
+
+/** engine_group_held - pool buffers that it holds. Thread: manager, while the engine stands still. */
+uint32_t engine_group_held(const struct engine_group *group);
+
+/**
+ * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An engine
+ * has to know all groups of its node, for each is a flow of its own.
+ */
+int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
+void engine_groups_clear(struct engine *engine, uint32_t id);
+
+/** engine_group_bytes - memory that a group for multicasts takes at a member. Pure. */
+size_t engine_group_bytes(uint32_t sources);
+
+/** engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the engine. Pure. */
+uint32_t engine_group_bufs(uint32_t id);
+
+/** engine_bufs - pool buffers that an engine can hold, both ways. Pure. */
+uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile);
+
+/**
+ * engine_bytes - memory that an idle engine takes, rings of its sending ends included. Beyond that
+ * comes about 100 bytes for each node that it has spoken with. Pure.
+ */
+size_t engine_bytes(uint32_t links, const struct emu_profile *profile);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * group.c - what an adapter knows of groups: its place in them, words, what conditionals ask.
+ *
+ * A conditional is a packet to a group that asks each member's adapter whether one of its words is
+ * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the source
+ * sees one. A NACK may also mean that something was lost on the way, so a true answer is always
+ * true, and a false one only says: not yet. Nothing is changed by it, so it needs no sequence number.
+ * Source: QsNet III §IV-A.
+ *
+ * Barriers have words of their own: one for each number of the group's stream that can be under way
+ * (emu/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/engine/internal.h"
+
+/* --- the manager's side ------------------------------------------------------------------ */
+
+size_t engine_group_bytes(uint32_t sources)
+{
+    return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
+}
+
+/* Of each number of the stream under way: its host's contribution or what is kept for it, and a result. */
+uint32_t engine_group_bufs(uint32_t id)
+{
+    return 2 * emu_window(id);
+}
+
+static void group_free(struct engine_group *group)
+{
+    free(group->kept);
+    free(group->state);
+    free(group->word);
+    free(group->node);
+    free(group);
+}
+
+static int group_combine(struct engine_group *group, const struct engine_group_config *config)
+{
+    group->width = (uint8_t)(ENGINE_CHILD + config->children);
+    group->by_link = config->by_link;
+    group->all = (uint64_t)!config->unit << ENGINE_HERE |
+                 (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    group->node = calloc(group->width, sizeof(*group->node));
+    group->word = calloc(EMU_WORDS, sizeof(*group->word));
+    group->window = emu_window(group->id);
+    group->state = calloc(group->window, sizeof(*group->state));
+    if (config->in_order)
+        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
+    if (!group->node || !group->word || !group->state || (config->in_order && !group->kept))
+        return -ENOMEM;
+    group->node[ENGINE_PARENT] = config->parent;
+    for (uint32_t i = 0; i < config->children; i++) {
+        group->node[ENGINE_CHILD + i] = config->child[i];
+        group->all |= ENGINE_BIT(ENGINE_CHILD + i);
+    }
+    for (uint32_t i = 0; i < group->window; i++)
+        group->state[i].group = group;
+    return 0;
+}
+
+int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)
+{
+    struct engine_group *group;
+
+    if (config->link >= ENGINE_LINKS_MAX || config->children > ENGINE_CHILDREN_MAX)
+        return -EINVAL;
+    group = calloc(1, engine_group_bytes(config->sources));
+    if (!group)
+        return -ENOMEM;
+    group->id = config->id;
+    group->sources = config->sources;
+    group->link = (uint8_t)config->link;
+    group->in_order = config->in_order;
+    if (config->combines && group_combine(group, config)) {
+        group_free(group);
+        return -ENOMEM;
+    }
+    *ret = group;
+    return 0;
+}
+
+/* The references that state @i holds, into @buf. Returns how many. */
+static uint32_t state_holds(const struct engine_group *group, uint32_t i, uint32_t buf[ENGINE_WIDTH])
+{
+    const struct engine_coll *state = &group->state[i];
+    bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
+    uint32_t count = 0;
+
+    if (!kept && state->have)
+        buf[count++] = state->buf;
+    for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
+        buf[count++] = group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)];
+    return count;
+}
+
+uint32_t engine_group_held(const struct engine_group *group)
+{
+    uint32_t buf[ENGINE_WIDTH];
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; group->state && i < group->window; i++)
+        bufs += state_holds(group, i, buf);
+    return bufs;
+}
+
+/* T2 pairs with T1 (engine/tree.c): the engine has done with the last of its states. */
+bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
+{
+    uint32_t buf[ENGINE_WIDTH];
+
+    if (!group)
+        return true;
+    if (!stopped && atomic_load_explicit(&group->waiting, memory_order_acquire)) /* T2 */
+        return false;
+    for (uint32_t i = 0; group->state && i < group->window; i++)
+        for (uint32_t left = state_holds(group, i, buf); left--;)
+            emu_pool_drop(cache, buf[left]);
+    group_free(group);
+    return true;
+}
+
+int engine_groups_set(struct engine *e, struct engine_group *group, void **old)
+{
+    return emu_table_set(&e->groups, group->id, group, old);
+}
+
+void engine_groups_clear(struct engine *e, uint32_t id)
+{
+    emu_table_clear(&e->groups, id);
+}
+
+/* --- the engine's ------------------------------------------------------------------------- */
+
+struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
+{
+    struct engine_group *group = emu_table_at(&e->groups, id);
+
+    return group && group->id == id ? group : NULL;
+}
+
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src)
+{
+    uint32_t at = group->sources ? src * 0x9e3779b1u % group->sources : 0;
+
+    for (uint32_t left = group->sources; left; left--) {
+        struct engine_heard *heard = &group->heard[at];
+
+        if (!heard->from || heard->from == src + 1)
+            return heard;
+        at = at + 1 < group->sources ? at + 1 : 0;
+    }
+    return NULL;
+}
+
+struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
+                                 enum engine_class class)
+{
+    return (struct engine_to){.dst = group->id, .class = class, .group = true,
+                              .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
+}
+
+void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
+                const struct emu_word *word)
+{
+    if (!group->state || hdr->len != sizeof(*word) || word->word >= EMU_WORDS)
+        emu_count(&e->counts.against, 1);
+    else
+        group->word[word->word] = word->value;
+}
+
+bool engine_agrees(struct engine *e, uint32_t buf)
+{
+    const struct emu_seg *seg = emu_pool_seg(engine_cache(e)->pool, buf);
+    const struct engine_group *group = engine_group_of(e, seg->hdr.dst);
+    const struct engine_coll *state;
+    struct emu_word word;
+
+    if (!group || !group->state)
+        return false;
+    if (seg->hdr.op == ENGINE_TEST_BARRIER) {
+        state = &group->state[seg->hdr.seq & (group->window - 1)];
+        return (state->have & ENGINE_BIT(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
+               state->hdr.kind == EMU_BARRIER;
+    }
+    if (seg->hdr.len != sizeof(word))
+        return false;
+    memcpy(&word, seg->payload, sizeof(word));
+    return word.word < EMU_WORDS && emu_word_is(group->word[word.word], word.value, word.test);
+}

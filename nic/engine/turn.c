@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * turn.c - an engine when the clock is turned back: all the times that it keeps (emu/clock.h).
+ *
+ * On clock raw an engine has a time of its own, which counts for time-outs alone; it turns that back
+ * itself.
+ */
+#include "nic/engine/internal.h"
+
+static void turn(uint64_t *at_ps, uint64_t by_ps)
+{
+    *at_ps = emu_turned_ps(*at_ps, by_ps);
+}
+
+void engine_turn_timers(struct engine *e, uint64_t by_ps)
+{
+    turn(&e->now_ps, by_ps);
+    for (uint32_t i = 0; i < e->packets; i++) {
+        turn(&e->packet[i].due_ps, by_ps);
+        turn(&e->packet[i].active_ps, by_ps);
+    }
+    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++) {
+        turn(&e->incoming[i].due_ps, by_ps);
+        turn(&e->incoming[i].active_ps, by_ps);
+    }
+    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
+        for (struct engine_ask *ask = e->asks.any >> d & 1 ? e->asks.rest[d].first : NULL; ask;
+             ask = ask->next)
+            turn(&ask->due_ps, by_ps);
+}
+
+void engine_turn_back(struct engine *e, uint64_t by_ps)
+{
+    engine_turn_timers(e, by_ps);
+    turn(&e->handed_ps, by_ps);
+    turn(&e->in_ps, by_ps);
+    turn(&e->out_ps, by_ps);
+    turn(&e->results_ps, by_ps);
+    turn(&e->combine_ps, by_ps);
+    turn(&e->delivery.time_ps, by_ps);
+    for (struct engine_coll *state = e->results; state; state = state->next)
+        turn(&state->due_ps, by_ps);
+    emu_tx_turn_back(&e->out, by_ps);
+    emu_rx_turn_back(&e->in, by_ps);
+    for (uint32_t i = 0; i < e->links; i++) {
+        struct engine_link *l = &e->link[i];
+
+        turn(&l->tx_ps, by_ps);
+        emu_tx_turn_back(&l->tx, by_ps);
+        emu_rx_turn_back(&l->rx, by_ps);
+        if (l->faults)
+            emu_faults_turn_back(l->faults, by_ps);
+    }
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * group.h - what the files of groups share: group.c (the stream of segments), coll.c (the calls),
+ * word.c (words and conditionals), cast.c (symmetric regions, broadcast puts).
+ */
+#ifndef NIC_GROUP_H
+#define NIC_GROUP_H
+
+#include "nic/host/adapter.h"
+
+/* One collective. Lies in the request's opaque words. */
+struct nic_coll {
+    union {
+        struct nic_post post;
+        struct {
+            struct nic_list link; /* event's, group's ops */
+            struct fabemu_req *req;
+        };
+    };
+    struct fabemu_group *group;
+    const uint8_t *in; /* contribution, or what the root broadcasts; NULL: none */
+    uint8_t *out;      /* result; NULL: none */
+    uint64_t bytes;
+    uint64_t first;    /* its first segment in the stream */
+    uint64_t segs;
+    uint64_t sent;     /* segments handed to the ring */
+    uint64_t done;     /* segments complete */
+    uint32_t step;     /* payload bytes of every segment but the last */
+    int32_t status;    /* with which it will complete */
+    uint8_t kind;      /* enum emu_kind */
+    uint8_t op, type;
+    bool sends;        /* this member contributes */
+    bool awaits;       /* this member gets the result */
+    void (*ended)(struct fabemu_group *g, struct nic_coll *c); /* it goes on; NULL: that was all */
+    struct nic_region *region; /* of fabemu_register_symmetric(), */
+    uint64_t *key;             /* and where its key goes */
+    uint64_t agree[3];         /* what the members agree on: the key, bytes, ~bytes */
+} __attribute__((may_alias));
+static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
+
+/* Do the other members know that the group is broken? Asked by who knows it from the network. */
+enum nic_alarm {
+    NIC_ALARM_NONE, /* somebody else tells them, or all know */
+    NIC_ALARM_DUE,
+    NIC_ALARM_SENT,
+    NIC_ALARM_LOST  /* not all could be told: due again at the next watch */
+};
+
+struct fabemu_group {
+    struct fabemu *fab;
+    struct fabemu_group *next; /* in its bucket */
+    struct nic_list busy;      /* in fab->busy: something is left to send */
+    uint32_t id;
+    uint32_t members;
+    bool joined;               /* false: only a place for segments that came early */
+    bool joining;              /* the fabric is asked whether we may */
+    int broken;                /* 0, or -EPIPE */
+    uint8_t alarm;             /* enum nic_alarm */
+    bool probing;              /* a probe is under way */
+    uint64_t probe_ns;         /* the next one may be sent */
+    struct nic_list ops;       /* under way, in stream order */
+    struct nic_coll *binding;  /* the first whose segments are not all bound */
+    struct nic_coll *sending;  /* the first that sends and has not sent all */
+    uint64_t posted;           /* segments of all operations so far */
+    uint64_t bound;            /* of them, bound */
+    uint64_t cur, issued, done; /* half windows, see above */
+    bool token_back[2];        /* token of done, done + 1 */
+    uint32_t complete[2];      /* segments complete in half windows cur, cur + 1; by parity */
+    uint32_t window;           /* numbers in two half windows: a power of two */
+    struct nic_coll **owner;   /* by number modulo window: whose segment; NULL once complete */
+    struct emu_seg *stash;     /* likewise; NULL until needed */
+    bool *stashed;             /* likewise, */
+    uint32_t stashes;          /* and how many */
+
+    /* Words and conditionals. */
+    struct nic_list setting;   /* in fab->setting: some of unset */
+    uint32_t unset;            /* a bit a word: its value is not in the adapter yet */
+    uint64_t word[EMU_WORDS];  /* one's own, as last set */
+    struct nic_list asking;    /* conditionals that are not on their way */
+    struct nic_list asked;     /* and those that are; or wait for a word, in a group of one */
+    struct nic_list again;     /* and those that the adapter had no place for */
+    struct nic_list resting;   /* in fab->again: there are some of these */
+
+    /* Broadcast puts. */
+    struct nic_list casts;     /* under way, in post order */
+    uint32_t cast_out;         /* segments of them that not all have */
+};
+
+/* All want the adapter's lock. */
+struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id);
+struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
+void nic_group_unmake(struct fabemu_group *g);
+/** nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the id. */
+void nic_group_leave(struct fabemu_group *g);
+/** nic_group_drop_early - forget what came for a group that this process has not joined. */
+void nic_group_drop_early(struct fabemu_group *g);
+/** nic_group_known - the id has an owner here (again). */
+void nic_group_known(struct fabemu *fab, uint32_t id);
+/** nic_group_claim - a slot for a segment of the group's; NULL: no room. */
+struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq);
+/** nic_group_send - what can be sent of all that the group has. Returns segments. */
+uint32_t nic_group_send(struct fabemu_group *g);
+/** nic_coll_end - @c is over, with its status. */
+void nic_coll_end(struct fabemu_group *g, struct nic_coll *c);
+/** nic_coll_post - @init has what, from where and to where; the rest is found here. */
+int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init);
+/** nic_group_start - @c takes the next numbers of the stream; sends what can be sent. */
+void nic_group_start(struct fabemu_group *g, struct nic_coll *c);
+
+/** nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP, -ENOTCONN, -EINVAL. Lock: none. */
+int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
+
+/* --- word.c, cast.c ------------------------------------------------------------------- */
+
+/** nic_word_send - conditionals that are not on their way. Returns segments. */
+uint32_t nic_word_send(struct fabemu_group *g);
+/** nic_cast_send - up to @most segments of broadcast puts. */
+uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most);
+/** nic_cast_due - is there a segment that only waits for room in the up ring? */
+bool nic_cast_due(const struct fabemu_group *g);
+/** nic_cast_receive - a multicast that is not of the stream. */
+void nic_cast_receive(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_probed - another member has probed: it will do for a while. */
+void nic_group_probed(struct fabemu_group *g);
+/** nic_cast_release - the group's symmetric regions go. */
+void nic_cast_release(struct fabemu_group *g);
+
+#endif

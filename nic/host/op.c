@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op.c - operations under way, and the table that names them on the wire.
+ *
+ * An id is 20 bits of table index and 12 bits of generation, so that a late or
+ * invented segment names nothing rather than someone else's memory. Successive
+ * processes of a node begin with different generations.
+ */
+#include "nic/host/adapter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INDEX_BITS 20
+#define INDEX_MASK ((1u << INDEX_BITS) - 1)
+#define GENERATIONS 0xfffu
+
+static int op_table_grow(struct fabemu *fab)
+{
+    uint32_t count = fab->slot_count ? fab->slot_count * 2 : 64;
+    struct nic_slot *slots;
+
+    if (count > NIC_OPS_MAX)
+        return -ENOBUFS;
+    slots = realloc(fab->slots, count * sizeof *slots);
+    if (!slots)
+        return -ENOBUFS;
+    for (uint32_t i = count; i-- > fab->slot_count;) {
+        slots[i] = (struct nic_slot){.next_free = fab->slot_free,
+                                     .generation = (uint32_t)fab->life & GENERATIONS};
+        if (i) /* id 0 names nothing */
+            fab->slot_free = i;
+    }
+    fab->slots = slots;
+    fab->slot_count = count;
+    return 0;
+}
+
+int nic_op_id(struct fabemu *fab, struct nic_op *op)
+{
+    if (!fab->slot_free && op_table_grow(fab))
+        return -ENOBUFS;
+
+    uint32_t index = fab->slot_free;
+    struct nic_slot *slot = &fab->slots[index];
+
+    fab->slot_free = slot->next_free;
+    slot->op = op;
+    op->id = slot->generation << INDEX_BITS | index;
+    return 0;
+}
+
+struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
+{
+    uint32_t index = id & INDEX_MASK;
+    struct nic_slot *slot = index < fab->slot_count ? &fab->slots[index] : NULL;
+
+    if (!slot || !slot->op || slot->generation != id >> INDEX_BITS || slot->op->node != node) {
+        fab->counts.stale++;
+        return NULL;
+    }
+    return slot->op;
+}
+
+/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
+void nic_peer_named(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
+    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+
+    if (!peer || !peer->unanswered || peer->named || fab->leaving)
+        return;
+    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
+        return; /* it is gone: the fabric says that */
+    peer->named = true;
+    fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
+                    "under way with it fails\n", node, (unsigned long long)(fab->hail_limit_ns / 1000000),
+            fab->info.node);
+}
+
+void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
+{
+    if (status == -EHOSTUNREACH && op->req)
+        nic_peer_named(fab, op->node);
+    nic_list_del(&op->link);
+    if (op->id) {
+        struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
+
+        slot->op = NULL;
+        slot->generation = (slot->generation + 1) & GENERATIONS;
+        slot->next_free = fab->slot_free;
+        fab->slot_free = op->id & INDEX_MASK;
+        op->id = 0;
+    }
+    op->state = NIC_OP_IDLE;
+    if (op->req) {
+        nic_complete(fab, op->req, status);
+    } else {
+        fab->served--;
+        nic_list_add(&fab->serving, &op->link);
+    }
+}
+
+struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
+                          int (*begin)(struct fabemu *fab, struct nic_post *post))
+{
+    struct nic_op *op = nic_op_of(req);
+
+    memset(op, 0, sizeof *op);
+    op->req = req;
+    op->post.begin = begin;
+    op->kind = (uint8_t)kind;
+    op->state = NIC_OP_ARMED;
+    op->node = node;
+    op->seat = req->seat;
+    op->named = req->seat != 0;
+    return op;
+}
+
+struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
+{
+    struct nic_op *op;
+
+    if (fab->served >= NIC_SERVED_MAX)
+        return NULL;
+    if (!nic_list_empty(&fab->serving)) {
+        op = nic_entry(fab->serving.next, struct nic_op, link);
+        nic_list_del(&op->link);
+    } else {
+        op = malloc(sizeof *op);
+        if (!op)
+            return NULL;
+    }
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    op->node = node;
+    fab->served++;
+    if (nic_op_id(fab, op)) {
+        nic_op_end(fab, op, 0);
+        return NULL;
+    }
+    return op;
+}
+
+/*
+ * Segments that come for it later find another generation of its id. What waits in the adapter is taken
+ * back from there; when there is no room to say so, the operation goes on, and is tried again.
+ */
+static void op_abort(struct fabemu *fab, struct nic_op *op)
+{
+    if (op->kind == NIC_OP_RECV) {
+        nic_receive_abandon(fab, op);
+        return;
+    }
+    if (op->kind == NIC_OP_TEST && !nic_word_take_back(op))
+        return;
+    if (op->kind == NIC_OP_CAST)
+        nic_cast_abandon(op);
+    if (op->state == NIC_OP_STREAM)
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
+{
+    const struct nic_op *op = nic_op_of(req);
+
+    for (unsigned rounds = 0;; rounds++) {
+        if (nic_gone(fab))
+            return nic_fail_gone();
+        nic_lock(fab); /* what is complete is over, done and all, once we have this */
+        if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
+            op_abort(fab, nic_op_of(req));
+        nic_unlock(fab);
+        if (fabemu_req_status(req) != FABEMU_PENDING)
+            return fabemu_req_status(req);
+        if (fabemu_progress(fab))
+            rounds = 0;
+        else
+            fabemu_idle(fab, rounds);
+    }
+}
+
+static bool op_served(const struct nic_op *op)
+{
+    return op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET;
+}
+
+void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region *region, int status)
+{
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        struct nic_op *op = fab->slots[i].op;
+
+        if (!op || op->state == NIC_OP_ARMED) /* one that is just being begun finds out by itself */
+            continue;
+        if (region ? op_served(op) && op->region == region
+                   : node == FABEMU_ANY_NODE || op->node == node) {
+            if (region)
+                nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
+            nic_op_end(fab, op, status);
+        }
+    }
+}
+
+int nic_buffer_check(const void *base, size_t bytes)
+{
+    return !base && bytes ? nic_fail(-EFAULT, "a buffer of %zu bytes at address 0", bytes) : 0;
+}
+
+int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs)
+{
+    uint64_t sum = 0;
+    int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS) : 0;
+
+    for (unsigned i = 0; i < iovs && !err; i++) {
+        err = nic_buffer_check(iov[i].base, iov[i].bytes);
+        if (!err && __builtin_add_overflow(sum, iov[i].bytes, &sum))
+            err = nic_fail(-EMSGSIZE, "so many bytes do not fit memory");
+    }
+    return err;
+}
+
+void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs)
+{
+    op->iovs = (uint8_t)iovs;
+    op->iov_at = 0;
+    op->iov_off = 0;
+    op->moved = 0;
+    op->bytes = 0;
+    for (unsigned i = 0; i < iovs; i++) {
+        op->iov[i] = iov[i];
+        op->bytes += iov[i].bytes;
+    }
+}
+
+void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes)
+{
+    const uint8_t *from = src;
+
+    for (unsigned i = 0; i < op->iovs && bytes; i++) {
+        uint64_t room = op->iov[i].bytes;
+
+        if (offset >= room) {
+            offset -= room;
+            continue;
+        }
+        room -= offset;
+        size_t n = bytes < room ? bytes : (size_t)room;
+
+        emu_copy((uint8_t *)op->iov[i].base + offset, from, n);
+        from += n;
+        bytes -= n;
+        offset = 0;
+    }
+}
+
+void nic_op_read(struct nic_op *op, void *dst, size_t bytes)
+{
+    uint8_t *to = dst;
+
+    while (bytes && op->iov_at < op->iovs) {
+        const struct fabemu_iov *iov = &op->iov[op->iov_at];
+        uint64_t left = iov->bytes - op->iov_off;
+        size_t n = bytes < left ? bytes : (size_t)left;
+
+        if (n)
+            emu_copy(to, (const uint8_t *)iov->base + op->iov_off, n);
+        to += n;
+        bytes -= n;
+        op->iov_off += n;
+        if (op->iov_off == iov->bytes) {
+            op->iov_at++;
+            op->iov_off = 0;
+        }
+    }
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.c - what the down ring brings: checked, put in order, dispatched.
+ *
+ * Everything goes to memory at once (the buffer posted for it, an unexpected
+ * message, a stash), so the network never waits for the application.
+ */
+#include "nic/host/adapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    peer->rx_next++;
+    switch (seg->payload[0]) {
+    case NIC_EAGER:
+        nic_message_eager(fab, peer, seg);
+        break;
+    case NIC_MORE:
+        nic_message_more(fab, peer, seg);
+        break;
+    case NIC_RTS:
+        nic_message_rts(fab, peer, seg);
+        break;
+    case NIC_PUT:
+        nic_memory_put(fab, peer, seg);
+        break;
+    case NIC_PUT_RTS:
+        nic_memory_put_rts(fab, peer, seg);
+        break;
+    case NIC_GET:
+        nic_memory_get(fab, peer, seg);
+        break;
+    case NIC_ATOMIC:
+        nic_memory_atomic(fab, peer, seg);
+        break;
+    }
+}
+
+/* --- requests: in order -------------------------------------------------------- */
+
+static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t at = seg->hdr.seq % NIC_ORDER_WINDOW;
+    struct nic_early *early = fab->early_free;
+
+    if (!peer->early)
+        peer->early = calloc(NIC_ORDER_WINDOW, sizeof(struct nic_early *));
+    if (!peer->early || peer->early[at]) {
+        fab->counts.out_of_window++;
+        return;
+    }
+    if (early)
+        fab->early_free = early->next;
+    else
+        early = malloc(sizeof *early);
+    if (!early) {
+        fab->counts.refused++;
+        return;
+    }
+    early->seg.hdr = seg->hdr;
+    emu_copy(early->seg.payload, seg->payload, seg->hdr.len);
+    peer->early[at] = early;
+    peer->earlies++;
+}
+
+/*
+ * Would it park a message more than may be? Then it and all behind it stay early, and the window stops the sender.
+ * Who leaves takes all, up to the last: nobody opens that queue any more.
+ */
+static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (fab->leaving || fab->parked < NIC_PARKED_MAX ||
+        (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_RTS))
+        return false;
+    memcpy(&head, seg->payload, sizeof head);
+    return !fab->queues[head.queue] || !fab->queues[head.queue]->open;
+}
+
+static void early_replay(struct fabemu *fab, struct nic_peer *peer)
+{
+    while (peer->earlies) {
+        uint32_t at = peer->rx_next % NIC_ORDER_WINDOW;
+        struct nic_early *early = peer->early[at];
+
+        if (!early || request_must_wait(fab, &early->seg))
+            break;
+        peer->early[at] = NULL;
+        peer->earlies--;
+        nic_dispatch(fab, peer, &early->seg);
+        early->next = fab->early_free;
+        fab->early_free = early;
+    }
+}
+
+static void receive_request(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    uint32_t ahead = seg->hdr.seq - peer->rx_next;
+
+    if (ahead >= NIC_ORDER_WINDOW) {
+        fab->counts.out_of_window++;
+        return;
+    }
+    if (ahead || request_must_wait(fab, seg) ||
+        (peer->earlies && peer->early[peer->rx_next % NIC_ORDER_WINDOW])) {
+        early_keep(fab, peer, seg);
+        return;
+    }
+    nic_dispatch(fab, peer, seg);
+    if (peer->earlies)
+        early_replay(fab, peer);
+    nic_peer_tell(fab, peer);
+}
+
+void nic_receive_resume(struct fabemu *fab)
+{
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+
+        if (!peer->earlies)
+            continue;
+        early_replay(fab, peer);
+        nic_peer_tell(fab, peer);
+    }
+}
+
+/* --- answers: in any order -------------------------------------------------------- */
+
+static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_cts cts;
+
+    if (seg->hdr.len != sizeof cts) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&cts, seg->payload, sizeof cts);
+
+    struct nic_op *op = nic_op_find(fab, cts.id, peer->node);
+
+    if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for it */
+        nic_op_end(fab, op, -ECANCELED);
+        op = NULL;
+    }
+    if (!op) {
+        if (cts.bytes) /* aborted here, awaited there */
+            nic_fin(fab, peer, cts.to, -ECANCELED);
+        return;
+    }
+    if ((op->kind != NIC_OP_SEND && op->kind != NIC_OP_PUT) || op->state != NIC_OP_WAITING ||
+        op->moved || cts.bytes > op->bytes ||
+        (op->kind == NIC_OP_PUT && cts.bytes && cts.bytes != op->bytes)) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (cts.bytes == 0) {
+        nic_op_end(fab, op, op->kind == NIC_OP_SEND ? 0 : -EIO);
+        return;
+    }
+    op->bytes = cts.bytes;
+    op->remote = cts.to;
+    nic_stream(fab, op);
+}
+
+/* May a FIN end @op? With success when all of it was moved; an atomic's success is what NIC_RESULT tells. */
+static bool fin_is_sane(const struct nic_op *op, int32_t status)
+{
+    if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
+        return false;
+    switch (op->kind) {
+    case NIC_OP_SEND:
+    case NIC_OP_PUT:
+    case NIC_OP_GET:
+    case NIC_OP_ATOMIC:
+        return status || op->moved == op->bytes;
+    case NIC_OP_RECV: /* given up by the other side */
+    case NIC_OP_SERVE_PUT:
+        return status;
+    default:
+        return false;
+    }
+}
+
+static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_fin fin;
+
+    if (seg->hdr.len != sizeof fin) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&fin, seg->payload, sizeof fin);
+
+    struct nic_op *op = nic_op_find(fab, fin.id, peer->node);
+
+    if (!op)
+        return;
+
+    if (!fin_is_sane(op, fin.status)) {
+        fab->counts.malformed++;
+        return;
+    }
+    if ((op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && fin.status == -ENOBUFS &&
+        op->state == NIC_OP_WAITING && !op->moved) {
+        op->state = NIC_OP_ARMED;
+        op->named = true; /* the same process */
+        nic_request(fab, peer, op); /* it serves as many as it can: ask again */
+    } else {
+        nic_op_end(fab, op, fin.status);
+    }
+}
+
+static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_data data;
+
+    if (seg->hdr.len <= sizeof data) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&data, seg->payload, sizeof data);
+    if (!peer->life || data.check != (uint16_t)peer->rx_check) {
+        fab->counts.stranger++;
+        return;
+    }
+
+    uint64_t n = seg->hdr.len - sizeof data;
+    uint64_t offset = (uint64_t)seg->hdr.seq * NIC_DATA_BYTES;
+    struct nic_op *op = nic_op_find(fab, data.id, peer->node);
+
+    if (!op)
+        return;
+    if ((op->kind != NIC_OP_RECV && op->kind != NIC_OP_GET && op->kind != NIC_OP_SERVE_PUT) ||
+        op->state != NIC_OP_WAITING || offset > op->bytes || n > op->bytes - offset ||
+        n > op->bytes - op->moved) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (op->iovs == 1)
+        emu_copy((uint8_t *)op->iov[0].base + offset, seg->payload + sizeof data, n);
+    else
+        nic_op_write(op, offset, seg->payload + sizeof data, n);
+    op->moved += n;
+    if (op->moved < op->bytes)
+        return;
+    if (op->kind == NIC_OP_SERVE_PUT)
+        nic_region_written(fab, op->region);
+    if (op->kind != NIC_OP_GET)
+        nic_fin(fab, peer, op->remote, 0);
+    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
+}
+
+/* --- all ------------------------------------------------------------------------- */
+
+static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    struct nic_wire_hello hello;
+
+    memcpy(&hello, seg->payload, sizeof hello);
+    if (seg->hdr.len != sizeof hello || hello.life == 0 || hello.want > 1)
+        fab->counts.malformed++;
+    else
+        nic_peer_hello(fab, peer, &hello);
+}
+
+static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_head head;
+
+    if (seg->hdr.len <= sizeof(struct nic_wire_data) || seg->hdr.len > EMU_PAYLOAD_BYTES ||
+        seg->hdr.src >= fab->info.nodes || seg->hdr.dst != fab->info.node) {
+        fab->counts.malformed++;
+        return;
+    }
+
+    struct nic_peer *peer = nic_peer(fab, seg->hdr.src);
+
+    memcpy(&head, seg->payload, sizeof head);
+    if (head.what == NIC_DATA) {
+        receive_data(fab, peer, seg);
+        return;
+    }
+    if (head.what == NIC_HELLO) {
+        receive_hello(fab, peer, seg);
+        return;
+    }
+    if (seg->hdr.len < sizeof head || head.what < NIC_EAGER || head.what > NIC_BYE) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (!peer->life || head.check != peer->rx_check) {
+        if (head.what == NIC_BYE)
+            nic_leave_receive(fab, peer, seg, false);
+        else
+            nic_peer_stranger(fab, peer);
+        return;
+    }
+    if (!peer->open || nic_listed(&peer->hail)) /* who knows this check knows us */
+        nic_peer_opened(fab, peer);
+    nic_peer_ack(peer, &head);
+    if (head.what <= NIC_REQUEST_LAST)
+        receive_request(fab, peer, seg);
+    else if (head.what == NIC_CTS)
+        receive_cts(fab, peer, seg);
+    else if (head.what == NIC_FIN)
+        receive_fin(fab, peer, seg);
+    else if (head.what == NIC_RESULT)
+        nic_memory_result(fab, peer, seg);
+    else if (head.what == NIC_BYE)
+        nic_leave_receive(fab, peer, seg, true);
+}
+
+/* --- what the network says of segments of ours ---------------------------------------- */
+
+/* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
+static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
+{
+    return fab->info.acknowledged && seg->hdr.src == fab->info.node &&
+           seg->hdr.len <= EMU_PAYLOAD_BYTES &&
+           (kind != EMU_UNICAST || (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));
+}
+
+static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+
+    if (kind > EMU_TEST || !ours(fab, seg, kind)) {
+        fab->counts.malformed++;
+        return;
+    }
+    fab->counts.given_up++;
+    if (kind == EMU_UNICAST)
+        nic_peer_given_up(fab, nic_peer(fab, seg->hdr.dst), seg);
+    else
+        nic_group_given_up(fab, seg);
+}
+
+/* Hellos, broadcast puts and news of a broken group are what we ask to be told of. */
+static void receive_told(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_TOLD;
+
+    if (seg->hdr.len || !ours(fab, seg, kind))
+        fab->counts.malformed++;
+    else if (kind == EMU_UNICAST)
+        nic_peer_told(nic_peer(fab, seg->hdr.dst));
+    else
+        nic_cast_told(fab, seg);
+}
+
+static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind, plain = kind & (uint8_t)~EMU_TOLD;
+
+    if (kind == EMU_UNICAST)
+        receive_unicast(fab, seg);
+    else if (kind & EMU_FAILED)
+        receive_given_up(fab, seg);
+    else if (kind == EMU_TEST)
+        nic_word_answer(fab, seg);
+    else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
+        fab->counts.malformed++;
+    else if (kind != plain && seg->hdr.src == fab->info.node)
+        receive_told(fab, seg);
+    else if (plain == EMU_UNICAST) /* whose sender asked to be told */
+        receive_unicast(fab, seg);
+    else
+        nic_group_receive(fab, seg);
+}
+
+uint32_t nic_receive(struct fabemu *fab)
+{
+    const struct emu_seg *seg;
+    uint32_t taken = 0;
+
+    while (taken < NIC_RECEIVE_BURST && (seg = emu_edge_nic_peek(&fab->edge, fab->now_ps))) {
+        receive_one(fab, seg);
+        emu_edge_nic_pop(&fab->edge);
+        if (++taken % NIC_RECEIVE_TELL == 0)
+            emu_edge_nic_consumed(&fab->edge); /* the fabric fills these while we empty the next */
+    }
+    for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {
+        struct nic_loop *loop = fab->loop;
+
+        if (loop->head == loop->tail)
+            break;
+        receive_one(fab, &loop->seg[loop->head % NIC_LOOP_SLOTS]);
+        loop->head++;
+    }
+    return taken;
+}

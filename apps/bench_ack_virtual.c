@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "apps/bench_virtual.h"
-#include "emu/packet.h"
+#include "emu/packet/packet.h"
 
 #define PROFILE     "qsnet3"
 #define MESSAGE     960  /* four segments: a packet's payload, with their headers, is 1024 bytes */

@@ -9,10 +9,10 @@
 #include <stdio.h>
 
 #include "apps/bench_internal.h"
-#include "emu/crc.h"
-#include "emu/packet.h"
+#include "emu/packet/crc.h"
+#include "emu/packet/packet.h"
 #include "emu/random.h"
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 #define SEGMENTS   16  /* in turns: 4 KB */
 #define LOOK_EVERY 1000

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "apps/bench_internal.h"
-#include "emu/packet.h"
-#include "emu/worker.h"
+#include "emu/packet/packet.h"
+#include "emu/worker/worker.h"
 
 #define LOOK_EVERY 16 /* passes between looks at the clock */
 #define SEED       1

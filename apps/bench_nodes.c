@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "apps/bench_nodes.h"
-#include "emu/link.h"
+#include "emu/link/link.h"
 #include "emu/random.h"
 
 #define NODE_BURST 64

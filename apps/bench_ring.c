@@ -13,8 +13,8 @@
 #include <stdio.h>
 
 #include "apps/bench_internal.h"
-#include "emu/ring.h"
-#include "emu/wait.h"
+#include "emu/link/ring.h"
+#include "emu/worker/wait.h"
 
 #define RING_SLOTS 1024
 #define LOOK_EVERY 1000 /* bursts between looks at the clock */

@@ -12,7 +12,7 @@
 #include "apps/procs.h"
 #include "apps/report.h"
 #include "apps/say.h"
-#include "emu/edge.h"
+#include "emu/edge/edge.h"
 
 /* --- attach, detach ------------------------------------------------------- */
 

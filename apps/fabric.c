@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "apps/fabric_internal.h"
-#include "emu/rcu.h"
+#include "emu/worker/rcu.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */

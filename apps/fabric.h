@@ -96,7 +96,7 @@ int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t c
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_group_create_wide - the same with a wide window (emu/seg.h), for operations of many segments.
+ * fabric_group_create_wide - the same with a wide window (emu/link/seg.h), for operations of many segments.
  * -ENOSPC also where it would leave less than half of a switch's combine states, or of the buffers, free for
  * groups with a narrow one.
  */

@@ -9,7 +9,7 @@
 
 #include "apps/fabric.h"
 #include "apps/fabric_internal.h"
-#include "emu/rcu.h"
+#include "emu/worker/rcu.h"
 
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)

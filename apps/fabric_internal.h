@@ -7,11 +7,11 @@
 #define APPS_FABRIC_INTERNAL_H
 
 #include "apps/fabric.h"
-#include "emu/edge_fabric.h"
-#include "emu/pool.h"
+#include "emu/edge/fabric.h"
+#include "emu/link/pool.h"
 #include "emu/table.h"
-#include "emu/windows.h"
-#include "emu/worker.h"
+#include "emu/worker/windows.h"
+#include "emu/worker/worker.h"
 #include "nic/engine/engine.h"
 #include "switch/switch.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric_internal.h"
-#include "emu/rcu.h"
+#include "emu/worker/rcu.h"
 
 /* A member, by node. */
 struct place {

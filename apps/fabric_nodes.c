@@ -11,7 +11,7 @@
 #include "apps/fabric.h"
 #include "apps/fabric_internal.h"
 #include "emu/count.h"
-#include "emu/rcu.h"
+#include "emu/worker/rcu.h"
 
 #define FABRIC_STALL_TICKS 5     /* a process that others wait for all this time is cut off */
 #define FABRIC_STALL_SEGMENTS 64 /* unless it takes so many in it: one now and then would hold all others up for ever */

@@ -17,7 +17,7 @@
 #include "apps/traffic_random.h"
 #include "apps/traffic_stats.h"
 #include "emu/combine.h"
-#include "emu/link.h"
+#include "emu/link/link.h"
 
 #define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
 

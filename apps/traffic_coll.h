@@ -4,7 +4,7 @@
  * fabric, on clock virtual. The payload is real and every result is checked.
  *
  * The members of a group post an operation at the same time. Its segments
- * take the next numbers of the group's stream (emu/seg.h). There are no
+ * take the next numbers of the group's stream (emu/link/seg.h). There are no
  * tokens: a member sends number s when it knows that s - EMU_WINDOW is done,
  * from its own results, or in a reduce from what the root tells through the
  * driver.

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/packet.h"
+#include "emu/packet/packet.h"
 
 #define NODE_SLOTS     256u                 /* messages that a node can have in parts, at first */
 #define SLICE_PS       UINT64_C(20000000)   /* virtual time between two looks at the nodes: 20 us */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "apps/traffic_open.h"
-#include "emu/packet.h"
-#include "emu/seg.h"
+#include "emu/packet/packet.h"
+#include "emu/link/seg.h"
 
 #define SETS_DEFAULT   1024 /* of a source, as far as there are collective addresses */
 #define FANOUT_DEFAULT 4

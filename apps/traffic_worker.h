@@ -11,7 +11,7 @@
 
 #include "apps/traffic_pending.h"
 #include "apps/traffic_stats.h"
-#include "emu/link.h"
+#include "emu/link/link.h"
 
 /** traffic_segments_of - segments of a message of @bytes payload. Pure. */
 static inline uint64_t traffic_segments_of(uint64_t bytes)
@@ -34,7 +34,7 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
  * traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure.
  *
  * With acknowledgments: in packets of its own, each with its header, its continuations and its
- * end (emu/packet.h). An adapter that has several messages for one node puts them into one packet
+ * end (emu/packet/packet.h). An adapter that has several messages for one node puts them into one packet
  * if it can: then they take less.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);

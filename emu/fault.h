@@ -16,9 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/link.h"
-#include "emu/pool.h"
-#include "emu/ring.h"
+#include "emu/link/link.h"
+#include "emu/link/pool.h"
+#include "emu/link/ring.h"
 
 #define EMU_FAULT_HELD 16u      /* entries of a cable that can be late at a time; more are not */
 #define EMU_FAULT_UNIT 1000000u /* rates are of so many entries */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 #define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
 #define EMU_INPUT_MAX  255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */

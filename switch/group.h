@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "emu/profile.h"
-#include "emu/ring.h"
+#include "emu/link/ring.h"
 #include "switch/switch.h"
 
 /*

@@ -17,10 +17,10 @@
 
 #include <stdint.h>
 
-#include "emu/channel.h"
-#include "emu/dev.h"
+#include "emu/packet/channel.h"
+#include "emu/worker/dev.h"
 #include "emu/fault.h"
-#include "emu/link.h"
+#include "emu/link/link.h"
 #include "emu/profile.h"
 #include "topo/topo.h"
 
@@ -122,7 +122,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_chan
 /**
  * switch_group_create - the switch's part of a collective tree.
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
- *      late segment of an old group is not taken for one of the new. It says the window (emu/seg.h).
+ *      late segment of an old group is not taken for one of the new. It says the window (emu/link/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
  * @units: combine units of the switch: the group holds a state for each number of its window. 0: for multicasts only.
  * Errors: -ENOMEM.

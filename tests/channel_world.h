@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_world.h - switches with channels between nodes that speak the contract of emu/packet.h
+ * channel_world.h - switches with channels between nodes that speak the contract of emu/packet/packet.h
  * themselves, send what a test has written down, and write down what comes and when.
  */
 #ifndef TESTS_CHANNEL_WORLD_H
@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "emu/crc.h"
-#include "emu/windows.h"
-#include "emu/worker.h"
+#include "emu/packet/crc.h"
+#include "emu/worker/windows.h"
+#include "emu/worker/worker.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 

@@ -3,7 +3,7 @@
  * crc_test.c - both checksums against a shift register, and the processor's instructions against
  * the tables.
  */
-#include "emu/crc.h"
+#include "emu/packet/crc.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 #include "tests/test.h"
 
 #define HOSTS_MAX   64u

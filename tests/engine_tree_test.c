@@ -5,7 +5,7 @@
  */
 #include <unistd.h>
 
-#include "emu/edge.h"
+#include "emu/edge/edge.h"
 #include "tests/engine_tree_world.h"
 
 #define LONG "FABEMU_TEST_LONG"

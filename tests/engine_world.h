@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "apps/fabric_internal.h"
-#include "emu/windows.h"
-#include "emu/worker.h"
+#include "emu/worker/windows.h"
+#include "emu/worker/worker.h"
 #include "nic/engine/internal.h"
 #include "switch/channel/channel.h"
 #include "tests/test.h"

@@ -12,7 +12,7 @@
 
 #include "apps/fabric_internal.h"
 #include "emu/combine.h"
-#include "emu/edge.h"
+#include "emu/edge/edge.h"
 #include "tests/test.h"
 
 #define WORLD_MAX 16

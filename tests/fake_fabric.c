@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "emu/combine.h"
-#include "emu/wait.h"
+#include "emu/worker/wait.h"
 #include "tests/test.h"
 
 #define MASK (EMU_EDGE_SLOTS - 1u)

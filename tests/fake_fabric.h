@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/edge.h"
+#include "emu/edge/edge.h"
 #include "nic/host/adapter.h"
 
 #define FAKE_NODES 16

@@ -14,8 +14,8 @@
 
 #include "apps/duration.h"
 #include "apps/waits.h"
-#include "emu/edge_fabric.h"
-#include "emu/worker.h"
+#include "emu/edge/fabric.h"
+#include "emu/worker/worker.h"
 #include "tests/test.h"
 
 /* --- lengths of time ---------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 
 #include "apps/fabric_internal.h"
 #include "emu/fault.h"
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 #include "nic/engine/internal.h"
 #include "nic/host/group.h"
 #include "tests/test.h"

@@ -13,7 +13,7 @@
 
 #include "apps/fabric_internal.h"
 #include "emu/fault.h"
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 #include "nic/engine/internal.h"
 #include "tests/fake_fabric.h"
 #include "tests/test.h"

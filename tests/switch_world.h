@@ -12,7 +12,7 @@
 
 #include "apps/fabric.h"
 #include "apps/fabric_internal.h"
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 #include "switch/internal.h"
 #include "tests/test.h"
 

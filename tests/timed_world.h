@@ -11,7 +11,7 @@
 #include "apps/fabric.h"
 #include "apps/fabric_internal.h"
 #include "emu/combine.h"
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 #include "switch/internal.h"
 #include "tests/test.h"
 

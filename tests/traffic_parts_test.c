@@ -18,7 +18,7 @@
 #include "apps/traffic_sets.h"
 #include "apps/traffic_stats.h"
 #include "apps/traffic_worker.h"
-#include "emu/packet.h"
+#include "emu/packet/packet.h"
 
 /* Within 5 standard errors of what the law says: a false alarm in a million runs. */
 static bool near(double got, double want, double error)

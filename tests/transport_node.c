@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/link.h"
+#include "emu/link/link.h"
 #include "tests/transport_bytes.h"
 
 #define NODE_BURST   64u /* raw: segments in one pass, each way */

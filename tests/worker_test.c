@@ -5,7 +5,7 @@
  */
 #include <unistd.h>
 
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 #include "tests/test.h"
 
 #define HANG_MS 60000 /* a hang, not a slow host */

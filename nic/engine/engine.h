@@ -3,8 +3,8 @@
  * engine.h - the link engine of an adapter with acknowledgments: a device between a host and the
  * cables of its node.
  *
- * What crosses the host's side are segments (emu/seg.h). The engine gathers consecutive ones to
- * one destination into packets (emu/packet.h), stripes these over its links, keeps them until they
+ * What crosses the host's side are segments (emu/link/seg.h). The engine gathers consecutive ones to
+ * one destination into packets (emu/packet/packet.h), stripes these over its links, keeps them until they
  * are acknowledged, sends them again when they are not, and at the far end delivers each once.
  * Source: QsNet III §III, §IV-B.
  *
@@ -25,10 +25,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/channel.h"
-#include "emu/dev.h"
+#include "emu/packet/channel.h"
+#include "emu/worker/dev.h"
 #include "emu/fault.h"
-#include "emu/link.h"
+#include "emu/link/link.h"
 #include "emu/profile.h"
 
 #define ENGINE_LINKS_MAX 4u

@@ -9,7 +9,7 @@
  * Source: QsNet III §IV-A.
  *
  * Barriers have words of their own: one for each number of the group's stream that can be under way
- * (emu/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
+ * (emu/link/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
  */
 #include <errno.h>
 #include <stdlib.h>

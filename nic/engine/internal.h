@@ -13,7 +13,7 @@
 #include <assert.h>
 
 #include "emu/count.h"
-#include "emu/crc.h"
+#include "emu/packet/crc.h"
 #include "emu/fault.h"
 #include "emu/table.h"
 #include "nic/engine/engine.h"

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/wait.h"
+#include "emu/worker/wait.h"
 
 #define EAGER_DEFAULT 8192u
 #define HAIL_LIMIT_MS 10000u

@@ -24,8 +24,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "emu/edge.h"
-#include "emu/seg.h"
+#include "emu/edge/edge.h"
+#include "emu/link/seg.h"
 #include "nic/fabemu.h"
 #include "nic/host/list.h"
 #include "nic/host/wire.h"

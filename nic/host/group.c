@@ -2,7 +2,7 @@
 /*
  * group.c - a member's view of a group: collectives that the switches carry out.
  *
- * The operations of a group are one stream of segments (emu/seg.h). This file
+ * The operations of a group are one stream of segments (emu/link/seg.h). This file
  * counts operation segments without the tokens: half window h has usable() of them,
  * and the number of segment i on the wire is nic_seq(i). Three marks move along
  * the stream:

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "emu/wait.h"
+#include "emu/worker/wait.h"
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS 50000000u

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/wait.h"
+#include "emu/worker/wait.h"
 
 struct nic_thread {
     struct fabemu *fab;

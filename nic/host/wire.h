@@ -18,7 +18,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 enum nic_what {
     /* Requests, ordered. */

@@ -2,7 +2,7 @@
 /*
  * word.c - words of a group, and conditionals on them: the host's side.
  *
- * Words lie in the adapter (emu/seg.h); here is only what was set last, until the
+ * Words lie in the adapter (emu/link/seg.h); here is only what was set last, until the
  * adapter has it. A value goes to the up ring at once, and when that is full before
  * anything else does (nic_claim_up()), so nothing that we say overtakes it. One that
  * is set again meanwhile is sent once: as if the first had been there for a moment

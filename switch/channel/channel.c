@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/crc.h"
+#include "emu/packet/crc.h"
 
 #define CHANNEL_BURST      EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
 

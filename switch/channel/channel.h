@@ -8,7 +8,7 @@
  * wait), channel/output.c (arbitration, room, the wire), channel/reply.c (ACK
  * and NACK on their way back, time-outs). They decide the same on every clock;
  * when they are asked is for channel/timed.c and, raw, for channel.c to say.
- * What cables promise is in emu/packet.h.
+ * What cables promise is in emu/packet/packet.h.
  *
  * A channel is named by a number: port * EMU_CHANNELS + its own. A channel of an
  * input holds a packet; each channel of an output that the packet opens is a
@@ -17,7 +17,7 @@
 #ifndef SWITCH_CHANNEL_H
 #define SWITCH_CHANNEL_H
 
-#include "emu/channel.h"
+#include "emu/packet/channel.h"
 #include "emu/fault.h"
 #include "switch/internal.h"
 

@@ -21,7 +21,7 @@
  * (3) A broadcast's segment leaves F only after its last copy. Sent as in (2), a copy would wait for
  *     its siblings' places and for its own rest, which waits for places that others hold who wait for
  *     the copy. So from its source on a broadcast of several segments is sent only into places that
- *     it has, for all of it (emu/channel.h): once they are promised nothing stops it before F. Those
+ *     it has, for all of it (emu/packet/channel.h): once they are promised nothing stops it before F. Those
  *     it collects are held by segments at F, which leave (1), and by promises to packets that nothing
  *     stops. Others on X do not take them meanwhile, and go on as in (2).
  * (4) Each copy opens its channel, collects and goes alone. What waits for all copies are the places

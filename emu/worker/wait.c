@@ -2,7 +2,7 @@
 /*
  * wait.c - spinning, yielding, sleeping.
  */
-#include "emu/wait.h"
+#include "emu/worker/wait.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -2,15 +2,15 @@
 /*
  * worker.c - the loop that steps devices, and how it goes to sleep.
  */
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/edge_fabric.h"
-#include "emu/rcu.h"
+#include "emu/edge/fabric.h"
+#include "emu/worker/rcu.h"
 
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 

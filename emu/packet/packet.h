@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 #define EMU_CHANNELS       32u   /* virtual channels of a link */
 #define EMU_PRIORITIES     4u    /* 0 is bulk */

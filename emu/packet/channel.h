@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/packet.h"
+#include "emu/packet/packet.h"
 
 #define EMU_POOL_PLACES_MAX  64u /* of a cable's pool, at most */
 #define EMU_CHANNELS_KEPT_OF 8u  /* links of so many channels keep one for packets above bulk */

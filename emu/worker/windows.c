@@ -6,7 +6,7 @@
  * first of each advance. A worker that waits spins, yields, and then sleeps,
  * like every other (wait.h).
  */
-#include "emu/windows.h"
+#include "emu/worker/windows.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/wait.h"
-#include "emu/worker.h"
+#include "emu/worker/wait.h"
+#include "emu/worker/worker.h"
 
 #define WINDOW_REST EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/packet.h"
-#include "emu/seg.h"
+#include "emu/packet/packet.h"
+#include "emu/link/seg.h"
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */
 struct emu_entry {

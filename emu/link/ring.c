@@ -2,7 +2,7 @@
 /*
  * ring.c - creation of rings; what runs per segment is inline in ring.h.
  */
-#include "emu/ring.h"
+#include "emu/link/ring.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * period makes is therefore declared: U1 (a reader is done) pairs with U2 (the
  * manager may free).
  */
-#include "emu/rcu.h"
+#include "emu/worker/rcu.h"
 
 #include <urcu-qsbr.h>
 

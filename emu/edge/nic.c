@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge_nic.c - the application's end of an edge: two rings of whole segments.
+ * nic.c - the application's end of an edge: two rings of whole segments.
  *
  * The fabric's end is edge.c. Orderings, Y on this side, X on the fabric's:
  *   Y1 pairs with X2 (up_head): a slot that the fabric has copied out may be overwritten.
@@ -14,7 +14,7 @@
  *   Y7, Y8 pair with X5, X6 (seats): see emu_edge_nic_seat(), emu_edge_nic_endings().
  * Rejected: a bell for every segment. A bell is a system call; a burst has one.
  */
-#include "emu/edge.h"
+#include "emu/edge/edge.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "emu/clock.h"
-#include "emu/pool.h"
-#include "emu/seg.h"
+#include "emu/link/pool.h"
+#include "emu/link/seg.h"
 
 struct emu_dev;
 struct emu_worker;

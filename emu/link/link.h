@@ -5,7 +5,7 @@
  * The sending end (emu_tx) spends a credit a segment and the receiving end
  * (emu_rx) gives it back when its buffer policy says so. Two kinds stand behind
  * one interface: *local*, a pair of rings between two devices of this process,
- * and *edge*, the cable to an application's process (edge_fabric.h). An edge
+ * and *edge*, the cable to an application's process (edge/fabric.h). An edge
  * end without a process is unplugged: what is sent there is dropped and counted.
  */
 #ifndef EMU_LINK_H
@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 #include "emu/count.h"
-#include "emu/dev.h"
-#include "emu/edge_fabric.h"
+#include "emu/worker/dev.h"
+#include "emu/edge/fabric.h"
 #include "emu/profile.h"
-#include "emu/ring.h"
+#include "emu/link/ring.h"
 
 enum emu_link_kind {
     EMU_LINK_NONE, /* nothing plugged in, ever */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.c - the fabric's end of an edge: see edge_fabric.h for what it trusts.
+ * edge.c - the fabric's end of an edge: see edge/fabric.h for what it trusts.
  *
- * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge_nic.c).
+ * Labels: X1..X6 are this end's, Y1..Y8 the adapter's (edge/nic.c).
  */
-#include "emu/edge_fabric.h"
+#include "emu/edge/fabric.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "emu/combine.h"
 #include "emu/count.h"
-#include "emu/worker.h"
+#include "emu/worker/worker.h"
 
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */

@@ -2,7 +2,7 @@
 /*
  * link.c - plugging cables; what runs per segment is inline in link.h.
  */
-#include "emu/link.h"
+#include "emu/link/link.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 #define EMU_POOL_CHAIN 64u
 

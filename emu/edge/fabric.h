@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge_fabric.h - the fabric's end of an edge.
+ * fabric.h - the fabric's end of an edge.
  *
  * Copies in, checks every field, and never follows what the process wrote. The
  * fabric's own indexes are private; the shared ones are only told to the process.
@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/dev.h"
-#include "emu/edge.h"
+#include "emu/worker/dev.h"
+#include "emu/edge/edge.h"
 #include "emu/profile.h"
-#include "emu/ring.h"
+#include "emu/link/ring.h"
 
 #define EMU_EDGE_BATCH 16 /* segments copied in at once */
 

@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "emu/seg.h"
+#include "emu/link/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 #define EMU_EDGE_VERSION 2u /* of edges, of what processes say over them, and of the control protocol */

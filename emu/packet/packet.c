@@ -6,9 +6,9 @@
  * stamp 10, more 1, CRC-16. A continuation: channel 5, priority 2, index 5, last 1,
  * three bits 0, CRC-16.
  */
-#include "emu/packet.h"
+#include "emu/packet/packet.h"
 
-#include "emu/crc.h"
+#include "emu/packet/crc.h"
 
 uint64_t emu_head_pack(const struct emu_head *head)
 {

@@ -7,7 +7,7 @@
  * from being mistaken. Address space is reserved at creation; the host gives
  * memory when a buffer is first written.
  */
-#include "emu/pool.h"
+#include "emu/link/pool.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
 #ifndef EMU_WORKER_H
 #define EMU_WORKER_H
 
-#include "emu/dev.h"
-#include "emu/wait.h"
+#include "emu/worker/dev.h"
+#include "emu/worker/wait.h"
 
 struct emu_edge;
 

@@ -11,7 +11,7 @@
  * Rejected: folding by 32 bytes (VPCLMULQDQ): on 256 bytes no faster, on fewer
  * processors.
  */
-#include "emu/crc.h"
+#include "emu/packet/crc.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "apps/env.h"
+#include "apps/run/env.h"
 #include "apps/say.h"
 
 static bool is_file(const char *path)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "apps/figures_build.h"
-#include "apps/run.h"
+#include "apps/run/run.h"
 #include "apps/say.h"
 
 #define DEBIAN_PYTHON "/usr/bin/python3"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/bench.h"
+#include "apps/bench/bench.h"
 #include "apps/options.h"
-#include "apps/run.h"
+#include "apps/run/run.h"
 #include "apps/say.h"
 
 #ifndef FABEMU_VERSION

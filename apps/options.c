@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/paths.h"
+#include "apps/run/paths.h"
 #include "apps/say.h"
 
 #define DEFAULT_NODES   16

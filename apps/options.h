@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/fabric.h"
+#include "apps/fabric/fabric.h"
 
 #define OPTIONS_SETS_MAX 32
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "apps/options.h"
-#include "apps/report.h"
-#include "apps/run.h"
+#include "apps/run/report.h"
+#include "apps/run/run.h"
 #include "apps/say.h"
-#include "apps/wire.h"
+#include "apps/daemon/wire.h"
 
 #define SEGMENT_BYTES 256
 

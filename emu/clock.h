@@ -14,7 +14,7 @@
 /*
  * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real is
  * turned back by EMU_TURN_BY_PS (13 days) whenever it has come to twice that: while the workers are
- * held, all times that anything keeps become less by it (fabric_clock.c). What is older than the turn
+ * held, all times that anything keeps become less by it (fabric/clock.c). What is older than the turn
  * becomes 0, which is as good. Nobody looks while no process is attached, and nothing moves then; so the
  * first one that attaches has the clock turned as often as that was missed. Clock virtual ends at
  * EMU_LAST_PS, 53 days.

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 #include "emu/combine.h"
 #include "tests/test.h"
 

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 #include "emu/fault.h"
 #include "nic/engine/internal.h"
 #include "tests/engine_tree_draw.h"

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 #include "emu/worker/windows.h"
 #include "emu/worker/worker.h"
 #include "nic/engine/internal.h"

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 #include "emu/combine.h"
 #include "emu/edge/edge.h"
 #include "tests/test.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 #include "emu/fault.h"
 #include "emu/worker/worker.h"
 #include "nic/engine/internal.h"

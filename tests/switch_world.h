@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "apps/fabric.h"
-#include "apps/fabric_internal.h"
+#include "apps/fabric/fabric.h"
+#include "apps/fabric/internal.h"
 #include "emu/worker/worker.h"
 #include "switch/internal.h"
 #include "tests/test.h"

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "apps/fabric.h"
+#include "apps/fabric/fabric.h"
 #include "emu/fault.h"
 #include "nic/host/adapter.h"
 #include "tests/test.h"

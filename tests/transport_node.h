@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "apps/fabric.h"
+#include "apps/fabric/fabric.h"
 
 #define TRANSPORT_GROUPS_MAX 16u
 #define TRANSPORT_SIZES_MAX  8u

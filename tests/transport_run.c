@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/fabric_internal.h"
+#include "apps/fabric/internal.h"
 
 #define RUN_SLICE_PS UINT64_C(20000000)       /* virtual: between two looks: 20 us */
 #define RUN_STILL_PS UINT64_C(60000000000000) /* virtual: so long nothing comes: 60 s */

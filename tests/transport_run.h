@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "apps/fabric.h"
+#include "apps/fabric/fabric.h"
 #include "emu/fault.h"
 #include "tests/transport_node.h"
 

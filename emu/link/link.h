@@ -151,7 +151,7 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits;
     tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric_nodes.c */
+        atomic_load_explicit(&tx->plug.edge, memory_order_acquire); /* E3: E4, fabric/nodes.c */
     return tx->plug.plugged ? emu_edge_room(tx->plug.plugged) : UINT32_MAX;
 }
 

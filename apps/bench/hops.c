@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hops.c - segment-hops per second of one core.
+ *
+ * A hop is a segment that leaves a switch; routing, credits and counters are
+ * on. Hops are counted per second of the stepping thread's own time, so that a
+ * neighbour who takes the core for a while does not count; cpu_share says how
+ * much of the wall's time that was. The nodes that send and take the segments
+ * run on the same thread, and so do their adapters where packets are
+ * acknowledged: their work is in the figure.
+ */
+#include "apps/bench/hops.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/bench/internal.h"
+#include "emu/packet/packet.h"
+#include "emu/worker/worker.h"
+
+#define LOOK_EVERY 16 /* passes between looks at the clock */
+#define SEED       1
+#define SENT_AGAIN 1000 /* one packet of so many may be: who stands still finds time-outs */
+
+int bench_config(struct fabric_config *ret, struct topo_graph **graph, const char *profile,
+                 const char *topo, char *error, size_t error_bytes)
+{
+    *ret = (struct fabric_config){ .name = "bench", .clock = EMU_CLOCK_RAW, .seed = SEED };
+    int err = emu_profile_load(&ret->profile, profile, error, error_bytes);
+    if (!err)
+        err = topo_parse(graph, topo, error, error_bytes);
+    ret->graph = *graph;
+    return err;
+}
+
+int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what, char *error,
+                    size_t error_bytes)
+{
+    memset(hops, 0, sizeof *hops);
+    int err = bench_config(&hops->config, &hops->graph, what->profile, what->topo, error,
+                           error_bytes);
+    if (err)
+        return err;
+    err = bench_nodes_init(&hops->nodes, hops->graph->nodes, &what->traffic, SEED);
+    if (err) {
+        snprintf(error, error_bytes, "%s", strerror(-err));
+        return err;
+    }
+    hops->config.profile.transport =
+        what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED : EMU_TRANSPORT_NONE;
+    hops->config.threads = 1;
+    hops->config.start_stopped = true;
+    hops->config.local_nodes = &hops->nodes.ops;
+    return fabric_start(&hops->fabric, &hops->config, error, error_bytes);
+}
+
+void bench_hops_close(struct bench_hops *hops)
+{
+    fabric_stop(hops->fabric);
+    bench_nodes_free(&hops->nodes);
+    topo_free(hops->graph);
+}
+
+/*
+ * Segments on the wire of the packets that carried @delivered of the nodes' segments: a segment and
+ * its header take one on the wire if they have room there beside the packet's own header and end,
+ * and are a packet of their own; others are gathered, and there is one more of the wire's.
+ */
+static double packet_segments(const struct bench_hops *hops, double delivered, double packets)
+{
+    uint32_t bytes = EMU_HDR_BYTES + hops->nodes.traffic.bytes;
+
+    return emu_packet_segments(bytes) == 1 ? 1 : delivered / packets + 1;
+}
+
+struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_ns)
+{
+    struct emu_worker *worker = fabric_worker(hops->fabric, 0);
+    uint64_t wall_ns = bench_clock_ns(CLOCK_MONOTONIC);
+    uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t now_ns = start_ns;
+    struct bench_hops_sample ret = { .packet = 0 };
+    struct fabric_totals before, after;
+
+    fabric_totals_read(hops->fabric, &before);
+    while (now_ns < start_ns + run_ns) {
+        for (unsigned i = 0; i < LOOK_EVERY; i++)
+            emu_worker_pass(worker);
+        now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    fabric_totals_read(hops->fabric, &after);
+    hops->cpu_ns += now_ns - start_ns;
+    hops->wall_ns += bench_clock_ns(CLOCK_MONOTONIC) - wall_ns;
+    double spent_ns = (double)(now_ns - start_ns);
+    double delivered = (double)(after.delivered - before.delivered);
+    double packets = (double)(after.transport.packets - before.transport.packets);
+    ret.hop_ns = spent_ns / (double)(after.hops - before.hops);
+    ret.segment_ns = spent_ns / delivered;
+    if (packets > 0) { /* a reply for each */
+        ret.packet = packet_segments(hops, delivered, packets);
+        ret.packet_ns = spent_ns / packets;
+        ret.hop_ns *= (ret.packet + 1) / ret.packet;
+    }
+    return ret;
+}
+
+const char *bench_hops_wrong(struct bench_hops *hops)
+{
+    struct fabric_totals totals;
+
+    fabric_totals_read(hops->fabric, &totals);
+    if (totals.dropped)
+        return "segments were dropped";
+    if (totals.transport.retransmissions * SENT_AGAIN > totals.transport.packets)
+        return "packets were sent again";
+    if (!totals.delivered || totals.hops < totals.delivered)
+        return "no segments were delivered";
+    return NULL;
+}
+
+struct json_object *bench_hops_conditions(const struct bench_hops *hops,
+                                          const struct bench_hops_case *what)
+{
+    struct json_object *own = json_object_new_object();
+    char share[32];
+    double part = hops->wall_ns ? (double)hops->cpu_ns / (double)hops->wall_ns : 0;
+
+    snprintf(share, sizeof share, "%.2f", part);
+    json_object_object_add(own, "topo", json_object_new_string(what->topo));
+    json_object_object_add(own, "traffic", json_object_new_string(what->says));
+    json_object_object_add(own, "workers", json_object_new_int(1));
+    json_object_object_add(own, "cpu_share", json_object_new_double_s(part, share));
+    return own;
+}
+
+/* --- the crosspoint switch ------------------------------------------------------- */
+
+static void hops_row(struct bench *bench, const char *name, const struct bench_hops_case *what)
+{
+    struct bench_samples samples = { .count = 0 };
+    struct bench_hops hops;
+    char error[256];
+
+    int err = bench_hops_open(&hops, what, error, sizeof error);
+    struct bench_row row = { .name = name,
+                             .unit = "Mhops/s",
+                             .samples = &samples,
+                             .error = err ? error : NULL,
+                             .goal = BENCH_AT_LEAST,
+                             .target = 40 };
+    if (!err) {
+        bench_hops_step(&hops, bench_sample_ns(bench)); /* warm-up: queues fill */
+        hops.cpu_ns = hops.wall_ns = 0;
+        for (unsigned left = bench_repeat(bench, 9, 3); left; left--)
+            bench_sample(&samples, 1e3 / bench_hops_step(&hops, bench_sample_ns(bench)).hop_ns);
+        row.error = bench_hops_wrong(&hops);
+        row.conditions = bench_hops_conditions(&hops, what);
+    }
+    bench_row(bench, &row);
+    bench_hops_close(&hops);
+}
+
+void bench_hops(struct bench *bench, int unused)
+{
+    static const struct {
+        const char *name;
+        struct bench_hops_case what;
+    } cases[] = {
+        { "hops.switch.uniform", { "oq2004", false, "kary:16,1", "uniform", { 0, 1, 240 } } },
+        { "hops.switch.complement",
+          { "oq2004", false, "kary:16,1", "complement", { 16, 1, 240 } } },
+        { "hops.tree.uniform", { "oq2004", false, "kary:4,3", "uniform", { 0, 1, 240 } } },
+        { "hops.tree.complement", { "oq2004", false, "kary:4,3", "complement", { 64, 1, 240 } } },
+    };
+
+    (void)unused;
+    for (unsigned i = 0; i < 4; i++) {
+        bench_progress(bench, "hops", i / 4.0);
+        hops_row(bench, cases[i].name, &cases[i].what);
+    }
+}

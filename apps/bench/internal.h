@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * internal.h - what the benchmarks share: rows and children.
+ */
+#ifndef APPS_BENCH_INTERNAL_H
+#define APPS_BENCH_INTERNAL_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define BENCH_SAMPLES_MAX 99
+
+/* One `fabemu bench`. Owned by the main thread. */
+struct bench {
+    bool quick;
+    bool json;
+    unsigned repeat;                /* samples a row; 0: what the benchmark does by itself */
+    struct json_object *conditions; /* of every row */
+    unsigned rows;                  /* printed */
+    bool failed;                    /* a row could not be measured */
+    bool progress;                  /* stderr is a terminal */
+    double done_s;                  /* of the benchmarks behind us, by their estimates */
+    double step_s;                  /* the estimate of the current one */
+    double all_s;                   /* of all */
+};
+
+struct bench_samples {
+    double value[BENCH_SAMPLES_MAX];
+    unsigned count;
+};
+
+enum bench_goal { BENCH_NO_GOAL, BENCH_AT_LEAST, BENCH_AT_MOST };
+
+/* One line of the table, one object of the JSON list. */
+struct bench_row {
+    const char *name;
+    const char *unit;
+    const struct bench_samples *samples;
+    struct json_object *conditions; /* of this row alone; may be NULL; passes to bench_row() */
+    const char *error;              /* NULL: it was measured */
+    enum bench_goal goal;
+    double target;
+};
+
+/* --- bench/rows.c ----------------------------------------------------------- */
+
+/** bench_begin - note the conditions and print the head. */
+void bench_begin(struct bench *bench);
+/** bench_row - print a row; one with an error makes the whole bench fail. */
+void bench_row(struct bench *bench, const struct bench_row *row);
+void bench_end(struct bench *bench);
+
+/** bench_progress - show on a terminal that @part (0 to 1) of the current benchmark is done. */
+void bench_progress(const struct bench *bench, const char *name, double part);
+
+void bench_sample(struct bench_samples *samples, double value);
+double bench_median(const struct bench_samples *samples);
+
+/** bench_repeat - samples to take: what the user said, or @normal, or @quick. */
+unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick);
+
+/** bench_sample_ns - how long one sample of what runs inside this process takes. */
+uint64_t bench_sample_ns(const struct bench *bench);
+
+static inline uint64_t bench_clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* --- the benchmarks; each prints its rows ------------------------------------ */
+
+void bench_ring(struct bench *bench, int unused);            /* bench/ring.c */
+void bench_hops(struct bench *bench, int unused);            /* bench/hops.c */
+void bench_ack_hops(struct bench *bench, int unused);        /* bench/ack.c */
+void bench_ack_split(struct bench *bench, int unused);       /* bench/ack.c */
+void bench_ack_rate(struct bench *bench, int unused);        /* bench/ack_virtual.c */
+void bench_ack_virtual(struct bench *bench, int unused);     /* bench/ack_virtual.c */
+void bench_crc(struct bench *bench, int unused);             /* bench/crc.c */
+void bench_virtual(struct bench *bench, int unused);         /* bench/virtual.c */
+void bench_start256(struct bench *bench, int unused);        /* bench/fabric.c */
+void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */
+void bench_mpi_latency(struct bench *bench, int ranks);      /* bench/mpi.c */
+void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench/mpi.c */
+void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench/mpi.c */
+
+void bench_mpi_large(struct bench *bench, int bytes);        /* bench/mpi.c */
+
+/** bench_mpi_missing - do MPI rows lack something here? One line in @what says what. */
+bool bench_mpi_missing(char *what, size_t what_bytes);
+
+/* --- bench/child.c ----------------------------------------------------------- */
+
+#define BENCH_OUT_BYTES 65536
+#define BENCH_ERR_BYTES 4096
+
+/* What a program wrote and how it ended. */
+struct bench_child {
+    char out[BENCH_OUT_BYTES]; /* its standard output; what exceeds the room is dropped */
+    char err[BENCH_ERR_BYTES]; /* the beginning of its standard error */
+    size_t out_bytes;
+    size_t err_bytes;
+    int status; /* as wait() has it */
+    bool timed_out;
+};
+
+/**
+ * bench_child_run - run a program to its end, and end what it leaves behind.
+ * @env: its whole environment. @timeout_s: after it, the child and its descendants are ended.
+ * Returns 0 when it exited with status 0; otherwise -1 with one line in @error.
+ */
+int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env,
+                    unsigned timeout_s, char *error, size_t error_bytes);
+
+#endif

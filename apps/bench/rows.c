@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rows.c - samples become rows of a table, or objects of a JSON list.
+ *
+ * The JSON's fields are a promise (docs/bench.md): extend, do not break.
+ */
+#include "apps/bench/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/bench_build.h"
+
+/* --- samples ------------------------------------------------------------------ */
+
+void bench_sample(struct bench_samples *samples, double value)
+{
+    if (samples->count < BENCH_SAMPLES_MAX)
+        samples->value[samples->count++] = value;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static struct bench_samples sorted(const struct bench_samples *samples)
+{
+    struct bench_samples ret = *samples;
+
+    qsort(ret.value, ret.count, sizeof ret.value[0], compare);
+    return ret;
+}
+
+double bench_median(const struct bench_samples *samples)
+{
+    struct bench_samples in_order = sorted(samples);
+    unsigned half = in_order.count / 2;
+
+    if (in_order.count == 0)
+        return 0;
+    if (in_order.count % 2)
+        return in_order.value[half];
+    return (in_order.value[half - 1] + in_order.value[half]) / 2;
+}
+
+unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick)
+{
+    if (bench->repeat)
+        return bench->repeat;
+    return bench->quick ? quick : normal;
+}
+
+uint64_t bench_sample_ns(const struct bench *bench)
+{
+    return bench->quick ? 30000000u : 200000000u;
+}
+
+/* --- the conditions of every row ------------------------------------------------ */
+
+static void cpu_model(char *ret, size_t ret_bytes)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[512];
+
+    snprintf(ret, ret_bytes, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && colon) {
+            colon[strcspn(colon, "\n")] = '\0';
+            snprintf(ret, ret_bytes, "%s", colon + 1 + (colon[1] == ' '));
+            break;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+static void add_text(struct json_object *to, const char *name, const char *text)
+{
+    json_object_object_add(to, name, json_object_new_string(text));
+}
+
+/* A number with as many digits as are worth something, in the text and in the JSON. */
+static struct json_object *number(double value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.*f", value < 1 ? 4 : value < 100 ? 3 : 1, value);
+    return json_object_new_double_s(value, text);
+}
+
+static struct json_object *conditions_now(void)
+{
+    struct json_object *ret = json_object_new_object();
+    struct utsname kernel;
+    char text[256];
+    time_t now = time(NULL);
+    double load[1] = { 0 };
+    struct tm tm;
+
+    cpu_model(text, sizeof text);
+    add_text(ret, "cpu", text);
+    json_object_object_add(ret, "cores", json_object_new_int64(sysconf(_SC_NPROCESSORS_ONLN)));
+    if (uname(&kernel) == 0) {
+        snprintf(text, sizeof text, "%s %s", kernel.sysname, kernel.release);
+        add_text(ret, "kernel", text);
+    }
+    add_text(ret, "compiler", BENCH_COMPILER);
+    add_text(ret, "build", BENCH_BUILD);
+    if (getloadavg(load, 1) == 1)
+        json_object_object_add(ret, "load", number(load[0]));
+    if (gmtime_r(&now, &tm) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        add_text(ret, "date", text);
+    add_text(ret, "clock", "raw");
+    add_text(ret, "profile", "oq2004");
+    return ret;
+}
+
+/* "cpu AMD EPYC, cores 2, …"; lists are for the JSON only. */
+static void print_conditions(struct json_object *conditions)
+{
+    const char *comma = "";
+
+    json_object_object_foreach(conditions, name, value)
+    {
+        if (json_object_is_type(value, json_type_array))
+            continue;
+        printf("%s%s %s", comma, name, json_object_get_string(value));
+        comma = ", ";
+    }
+}
+
+/* --- rows ------------------------------------------------------------------------ */
+
+void bench_begin(struct bench *bench)
+{
+    bench->conditions = conditions_now();
+    bench->progress = isatty(STDERR_FILENO);
+    if (bench->json) {
+        printf("[");
+        return;
+    }
+    printf("fabemu bench: ");
+    print_conditions(bench->conditions);
+    printf("\n\n%-36s %11s %-8s %11s %11s %3s  %s\n", "", "median", "unit", "least", "most", "n",
+           "conditions");
+    fflush(stdout);
+}
+
+static void print_json(const struct bench *bench, const struct bench_row *row,
+                       struct json_object *conditions)
+{
+    struct json_object *one = json_object_new_object();
+    struct json_object *samples = json_object_new_array();
+
+    json_object_object_foreach(bench->conditions, name, value)
+    {
+        if (!json_object_object_get_ex(conditions, name, NULL)) /* the row's own word counts */
+            json_object_object_add(conditions, name, json_object_get(value));
+    }
+    for (unsigned i = 0; i < row->samples->count; i++)
+        json_object_array_add(samples, number(row->samples->value[i]));
+    add_text(one, "name", row->name);
+    json_object_object_add(one, "value", row->error ? NULL : number(bench_median(row->samples)));
+    add_text(one, "unit", row->unit);
+    json_object_object_add(one, "samples", samples);
+    json_object_object_add(one, "conditions", json_object_get(conditions));
+    if (row->error)
+        add_text(one, "error", row->error);
+    printf("%s\n%s", bench->rows ? "," : "",
+           json_object_to_json_string_ext(one, JSON_C_TO_STRING_SPACED |
+                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(one);
+}
+
+static void print_text(const struct bench_row *row, struct json_object *conditions)
+{
+    struct bench_samples in_order = sorted(row->samples);
+    double figure[3] = { bench_median(row->samples), in_order.value[0],
+                         in_order.value[in_order.count ? in_order.count - 1 : 0] };
+    char text[3][32];
+
+    if (row->error) {
+        printf("%-36s %11s %s\n", row->name, "failed", row->error);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        snprintf(text[i], sizeof text[i], "%.*f", figure[i] < 100 ? 2 : 1, figure[i]);
+    printf("%-36s %11s %-8s %11s %11s %3u  ", row->name, text[0], row->unit, text[1], text[2],
+           in_order.count);
+    print_conditions(conditions);
+    printf("\n");
+}
+
+static void clear_progress(const struct bench *bench)
+{
+    if (bench->progress)
+        fprintf(stderr, "\r\033[K");
+}
+
+void bench_row(struct bench *bench, const struct bench_row *row)
+{
+    struct json_object *own = row->conditions ? row->conditions : json_object_new_object();
+
+    if (row->goal != BENCH_NO_GOAL)
+        json_object_object_add(own,
+                               row->goal == BENCH_AT_LEAST ? "target_at_least" : "target_at_most",
+                               number(row->target));
+    clear_progress(bench);
+    if (bench->json)
+        print_json(bench, row, own);
+    else
+        print_text(row, own);
+    fflush(stdout);
+    json_object_put(own);
+    bench->rows++;
+    bench->failed |= row->error != NULL;
+}
+
+void bench_end(struct bench *bench)
+{
+    clear_progress(bench);
+    if (bench->json)
+        printf("\n]\n");
+    json_object_put(bench->conditions);
+    bench->conditions = NULL;
+}
+
+void bench_progress(const struct bench *bench, const char *name, double part)
+{
+    static const char bar[] = "##############################";
+    double done = (bench->done_s + part * bench->step_s) / bench->all_s;
+
+    if (bench->progress)
+        fprintf(stderr, "\r\033[K[%-30.*s] %3.0f %% %s", (int)(done * 30), bar, done * 100, name);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * virtual.c - simulated time: segment-hops per second of the wall's.
+ *
+ * Uniform traffic on 256 nodes, as `fabemu traffic` runs it: sources, sinks and
+ * statistics are in the figure. With two workers each has a core of its own if
+ * the host has two; their gain over one is a row of its own, taken from samples
+ * in turns, because hosts have phases.
+ */
+#include "apps/bench/virtual.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VIRTUAL_SEED 1
+#define WARMUP_PS    20000000
+
+/* Node 0 to one other, and nobody else. */
+static int pair_pattern(struct traffic_pattern *ret, uint32_t nodes, uint32_t to)
+{
+    *ret = (struct traffic_pattern){ .kind = TRAFFIC_FIXED, .nodes = nodes,
+                                     .to = malloc(nodes * sizeof ret->to[0]) };
+    if (!ret->to)
+        return -ENOMEM;
+    for (uint32_t n = 0; n < nodes; n++)
+        ret->to[n] = n ? TRAFFIC_NOBODY : to;
+    return 0;
+}
+
+bool bench_virtual_run(struct traffic_result *ret, const struct bench_virtual_case *what,
+                       const struct bench_virtual_how *how, char *error, size_t error_bytes)
+{
+    struct traffic_config config = {
+        .load = (uint64_t)(what->load * TRAFFIC_LOAD_UNIT),
+        .bytes = what->bytes,
+        .warmup_ps = how->warmup_ps,
+        .measure_ps = how->measure_ps,
+        .fabric = { .name = "bench", .threads = how->workers, .seed = how->seed },
+    };
+    struct topo_graph *graph = NULL;
+
+    snprintf(error, error_bytes, "out of memory");
+    int err = emu_profile_load(&config.fabric.profile, what->profile, error, error_bytes);
+    config.fabric.profile.transport =
+        what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED : EMU_TRANSPORT_NONE;
+    if (!err)
+        err = topo_parse(&graph, what->topo, error, error_bytes);
+    config.fabric.graph = graph;
+    if (!err)
+        err = what->pattern ? traffic_pattern_parse(&config.pattern, what->pattern, graph->nodes,
+                                                    error, error_bytes)
+                            : pair_pattern(&config.pattern, graph->nodes, what->to);
+    if (!err)
+        err = traffic_run(ret, &config, error, error_bytes);
+    traffic_pattern_release(&config.pattern);
+    topo_free(graph);
+    return !err;
+}
+
+double bench_virtual_mhops(const struct traffic_result *result)
+{
+    return (double)result->hops / result->wall_s / 1e6;
+}
+
+struct json_object *bench_virtual_conditions(const struct bench_virtual_case *what,
+                                             const char *workers)
+{
+    struct json_object *own = json_object_new_object();
+    char text[32];
+
+    snprintf(text, sizeof text, "%.1f", what->load);
+    json_object_object_add(own, "topo", json_object_new_string(what->topo));
+    json_object_object_add(own, "clock", json_object_new_string("virtual"));
+    json_object_object_add(own, "profile", json_object_new_string(what->profile));
+    json_object_object_add(own, "load", json_object_new_double_s(what->load, text));
+    json_object_object_add(own, "message_bytes", json_object_new_int((int)what->bytes));
+    json_object_object_add(own, "workers", json_object_new_string(workers));
+    snprintf(text, sizeof text, "0 to %u", what->to);
+    json_object_object_add(own, "traffic",
+                           json_object_new_string(what->pattern ? what->pattern : text));
+    return own;
+}
+
+static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
+{
+    struct bench_samples one = { .count = 0 }, gain = { .count = 0 };
+    bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
+    struct bench_virtual_how how[2] = {
+        { WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED },
+    };
+    struct traffic_result alone, both;
+    bool good = true;
+    char error[256];
+    char name[64];
+
+    how[1] = how[0];
+    how[1].workers = 2;
+    for (unsigned left = bench_repeat(bench, 9, 3); left && good; left--) {
+        good = bench_virtual_run(&alone, what, &how[0], error, sizeof error);
+        if (good)
+            bench_sample(&one, bench_virtual_mhops(&alone));
+        if (good && two_cores)
+            good = bench_virtual_run(&both, what, &how[1], error, sizeof error);
+        if (good && two_cores)
+            bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
+    }
+    snprintf(name, sizeof name, "virtual.%s", what->name);
+    bench_row(bench, &(struct bench_row){ .name = name,
+                                          .unit = "Mhops/s",
+                                          .samples = &one,
+                                          .conditions = bench_virtual_conditions(what, "1"),
+                                          .error = good ? NULL : error,
+                                          .goal = BENCH_AT_LEAST,
+                                          .target = 10 });
+    if (!two_cores)
+        return;
+    snprintf(name, sizeof name, "virtual.%s.gain2", what->name);
+    bench_row(bench, &(struct bench_row){ .name = name,
+                                          .unit = "times",
+                                          .samples = &gain,
+                                          .conditions =
+                                              bench_virtual_conditions(what, "2 against 1"),
+                                          .error = good ? NULL : error,
+                                          .goal = BENCH_AT_LEAST,
+                                          .target = 1.6 });
+}
+
+void bench_virtual(struct bench *bench, int unused)
+{
+    static const struct bench_virtual_case cases[] = {
+        { "ports8.load0.5", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.5 },
+        { "ports8.load0.9", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.9 },
+        { "ports32.load0.5", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.5 },
+        { "ports32.load0.9", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.9 },
+    };
+
+    (void)unused;
+    for (unsigned i = 0; i < 4; i++) {
+        bench_progress(bench, "virtual", i / 4.0);
+        virtual_rows(bench, &cases[i]);
+    }
+}

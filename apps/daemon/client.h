@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * client.h - what the daemon's loop and its requests share. Not for others.
+ */
+#ifndef APPS_DAEMON_CLIENT_H
+#define APPS_DAEMON_CLIENT_H
+
+#include "apps/daemon/daemon.h"
+#include "apps/daemon/wire.h"
+
+/*
+ * Connections and groups are for all, but no numbers are set for each: who holds some gets another as
+ * long as it holds no more than this many times what is left. So one process that wants all can have
+ * 8 of 9, two 8 of 17 each, and something is left for who has none.
+ * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
+ */
+#define DAEMON_SHARE 8u
+
+/* A connection. Owned by the daemon's one thread. */
+struct client {
+    struct wire wire;
+    struct client *next, *prev; /* in daemon->clients */
+    pid_t pid;                  /* SO_PEERCRED */
+    int64_t node;               /* that it attached to, -1 none */
+    uint64_t seat;              /* counts the processes of that node, from 1 */
+    char command[16];           /* name of an attached process */
+    struct waits *waits;        /* its waits for cores; NULL: clock raw, or they cannot be seen */
+    uint64_t waited_ns;
+    uint32_t events;            /* epoll events asked for */
+    bool more;                  /* lines may be left over from its last turn */
+    bool at_end;                /* nothing comes any more: closes once those are answered */
+    bool closing;               /* close when all replies are out */
+    bool gone;                  /* freed after this round of events */
+    bool unread;                /* gone because it did not read what it was told */
+    size_t excess;              /* of its buffers, as counted in daemon->excess */
+    uint32_t groups;            /* that are charged to it */
+    bool exits;                 /* it has said that it ends, by itself and without detaching */
+
+    /* Of one that died, daemon/death.c's. */
+    int64_t died;      /* node that it was attached to, -1: did not die */
+    int end_fd;        /* pidfd, -1 none */
+    int64_t how_by_ms; /* until then it may show how it ended */
+};
+
+struct daemon {
+    struct fabric *fabric;
+    const struct daemon_config *config;
+    int epoll;
+    int timer;          /* once a second while somebody is attached */
+    bool ticking;       /* the timer is armed */
+    int spare;          /* given up to say why when descriptors run out */
+    bool deaf;          /* none is left even for that: nobody is let in until the next tick */
+    uint32_t hop_limit; /* switches on the longest route */
+    char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
+    bool shutdown;      /* asked for */
+    bool owner_gone;
+    bool busy;               /* some client has more */
+    struct client *clients;  /* all connections, the newest first */
+    uint32_t connections;    /* of them */
+    size_t excess;           /* memory of their buffers, beyond what each may have */
+    struct daemon_group *groups; /* all that processes have made */
+    struct client *dying;    /* died, and it is not known how: in order, by next */
+    struct client **dying_end;
+    struct client *owner;    /* NULL when gone */
+    struct client **by_node; /* nodes of them: who is attached, or NULL */
+    struct daemon_record record;
+
+    /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
+    struct {
+        struct waits *fabric;   /* this process's; NULL: they cannot be seen */
+        uint64_t look_ns;       /* when that was */
+        uint64_t next_ns;       /* no look before that, for it takes time, too */
+        uint64_t ns;            /* of those who have left since then, */
+        uint64_t over_ns;       /* and of that, what is older than the look */
+    } waits;
+};
+
+/** daemon_accept - take one connection, or tell the caller why not. */
+void daemon_accept(struct daemon *daemon);
+
+/** daemon_client_new - a client on @fd. NULL: no memory; @fd is still the caller's. */
+struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
+
+/* daemon/groups.c: what a member of a group does, answered. */
+void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/**
+ * daemon_groups_quit - @client goes, and with it whatever group it has not left.
+ * Returns by node the numbers of those that its process is or was to be a member of, too; NULL: none.
+ * The array is the caller's to free, and the lists in it to put.
+ */
+struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
+
+/** daemon_groups_tell - send "groups_broken" to those who are in @lists, as daemon_groups_quit() gives them; frees them. */
+void daemon_groups_tell(struct daemon *daemon, struct json_object **lists);
+
+/** daemon_groups_free - forget all; the fabric's groups stay. */
+void daemon_groups_free(struct daemon *daemon);
+
+/** daemon_request - answer one request of @client. */
+void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/** daemon_reply_error - answer with {"ok":false,…}; @error is one line for the user. */
+void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error);
+
+/** daemon_send - queue @message and send what the socket takes. */
+void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
+
+/** daemon_send_with - the same, with two descriptors that pass to the client and close here. */
+void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
+                      const int pass[2]);
+
+/** daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended. */
+void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
+
+/**
+ * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
+ * Telling may find that others are gone; their turn comes after, in the loop of daemon.c.
+ */
+void daemon_died(struct daemon *daemon, struct client *client);
+
+/** daemon_left - @client detaches: free its node, break the groups that it did not leave. */
+void daemon_left(struct daemon *daemon, struct client *client);
+
+/** daemon_dying_add - take over @client, which died and is closed, until it is known how. */
+void daemon_dying_add(struct daemon *daemon, struct client *client);
+
+/**
+ * daemon_dying_tell - record, tell the owner and free those of whom it is known, in order.
+ * @all: as well as it is known. Never waits.
+ */
+void daemon_dying_tell(struct daemon *daemon, bool all);
+
+/** daemon_dying_wait_ms - how long to sleep for them at most; -1 when there are none. */
+int daemon_dying_wait_ms(const struct daemon *daemon);
+
+/** daemon_waits_open, daemon_waits_close - look at the fabric's own threads, if the clock is real. */
+void daemon_waits_open(struct daemon *daemon);
+void daemon_waits_close(struct daemon *daemon);
+
+/** daemon_waits_attach - look at @client's process from now on. It has its node. */
+void daemon_waits_attach(struct daemon *daemon, struct client *client);
+
+/** daemon_waits_detach - for the last time. @client still has its node. @dead: it has no more to show. */
+void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
+
+/** daemon_waits_tick - look at all, unless the last time took so long that it cannot be afforded yet. */
+void daemon_waits_tick(struct daemon *daemon);
+
+/** daemon_waits_look - look at all, for the record to be as of now. */
+void daemon_waits_look(struct daemon *daemon);
+
+/** daemon_tick_when - arm the timer while somebody is attached or the daemon deaf. */
+void daemon_tick_when(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * daemon.c - serves a running fabric's control socket: the loop.
+ *
+ * One thread, the fabric's manager, in epoll. No client can hold it up: reads
+ * take what is there, some lines of it are answered in turn, and a reply that
+ * the socket does not take waits in the client's own buffer. Until it is out no
+ * more of that client's requests are read, so who reads nothing has one reply
+ * waiting, and what it is told unasked; when all that waits is too much, who
+ * has most of it is closed. Nothing wakes an idle fabric: the timer runs only
+ * while somebody is attached. Who is let in stands in daemon/accept.c, what a
+ * request does in daemon/request.c and daemon/groups.c, what follows from a
+ * death in daemon/death.c.
+ */
+#include "apps/daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "apps/daemon/client.h"
+#include "apps/run/report.h"
+
+#define EVENTS_A_ROUND 64
+#define LINES_A_TURN   16   /* that a client is answered before the next one is */
+#define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
+#define EXCESS_MAX     ((size_t)64 << 20) /* bytes of all clients' buffers, beyond what each may have */
+
+/* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
+static void client_gone(struct daemon *daemon, struct client *client)
+{
+    client->gone = true;
+    if (client == daemon->owner) {
+        daemon->owner = NULL;
+        daemon->owner_gone = true;
+    }
+}
+
+static void client_events(struct daemon *daemon, struct client *client)
+{
+    struct epoll_event event = { .data.ptr = client };
+
+    event.events = client->wire.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
+    if (event.events == client->events)
+        return;
+    client->events = event.events;
+    epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->wire.fd, &event);
+}
+
+/* Who has most waiting; of several the oldest connection. Not the supervisor: it does read. */
+static struct client *largest_client(const struct daemon *daemon)
+{
+    struct client *largest = NULL;
+
+    for (struct client *client = daemon->clients; client; client = client->next)
+        if (client != daemon->owner && !client->gone && client->excess &&
+            (!largest || client->excess >= largest->excess))
+            largest = client;
+    return largest;
+}
+
+static void count_excess(struct daemon *daemon, struct client *client, size_t excess)
+{
+    daemon->excess += excess - client->excess;
+    client->excess = excess;
+}
+
+/* Count what @client's buffers take now. Too much in all: somebody does not read. */
+static void client_count(struct daemon *daemon, struct client *client)
+{
+    struct client *largest;
+
+    count_excess(daemon, client, wire_excess(&client->wire));
+    while (daemon->excess > EXCESS_MAX && (largest = largest_client(daemon))) {
+        largest->unread = true;
+        count_excess(daemon, largest, 0); /* it is freed after this round */
+        client_gone(daemon, largest);
+    }
+}
+
+static void client_flush(struct daemon *daemon, struct client *client)
+{
+    int err = wire_flush(&client->wire);
+
+    client_count(daemon, client);
+    if (client->gone)
+        return;
+    if (err ? err != -EAGAIN : client->closing)
+        client_gone(daemon, client);
+    else
+        client_events(daemon, client);
+    daemon->busy = daemon->busy || (client->more && !err);
+}
+
+/* It did not read what it was told, and there is no end to that. */
+static void client_unread(struct daemon *daemon, struct client *client)
+{
+    client->unread = true;
+    client_gone(daemon, client);
+}
+
+void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message)
+{
+    if (client->gone)
+        json_object_put(message);
+    else if (wire_put(&client->wire, message))
+        client_unread(daemon, client);
+    else
+        client_flush(daemon, client);
+}
+
+void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
+                      const int pass[2])
+{
+    if (wire_put_with(&client->wire, message, pass))
+        client_unread(daemon, client);
+    else
+        client_flush(daemon, client);
+}
+
+void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *error)
+{
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "ok", json_object_new_boolean(false));
+    wire_add_number(reply, "errno", (uint64_t)-err);
+    wire_add_text(reply, "error", error);
+    daemon_send(daemon, client, reply);
+}
+
+static void client_close(struct daemon *daemon, struct client *client)
+{
+    if (client->prev)
+        client->prev->next = client->next;
+    else
+        daemon->clients = client->next;
+    if (client->next)
+        client->next->prev = client->prev;
+    wire_close(&client->wire); /* leaves epoll with it */
+    count_excess(daemon, client, 0);
+    daemon->connections--;
+}
+
+/* The next who died: each tells all others, and may find more that are gone. */
+static struct client *next_dead(const struct daemon *daemon)
+{
+    struct client *client = daemon->clients;
+
+    while (client && !(client->gone && client->node >= 0))
+        client = client->next;
+    return client;
+}
+
+static void free_gone(struct daemon *daemon)
+{
+    for (struct client *dead; (dead = next_dead(daemon));)
+        daemon_died(daemon, dead);
+    for (struct client *client = daemon->clients, *next; client; client = next) {
+        next = client->next;
+        if (!client->gone)
+            continue;
+        client_close(daemon, client);
+        if (client->died >= 0)
+            daemon_dying_add(daemon, client);
+        else
+            free(client);
+    }
+    daemon_dying_tell(daemon, false);
+}
+
+static int watch(struct daemon *daemon, int fd, const void *what)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what };
+
+    return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+/* What came before the end is still answered: a client may send and shut down its side. */
+static void client_end(struct daemon *daemon, struct client *client)
+{
+    if (client->node >= 0 || !client->wire.out.bytes) { /* an attached one is dead */
+        client_gone(daemon, client);
+        return;
+    }
+    client->closing = true;
+    client_events(daemon, client);
+}
+
+/* May its next request be read? Not before it has the reply to the last one. */
+static bool client_listens(const struct client *client)
+{
+    return !client->gone && !client->closing && !client->wire.out.bytes;
+}
+
+/* Its lines in turn: what is left from the last one first, then what one read gets. */
+static void client_turn(struct daemon *daemon, struct client *client)
+{
+    struct json_object *request;
+    int lines = 0;
+    int got = 0;
+
+    if (client->closing) { /* it has its answer */
+        client_gone(daemon, client);
+        return;
+    }
+    if (!client->more && wire_fill(&client->wire))
+        client->at_end = true;
+    for (; lines < LINES_A_TURN && client_listens(client); lines++) {
+        got = wire_next(&client->wire, &request);
+        if (got <= 0 && got != -EBADMSG)
+            break;
+        if (got == 1) {
+            daemon_request(daemon, client, request);
+            json_object_put(request);
+        } else {
+            daemon_reply_error(daemon, client, -EBADMSG,
+                               "a request must be one JSON object on one "
+                               "line; see docs/control.md");
+        }
+    }
+    if (got == -EMSGSIZE && !client->gone) {
+        client->closing = true;
+        daemon_reply_error(daemon, client, -EMSGSIZE, "the line is longer than 65536 bytes");
+    }
+    if (!client->gone)
+        client_count(daemon, client);
+    client->more = (lines == LINES_A_TURN || client->wire.out.bytes) && !client->gone && !client->closing;
+    daemon->busy = daemon->busy || (client->more && client_listens(client));
+    if (client->at_end && !client->more)
+        client_end(daemon, client);
+}
+
+/* Those who have lines left from their last turn. */
+static void serve_left(struct daemon *daemon)
+{
+    if (!daemon->busy)
+        return;
+    daemon->busy = false;
+    for (struct client *client = daemon->clients; client; client = client->next)
+        if (client->more && client_listens(client))
+            client_turn(daemon, client);
+}
+
+void daemon_tick_when(struct daemon *daemon)
+{
+    bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->deaf;
+    struct itimerspec each = { { wanted, 0 }, { wanted, 0 } };
+
+    if (wanted != daemon->ticking)
+        timerfd_settime(daemon->timer, 0, &each, NULL);
+    daemon->ticking = wanted;
+}
+
+static void tick(struct daemon *daemon)
+{
+    uint32_t nodes[64];
+    uint64_t expired;
+
+    if (read(daemon->timer, &expired, sizeof expired) < 0)
+        return;
+    daemon_waits_tick(daemon);
+    uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
+    daemon->record.cut_off += count;
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        struct client *client = daemon->by_node[nodes[i]];
+        if (client)
+            daemon_send(daemon, client, wire_event("cut_off"));
+        if (daemon->owner)
+            daemon_send(daemon, daemon->owner,
+                        wire_add_number(wire_event("cut_off"), "node", nodes[i]));
+    }
+    if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
+        daemon->deaf = false;
+        daemon_tick_when(daemon);
+    }
+}
+
+static void serve_round(struct daemon *daemon)
+{
+    struct epoll_event events[EVENTS_A_ROUND];
+    int timeout_ms = daemon->busy ? 0 : daemon_dying_wait_ms(daemon);
+    int count = epoll_wait(daemon->epoll, events, EVENTS_A_ROUND, timeout_ms);
+
+    serve_left(daemon);
+    for (int i = 0; i < count; i++) {
+        void *what = events[i].data.ptr;
+        struct client *client = what;
+        if (what == &daemon->config->listen_fd) {
+            daemon_accept(daemon);
+        } else if (what == &daemon->config->signal_fd) {
+            daemon->shutdown = true;
+        } else if (what == &daemon->timer) {
+            tick(daemon);
+        } else if (what != &daemon->dying && !client->gone) {
+            if (client->wire.out.bytes)
+                client_flush(daemon, client);
+            if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
+                client_turn(daemon, client);
+        }
+    }
+    free_gone(daemon);
+}
+
+static int make_id(char *ret, size_t ret_bytes)
+{
+    uint64_t id;
+
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        return -EIO;
+    snprintf(ret, ret_bytes, "%016" PRIx64, id);
+    return 0;
+}
+
+static int daemon_open(struct daemon *daemon)
+{
+    const struct topo_graph *graph = daemon->config->fabric->graph;
+    int err = 0;
+
+    daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
+    daemon->dying_end = &daemon->dying;
+    if (!daemon->by_node)
+        err = -ENOMEM;
+    else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+             (daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
+        err = -errno;
+    if (!err)
+        err = make_id(daemon->fabric_id, sizeof daemon->fabric_id);
+    if (!err)
+        err = watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd);
+    if (!err)
+        err = watch(daemon, daemon->config->signal_fd, &daemon->config->signal_fd);
+    if (!err)
+        err = watch(daemon, daemon->timer, &daemon->timer);
+    if (!err) {
+        daemon->owner = daemon_client_new(daemon, daemon->config->owner_fd, daemon->config->owner);
+        err = daemon->owner ? 0 : -ENOMEM;
+    }
+    daemon->hop_limit = graph->longest;
+    daemon_waits_open(daemon);
+    return err;
+}
+
+static void daemon_close(struct daemon *daemon)
+{
+    daemon_dying_tell(daemon, true);
+    daemon_waits_close(daemon);
+    for (struct client *client; (client = daemon->clients);) {
+        client_close(daemon, client);
+        free(client);
+    }
+    daemon_groups_free(daemon);
+    free(daemon->by_node);
+    if (daemon->spare >= 0)
+        close(daemon->spare);
+    if (daemon->timer >= 0)
+        close(daemon->timer);
+    if (daemon->epoll >= 0)
+        close(daemon->epoll);
+}
+
+/* Tell everybody, and hand the final report to the supervisor. */
+static void say_goodbye(struct daemon *daemon)
+{
+    struct json_object *ended = wire_event("ended");
+
+    daemon_dying_tell(daemon, true);
+    daemon_waits_look(daemon);
+    for (struct client *client = daemon->clients; client; client = client->next)
+        if (client->node >= 0)
+            daemon_send(daemon, client, wire_event("shutdown"));
+    json_object_object_add(ended, "report",
+                           report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
+    if (!daemon->owner) {
+        json_object_put(ended);
+        return;
+    }
+    daemon_send(daemon, daemon->owner, ended);
+    if (daemon->owner)
+        wire_drain(&daemon->owner->wire, LAST_FLUSH_MS);
+}
+
+int daemon_serve(struct fabric *fabric, const struct daemon_config *config)
+{
+    struct daemon daemon = { .fabric = fabric, .config = config, .epoll = -1, .timer = -1 };
+    int err = daemon_open(&daemon);
+
+    if (!err) {
+        daemon_send(&daemon, daemon.owner,
+                    wire_add_number(wire_event("ready"), "pid", (uint64_t)getpid()));
+        while (!daemon.shutdown && !daemon.owner_gone)
+            serve_round(&daemon);
+        if (!daemon.owner_gone)
+            say_goodbye(&daemon);
+    }
+    daemon_close(&daemon);
+    if (err)
+        return err;
+    return daemon.owner_gone ? DAEMON_OWNER_GONE : DAEMON_SHUTDOWN;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * daemon.h - serves a running fabric's control socket (docs/control.md).
+ */
+#ifndef APPS_DAEMON_H
+#define APPS_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "apps/fabric/fabric.h"
+
+#define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
+
+/* A process that went without detaching. */
+struct daemon_death {
+    uint32_t node;
+    pid_t pid;
+    char command[16]; /* its name, as the kernel has it */
+    char how[48];     /* "killed by signal 9", "ended without detaching", … */
+};
+
+/*
+ * Clock real: how much of the time while processes were attached may not have been the network's,
+ * because the host's cores were taken (daemon/waits.c, docs/manual.md).
+ */
+struct daemon_waits {
+    uint64_t attached_ns; /* somebody was attached */
+    uint64_t late_ns;     /* of that, at most: a thread waited for a core, or an edge was full */
+    uint64_t programs_ns; /* waited by all threads of attached processes together */
+    uint64_t fabric_ns;   /* the same of the fabric's */
+    uint64_t full_ns;     /* fabric_full_ns() */
+    uint64_t longest_ns;  /* waited by the threads of the process that waited most: */
+    pid_t longest_pid;    /* 0: none did */
+    uint32_t longest_node;
+    char longest_command[16];
+    uint32_t unseen;      /* processes of which it is not known */
+};
+
+/* What the control socket saw since the start. */
+struct daemon_record {
+    struct daemon_waits waits;
+    uint64_t attaches;                            /* that were granted */
+    uint64_t refused;                             /* because every node was taken */
+    uint64_t cut_off;                             /* processes that did not take their segments */
+    uint64_t unheard;                             /* goodbyes of leaving processes that were not complete in time */
+    uint32_t peak;                                /* nodes attached at the same time, at most */
+    uint32_t died;                                /* processes that died */
+    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */
+};
+
+struct daemon_config {
+    const struct fabric_config *fabric; /* what the fabric was started with */
+    int listen_fd;                      /* listening control socket; the caller's to close */
+    int signal_fd;                      /* readable when the fabric is to end; the caller's */
+    int owner_fd;                       /* connection of the supervisor: taken over */
+    pid_t owner;                        /* the supervisor */
+};
+
+enum daemon_end {
+    DAEMON_SHUTDOWN,  /* asked to, by request or signal */
+    DAEMON_OWNER_GONE /* the supervisor has died */
+};
+
+/**
+ * daemon_serve - serve until somebody asks for the end, or the owner dies.
+ *
+ * The owner's connection is a client like the others that gets the events
+ * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
+ * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's. Thread: the fabric's manager.
+ */
+int daemon_serve(struct fabric *fabric, const struct daemon_config *config);
+
+#endif

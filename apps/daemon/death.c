@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * death.c - what follows when a process goes: with or without detaching.
+ *
+ * One that detaches has said goodbye to those that it knew (nic/host/leave.c); only groups that it did not
+ * leave are broken. Of a death everybody attached hears, once its node is free. How it ended
+ * shows only a moment after it closed its connection: until then it waits
+ * among the dying, in order, and is told to the owner and recorded from there.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "apps/daemon/client.h"
+#include "apps/now.h"
+#include "apps/run/procs.h"
+
+#define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
+
+/* --- at once ------------------------------------------------------------------ */
+
+/* Tell everybody that it died, after its node is free; who shared a group with it, that this is broken. */
+static void tell_death(struct daemon *daemon, uint32_t dead, uint64_t seat,
+                       struct json_object **shared)
+{
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+
+    for (uint32_t node = 0; shared && node < nodes; node++) {
+        struct client *peer = daemon->by_node[node];
+        struct json_object *event;
+        if (!peer || peer->gone) {
+            json_object_put(shared[node]);
+            continue;
+        }
+        event = wire_add_number(wire_event("node_died"), "node", dead);
+        wire_add_number(event, "seat", seat);
+        json_object_object_add(event, "groups",
+                               shared[node] ? shared[node] : json_object_new_array());
+        daemon_send(daemon, peer, event);
+    }
+    free(shared);
+}
+
+void daemon_died(struct daemon *daemon, struct client *client)
+{
+    uint32_t node = (uint32_t)client->node;
+    struct json_object **shared = daemon_groups_quit(daemon, client);
+
+    client->died = client->node;
+    daemon_seat_free(daemon, client, true);
+    tell_death(daemon, node, client->seat, shared);
+}
+
+void daemon_left(struct daemon *daemon, struct client *client)
+{
+    struct json_object **shared = daemon_groups_quit(daemon, client);
+
+    daemon_seat_free(daemon, client, false);
+    daemon_groups_tell(daemon, shared);
+}
+
+/* --- when it is known how -------------------------------------------------------- */
+
+void daemon_dying_add(struct daemon *daemon, struct client *client)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying };
+
+    client->end_fd = pidfd_open(client->pid, 0);
+    client->how_by_ms = now_ms() + LAST_BREATH_MS;
+    if (client->end_fd >= 0) /* if it cannot be watched, the limit is what wakes us */
+        epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->end_fd, &event);
+    client->next = client->prev = NULL;
+    *daemon->dying_end = client;
+    daemon->dying_end = &client->next;
+}
+
+static void record(struct daemon *daemon, const struct daemon_death *death)
+{
+    struct json_object *event = wire_add_number(wire_event("node_died"), "node", death->node);
+
+    if (daemon->record.died < DAEMON_DEATHS_MAX)
+        daemon->record.death[daemon->record.died] = *death;
+    daemon->record.died++;
+    wire_add_number(event, "pid", (uint64_t)death->pid);
+    wire_add_text(event, "command", death->command);
+    wire_add_text(event, "how", death->how);
+    if (daemon->owner)
+        daemon_send(daemon, daemon->owner, event);
+    else
+        json_object_put(event);
+}
+
+void daemon_dying_tell(struct daemon *daemon, bool all)
+{
+    struct client *client;
+
+    while ((client = daemon->dying)) {
+        struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
+        bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
+                                        sizeof death.how);
+        if (client->unread)
+            snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
+        else if (!known && !all && now_ms() < client->how_by_ms)
+            return;
+        snprintf(death.command, sizeof death.command, "%s", client->command);
+        record(daemon, &death);
+        daemon->dying = client->next;
+        if (!daemon->dying)
+            daemon->dying_end = &daemon->dying;
+        if (client->end_fd >= 0)
+            close(client->end_fd);
+        free(client);
+    }
+}
+
+int daemon_dying_wait_ms(const struct daemon *daemon)
+{
+    int64_t left_ms = daemon->dying ? daemon->dying->how_by_ms - now_ms() : -1;
+
+    return daemon->dying && left_ms < 0 ? 0 : (int)left_ms;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * groups.c - groups of processes: who is invited, who has joined, when one is over.
+ *
+ * A group is made for nodes that are all attached; each of their processes
+ * joins it and leaves it. It is given back when nobody is left who has joined or
+ * still may. A member that goes before it has left - dies, detaches, or declines
+ * - breaks the group: no collective of it can ever be complete. Who has joined
+ * is told, and leaves in its own time; who has not loses the invitation, and its
+ * join fails. So no group waits for a process that knows nothing of it.
+ *
+ * A group is charged to who made it, while that is attached, then to the first
+ * member that is left; nobody gets more than a share (DAEMON_SHARE).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "apps/daemon/client.h"
+#include "apps/say.h"
+
+enum standing {
+    INVITED,
+    JOINED,
+    GONE /* left, or lost the invitation */
+};
+
+struct member {
+    uint32_t node;
+    enum standing standing;
+};
+
+struct daemon_group {
+    struct daemon_group *next;
+    uint32_t id;
+    uint32_t holder; /* node of the client that it is charged to */
+    uint32_t left;   /* members that are not GONE: the fabric knows them as members */
+    uint32_t count;
+    struct member member[];
+};
+
+static struct member *group_member(struct daemon_group *group, int64_t node)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->member[i].node == node)
+            return &group->member[i];
+    return NULL;
+}
+
+/* The place of @node in group @id; NULL: it is no member, or none any more. */
+static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
+                                  struct daemon_group **ret)
+{
+    struct daemon_group *group = daemon->groups;
+    struct member *member;
+
+    while (group && group->id != id)
+        group = group->next;
+    *ret = group;
+    member = group ? group_member(group, node) : NULL;
+    return member && member->standing != GONE ? member : NULL;
+}
+
+/* --- being charged ------------------------------------------------------------ */
+
+static void group_charge(struct daemon *daemon, struct daemon_group *group, uint32_t node)
+{
+    group->holder = node;
+    daemon->by_node[node]->groups++;
+}
+
+static void group_discharge(struct daemon *daemon, const struct daemon_group *group)
+{
+    daemon->by_node[group->holder]->groups--;
+}
+
+/* Its holder goes. */
+static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
+{
+    uint32_t i = 0;
+
+    group_discharge(daemon, group);
+    while (group->member[i].standing == GONE)
+        i++;
+    group_charge(daemon, group, group->member[i].node);
+}
+
+/* Nobody in it may have more than a share: one that does not leave keeps it from all. */
+static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint32_t count,
+                       char *error, size_t error_bytes)
+{
+    uint32_t left = fabric_groups_left(daemon->fabric, nodes, count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t held = daemon->by_node[nodes[i]]->groups;
+
+        if (held && held >= (uint64_t)left * DAEMON_SHARE)
+            return fail(-ENOSPC, error, error_bytes,
+                        "node %u holds %u groups, and what is left, %u, is for others; it must leave some",
+                        nodes[i], held, left);
+    }
+    return 0;
+}
+
+/* --- leaving -------------------------------------------------------------------- */
+
+static void member_drop(struct daemon *daemon, struct daemon_group *group, struct member *member)
+{
+    member->standing = GONE;
+    group->left--;
+    fabric_group_leave(daemon->fabric, group->id, member->node);
+}
+
+/* It cannot do what it is for: who has not joined will not. */
+static void group_break(struct daemon *daemon, struct daemon_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->member[i].standing == INVITED)
+            member_drop(daemon, group, &group->member[i]);
+}
+
+/* Forget those that nobody is left in: the fabric has forgotten them. */
+static void groups_sweep(struct daemon *daemon)
+{
+    struct daemon_group **at = &daemon->groups;
+
+    while (*at) {
+        struct daemon_group *group = *at;
+
+        if (group->left) {
+            at = &group->next;
+            continue;
+        }
+        *at = group->next;
+        group_discharge(daemon, group);
+        free(group);
+    }
+}
+
+static void list_add(struct json_object **lists, uint32_t node, uint32_t group)
+{
+    if (!lists[node])
+        lists[node] = json_object_new_array();
+    json_object_array_add(lists[node], json_object_new_int64(group));
+}
+
+/* Add @group to the lists of those who are to know that it is broken. */
+static void group_list(const struct daemon_group *group, int64_t without, struct json_object **lists)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->member[i].standing != GONE && group->member[i].node != without)
+            list_add(lists, group->member[i].node, group->id);
+}
+
+struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client)
+{
+    struct json_object **lists =
+        calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+
+    for (struct daemon_group *group = daemon->groups; group; group = group->next) {
+        struct member *member = group_member(group, client->node);
+
+        if (member && member->standing != GONE) {
+            if (lists)
+                group_list(group, client->node, lists);
+            member_drop(daemon, group, member);
+            group_break(daemon, group);
+        }
+        if (group->left && group->holder == client->node)
+            group_charge_next(daemon, group);
+    }
+    groups_sweep(daemon);
+    return lists;
+}
+
+void daemon_groups_tell(struct daemon *daemon, struct json_object **lists)
+{
+    for (uint32_t node = 0; lists && node < daemon->config->fabric->graph->nodes; node++) {
+        struct json_object *event;
+
+        if (!lists[node])
+            continue;
+        event = wire_event("groups_broken");
+        json_object_object_add(event, "groups", lists[node]);
+        daemon_send(daemon, daemon->by_node[node], event);
+    }
+    free(lists);
+}
+
+void daemon_groups_free(struct daemon *daemon)
+{
+    while (daemon->groups) {
+        struct daemon_group *group = daemon->groups;
+
+        daemon->groups = group->next;
+        free(group);
+    }
+}
+
+/*
+ * A member declines. The group is over: all others are told so, also those who were only invited. The answer
+ * to its request tells the member itself.
+ */
+static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
+{
+    struct json_object **lists =
+        calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+
+    if (lists)
+        group_list(group, member->node, lists);
+    member_drop(daemon, group, member);
+    group_break(daemon, group);
+    daemon_groups_tell(daemon, lists);
+}
+
+/* --- requests --------------------------------------------------------------------- */
+
+/* The members in "nodes", as an array to free; NULL with one line in @error. */
+static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
+                            char *error, size_t error_bytes)
+{
+    struct json_object *list;
+    uint32_t nodes = daemon->config->fabric->graph->nodes;
+
+    if (!json_object_object_get_ex(request, "nodes", &list) ||
+        !json_object_is_type(list, json_type_array) || json_object_array_length(list) < 2 ||
+        json_object_array_length(list) > nodes) {
+        snprintf(error, error_bytes, "\"nodes\" must be an array of 2 to %u nodes", nodes);
+        return NULL;
+    }
+    *count = (uint32_t)json_object_array_length(list);
+    uint32_t *ret = calloc(*count, sizeof *ret);
+    for (uint32_t i = 0; ret && i < *count; i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        int64_t node = json_object_is_type(item, json_type_int) ? json_object_get_int64(item) : -1;
+        if (node < 0 || node >= nodes) {
+            snprintf(error, error_bytes, "a member must be a node from 0 to %u", nodes - 1);
+            free(ret);
+            return NULL;
+        }
+        ret[i] = (uint32_t)node;
+    }
+    return ret;
+}
+
+/* All of a group's members must be there to join and to leave it. */
+static int check_members(const struct daemon *daemon, const struct client *client,
+                         const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
+{
+    bool member = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct client *who = daemon->by_node[nodes[i]];
+        if (!who || who->gone)
+            return fail(-EHOSTUNREACH, error, error_bytes,
+                        "nobody is attached to node %u; create the group when all members are",
+                        nodes[i]);
+        member = member || who == client;
+    }
+    if (!member)
+        return fail(-EPERM, error, error_bytes, "only a member can create a group");
+    return check_share(daemon, nodes, count, error, error_bytes);
+}
+
+/* All are invited, the creator too. */
+static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
+                      uint32_t count, bool wide, uint32_t *ret, char *error, size_t error_bytes)
+{
+    struct daemon_group *group = calloc(1, sizeof *group + count * sizeof group->member[0]);
+    int err = -ENOMEM;
+
+    if (group && wide)
+        err = fabric_group_create_wide(daemon->fabric, nodes, count, &group->id, error, error_bytes);
+    else if (group)
+        err = fabric_group_create(daemon->fabric, nodes, count, &group->id, error, error_bytes);
+
+    if (err) {
+        free(group);
+        return err;
+    }
+    group->count = group->left = count;
+    for (uint32_t i = 0; i < count; i++)
+        group->member[i].node = nodes[i];
+    group->next = daemon->groups;
+    daemon->groups = group;
+    group_charge(daemon, group, (uint32_t)client->node);
+    *ret = group->id;
+    return 0;
+}
+
+void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    char error[256] = "out of memory";
+    uint32_t count = 0;
+    uint32_t group = 0;
+    struct json_object *wide = NULL;
+
+    if (client->node < 0) {
+        daemon_reply_error(daemon, client, -ENOTCONN, "attach before you create a group");
+        return;
+    }
+    uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
+    int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
+    if (!err)
+        err = group_make(daemon, client, nodes, count,
+                         json_object_object_get_ex(request, "wide", &wide) &&
+                             json_object_get_boolean(wide),
+                         &group, error, sizeof error);
+    free(nodes);
+    if (err)
+        daemon_reply_error(daemon, client, err, error);
+    else
+        daemon_send(daemon, client, wire_add_number(wire_ok(), "group", group));
+}
+
+void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    int64_t id = wire_number(request, "group", -1), members;
+    char line[200];
+    struct daemon_group *group;
+    struct member *member = find_member(daemon, id, client->node, &group);
+
+    if (!member) {
+        snprintf(line, sizeof line, "there is no group %" PRId64 " that this process may join (any more): a "
+                 "group is over when one of its members is gone before all have joined", id);
+        daemon_reply_error(daemon, client, -ENOENT, line);
+        return;
+    }
+    members = wire_number(request, "members", group->count);
+    if (member->standing == JOINED) {
+        daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
+    } else if (members != group->count) { /* it takes it for another group */
+        snprintf(line, sizeof line, "group %" PRId64 " has %u members, not %" PRId64, id, group->count,
+                 members);
+        group_decline(daemon, group, member);
+        groups_sweep(daemon);
+        daemon_reply_error(daemon, client, -EINVAL, line);
+    } else {
+        member->standing = JOINED;
+        daemon_send(daemon, client, wire_add_number(wire_ok(), "members", group->count));
+    }
+}
+
+void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    struct daemon_group *group;
+    struct member *member =
+        find_member(daemon, wire_number(request, "group", -1), client->node, &group);
+
+    if (!member) {
+        daemon_reply_error(daemon, client, -ENOENT, "this node is no member of such a group");
+        return;
+    }
+    if (member->standing == INVITED)
+        group_decline(daemon, group, member);
+    else
+        member_drop(daemon, group, member);
+    groups_sweep(daemon);
+    daemon_send(daemon, client, wire_ok());
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - what each request on the control socket does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/daemon/client.h"
+#include "apps/run/procs.h"
+#include "apps/run/report.h"
+#include "apps/say.h"
+#include "emu/edge/edge.h"
+
+/* --- attach, detach ------------------------------------------------------- */
+
+static void refuse_full(struct daemon *daemon, struct client *client)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    char line[256];
+
+    snprintf(line, sizeof line,
+             "all %u nodes of fabric '%s' (%.64s) are taken; start it with more, "
+             "for example --nodes %u",
+             config->graph->nodes, config->name, config->graph->spec, config->graph->nodes * 2);
+    daemon->record.refused++;
+    daemon_reply_error(daemon, client, -ENOSPC, line);
+    if (daemon->owner && daemon->record.refused == 1)
+        daemon_send(daemon, daemon->owner, wire_add_text(wire_event("refused"), "error", line));
+}
+
+/* What the user can do about it. */
+static const char *remedy(int err)
+{
+    switch (err) {
+    case -EMFILE:
+        return "; start it with a higher limit of open files (ulimit -n)";
+    case -EFBIG:
+        return "; start it with a higher limit of file sizes (ulimit -f)";
+    case -ENOMEM:
+        return "; start it with a higher limit of memory (ulimit -v), or on a larger machine";
+    case -EDQUOT:
+        return "; raise fs.epoll.max_user_watches";
+    default:
+        return "";
+    }
+}
+
+static void seat_taken(struct daemon *daemon, struct client *client, const struct fabric_seat *seat)
+{
+    client->node = seat->node;
+    client->seat = seat->seat;
+    procs_name(client->pid, client->command, sizeof client->command);
+    daemon->by_node[seat->node] = client;
+    daemon_waits_attach(daemon, client);
+    daemon->record.attaches++;
+    uint32_t attached = fabric_attached(daemon->fabric);
+    if (attached > daemon->record.peak)
+        daemon->record.peak = attached;
+    daemon_tick_when(daemon);
+}
+
+static void request_attach(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    struct fabric_seat seat;
+    int64_t version = wire_number(request, "version", 0);
+    char line[160];
+
+    if (version != EMU_EDGE_VERSION) {
+        snprintf(line, sizeof line,
+                 "this process's library is of version %lld, and the fabric of %u: use the "
+                 "libfabemu that came with this fabemu",
+                 (long long)version, EMU_EDGE_VERSION);
+        daemon_reply_error(daemon, client, -EPROTO, line);
+        return;
+    }
+    if (client->node >= 0) {
+        daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
+        return;
+    }
+    int err = fabric_attach(daemon->fabric, wire_number(request, "want", -1), &seat);
+    if (err == -ENOSPC) {
+        refuse_full(daemon, client);
+        return;
+    }
+    if (err) {
+        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err), remedy(err));
+        daemon_reply_error(daemon, client, err, line);
+        return;
+    }
+    seat_taken(daemon, client, &seat);
+    struct json_object *reply = wire_ok();
+    wire_add_text(reply, "fabric", config->name);
+    wire_add_text(reply, "fabric_id", daemon->fabric_id);
+    wire_add_text(reply, "topo", config->graph->spec);
+    wire_add_text(reply, "profile", config->profile.name);
+    wire_add_text(reply, "clock", report_clock_name(config->clock));
+    wire_add_number(reply, "node", seat.node);
+    wire_add_number(reply, "seat", client->seat);
+    wire_add_number(reply, "nodes", config->graph->nodes);
+    json_object_object_add(reply, "link_bytes_per_s",
+                           json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
+    wire_add_number(reply, "hop_limit", daemon->hop_limit);
+    json_object_object_add(reply, "acknowledged",
+                           json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
+    daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
+}
+
+void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
+{
+    daemon_waits_detach(daemon, client, dead);
+    fabric_detach(daemon->fabric, (uint32_t)client->node);
+    daemon->by_node[client->node] = NULL;
+    client->node = -1;
+    daemon_tick_when(daemon);
+}
+
+static void request_detach(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    int64_t unheard = wire_number(request, "unheard", 0);
+
+    if (client->node < 0) {
+        daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
+        return;
+    }
+    if (unheard > 0 && unheard <= daemon->config->fabric->graph->nodes)
+        daemon->record.unheard += (uint64_t)unheard;
+    daemon_left(daemon, client);
+    client->closing = true;
+    daemon_send(daemon, client, wire_ok());
+}
+
+/* From the library, when the process exits (nic/host/attach.c): who says it was not killed. */
+static void request_exits(struct daemon *daemon, struct client *client,
+                          struct json_object *request)
+{
+    (void)request;
+    client->exits = true;
+    daemon_send(daemon, client, wire_ok());
+}
+
+/* --- status, report, shutdown --------------------------------------------- */
+
+static void request_status(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    struct json_object *reply = wire_ok();
+    struct json_object *attached = json_object_new_array();
+
+    (void)request;
+    daemon_waits_look(daemon);
+    wire_add_text(reply, "name", config->name);
+    wire_add_number(reply, "pid", (uint64_t)getpid());
+    wire_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
+    for (uint32_t node = 0; node < config->graph->nodes; node++) {
+        const struct client *who = daemon->by_node[node];
+        if (!who)
+            continue;
+        struct json_object *one = wire_add_number(json_object_new_object(), "node", node);
+        wire_add_number(one, "pid", (uint64_t)who->pid);
+        if (who->waits)
+            wire_add_number(one, "waited_ns", who->waited_ns);
+        json_object_array_add(attached, wire_add_text(one, "command", who->command));
+    }
+    json_object_object_add(reply, "attached", attached);
+    json_object_object_add(reply, "report", report_build(daemon->fabric, config, &daemon->record));
+    daemon_send(daemon, client, reply);
+}
+
+static void request_report(struct daemon *daemon, struct client *client,
+                           struct json_object *request)
+{
+    struct json_object *reply = wire_ok();
+
+    (void)request;
+    daemon_waits_look(daemon);
+    json_object_object_add(reply, "report",
+                           report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
+    daemon_send(daemon, client, reply);
+}
+
+static void request_shutdown(struct daemon *daemon, struct client *client,
+                             struct json_object *request)
+{
+    (void)request;
+    daemon->shutdown = true;
+    daemon_send(daemon, client, wire_ok());
+}
+
+/* --- the table ---------------------------------------------------------------- */
+
+static const struct {
+    const char *command;
+    void (*answer)(struct daemon *, struct client *, struct json_object *);
+} requests[] = {
+    { "attach", request_attach },
+    { "detach", request_detach },
+    { "exits", request_exits },
+    { "group_create", daemon_group_create },
+    { "group_join", daemon_group_join },
+    { "group_leave", daemon_group_leave },
+    { "status", request_status },
+    { "report", request_report },
+    { "shutdown", request_shutdown },
+};
+
+void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const char *command = wire_text(request, "cmd", "");
+    char line[160];
+
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        if (strcmp(requests[i].command, command) == 0) {
+            requests[i].answer(daemon, client, request);
+            return;
+        }
+    }
+    snprintf(line, sizeof line, "no request \"%.40s\"; see docs/control.md", command);
+    daemon_reply_error(daemon, client, -ENOSYS, line);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * schedstat.h - how long the threads of a process were ready to run and did not, by the kernel's own
+ * accounting: /proc/PID/task/TID/schedstat.
+ */
+#ifndef APPS_WAITS_H
+#define APPS_WAITS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct waits;
+
+/**
+ * waits_open - look at process @pid from now on. Takes one descriptor, bound to this process: a
+ * later one of the same number is not taken for it.
+ * Errors: -ESRCH, there is none (perhaps it is in a pid namespace that is not seen from here);
+ * -ENOTSUP, the kernel does not account for it; -EACCES, -EMFILE, -ENOMEM.
+ */
+int waits_open(struct waits **ret, pid_t pid);
+void waits_close(struct waits *waits);
+
+struct waits_more {
+    uint64_t ns;      /* waited by all of its threads together since the last look */
+    uint64_t over_ns; /* of that, what a thread waited longer than the look was ago */
+};
+
+/**
+ * waits_look - what has come since the last look, or since it was opened.
+ * @since_ns: how long ago that was. A wait counts when it ends. What a thread waited that ended
+ * between two looks is not seen.
+ * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it all.
+ */
+int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * groups.c - the manager's trees: planned, put into the switches, taken out.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/fabric/internal.h"
+#include "emu/worker/rcu.h"
+
+/* The next free slot in turn: one that was just given back is handed out last. */
+static int64_t group_slot(struct fabric *fabric)
+{
+    if (fabric->groups >= fabric->slots / 2 && fabric->slots < FABRIC_GROUPS_MAX)
+        fabric->slots *= 2;
+    for (uint32_t i = 1; i <= fabric->slots; i++) {
+        uint32_t slot = (fabric->last_slot + i) % fabric->slots;
+
+        if (!fabric->group[slot])
+            return slot;
+    }
+    return -1;
+}
+
+static struct fabric_group *group_at(const struct fabric *fabric, uint32_t id)
+{
+    struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
+
+    return group && group->id == id ? group : NULL;
+}
+
+void fabric_groups_sweep(struct fabric *fabric)
+{
+    struct fabric_group *gone = fabric->gone;
+
+    fabric->gone = NULL;
+    while (gone) {
+        struct fabric_group *next = gone->next;
+
+        fabric_group_free(fabric, gone);
+        gone = next;
+    }
+}
+
+void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
+{
+    if (!group)
+        return;
+    if (!fabric_members_free(fabric, group)) {
+        group->next = fabric->gone;
+        fabric->gone = group;
+        return;
+    }
+    fabric->spare_bufs += group->bufs;
+    for (uint32_t i = 0; group->part && i < group->tree.count; i++)
+        switch_group_destroy(group->part[i], fabric->config.graph->ports, &fabric->cache);
+    free(group->part);
+    free(group->member);
+    topo_tree_release(&group->tree);
+    free(group);
+}
+
+static void group_withdraw(struct fabric *fabric, const struct topo_tree *tree, uint32_t count,
+                           uint32_t id)
+{
+    for (uint32_t i = 0; i < count; i++)
+        switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
+    emu_rcu_wait();
+}
+
+/*
+ * Put the group into the tables of its switches; all of it or, on failure,
+ * nothing. Old tables are freed once no worker reads them.
+ */
+static int group_publish(struct fabric *fabric, struct fabric_group *group)
+{
+    const struct topo_tree *tree = &group->tree;
+    void **old = calloc(tree->count, sizeof(void *));
+    int err = old ? 0 : -ENOMEM;
+    uint32_t done = 0;
+
+    while (!err && done < tree->count) {
+        err = switch_groups_set(fabric->sw[tree->switches[done].sw], group->part[done],
+                                &old[done]);
+        done += !err;
+    }
+    if (err)
+        group_withdraw(fabric, tree, done, group->id);
+    else
+        emu_rcu_wait();
+    if (!err && group->member) {
+        err = fabric_members_publish(group);
+        if (err)
+            group_withdraw(fabric, tree, done, group->id);
+    }
+    for (uint32_t i = 0; i < done; i++)
+        free(old[i]);
+    free(old);
+    return err;
+}
+
+/* Buffers that a group's partial results can hold in one switch. */
+static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
+                           const struct topo_tree_switch *at)
+{
+    bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
+
+    return (uint64_t)window *
+           (in_order ? (unsigned)__builtin_popcountll(at->ports)
+                     : fabric->config.profile.combine_units);
+}
+
+static bool group_is_wide(const struct fabric_group *group)
+{
+    return group->id & EMU_GROUP_WIDE;
+}
+
+/* Of @whole, what may be taken with this group: wide ones leave half free for narrow ones, which all can do with. */
+static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
+{
+    return group_is_wide(group) ? whole / 2 : whole;
+}
+
+/* Is there room for the states in every switch of the tree, or adapter? Sets it aside. */
+static int group_reserve(struct fabric *fabric, struct fabric_group *group, char *error,
+                         size_t error_bytes)
+{
+    const struct topo_tree *tree = &group->tree;
+    bool in_switch = !fabric_acknowledged(&fabric->config);
+    uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0;
+    uint32_t window = emu_window(group->id);
+    uint32_t states = fabric->config.profile.combine_states;
+    uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs(group->id);
+
+    topo_tree_charge(tree, fabric->tree_load, 1);
+    if (!group->combines)
+        return 0;
+    if (fabric->combining == FABRIC_COMBINING_MAX) {
+        snprintf(error, error_bytes, "all %u groups that can combine are taken",
+                 FABRIC_COMBINING_MAX);
+        goto uncharge;
+    }
+    for (uint32_t i = 0; in_switch && i < tree->count; i++) {
+        uint32_t sw = tree->switches[i].sw;
+
+        bufs += group_bufs(fabric, window, &tree->switches[i]);
+        if (fabric->states[sw] + window > group_share(group, states)) {
+            snprintf(error, error_bytes,
+                     "no combine state is left in switch %u%s: it holds %u partial results "
+                     "(profile field combine_states)",
+                     sw, group_is_wide(group) ? " for groups with a wide window" : "", states);
+            goto uncharge;
+        }
+    }
+    if (FABRIC_GROUP_BUFS - fabric->spare_bufs + bufs > group_share(group, FABRIC_GROUP_BUFS)) {
+        snprintf(error, error_bytes, "no buffers are left for the group's partial results%s",
+                 group_is_wide(group) ? " with a wide window" : "");
+        goto uncharge;
+    }
+    fabric->spare_bufs -= bufs;
+    group->bufs = bufs;
+    fabric->combining++;
+    for (uint32_t i = 0; in_switch && i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] += window;
+    return 0;
+
+uncharge:
+    topo_tree_charge(tree, fabric->tree_load, -1);
+    return -ENOSPC;
+}
+
+static void group_unreserve(struct fabric *fabric, const struct fabric_group *group)
+{
+    const struct topo_tree *tree = &group->tree;
+
+    topo_tree_charge(tree, fabric->tree_load, -1);
+    if (!group->combines)
+        return;
+    fabric->combining--;
+    for (uint32_t i = 0; !fabric_acknowledged(&fabric->config) && i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] -= emu_window(group->id);
+}
+
+static int group_parts(struct fabric *fabric, struct fabric_group *group)
+{
+    uint32_t units = group->combines && !fabric_acknowledged(&fabric->config)
+                         ? fabric->config.profile.combine_units : 0;
+
+    group->part = calloc(group->tree.count, sizeof(struct switch_group *));
+    if (!group->part)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < group->tree.count; i++) {
+        const struct topo_tree_switch *at = &group->tree.switches[i];
+        int err = switch_group_create(&group->part[i], group->id, at->ports, at->up,
+                                      units, fabric->config.profile.combine_order);
+
+        if (err)
+            return err;
+    }
+    return fabric_acknowledged(&fabric->config) ? fabric_members_create(fabric, group) : 0;
+}
+
+/* What one is to be. */
+struct group_plan {
+    const uint32_t *nodes;
+    uint32_t count;
+    uint32_t sources; /* members that send to it */
+    bool combines;
+    bool wide; /* with a wide window */
+};
+
+static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
+                        char *error, size_t error_bytes)
+{
+    uint32_t count = plan->count;
+    int64_t slot = group_slot(fabric);
+    struct fabric_group *group;
+    int err;
+
+    fabric_groups_sweep(fabric);
+    snprintf(error, error_bytes, "cannot make the group: out of memory");
+    if (slot < 0) {
+        snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
+        return -ENOSPC;
+    }
+    group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
+    if (!group)
+        return -ENOMEM;
+    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
+    group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
+                (fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot);
+    group->combines = plan->combines;
+    group->sources = plan->sources;
+    group->count = group->members = count;
+    memcpy(group->node, plan->nodes, count * sizeof(group->node[0]));
+    err = topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count,
+                          fabric->tree_load);
+    if (err == -EINVAL)
+        snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
+                 fabric->config.graph->nodes);
+    if (err == -EHOSTUNREACH)
+        snprintf(error, error_bytes, "no switch has ways down to all %u nodes of the group", count);
+    if (err)
+        goto free_group;
+    err = group_reserve(fabric, group, error, error_bytes);
+    if (err)
+        goto free_group;
+    err = group_parts(fabric, group);
+    if (err == -EINVAL)
+        snprintf(error, error_bytes, "a combine unit takes contributions from at most %u ports",
+                 ENGINE_CHILDREN_MAX);
+    if (!err)
+        err = group_publish(fabric, group);
+    if (err)
+        goto unreserve;
+    fabric->group[slot] = group;
+    fabric->groups++;
+    fabric->last_slot = (uint32_t)slot;
+    *ret = group->id;
+    return 0;
+
+unreserve:
+    group_unreserve(fabric, group);
+free_group:
+    fabric_group_free(fabric, group);
+    return err;
+}
+
+static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count, bool wide,
+                            uint32_t *group, char *error, size_t error_bytes)
+{
+    if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
+        snprintf(error, error_bytes, "switches with buffers=input have no combine units: their "
+                                     "groups can only multicast");
+        return -ENOTSUP;
+    }
+    if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_places) {
+        snprintf(error, error_bytes, "with pool_places=0 no switch has room for a broadcast of more "
+                                     "than one segment on the wire: set pool_places to 1 or more");
+        return -ENOTSUP;
+    }
+    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
+                                                     .sources = count, .combines = true,
+                                                     .wide = wide},
+                        group, error, error_bytes);
+}
+
+int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                        uint32_t *group, char *error, size_t error_bytes)
+{
+    return combining_create(fabric, nodes, count, false, group, error, error_bytes);
+}
+
+int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                             uint32_t *group, char *error, size_t error_bytes)
+{
+    return combining_create(fabric, nodes, count, true, group, error, error_bytes);
+}
+
+uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,
+                                 uint64_t members)
+{
+    const struct topo_graph *graph = config->graph;
+    uint64_t devices = graph->switches + (fabric_acknowledged(config) ? graph->nodes : 0u);
+    uint64_t member = sizeof(uint32_t) + (fabric_acknowledged(config) ? engine_group_bytes(1) : 0u);
+    uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
+                    sizeof(struct topo_tree_switch);
+    uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
+    uint64_t parts = members * graph->levels * part; /* a branch of its own for each member */
+
+    return table + parts + groups * sizeof(struct fabric_group) + members * member;
+}
+
+int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                            uint32_t sources, uint32_t *group, char *error, size_t error_bytes)
+{
+    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
+                                                     .sources = sources},
+                        group, error, error_bytes);
+}
+
+uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count)
+{
+    uint64_t left = FABRIC_COMBINING_MAX - fabric->combining;
+
+    if (fabric_acknowledged(&fabric->config)) {
+        uint64_t by_bufs = fabric->spare_bufs / ((uint64_t)count * engine_group_bufs(0));
+
+        return (uint32_t)(by_bufs < left ? by_bufs : left);
+    }
+    for (uint32_t i = 0; i < count; i++) { /* its first switch is in any tree */
+        uint32_t sw = fabric_node_link(fabric->config.graph, nodes[i])->sw;
+        uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
+
+        left = here < left ? here : left;
+    }
+    return (uint32_t)left;
+}
+
+static int64_t group_find(const struct fabric_group *group, uint32_t node)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->node[i] == node)
+            return i;
+    return -1;
+}
+
+int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
+{
+    struct fabric_group *group = group_at(fabric, id);
+    int64_t at = group ? group_find(group, node) : -1;
+
+    if (at < 0)
+        return -ENOENT;
+    group->node[at] = TOPO_NONE;
+    if (--group->members)
+        return 0;
+    if (group->member)
+        fabric_members_withdraw(group);
+    group_withdraw(fabric, &group->tree, group->tree.count, id);
+    group_unreserve(fabric, group);
+    fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
+    fabric->groups--;
+    fabric_group_free(fabric, group);
+    return 0;
+}
+
+uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,
+                            uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (uint32_t g = 0; g < fabric->slots; g++) {
+        if (!fabric->group[g] || group_find(fabric->group[g], node) < 0)
+            continue;
+        if (count < max)
+            groups[count] = fabric->group[g]->id;
+        count++;
+    }
+    return count;
+}
+
+uint32_t fabric_group_members(const struct fabric *fabric, uint32_t id, uint32_t *nodes,
+                              uint32_t max)
+{
+    const struct fabric_group *group = group_at(fabric, id);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; group && i < group->count; i++) {
+        if (group->node[i] == TOPO_NONE)
+            continue;
+        if (count < max)
+            nodes[count] = group->node[i];
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nodes.c - processes attach and detach; the counters are summed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/fabric/internal.h"
+#include "emu/count.h"
+#include "emu/worker/rcu.h"
+
+#define FABRIC_STALL_TICKS 5     /* a process that others wait for all this time is cut off */
+#define FABRIC_STALL_SEGMENTS 64 /* unless it takes so many in it: one now and then would hold all others up for ever */
+
+/*
+ * Tell a worker which edges it has now, in the one of its two lists that it does
+ * not use. Waits until it uses no older one.
+ */
+static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+    struct emu_edge_list *list = fabric->list[2 * worker->index + (worker->published & 1)];
+
+    list->count = 0;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (fabric->edge[n] && fabric->edge[n]->dev->worker == worker)
+            list->edge[list->count++] = fabric->edge[n];
+    emu_worker_edges(worker, list);
+}
+
+/* All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it otherwise. */
+static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    fabric->seat[node] = word;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            emu_edge_seat(fabric->edge[n], node, word);
+}
+
+/* What a new edge is to know of all nodes. */
+static void node_seats(const struct fabric *fabric, struct emu_edge *edge)
+{
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->seat[n])
+            emu_edge_seat(edge, n, fabric->seat[n]);
+}
+
+/* E4 pairs with E3 (link.h): who sees the edge sees what it was made with. */
+static void node_plug(struct fabric *fabric, uint32_t node, struct emu_edge *edge)
+{
+    struct fabric_host host = fabric_host(fabric, node);
+
+    atomic_store_explicit(&host.rx->plug.edge, edge, memory_order_release); /* E4 */
+    atomic_store_explicit(&host.tx->plug.edge, edge, memory_order_release); /* E4 */
+}
+
+/* Whatever waits for this port may go on, or be dropped. */
+static void node_nudge(struct fabric *fabric, uint32_t node)
+{
+    struct fabric_host host = fabric_host(fabric, node);
+
+    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, (uint64_t)1 << host.port);
+    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, (uint64_t)1 << host.port);
+}
+
+/* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
+static void nodes_crowd(struct fabric *fabric)
+{
+    uint32_t crowded = fabric->workers + fabric->attached > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        atomic_store_explicit(&fabric->worker[w]->crowded, crowded, memory_order_relaxed);
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            atomic_store_explicit(&fabric->edge[n]->shared->crowded, crowded,
+                                  memory_order_relaxed);
+}
+
+static int64_t node_free(const struct fabric *fabric, int64_t want)
+{
+    uint32_t nodes = fabric->config.graph->nodes;
+
+    if (want >= 0 && want < nodes && !fabric->edge[want])
+        return want;
+    for (uint32_t n = 0; n < nodes; n++)
+        if (!fabric->edge[n])
+            return n;
+    return -1;
+}
+
+int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
+{
+    int64_t node = node_free(fabric, want);
+    struct fabric_host host;
+    struct emu_worker *worker;
+    struct emu_edge *edge;
+    struct emu_edge init;
+    int memfd, bell, err;
+
+    if (node < 0)
+        return -ENOSPC;
+    fabric_clock_tick(fabric); /* nobody did while nobody was here */
+    host = fabric_host(fabric, (uint32_t)node);
+    memset(&init, 0, sizeof(init));
+    init.node = (uint32_t)node;
+    init.nodes = fabric->config.graph->nodes;
+    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
+    init.serial = fabric->edges;
+    init.up_head = fabric->config.first;
+    init.port = host.port;
+    init.dev = host.dev;
+    init.credits = host.rx->credits;
+    init.profile = host.profile;
+    worker = init.dev->worker;
+    err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
+                          fabric->config.threads == FABRIC_THREADS_DEVICE,
+                          &fabric->clock, &memfd);
+    if (err)
+        return err;
+    bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
+    if (bell < 0) {
+        err = -errno;
+        goto destroy_edge;
+    }
+    err = emu_waiter_add(worker->waiter, edge->bell);
+    if (err == -ENOSPC) /* as epoll says it; of nodes it would be said */
+        err = -EDQUOT;
+    if (err)
+        goto close_bell;
+    fabric->edge[node] = edge;
+    node_seats(fabric, edge);
+    node_seat(fabric, init.node, emu_seat_word(emu_seat_first(fabric->seat[node]), true));
+    node_plug(fabric, init.node, edge);
+    node_publish_list(fabric, worker);
+    fabric->attached++;
+    nodes_crowd(fabric);
+    *ret = (struct fabric_seat){.node = init.node, .seat = emu_seat_first(fabric->seat[node]),
+                                .memfd = memfd, .bell = bell};
+    return 0;
+
+close_bell:
+    close(bell);
+destroy_edge:
+    close(memfd);
+    emu_edge_destroy(edge, &fabric->cache);
+    return err;
+}
+
+/* Add what an edge and its process counted. */
+static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edge)
+{
+    const struct emu_edge_stats *stats = &edge->shared->stats;
+
+    to->sent += emu_count_read(&edge->sent);
+    to->delivered += emu_count_read(&edge->delivered);
+    to->dropped_bad += emu_count_read(&edge->bad);
+    to->dropped_dead += emu_count_read(&edge->dead);
+    for (unsigned c = 0; c < 4; c++) {
+        to->in_switch[c] += emu_count_read(&stats->in_switch[c]);
+        for (unsigned w = 0; w < 8; w++)
+            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
+    }
+}
+
+void fabric_detach(struct fabric *fabric, uint32_t node)
+{
+    struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
+    struct emu_worker *worker;
+    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
+    uint32_t count;
+
+    if (!edge)
+        return;
+    count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
+    for (uint32_t g = 0; g < count; g++)
+        fabric_group_leave(fabric, groups[g], node);
+    worker = edge->dev->worker;
+    fabric->edge[node] = NULL;
+    node_seat(fabric, node, emu_seat_word(emu_seat_first(fabric->seat[node]), false));
+    fabric->attached--;
+    nodes_crowd(fabric);
+    node_plug(fabric, node, NULL);
+    node_publish_list(fabric, worker);
+    emu_waiter_remove(worker->waiter, edge->bell);
+    totals_add_edge(&fabric->past, edge);
+    fabric->past.dropped_left += emu_edge_left(edge);
+    fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
+    fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
+    fabric->past_full_ns += emu_edge_full_ns(edge, emu_clock_now(&fabric->clock));
+    node_nudge(fabric, node);
+    emu_edge_destroy(edge, &fabric->cache);
+}
+
+/* Is the process taking its segments? Returns true when it is newly cut off. */
+static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
+{
+    uint64_t delivered = emu_count_read(&edge->delivered);
+
+    if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
+        return false;
+    if (!atomic_load_explicit(&edge->stuck, memory_order_relaxed) ||
+        delivered - edge->watch_delivered >= FABRIC_STALL_SEGMENTS) {
+        edge->watch_delivered = delivered;
+        edge->watch_ticks = 0;
+        return false;
+    }
+    if (++edge->watch_ticks < FABRIC_STALL_TICKS)
+        return false;
+    atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
+    atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_relaxed);
+    node_nudge(fabric, edge->node);
+    return true;
+}
+
+uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
+{
+    uint32_t count = 0;
+
+    fabric_groups_sweep(fabric);
+    fabric_clock_tick(fabric);
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (count < max && fabric->edge[n] && tick_edge(fabric, fabric->edge[n]))
+            nodes[count++] = n;
+    return count;
+}
+
+static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool local_nodes)
+{
+    const struct engine_counts *counts = engine_counts(engine);
+    const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
+    struct fabric_transport *transport = &to->transport;
+
+    transport->packets += emu_count_read(&counts->packets);
+    transport->retransmissions += emu_count_read(&counts->retransmissions);
+    transport->nacks += emu_count_read(&counts->nacks);
+    transport->timeouts += emu_count_read(&counts->timeouts);
+    transport->duplicates += emu_count_read(&counts->duplicates);
+    transport->broken += emu_count_read(&counts->broken);
+    transport->stale += emu_count_read(&counts->stale);
+    transport->lost += emu_count_read(&counts->lost);
+    transport->refused += emu_count_read(&counts->refused);
+    transport->vain += emu_count_read(&counts->vain);
+    transport->conditionals += emu_count_read(&counts->conditionals);
+    transport->unequal += emu_count_read(&counts->unequal);
+    to->combined += emu_count_read(&counts->contributions);
+    to->results += emu_count_read(&counts->results);
+    to->dropped_bad += emu_count_read(&counts->against);
+    to->credit_stalls += emu_count_read(&out->stalls);
+    to->dropped_dead += emu_count_read(&out->dropped);
+    if (local_nodes) {
+        to->delivered += emu_count_read(&out->segments);
+        to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
+    }
+}
+
+/* @hosts: it has ports to nodes inside the fabric. */
+static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
+                              bool hosts, const struct topo_end *end)
+{
+    const struct switch_counts *counts = switch_counts(sw);
+
+    to->combined += emu_count_read(&counts->combined);
+    to->results += emu_count_read(&counts->results);
+    to->multicasts += emu_count_read(&counts->multicasts);
+    to->dropped_bad += emu_count_read(&counts->bad);
+    to->dropped_late += emu_count_read(&counts->late);
+    for (uint32_t p = 0; p < ports; p++) {
+        const struct emu_port_counts *tx = &switch_tx(sw, p)->counts;
+
+        to->hops += emu_count_read(&tx->segments);
+        to->credit_stalls += emu_count_read(&tx->stalls);
+        to->dropped_dead += emu_count_read(&tx->dropped);
+        if (hosts && end[p].kind == TOPO_END_NODE) {
+            to->delivered += emu_count_read(&tx->segments);
+            to->sent += emu_count_read(&switch_rx(sw, p)->counts.segments);
+        }
+    }
+}
+
+void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    uint64_t ideal_ns = fabric->past_ideal_ns;
+    uint64_t actual_ns = fabric->past_actual_ns;
+    uint64_t worst_ps = 0;
+
+    *ret = fabric->past;
+    for (uint32_t n = 0; n < graph->nodes; n++) {
+        if (!fabric->edge[n])
+            continue;
+        totals_add_edge(ret, fabric->edge[n]);
+        ideal_ns += emu_count_read(&fabric->edge[n]->ideal_ns);
+        actual_ns += emu_count_read(&fabric->edge[n]->actual_ns);
+    }
+    for (uint32_t s = 0; s < graph->switches; s++)
+        totals_add_switch(ret, fabric->sw[s], graph->ports,
+                          fabric->config.local_nodes && !fabric_acknowledged(&fabric->config),
+                          graph->sw[s].end);
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        if (fabric->engine[n])
+            totals_add_engine(ret, fabric->engine[n], fabric->config.local_nodes);
+    for (uint32_t s = 0; fabric->unit && s < graph->switches; s++)
+        totals_add_engine(ret, fabric->unit[s], false);
+    for (uint32_t w = 0; w < fabric->workers; w++) {
+        uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
+
+        if (lag_ps > worst_ps)
+            worst_ps = lag_ps;
+    }
+    ret->dropped_late += ret->transport.vain;
+    ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
+                   ret->transport.lost + ret->transport.refused;
+    ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
+    ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+}
+
+uint64_t fabric_full_ns(const struct fabric *fabric)
+{
+    uint64_t full_ns = fabric->past_full_ns;
+
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
+        if (fabric->edge[n])
+            full_ns += emu_edge_full_ns(fabric->edge[n], emu_clock_now(&fabric->clock));
+    return full_ns;
+}
+
+uint32_t fabric_attached(const struct fabric *fabric)
+{
+    return fabric->attached;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * env.c - the environment that makes a program use a fabric.
+ *
+ * Standard doors only (FEASIBILITY §7, §8): libfabric's provider path, and MCA
+ * parameters. Debian's openmpi-mca-params.conf excludes mtl ofi and osc pt2pt,
+ * so both are named here.
+ */
+#include "apps/run/env.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/env_build.h"
+#include "apps/say.h"
+
+#define PROVIDER  "libfabemu-fi.so"
+#define COMPONENT "mca_coll_fabemu.so"
+
+#define PROVIDER_BUILT  "nic/ofi"   /* seen from the folder of a command that is not installed */
+#define COMPONENT_BUILT "apps/ompi"
+
+/* The same, from one that is, in a prefix that may have been moved; then where that was to be. */
+static const char *const installed[] = { "../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
+                                         "../lib64/fabemu", ENV_PLUGINS };
+
+static bool holds(const char *dir, const char *file)
+{
+    char path[1024];
+
+    return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path &&
+           access(path, R_OK) == 0;
+}
+
+/* The folder that holds @file; false when it is in none of the places. */
+static bool find_dir(char *ret, size_t ret_bytes, const char *file, const char *built)
+{
+    char exe[512];
+    ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
+
+    if (bytes <= 0)
+        return false;
+    exe[bytes] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    snprintf(ret, ret_bytes, "%s/%s", exe, built);
+    for (size_t i = 0; !holds(ret, file); i++) {
+        if (i == sizeof installed / sizeof installed[0])
+            return false;
+        snprintf(ret, ret_bytes, "%s%s%s", *installed[i] == '/' ? "" : exe,
+                 *installed[i] == '/' ? "" : "/", installed[i]);
+    }
+    return true;
+}
+
+struct walk {
+    void (*each)(void *context, const char *name, const char *value);
+    void *context;
+};
+
+static void unless_set(const struct walk *walk, const char *name, const char *value)
+{
+    if (!getenv(name))
+        walk->each(walk->context, name, value);
+}
+
+static void prepend(const struct walk *walk, const char *name, const char *dir,
+                    const char *otherwise)
+{
+    const char *had = getenv(name);
+    char value[4096];
+    size_t bytes = strlen(dir), length;
+
+    if (!had || !*had)
+        had = otherwise;
+    if (bytes + strlen(had) + 2 > sizeof value)
+        return;
+    strcpy(value, dir);
+    for (; *had; had += length + (had[length] == ':')) { /* it may be there from the last time: once will do */
+        length = strcspn(had, ":");
+        if (length == strlen(dir) && memcmp(had, dir, length) == 0)
+            continue;
+        value[bytes++] = ':';
+        memcpy(value + bytes, had, length);
+        bytes += length;
+        value[bytes] = '\0';
+    }
+    walk->each(walk->context, name, value);
+}
+
+int env_each(const char *socket_path,
+             void (*each)(void *context, const char *name, const char *value), void *context,
+             char *error, size_t error_bytes)
+{
+    static const char *const fixed[][2] = {
+        { "FI_PROVIDER", "fabemu" },
+        { "OMPI_MCA_pml", "cm" },
+        { "OMPI_MCA_mtl", "ofi" },
+        { "OMPI_MCA_btl", "self" },
+        { "OMPI_MCA_osc", "pt2pt,sm" },
+        { "OMPI_MCA_opal_common_ofi_provider_include", "fabemu" },
+        { "OMPI_MCA_mtl_ofi_provider_include", "fabemu" },
+        { "OMPI_MCA_mpi_yield_when_idle", "1" },
+        { "OMPI_MCA_rmaps_base_oversubscribe", "1" },
+    };
+    const struct walk walk = { each, context };
+    char dir[600];
+
+    each(context, "FABEMU_SOCKET", socket_path);
+    each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun takes it to other hosts */
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        unless_set(&walk, fixed[i][0], fixed[i][1]);
+    if (geteuid() == 0) {
+        unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+        unless_set(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    if (find_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
+        prepend(&walk, "OMPI_MCA_mca_base_component_path", dir, "SYSTEM_DEFAULT");
+    else
+        say("%s is not built: collectives will not run in the switches; build it with "
+            "scripts/build",
+            COMPONENT);
+    if (!find_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
+        return fail(-ENOENT, error, error_bytes,
+                    "%s is not beside the fabemu command: programs "
+                    "that use libfabric or MPI cannot reach the fabric; build it with "
+                    "scripts/build",
+                    PROVIDER);
+    prepend(&walk, "FI_PROVIDER_PATH", dir, "");
+    return 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host.c - the process that a fabric runs in, and its start and end.
+ *
+ * The supervisor (the process that the user started) forks it, so that either
+ * can die without leaving anything: the supervisor removes the socket of a
+ * killed fabric, and a fabric whose supervisor is killed sees the end of their
+ * connection, removes the socket itself and ends what the run had started.
+ * Rejected: PR_SET_PDEATHSIG for the fabric: the connection's end says the same
+ * and can be waited for with everything else.
+ */
+#include "apps/run/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/daemon/daemon.h"
+#include "apps/now.h"
+#include "apps/run/procs.h"
+#include "apps/say.h"
+#include "apps/run/scratch.h"
+
+#define START_MS 60000 /* for a fabric to start */
+#define STOP_MS  2000  /* for a fabric to end when asked */
+#define LOOK_MS  20    /* between looks at one that no descriptor is left to wait for */
+
+void host_signals(sigset_t *ret)
+{
+    sigemptyset(ret);
+    sigaddset(ret, SIGINT);
+    sigaddset(ret, SIGTERM);
+    sigaddset(ret, SIGHUP);
+    sigaddset(ret, SIGQUIT);
+    sigaddset(ret, SIGCHLD);
+}
+
+/* --- the fabric's process ----------------------------------------------------- */
+
+static void raise_limit(__rlimit_resource_t what)
+{
+    struct rlimit limit;
+
+    if (getrlimit(what, &limit) || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(what, &limit);
+}
+
+/*
+ * Away from the terminal's signals and the command's output; as much as we may have of what is limited. But in
+ * the session of whoever started us, as the processes that we serve are as a rule: Linux may schedule
+ * sessions as groups (sched_autogroup), and then a thread of one that yields does not give its core to
+ * another. 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
+ */
+static void settle_in(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    signal(SIGTTOU, SIG_IGN); /* in the background of a terminal we may write to it */
+    prctl(PR_SET_NAME, "fabemu-fabric");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* an edge is a file: what is too long is an error of who attaches */
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+    raise_limit(RLIMIT_NOFILE);
+    raise_limit(RLIMIT_FSIZE);
+}
+
+static void report_failure(int owner_fd, const char *error)
+{
+    struct wire wire;
+
+    wire_open(&wire, owner_fd, WIRE_LINE_MAX);
+    if (wire_put(&wire, wire_add_text(wire_event("failed"), "error", error)) == 0)
+        wire_drain(&wire, STOP_MS);
+    wire_close(&wire);
+}
+
+static int termination_fd(void)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int cannot_serve(int err, char *error, size_t error_bytes)
+{
+    return fail(err, error, error_bytes, "cannot serve its socket: %s%s", strerror(-err),
+                err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+}
+
+/* Returns the exit status of the fabric's process. */
+static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
+                     int owner_fd, const char *mark)
+{
+    struct daemon_config serve = {
+        .fabric = config, .listen_fd = listen_fd, .owner_fd = owner_fd, .owner = getppid()
+    };
+    struct fabric *fabric;
+    char error[256] = "";
+    char scratch[160];
+
+    settle_in();
+    serve.signal_fd = termination_fd();
+    int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
+                                  : fabric_start(&fabric, config, error, sizeof error);
+    if (err) {
+        report_failure(owner_fd, *error ? error : strerror(-err));
+        return EXIT_FAILURE;
+    }
+    int end = daemon_serve(fabric, &serve);
+    if (end < 0) {
+        cannot_serve(end, error, sizeof error);
+        report_failure(owner_fd, error);
+    }
+    close(listen_fd);
+    paths_unlink(&host->socket);
+    if (end == DAEMON_OWNER_GONE && mark) {
+        say("the supervisor of fabric '%s' died; ending what its run had started", config->name);
+        procs_end_marked(mark);
+        scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
+        scratch_remove(scratch);
+    }
+    if (end == DAEMON_OWNER_GONE)
+        _exit(EXIT_SUCCESS); /* nobody waits for a tidy end */
+    fabric_stop(fabric);
+    return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- the supervisor's side ------------------------------------------------------ */
+
+/* Wait for "ready". */
+static int wait_ready(struct host *host, char *error, size_t error_bytes)
+{
+    struct json_object *event;
+    int err = wire_wait(&host->wire, &event, START_MS);
+
+    if (err)
+        return fail(err, error, error_bytes, "the fabric %s",
+                    err == -ETIMEDOUT
+                        ? "did not start within a minute; try a smaller one"
+                        : "died while it started; try a smaller one, and see the lines above");
+    if (strcmp(wire_text(event, "event", ""), "ready") != 0)
+        err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
+                   wire_text(event, "error", "no reason was given"));
+    json_object_put(event);
+    return err;
+}
+
+static int fork_host(struct host *host, const struct fabric_config *config, int listen_fd,
+                     const char *mark, char *error, size_t error_bytes)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+    fflush(NULL);
+    host->pid = fork();
+    if (host->pid == 0) {
+        close(pair[0]);
+        exit(host_main(host, config, listen_fd, pair[1], mark)); /* stdio is flushed */
+    }
+    close(pair[1]);
+    if (host->pid < 0) {
+        close(pair[0]);
+        return fail(-errno, error, error_bytes, "cannot start a process: %s", strerror(errno));
+    }
+    wire_open(&host->wire, pair[0], WIRE_REPLY_MAX);
+    return 0;
+}
+
+int host_start(struct host *ret, const struct fabric_config *config, const char *mark, char *error,
+               size_t error_bytes)
+{
+    int listen_fd;
+
+    *ret = (struct host){ .wire = { .fd = -1 } };
+    int err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
+    if (err)
+        return err;
+    err = fork_host(ret, config, listen_fd, mark, error, error_bytes);
+    close(listen_fd); /* its end shows when the fabric's process dies */
+    if (err) {
+        paths_unlink(&ret->socket);
+        return err;
+    }
+    err = wait_ready(ret, error, error_bytes);
+    if (err) {
+        host_stop(ret);
+        host_release(ret);
+    }
+    return err;
+}
+
+/* Take the messages on the way to the fabric's end; keep the final report. */
+static void take_last_messages(struct host *host)
+{
+    struct json_object *message;
+    bool ended = false;
+
+    while (!ended && wire_wait(&host->wire, &message, STOP_MS) == 0) {
+        ended = strcmp(wire_text(message, "event", ""), "ended") == 0;
+        if (ended && !host->report)
+            host->report = json_object_get(json_object_object_get(message, "report"));
+        json_object_put(message);
+    }
+}
+
+/* Reap it, killing it if it does not end. Other children are not touched. */
+static bool reap(struct host *host)
+{
+    struct pollfd end = { pidfd_open(host->pid, 0), POLLIN, 0 };
+    int64_t end_ms = now_ms() + STOP_MS;
+    bool in_time = true;
+    pid_t ended;
+
+    while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
+        int64_t left_ms = end_ms - now_ms();
+        if (left_ms > 0) {
+            poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
+        } else {
+            kill(host->pid, SIGKILL);
+            in_time = false;
+        }
+    }
+    if (ended > 0)
+        host->pid = 0;
+    if (end.fd >= 0)
+        close(end.fd);
+    return in_time;
+}
+
+bool host_stop(struct host *host)
+{
+    bool in_time = true;
+
+    if (host->wire.fd >= 0) {
+        struct json_object *request = json_object_new_object();
+        wire_add_text(request, "cmd", "shutdown");
+        if (wire_put(&host->wire, request) == 0)
+            take_last_messages(host);
+        wire_close(&host->wire);
+    }
+    if (host->pid > 0)
+        in_time = reap(host);
+    paths_unlink(&host->socket);
+    return in_time;
+}
+
+void host_release(struct host *host)
+{
+    wire_close(&host->wire);
+    json_object_put(host->report);
+    host->report = NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host.h - the process that a fabric runs in, seen from its supervisor.
+ */
+#ifndef APPS_HOST_H
+#define APPS_HOST_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/run/paths.h"
+#include "apps/daemon/wire.h"
+
+struct host {
+    pid_t pid;        /* 0 once it is reaped */
+    int status;       /* as wait() has it, once reaped */
+    struct wire wire; /* to the fabric: requests, replies, events; fd -1 at its end */
+    struct paths_socket socket;
+    struct json_object *report; /* the final report, once it came */
+};
+
+/**
+ * host_start - make the control socket, fork the fabric's process, wait until it serves.
+ * @mark: "NAME=VALUE" in the environment of what the run starts, or NULL: should the
+ *        supervisor die, the fabric ends the processes that carry it.
+ *
+ * The calling process is single-threaded, has become the supervisor, and has
+ * blocked host_signals(). Errors: one line in @error.
+ */
+int host_start(struct host *ret, const struct fabric_config *config, const char *mark, char *error,
+               size_t error_bytes);
+
+/** host_signals - what a supervisor blocks and reads from a signalfd. */
+void host_signals(sigset_t *ret);
+
+/**
+ * host_stop - ask it to end, wait for the final report and for its end; remove the socket.
+ * Returns false if it had to be killed.
+ */
+bool host_stop(struct host *host);
+
+/** host_release - free what is left. */
+void host_release(struct host *host);
+
+#endif

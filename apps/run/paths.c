@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * paths.c - where the control sockets of this user's fabrics lie.
+ *
+ * Two fabrics of one name, started at once: who holds the lock on the directory
+ * tests the old socket, binds and listens before it lets go, so the other sees
+ * a listener. Rejected: lock files, which a crash leaves behind.
+ */
+#include "apps/run/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "apps/say.h"
+
+#define SUFFIX ".sock"
+
+int paths_check_name(const char *name, char *error, size_t error_bytes)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t length = strlen(name);
+
+    if (length == 0 || length > PATHS_NAME_MAX || strspn(name, allowed) != length ||
+        name[0] == '.' || name[0] == '-')
+        return fail(-EINVAL, error, error_bytes,
+                    "'%.80s' is no name for a fabric; use up to %d letters, digits, '_', '-' and "
+                    "'.', such as 'test-1'",
+                    name, PATHS_NAME_MAX);
+    return 0;
+}
+
+/* The directory must be ours alone: who can write there can pose as a fabric. */
+static int check_dir(const char *dir, char *error, size_t error_bytes)
+{
+    struct stat st;
+
+    if (lstat(dir, &st) < 0)
+        return fail(-errno, error, error_bytes,
+                    "cannot look at %s (%s); set XDG_RUNTIME_DIR to a "
+                    "directory of your own",
+                    dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return fail(-ENOTDIR, error, error_bytes,
+                    "%s is not a directory; remove it, or set "
+                    "XDG_RUNTIME_DIR to a directory of your own",
+                    dir);
+    if (st.st_uid != geteuid())
+        return fail(-EACCES, error, error_bytes,
+                    "%s belongs to user %u, not to you; set "
+                    "XDG_RUNTIME_DIR to a directory of your own",
+                    dir, (unsigned)st.st_uid);
+    if (st.st_mode & 077)
+        return fail(-EACCES, error, error_bytes,
+                    "%s is open to other users (mode %03o); close it: "
+                    "chmod 700 %s",
+                    dir, (unsigned)st.st_mode & 0777u, dir);
+    return 0;
+}
+
+/* Returns the directory's descriptor, or -errno with one line. */
+static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+
+    size_t bytes = runtime ? strlen(runtime) : 0;
+
+    while (bytes && runtime[bytes - 1] == '/')
+        bytes--;
+    if (runtime && runtime[0] == '/' && stat(runtime, &st) == 0 && S_ISDIR(st.st_mode))
+        snprintf(dir, dir_bytes, "%.*s/fabemu", (int)bytes, runtime);
+    else
+        snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return fail(-errno, error, error_bytes,
+                    "cannot create %s (%s); set XDG_RUNTIME_DIR to a "
+                    "directory of your own",
+                    dir, strerror(errno));
+    int err = check_dir(dir, error, error_bytes);
+    if (err)
+        return err;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fail(-errno, error, error_bytes, "cannot open %s (%s); check its permissions", dir,
+                    strerror(errno));
+    return fd;
+}
+
+static int socket_path(char *path, size_t path_bytes, const char *dir, const char *name,
+                       char *error, size_t error_bytes)
+{
+    int bytes = snprintf(path, path_bytes, "%s/%s" SUFFIX, dir, name);
+
+    if (bytes < 0 || (size_t)bytes >= path_bytes)
+        return fail(-ENAMETOOLONG, error, error_bytes,
+                    "the socket's path %s/%s" SUFFIX " is longer "
+                    "than %zu characters; choose a shorter --name or XDG_RUNTIME_DIR",
+                    dir, name, path_bytes - 1);
+    return 0;
+}
+
+int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes)
+{
+    char dir[512];
+    int err = paths_check_name(name, error, error_bytes);
+
+    if (err)
+        return err;
+    int fd = open_dir(dir, sizeof dir, error, error_bytes);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return socket_path(path, path_bytes, dir, name, error, error_bytes);
+}
+
+/* A connected descriptor, or -errno. -EAGAIN: somebody listens and is busy. */
+static int connect_to(const char *path)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0) {
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+static pid_t peer_pid(int fd)
+{
+    struct ucred cred = { 0 };
+    socklen_t bytes = sizeof cred;
+
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes);
+    return cred.pid;
+}
+
+/* Make way for a socket at @path. Called with the directory locked. */
+static int clear_path(const char *path, const char *name, char *error, size_t error_bytes)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return fail(-EEXIST, error, error_bytes,
+                    "%s is in the way and is no socket; remove it or "
+                    "choose another --name",
+                    path);
+    int fd = connect_to(path);
+    if (fd >= 0 || fd == -EAGAIN) {
+        pid_t pid = fd >= 0 ? peer_pid(fd) : 0;
+        if (fd >= 0)
+            close(fd);
+        return fail(-EADDRINUSE, error, error_bytes,
+                    "a fabric named '%s' is running already (pid "
+                    "%d); end it with 'fabemu down %s', or choose another --name",
+                    name, (int)pid, name);
+    }
+    if (fd == -ECONNREFUSED)
+        say("removed the stale socket of fabric '%s': its process is gone", name);
+    unlink(path);
+    return 0;
+}
+
+static int bind_socket(struct paths_socket *ret, const char *path, char *error, size_t error_bytes)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct stat st;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
+    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
+        goto close_fd;
+    if (chmod(path, 0600) < 0 || listen(fd, 1024) < 0 || lstat(path, &st) < 0)
+        goto unlink_path;
+    snprintf(ret->path, sizeof ret->path, "%s", path);
+    ret->dev = st.st_dev;
+    ret->ino = st.st_ino;
+    return fd;
+
+unlink_path:
+    unlink(path);
+close_fd:
+    fail(0, error, error_bytes, "cannot listen on %s: %s", path, strerror(errno));
+    close(fd);
+    return -EIO;
+}
+
+int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
+                 size_t error_bytes)
+{
+    char dir[512];
+    char path[sizeof ret->path];
+    int err = paths_check_name(name, error, error_bytes);
+
+    if (err)
+        return err;
+    int lock = open_dir(dir, sizeof dir, error, error_bytes);
+    if (lock < 0)
+        return lock;
+    err = socket_path(path, sizeof path, dir, name, error, error_bytes);
+    if (!err) {
+        flock(lock, LOCK_EX);
+        err = clear_path(path, name, error, error_bytes);
+    }
+    if (!err) {
+        *fd = bind_socket(ret, path, error, error_bytes);
+        err = *fd < 0 ? *fd : 0;
+    }
+    close(lock); /* unlocks */
+    return err;
+}
+
+void paths_unlink(const struct paths_socket *socket)
+{
+    char dir[sizeof socket->path];
+    struct stat st;
+
+    snprintf(dir, sizeof dir, "%s", socket->path);
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+        return;
+    *slash = '\0';
+    int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_EX);
+    if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino)
+        unlink(socket->path);
+    close(lock);
+}
+
+int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
+{
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int err = paths_of(path, sizeof path, name, error, error_bytes);
+
+    if (err)
+        return err;
+    int got = connect_to(path);
+    if (got == -ENOENT)
+        return fail(got, error, error_bytes,
+                    "no fabric named '%s' is running; 'fabemu status' "
+                    "lists those that are, 'fabemu up --name %s' starts it",
+                    name, name);
+    if (got == -ECONNREFUSED)
+        return fail(got, error, error_bytes,
+                    "fabric '%s' has crashed and left a stale socket; "
+                    "'fabemu up --name %s' replaces it",
+                    name, name);
+    if (got < 0)
+        return fail(got, error, error_bytes, "cannot reach fabric '%s' (%s): %s", name, path,
+                    strerror(-got));
+    *fd = got;
+    if (owner)
+        *owner = peer_pid(got);
+    return 0;
+}
+
+int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
+               size_t error_bytes)
+{
+    char dir[512];
+    struct dirent **entries;
+    int fd = open_dir(dir, sizeof dir, error, error_bytes);
+
+    if (fd < 0)
+        return fd;
+    close(fd);
+    int count = scandir(dir, &entries, NULL, alphasort);
+    if (count < 0)
+        return fail(-errno, error, error_bytes, "cannot list %s: %s", dir, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char *end = strrchr(entries[i]->d_name, '.');
+        if (end && strcmp(end, SUFFIX) == 0) {
+            *end = '\0';
+            each(context, entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}

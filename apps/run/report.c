@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.c - the run report: built by the fabric, printed by the command.
+ *
+ * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ */
+#include "apps/run/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/duration.h"
+#include "apps/say.h"
+#include "apps/daemon/wire.h"
+#include "nic/fabemu.h"
+
+static const char *const coll_names[FABEMU_COLLS] = {
+    [FABEMU_COLL_BARRIER] = "barrier",
+    [FABEMU_COLL_BROADCAST] = "broadcast",
+    [FABEMU_COLL_REDUCE] = "reduce",
+    [FABEMU_COLL_ALLREDUCE] = "allreduce",
+};
+
+static const char *const why_names[FABEMU_WHYS] = {
+    [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
+    [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
+    [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
+    [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
+};
+
+const char *report_clock_name(enum emu_clock_mode clock)
+{
+    return clock == EMU_CLOCK_REAL ? "real" : "raw";
+}
+
+/* Who carries a collective out that the network does, and how. */
+struct mechanism {
+    bool in_adapter; /* else in the switches */
+    const char *name;
+};
+
+static struct mechanism mechanism_of(const struct emu_profile *profile, int coll)
+{
+    static const struct mechanism switches[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = { false, "combine units, multicast" },
+        [FABEMU_COLL_BROADCAST] = { false, "multicast" },
+        [FABEMU_COLL_REDUCE] = { false, "combine units" },
+        [FABEMU_COLL_ALLREDUCE] = { false, "combine units, multicast" },
+    };
+    static const struct mechanism adapters[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = { true, "adapter tree, broadcast" },
+        [FABEMU_COLL_BROADCAST] = { false, "broadcast" },
+        [FABEMU_COLL_REDUCE] = { true, "adapter tree" },
+        [FABEMU_COLL_ALLREDUCE] = { true, "adapter tree, broadcast" },
+    };
+
+    if (!emu_profile_acknowledged(profile) || profile->combining == EMU_COMBINING_SWITCH)
+        return switches[coll];
+    if (coll == FABEMU_COLL_BARRIER && profile->barrier == EMU_BARRIER_BY_CONDITIONAL)
+        return (struct mechanism){ false, "network conditional, broadcast" };
+    return adapters[coll];
+}
+
+static struct json_object *collectives(const struct fabric_totals *totals,
+                                       const struct emu_profile *profile)
+{
+    struct json_object *all = json_object_new_object();
+
+    for (int coll = FABEMU_COLLS - 1; coll >= 0; coll--) {
+        struct mechanism how = mechanism_of(profile, coll);
+        struct json_object *one = json_object_new_object();
+        struct json_object *why = json_object_new_object();
+        uint64_t elsewhere = 0;
+        for (int i = 0; i < FABEMU_WHYS; i++) {
+            elsewhere += totals->elsewhere[coll][i];
+            if (totals->elsewhere[coll][i])
+                wire_add_number(why, why_names[i], totals->elsewhere[coll][i]);
+        }
+        wire_add_number(one, "in_switch", how.in_adapter ? 0 : totals->in_switch[coll]);
+        wire_add_number(one, "in_adapter", how.in_adapter ? totals->in_switch[coll] : 0);
+        wire_add_number(one, "elsewhere", elsewhere);
+        json_object_object_add(one, "why", why);
+        wire_add_text(one, "mechanism", how.name);
+        json_object_object_add(all, coll_names[coll], one);
+    }
+    return all;
+}
+
+static struct json_object *deaths(const struct daemon_record *record)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
+        const struct daemon_death *death = &record->death[i];
+        struct json_object *one = json_object_new_object();
+        wire_add_number(one, "node", death->node);
+        wire_add_number(one, "pid", (uint64_t)death->pid);
+        wire_add_text(one, "command", death->command);
+        wire_add_text(one, "how", death->how);
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
+static struct json_object *counts(const char *const *names, const uint64_t *values, size_t count)
+{
+    struct json_object *object = json_object_new_object();
+
+    for (size_t i = 0; i < count; i++)
+        wire_add_number(object, names[i], values[i]);
+    return object;
+}
+#define COUNTS(names, ...)                                                                         \
+    counts(names, (const uint64_t[]){ __VA_ARGS__ }, sizeof(names) / sizeof((names)[0]))
+
+static struct json_object *transport(const struct fabric_transport *of)
+{
+    static const char *const names[] = { "packets", "retransmissions", "nacks", "timeouts",
+                                         "duplicates", "broken", "stale", "lost", "refused",
+                                         "vain", "conditionals", "unequal" };
+
+    return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
+                  of->broken, of->stale, of->lost, of->refused, of->vain, of->conditionals, of->unequal);
+}
+
+/* --- was it the network's time? ------------------------------------------------------------ */
+
+#define ON_TIME_SHARE 100  /* one part in so many may be late, */
+#define ON_TIME_FACTOR 0.99 /* and the fabric itself must have been on time */
+
+/* Of clock real; docs/manual.md says what the figures mean. NULL where it is not known. */
+static struct json_object *on_time(const struct daemon_waits *waits, double factor)
+{
+    if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
+        return json_object_new_boolean(false);
+    return waits->attached_ns && !waits->unseen ? json_object_new_boolean(true) : NULL;
+}
+
+static struct json_object *programs(const struct daemon_waits *waits, double factor)
+{
+    struct json_object *all = json_object_new_object();
+    struct json_object *longest = NULL;
+
+    json_object_object_add(all, "on_time", on_time(waits, factor));
+    wire_add_number(all, "attached_ns", waits->attached_ns);
+    wire_add_number(all, "late_most_ns", waits->late_ns);
+    wire_add_number(all, "waited_ns", waits->programs_ns);
+    wire_add_number(all, "fabric_waited_ns", waits->fabric_ns);
+    wire_add_number(all, "edge_full_ns", waits->full_ns);
+    if (waits->longest_pid) {
+        longest = wire_add_number(json_object_new_object(), "node", waits->longest_node);
+        wire_add_number(longest, "pid", (uint64_t)waits->longest_pid);
+        wire_add_text(longest, "command", waits->longest_command);
+        wire_add_number(longest, "waited_ns", waits->longest_ns);
+    }
+    json_object_object_add(all, "longest", longest);
+    wire_add_number(all, "unseen", waits->unseen);
+    return all;
+}
+
+static struct json_object *profile_set(const struct fabric_config *config)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (unsigned i = 0; i < config->set_count; i++)
+        json_object_array_add(all, json_object_new_string(config->sets[i]));
+    return all;
+}
+
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record)
+{
+    static const char *const segments[] = { "sent", "delivered", "hops" };
+    static const char *const combined[] = { "contributions", "results", "multicasts" };
+    static const char *const drops[] = { "malformed", "groups_over", "nobody_attached",
+                                         "left_behind" };
+    static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died",
+                                               "unheard" };
+    struct json_object *report = json_object_new_object();
+    struct json_object *clock = json_object_new_object();
+    struct fabric_totals totals;
+
+    fabric_totals_read(fabric, &totals);
+    json_object_object_add(report, "command", NULL);
+    json_object_object_add(report, "exit_status", NULL);
+    wire_add_text(report, "topo", config->graph->spec);
+    wire_add_text(report, "profile", config->profile.name);
+    wire_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
+    json_object_object_add(report, "profile_set", profile_set(config));
+    wire_add_text(clock, "mode", report_clock_name(config->clock));
+    json_object_object_add(
+        clock, "real_time_factor",
+        json_object_new_double(isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
+    wire_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
+    json_object_object_add(report, "clock", clock);
+    json_object_object_add(report, "programs",
+                           config->clock == EMU_CLOCK_REAL
+                               ? programs(&record->waits, totals.real_time_factor) : NULL);
+    wire_add_number(report, "threads", fabric_threads(fabric));
+    wire_add_number(report, "seed", config->seed);
+    wire_add_number(report, "nodes", config->graph->nodes);
+    wire_add_number(report, "switches", config->graph->switches);
+    json_object_object_add(report, "segments",
+                           COUNTS(segments, totals.sent, totals.delivered, totals.hops));
+    json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
+    json_object_object_add(report, "combined",
+                           COUNTS(combined, totals.combined, totals.results, totals.multicasts));
+    wire_add_number(report, "credit_stalls", totals.credit_stalls);
+    wire_add_number(report, "dropped", totals.dropped);
+    json_object_object_add(report, "drops",
+                           COUNTS(drops, totals.dropped_bad, totals.dropped_late,
+                                  totals.dropped_dead, totals.dropped_left));
+    if (emu_profile_acknowledged(&config->profile))
+        json_object_object_add(report, "transport", transport(&totals.transport));
+    json_object_object_add(report, "digest", NULL);
+    json_object_object_add(report, "processes",
+                           COUNTS(processes, record->attaches, record->peak, record->refused,
+                                  record->cut_off, record->died, record->unheard));
+    json_object_object_add(report, "died", deaths(record));
+    return report;
+}
+
+/* --- for people --------------------------------------------------------- */
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+    return json_object_object_get(object, name); /* NULL of NULL is NULL */
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+    return (long long)json_object_get_int64(member(object, name));
+}
+
+static double real(struct json_object *object, const char *name)
+{
+    return json_object_get_double(member(object, name));
+}
+
+static const char *text(struct json_object *object, const char *name)
+{
+    const char *got = json_object_get_string(member(object, name));
+    return got ? got : "";
+}
+
+static struct duration lasted(struct json_object *object, const char *name_ns)
+{
+    return duration_of_ns(real(object, name_ns));
+}
+
+static const char *plural(long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void print_collective(FILE *out, const char *name, struct json_object *one)
+{
+    fprintf(out, "    %-10s %12lld %12lld %12lld", name, number(one, "in_switch"),
+            number(one, "in_adapter"), number(one, "elsewhere"));
+    struct json_object *why = member(one, "why");
+    const char *before = "   (";
+    if (why) {
+        json_object_object_foreach(why, reason, count)
+        {
+            fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
+            before = ", ";
+        }
+        fputs(*before == ',' ? ")" : "", out);
+    }
+    if (number(one, "in_switch") || number(one, "in_adapter"))
+        fprintf(out, "   by %s", text(one, "mechanism"));
+    fputc('\n', out);
+}
+
+struct report_profile report_profile(struct json_object *report)
+{
+    struct json_object *set = member(report, "profile_set");
+    size_t count = set ? json_object_array_length(set) : 0;
+    struct report_profile ret;
+    bool own = strcmp(text(report, "profile_from"), "network") == 0;
+
+    int bytes = snprintf(ret.text, sizeof ret.text, "%s%s", text(report, "profile"),
+                         own ? " (the network's own)" : "");
+    for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
+        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s", i ? ", " : " with ",
+                          json_object_get_string(json_object_array_get_idx(set, i)));
+    return ret;
+}
+
+static void print_fabric(FILE *out, struct json_object *report)
+{
+    struct json_object *clock = member(report, "clock");
+    struct json_object *processes = member(report, "processes");
+    long long threads = number(report, "threads");
+    long long switches = number(report, "switches");
+
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
+            text(report, "topo"), number(report, "nodes"), switches, switches == 1 ? "" : "es",
+            report_profile(report).text, threads, plural(threads));
+    fprintf(out, "  clock        %s", text(clock, "mode"));
+    if (strcmp(text(clock, "mode"), "real") == 0)
+        fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
+                lasted(clock, "worst_lag_ns").text);
+    fprintf(out, "\n  processes    %lld attached, %lld at the same time",
+            number(processes, "attached"), number(processes, "peak"));
+    if (number(processes, "refused"))
+        fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
+    if (number(processes, "cut_off"))
+        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+    if (number(processes, "unheard"))
+        fprintf(out, ", %lld goodbyes not complete in time", number(processes, "unheard"));
+    fputc('\n', out);
+}
+
+/* The one line for who measures: was that the network's time, and how far off is it at most? */
+static void print_programs(FILE *out, struct json_object *programs, double factor)
+{
+    struct json_object *longest = member(programs, "longest");
+    struct json_object *verdict = member(programs, "on_time");
+    double attached_ns = real(programs, "attached_ns"), late_ns = real(programs, "late_most_ns");
+    bool late = verdict && !json_object_get_boolean(verdict);
+    long long unseen = number(programs, "unseen");
+
+    if (!(attached_ns > 0))
+        return;
+    fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
+            late ? "NOT on time" : verdict ? "on time" : "on time as far as can be seen",
+            duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
+            100 * late_ns / attached_ns);
+    if (late)
+        fputs("               what they measured may be this host's speed, not the network's\n", out);
+    if (late && longest)
+        fprintf(out, "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
+                number(longest, "node"), lasted(longest, "waited_ns").text,
+                text(longest, "command"), number(longest, "pid"));
+    if (number(programs, "edge_full_ns"))
+        fprintf(out, "               segments waited %s for room in processes' edges\n",
+                lasted(programs, "edge_full_ns").text);
+    if (factor < ON_TIME_FACTOR)
+        fputs("               the fabric itself was late: see the real-time factor\n", out);
+    if (unseen)
+        fprintf(out, "               what %lld process%s waited cannot be seen from here\n", unseen,
+                unseen == 1 ? "" : "es");
+}
+
+static void print_deaths(FILE *out, struct json_object *report)
+{
+    struct json_object *died = member(report, "died");
+    size_t count = died ? json_object_array_length(died) : 0;
+
+    for (size_t i = 0; i < count && i < 4; i++) {
+        struct json_object *one = json_object_array_get_idx(died, i);
+        fprintf(out, "  %s node %lld (pid %lld, %s): %s\n", i ? "            " : "died        ",
+                number(one, "node"), number(one, "pid"), text(one, "command"), text(one, "how"));
+    }
+    if (count > 4)
+        fprintf(out, "               and %zu more\n", count - 4);
+}
+
+static void print_transport(FILE *out, struct json_object *transport)
+{
+    if (!transport)
+        return;
+    fprintf(out, "\n  packets      %lld sent, %lld sent again (%lld refused, %lld without a reply)",
+            number(transport, "packets"), number(transport, "retransmissions"),
+            number(transport, "nacks"), number(transport, "timeouts"));
+    if (number(transport, "lost"))
+        fprintf(out, ", %lld segments given up", number(transport, "lost"));
+    if (number(transport, "refused"))
+        fprintf(out, ", %lld segments not carried", number(transport, "refused"));
+}
+
+void report_print(FILE *out, struct json_object *report)
+{
+    struct json_object *segments = member(report, "segments");
+    struct json_object *combined = member(report, "combined");
+    struct json_object *drops = member(report, "drops");
+
+    fputs("fabemu: report\n", out);
+    if (member(report, "exit_status"))
+        fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
+                duration_of_ns(real(report, "wall_s") * 1e9).text);
+    print_fabric(out, report);
+    if (member(report, "programs"))
+        print_programs(out, member(report, "programs"),
+                       real(member(report, "clock"), "real_time_factor"));
+    fprintf(out, "  segments     %lld sent, %lld delivered, %lld hops\n", number(segments, "sent"),
+            number(segments, "delivered"), number(segments, "hops"));
+    fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
+    fprintf(out, "  dropped      %lld", number(report, "dropped"));
+    if (number(report, "dropped"))
+        fprintf(out, " (malformed %lld, to groups that were over %lld, nobody attached %lld, left behind %lld)",
+                number(drops, "malformed"), number(drops, "groups_over"),
+                number(drops, "nobody_attached"), number(drops, "left_behind"));
+    print_transport(out, member(report, "transport"));
+    fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
+            number(combined, "contributions"), number(combined, "results"),
+            number(combined, "multicasts"));
+    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
+    for (int coll = 0; coll < FABEMU_COLLS; coll++)
+        print_collective(out, coll_names[coll],
+                         member(member(report, "collectives"), coll_names[coll]));
+    print_deaths(out, report);
+}
+
+/* --- for programs --------------------------------------------------------- */
+
+int report_open(int *ret, const char *path)
+{
+    *ret = -1;
+    if (!path)
+        return 0;
+    *ret = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (*ret >= 0)
+        return 0;
+    say("cannot write the report to %s: %s; choose another --report", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
+void report_write(int fd, const char *path, struct json_object *report)
+{
+    const char *text = json_object_to_json_string_ext(
+        report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    if ((ftruncate(fd, 0) < 0 && errno != EINVAL) || /* EINVAL: a pipe or a device */
+        dprintf(fd, "%s\n", text) < 0)
+        say("cannot write the report to %s: %s", path, strerror(errno));
+}

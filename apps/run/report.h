@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * report.h - the run report: built by the fabric, printed by the command.
+ */
+#ifndef APPS_REPORT_H
+#define APPS_REPORT_H
+
+#include <json-c/json.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "apps/daemon/daemon.h"
+#include "apps/fabric/fabric.h"
+
+/** report_build - the report so far; "command" and "exit_status" are null: the run fills them. */
+struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
+                                 const struct daemon_record *record);
+
+/** report_print - for people. */
+void report_print(FILE *out, struct json_object *report);
+
+/**
+ * report_open - open @path for the report, before the run takes its time; NULL: -1 in @ret.
+ * Returns 0, or an exit status when that cannot be, and says why.
+ */
+int report_open(int *ret, const char *path);
+
+/** report_write - as JSON, in place of what @fd, the file at @path, held. Says what goes wrong. */
+void report_write(int fd, const char *path, struct json_object *report);
+
+/* The profile's name, and what was put in the place of its fields. */
+struct report_profile {
+    char text[256];
+};
+
+/** report_profile - "oq2004 with transport=acknowledged", of a report. Pure. */
+struct report_profile report_profile(struct json_object *report);
+
+const char *report_clock_name(enum emu_clock_mode clock);
+
+#endif

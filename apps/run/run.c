@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run.c - `fabemu run`: a fabric, a command on it, and an end that leaves nothing.
+ *
+ * This process is the supervisor: single-threaded, parent of the fabric's
+ * process and of the command, adopter of whatever the command leaves behind.
+ * It sleeps in poll() for signals, the fabric's events and the next deadline:
+ *
+ *   RUNNING --(a node died, the fabric died, an interrupt)--> ENDING
+ *   ENDING   the command may end by itself          -- TERM_MS --> TERM
+ *   TERM     SIGTERM to all that it started         -- KILL_MS --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to itself    -- LAST_MS --> LAST
+ *   LAST     SIGKILL to every descendant
+ *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
+ *
+ * and is done when the command is reaped and no descendant is left. The command comes last because it is
+ * mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for impatience, and says so.
+ */
+#include "apps/run/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/command.h"
+#include "apps/run/host.h"
+#include "apps/now.h"
+#include "apps/options.h"
+#include "apps/run/procs.h"
+#include "apps/run/report.h"
+#include "apps/say.h"
+#include "apps/run/scratch.h"
+
+#define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
+#define KILL_MS     3500 /* after the reason to end */
+#define LAST_MS     4200 /* after the reason to end */
+#define LEFTOVER_MS 300  /* for what the command left behind to end by itself */
+#define AGAIN_MS    100  /* between looks at processes that are being killed */
+#define GIVE_UP_MS  6000 /* a process that SIGKILL does not end hangs in the kernel */
+
+#define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
+
+enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
+
+struct run {
+    struct host host;
+    int signal_fd;
+    int report_fd;     /* -1: none */
+    const char *report; /* its file */
+    char **argv;       /* the command */
+    char scratch[160]; /* folder for temporary files */
+    pid_t command;
+    bool command_done;
+    int command_status; /* as wait() has it */
+    enum phase phase;
+    int64_t start_ms;
+    int64_t reason_ms; /* when ENDING or LEFTOVER began */
+    int interrupted;   /* the signal that asked for the end */
+    bool failed;       /* a node died: the run failed, whatever the command says */
+    bool fabric_lost;  /* the fabric ended before the command */
+    size_t deaths;     /* nodes that died before the run began to end */
+    pid_t before[64];  /* descendants from before the run (a script's that said exec): not ours */
+    size_t befores;
+    char refused[256]; /* what a process that found no node was told */
+};
+
+static void begin_ending(struct run *run)
+{
+    if (run->phase >= ENDING)
+        return;
+    run->phase = ENDING;
+    run->reason_ms = now_ms();
+}
+
+/* --- what happens ------------------------------------------------------------- */
+
+static void say_death(struct json_object *death, const char *then)
+{
+    say("node %lld (pid %lld, %s) died: %s%s", (long long)wire_number(death, "node", -1),
+        (long long)wire_number(death, "pid", 0), wire_text(death, "command", "?"),
+        wire_text(death, "how", "?"), then);
+}
+
+/* Deaths that follow from the run's end are no news. */
+static void on_death(struct run *run, struct json_object *event)
+{
+    if (run->phase >= ENDING)
+        return;
+    say_death(event, run->command_done ? "" : "; ending the run");
+    run->deaths++;
+    if (run->command_done)
+        return;
+    run->failed = true;
+    begin_ending(run);
+}
+
+static void on_event(struct run *run, struct json_object *event)
+{
+    const char *what = wire_text(event, "event", "");
+
+    if (strcmp(what, "node_died") == 0) {
+        on_death(run, event);
+    } else if (strcmp(what, "refused") == 0) {
+        snprintf(run->refused, sizeof run->refused, "%s", wire_text(event, "error", ""));
+        say("%s", run->refused);
+    } else if (strcmp(what, "cut_off") == 0) {
+        say("node %lld was cut off: its process does not take its segments (stopped?)",
+            (long long)wire_number(event, "node", -1));
+    } else if (strcmp(what, "ended") == 0) {
+        json_object_put(run->host.report);
+        run->host.report = json_object_get(json_object_object_get(event, "report"));
+    }
+}
+
+static void read_events(struct run *run)
+{
+    struct json_object *event;
+    int end = wire_fill(&run->host.wire);
+
+    while (wire_next(&run->host.wire, &event) == 1) {
+        on_event(run, event);
+        json_object_put(event);
+    }
+    if (end)
+        wire_close(&run->host.wire);
+}
+
+/* What it said before it ended, to the end: the final report may be long. */
+static void read_last_events(struct run *run)
+{
+    struct json_object *event;
+
+    while (run->host.wire.fd >= 0 && wire_wait(&run->host.wire, &event, LAST_EVENTS_MS) == 0) {
+        on_event(run, event);
+        json_object_put(event);
+    }
+    wire_close(&run->host.wire);
+}
+
+static void on_host_end(struct run *run, int status)
+{
+    read_last_events(run);
+    if (WIFSIGNALED(status))
+        say("the fabric (pid %d) was killed by signal %d; ending the run", (int)run->host.pid,
+            WTERMSIG(status));
+    else if (run->host.report)
+        say("the fabric was shut down; ending the run");
+    else
+        say("the fabric (pid %d) failed; ending the run", (int)run->host.pid);
+    run->host.pid = 0;
+    run->host.status = status;
+    run->fabric_lost = true;
+    begin_ending(run);
+}
+
+static void on_command_end(struct run *run, int status)
+{
+    run->command_done = true;
+    run->command_status = status;
+    if (WIFSIGNALED(status) && run->phase == RUNNING)
+        say("the command (pid %d, %s) was killed by signal %d", (int)run->command, run->argv[0],
+            WTERMSIG(status));
+}
+
+/* Reap everything that has ended: the command, the fabric, orphans that we adopted. */
+static void reap_all(struct run *run)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == run->command) {
+            on_command_end(run, status);
+        } else if (pid == run->host.pid) {
+            on_host_end(run, status);
+        }
+    }
+}
+
+static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+
+    if (!run->interrupted)
+        say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
+    else if (run->phase == ENDING)
+        run->reason_ms = now_ms() - TERM_MS; /* asked twice: in a hurry */
+    run->interrupted = run->interrupted ? run->interrupted : signal;
+    begin_ending(run);
+    /* What a terminal sends reaches the whole foreground group: the command has it already. */
+    if (info->ssi_code != SI_KERNEL && !run->command_done)
+        kill(run->command, signal);
+}
+
+static void read_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+
+    while (read(run->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            on_interrupt(run, &info);
+}
+
+/* --- what we do about it --------------------------------------------------------- */
+
+/* To all but the command; or to it alone. */
+static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
+                        int signal)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((left[i] == run->command && !run->command_done) == command)
+            procs_signal(&left[i], 1, signal);
+}
+
+/* Escalates if a step is due. @left: descendants that live. */
+static void escalate(struct run *run, const pid_t *left, size_t count)
+{
+    int64_t since_ms = now_ms() - run->reason_ms;
+
+    if (run->phase == LEFTOVER && since_ms >= LEFTOVER_MS) {
+        say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
+            count == 1 ? "it" : "them");
+        run->phase = ENDING;
+        run->reason_ms = now_ms() - TERM_MS;
+        since_ms = TERM_MS;
+    }
+    if (run->phase == ENDING && since_ms >= TERM_MS) {
+        signal_left(run, left, count, false, SIGTERM);
+        run->phase = TERM;
+    }
+    if (run->phase == TERM && since_ms >= KILL_MS) {
+        signal_left(run, left, count, true, SIGTERM);
+        run->phase = KILL;
+    }
+    if (run->phase == KILL && since_ms >= LAST_MS)
+        run->phase = LAST;
+    if (run->phase >= KILL)
+        signal_left(run, left, count, false, SIGKILL);
+    if (run->phase == LAST)
+        signal_left(run, left, count, true, SIGKILL);
+}
+
+/* When the next step is due. */
+static int64_t next_step_ms(const struct run *run)
+{
+    int64_t since_ms = now_ms() - run->reason_ms;
+
+    switch (run->phase) {
+    case RUNNING:
+        return -1;
+    case LEFTOVER:
+        return LEFTOVER_MS - since_ms;
+    case ENDING:
+        return TERM_MS - since_ms;
+    case TERM:
+        return KILL_MS - since_ms;
+    default:
+        return AGAIN_MS;
+    }
+}
+
+/* Living descendants that belong to the run. */
+static size_t find_left(const struct run *run, pid_t *left, size_t max)
+{
+    size_t found = procs_descendants(getpid(), run->host.pid, left, max);
+    size_t count = 0;
+
+    for (size_t i = 0; i < found; i++) {
+        size_t j = 0;
+        while (j < run->befores && run->before[j] != left[i])
+            j++;
+        if (j == run->befores)
+            left[count++] = left[i];
+    }
+    return count;
+}
+
+/* Returns true when nothing of the run is left; else the time to wait in @timeout_ms. */
+static bool step(struct run *run, int64_t *timeout_ms)
+{
+    pid_t left[PROCS_MAX];
+    size_t count = 0;
+
+    *timeout_ms = -1;
+    if (run->phase == RUNNING && !run->command_done)
+        return false;
+    count = find_left(run, left, PROCS_MAX);
+    if (run->command_done && count == 0)
+        return true;
+    if (run->phase == RUNNING) {
+        run->phase = LEFTOVER;
+        run->reason_ms = now_ms();
+    }
+    escalate(run, left, count);
+    *timeout_ms = next_step_ms(run);
+    return run->phase == LAST && now_ms() - run->reason_ms > GIVE_UP_MS;
+}
+
+static void supervise(struct run *run)
+{
+    int64_t timeout_ms;
+
+    reap_all(run);
+    while (!step(run, &timeout_ms)) {
+        struct pollfd fds[2] = { { run->signal_fd, POLLIN, 0 }, { run->host.wire.fd, POLLIN, 0 } };
+        poll(fds, 2, (int)timeout_ms); /* a closed wire is fd -1: ignored */
+        if (fds[1].revents)
+            read_events(run);
+        read_signals(run);
+        reap_all(run);
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+static int exit_status(const struct run *run)
+{
+    int status = run->command_status;
+
+    if (run->interrupted)
+        return 128 + run->interrupted;
+    if (run->fabric_lost)
+        return EXIT_FAILURE;
+    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return status == 0 && run->failed ? EXIT_FAILURE : status;
+}
+
+/*
+ * The report lists all deaths in order. Those that we have not announced are
+ * consequences of the run's end, or news that came too late to end it.
+ */
+static void settle_deaths(struct run *run, struct json_object *died)
+{
+    size_t count = json_object_array_length(died);
+
+    if (run->phase >= ENDING && count > run->deaths)
+        json_object_array_del_idx(died, run->deaths, count - run->deaths);
+    for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
+        say_death(json_object_array_get_idx(died, i), "");
+}
+
+static void finish_report(struct run *run, int status)
+{
+    struct json_object *report = run->host.report;
+    struct json_object *command = json_object_new_array();
+    double wall_s = (double)(now_ms() - run->start_ms) / 1000.0;
+    char wall_text[32];
+
+    snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
+    for (char **word = run->argv; *word; word++)
+        json_object_array_add(command, json_object_new_string(*word));
+    json_object_object_add(report, "command", command);
+    json_object_object_add(report, "exit_status", json_object_new_int(status));
+    json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
+    report_print(stderr, report);
+    if (run->report_fd >= 0)
+        report_write(run->report_fd, run->report, report);
+}
+
+static bool nobody_attached(struct json_object *report)
+{
+    return wire_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
+}
+
+static int finish(struct run *run)
+{
+    scratch_remove(run->scratch);
+    host_stop(&run->host);
+    int status = exit_status(run);
+    if (run->host.report) {
+        settle_deaths(run, json_object_object_get(run->host.report, "died"));
+        finish_report(run, status);
+    } else {
+        say("no report: the fabric did not live to give it");
+    }
+    if (run->refused[0])
+        say("%s", run->refused);
+    else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
+        say("no process attached to the fabric: nothing that the command ran opened it, through MPI, "
+            "libfabric or libfabemu; was it told to use another provider?");
+    host_release(&run->host);
+    return status;
+}
+
+/* --- the beginning ---------------------------------------------------------------- */
+
+static const struct options_command run_command = {
+    "run", "-- COMMAND [ARGUMENTS]",
+    "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+    "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT, true
+};
+
+static int check_operands(const struct options *options, int argc, char **argv)
+{
+    if (options->operands == argc)
+        return options_usage_error("run", "no command to run; write it behind '--', as in: fabemu "
+                                          "run -- mpirun -np 4 ./program");
+    if (!options->dashes)
+        return options_usage_error("run",
+                                   "write '--' before the command, as in: fabemu run "
+                                   "[options] -- %.80s …",
+                                   argv[options->operands]);
+    return command_check(argv[options->operands]);
+}
+
+/* Fabric and command under one roof: from here on there is something to end. */
+static int run_on(struct run *run, const struct fabric_config *config,
+                  const struct command_signals *signals)
+{
+    char mark[64];
+    char marked[96];
+    char error[512];
+
+    snprintf(mark, sizeof mark, "%d.%lld", (int)getpid(), (long long)run->start_ms);
+    snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
+    if (host_start(&run->host, config, marked, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
+    if (scratch_make(run->scratch))
+        say("cannot create %s: %s", run->scratch, strerror(errno));
+    if (command_environment(run->host.socket.path, mark, run->scratch, error, sizeof error))
+        say("%s", error);
+    run->command = command_start(run->argv, signals);
+    if (run->command < 0) {
+        say("cannot start %s: %s", run->argv[0], strerror((int)-run->command));
+        run->command_done = true;
+        run->failed = true;
+    }
+    supervise(run);
+    return finish(run);
+}
+
+/* Signals come through a descriptor, orphans to us, and a reader who goes away kills nobody. */
+static void become_supervisor(struct run *run, struct command_signals *before)
+{
+    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    sigset_t signals;
+
+    host_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before->mask);
+    signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide the command's end */
+    sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->file_size); /* a report that is too long is an error */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    run->befores = procs_descendants(getpid(), 0, run->before, 64);
+    run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int run_main(int argc, char **argv)
+{
+    struct run run = { .start_ms = now_ms() };
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct options options;
+    char name[32];
+    struct command_signals before;
+
+    int status = options_parse(&options, &run_command, argc, argv);
+    if (status >= 0)
+        return status;
+    status = check_operands(&options, argc, argv);
+    if (!status)
+        status = report_open(&run.report_fd, options.report);
+    if (status)
+        return status;
+    snprintf(name, sizeof name, "run-%d", (int)getpid());
+    status = options_fabric(&config, &graph, &options, options.name ? options.name : name);
+    if (status)
+        return status;
+    run.argv = argv + options.operands;
+    run.report = options.report;
+    become_supervisor(&run, &before);
+    status = run_on(&run, &config, &before);
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * status.c - `fabemu down`, `status` and `env`: what speaks to running fabrics.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "apps/duration.h"
+#include "apps/run/env.h"
+#include "apps/options.h"
+#include "apps/run/paths.h"
+#include "apps/run/report.h"
+#include "apps/run/run.h"
+#include "apps/say.h"
+#include "apps/daemon/wire.h"
+
+#define DEFAULT_NAME "default"
+#define ANSWER_MS    5000 /* for a fabric to answer, or to end */
+
+/* The one name among the operands, or the default; NULL: an error was said. */
+static const char *one_name(const struct options *options, const char *command, int argc,
+                            char **argv)
+{
+    if (argc - options->operands > 1) {
+        options_usage_error(command, "give one name");
+        return NULL;
+    }
+    return argc > options->operands ? argv[options->operands] : DEFAULT_NAME;
+}
+
+/* Ask fabric @name; the reply is the caller's to put. Errors: one line in @error. */
+static int ask(const char *name, const char *command, struct json_object **reply, pid_t *owner,
+               char *error, size_t error_bytes)
+{
+    struct wire wire;
+    int fd;
+    int err = paths_connect(&fd, owner, name, error, error_bytes);
+
+    if (err)
+        return err;
+    wire_open(&wire, fd, WIRE_REPLY_MAX);
+    err = wire_ask(&wire, command, reply, ANSWER_MS);
+    wire_close(&wire);
+    if (err)
+        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
+                    strerror(-err));
+    if (!wire_true(*reply, "ok")) {
+        fail(0, error, error_bytes, "fabric '%s': %s", name, wire_text(*reply, "error", "?"));
+        json_object_put(*reply);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+/* --- down ------------------------------------------------------------------------- */
+
+static const struct options_command down_command = {
+    "down", "[NAME]", "Stop the fabric NAME (default). Processes that are attached lose it.", 0,
+    false
+};
+
+int down_main(int argc, char **argv)
+{
+    struct options options;
+    struct json_object *reply;
+    char error[512];
+    pid_t owner = 0;
+
+    int status = options_parse(&options, &down_command, argc, argv);
+    if (status >= 0)
+        return status;
+    const char *name = one_name(&options, "down", argc, argv);
+    if (!name)
+        return EXIT_USAGE;
+    if (ask(name, "status", &reply, &owner, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    json_object_put(reply);
+    struct pollfd end = { pidfd_open(owner, 0), POLLIN, 0 };
+    if (ask(name, "shutdown", &reply, NULL, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    json_object_put(reply);
+    if (end.fd >= 0 && poll(&end, 1, ANSWER_MS) == 0) {
+        say("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet", name,
+            (int)owner);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* --- status ------------------------------------------------------------------------ */
+
+static const struct options_command status_command = {
+    "status", "[NAME]", "What runs: one fabric, or all of this user's.", OPTIONS_JSON, false
+};
+
+struct status {
+    bool json;
+    bool report;               /* for one fabric: its report, too */
+    struct json_object *array; /* --json */
+    unsigned running;
+    bool failed;
+};
+
+static void print_status(const struct status *status, struct json_object *reply)
+{
+    struct json_object *report = json_object_object_get(reply, "report");
+    struct json_object *attached = json_object_object_get(reply, "attached");
+    size_t count = json_object_array_length(attached);
+    long long threads = (long long)wire_number(report, "threads", 0);
+
+    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
+           wire_text(reply, "name", "?"), wire_text(report, "topo", "?"),
+           report_profile(report).text,
+           wire_text(json_object_object_get(report, "clock"), "mode", "?"),
+           threads, threads == 1 ? "" : "s", count, (long long)wire_number(report, "nodes", 0),
+           (long long)wire_number(reply, "supervisor", 0)); /* the one that paths_listen() names, too */
+    for (size_t i = 0; i < count; i++) {
+        struct json_object *one = json_object_array_get_idx(attached, i);
+        int64_t waited_ns = wire_number(one, "waited_ns", -1);
+        printf("  node %lld: pid %lld, %s", (long long)wire_number(one, "node", -1),
+               (long long)wire_number(one, "pid", 0), wire_text(one, "command", "?"));
+        if (waited_ns >= 0)
+            printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
+        putchar('\n');
+    }
+    if (status->report) {
+        fflush(stdout);
+        report_print(stdout, report);
+    }
+}
+
+static void one_status(void *context, const char *name)
+{
+    struct status *status = context;
+    struct json_object *reply;
+    char error[512];
+
+    if (ask(name, "status", &reply, NULL, error, sizeof error)) {
+        say("%s", error);
+        status->failed = true;
+        return;
+    }
+    json_object_object_del(reply, "ok");
+    status->running++;
+    if (status->json)
+        json_object_array_add(status->array, json_object_get(reply));
+    else
+        print_status(status, reply);
+    json_object_put(reply);
+}
+
+int status_main(int argc, char **argv)
+{
+    struct options options;
+    struct status status = { 0 };
+    char error[512];
+
+    int exit_status = options_parse(&options, &status_command, argc, argv);
+    if (exit_status >= 0)
+        return exit_status;
+    const char *name = one_name(&options, "status", argc, argv);
+    if (!name)
+        return EXIT_USAGE;
+    status.json = options.json;
+    status.report = argc > options.operands;
+    status.array = json_object_new_array();
+    if (status.report)
+        one_status(&status, name);
+    else if (paths_list(one_status, &status, error, sizeof error))
+        say("%s", error);
+    if (options.json)
+        printf("%s\n", json_object_to_json_string_ext(
+                           status.array, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    else if (!status.running && !status.failed)
+        puts("no fabric is running");
+    json_object_put(status.array);
+    return status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- env ----------------------------------------------------------------------------- */
+
+static const struct options_command env_command = {
+    "env", "[NAME]",
+    "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
+    "eval \"$(fabemu env NAME)\"",
+    0, false
+};
+
+/* Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. */
+static void print_export(void *context, const char *name, const char *value)
+{
+    (void)context;
+    printf("export %s='", name);
+    for (; *value; value++) {
+        if (*value == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*value);
+    }
+    puts("'");
+}
+
+int env_main(int argc, char **argv)
+{
+    struct options options;
+    char path[sizeof((struct paths_socket *)0)->path];
+    char error[512];
+    int fd;
+
+    int status = options_parse(&options, &env_command, argc, argv);
+    if (status >= 0)
+        return status;
+    const char *name = one_name(&options, "env", argc, argv);
+    if (!name)
+        return EXIT_USAGE;
+    if (paths_connect(&fd, NULL, name, error, sizeof error) ||
+        paths_of(path, sizeof path, name, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    close(fd);
+    if (env_each(path, print_export, NULL, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

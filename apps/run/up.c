@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * up.c - `fabemu up`: a fabric that stays, with a supervisor of its own.
+ *
+ * In the background the command forks the supervisor, which starts the fabric
+ * as `run` does, tells the command over a pipe how that went, and then waits:
+ * should the fabric be killed, it removes the socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/run/host.h"
+#include "apps/options.h"
+#include "apps/run/report.h"
+#include "apps/run/run.h"
+#include "apps/say.h"
+
+#define DEFAULT_NAME "default"
+
+static const struct options_command up_command = {
+    "up", "[NAME]",
+    "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
+    "in a shell after: eval \"$(fabemu env NAME)\"",
+    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND, false
+};
+
+struct up {
+    const struct options *options;
+    const struct fabric_config *config;
+    int report_fd; /* -1: none */
+    int tell_fd;   /* pipe to the command that waits in the foreground, -1: none */
+};
+
+/* One event from the fabric. */
+static void on_event(const struct up *up, struct host *host, struct json_object *event)
+{
+    const char *what = wire_text(event, "event", "");
+
+    if (strcmp(what, "ended") == 0) {
+        json_object_put(host->report);
+        host->report = json_object_get(json_object_object_get(event, "report"));
+    } else if (up->options->foreground && strcmp(what, "node_died") == 0) {
+        say("node %lld (pid %lld, %s) died: %s", (long long)wire_number(event, "node", -1),
+            (long long)wire_number(event, "pid", 0), wire_text(event, "command", "?"),
+            wire_text(event, "how", "?"));
+    } else if (up->options->foreground && strcmp(what, "refused") == 0) {
+        say("%s", wire_text(event, "error", ""));
+    }
+}
+
+/* Wait until the fabric ends, or a signal asks for the end. */
+static void wait_for_end(const struct up *up, struct host *host, int signal_fd)
+{
+    struct signalfd_siginfo info;
+    struct json_object *event;
+
+    while (host->wire.fd >= 0) {
+        struct pollfd fds[2] = { { signal_fd, POLLIN, 0 }, { host->wire.fd, POLLIN, 0 } };
+        poll(fds, 2, -1);
+        int end = fds[1].revents ? wire_fill(&host->wire) : 0;
+        while (wire_next(&host->wire, &event) == 1) {
+            on_event(up, host, event);
+            json_object_put(event);
+        }
+        if (end)
+            wire_close(&host->wire);
+        while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (info.ssi_signo != SIGCHLD)
+                return;
+    }
+}
+
+/* Say how the start went to whom it concerns: "" is well. */
+static void tell(const struct up *up, const char *error)
+{
+    if (up->tell_fd < 0) {
+        if (*error)
+            say("%s", error);
+    } else if (write(up->tell_fd, error, strlen(error) + 1) < 0) {
+        return; /* the command is gone: nobody to tell */
+    }
+}
+
+static void print_started(const struct up *up, const char *socket_path)
+{
+    const char *name = up->config->name;
+
+    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec, up->config->graph->nodes,
+           up->config->profile.name);
+    for (unsigned i = 0; i < up->config->set_count; i++)
+        printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
+    printf(", clock %s\nsocket %s\nuse it:   eval \"$(fabemu env %s)\"\nstop it:  fabemu down %s\n",
+           report_clock_name(up->config->clock), socket_path, name, name);
+    fflush(stdout);
+}
+
+/* The supervisor. Returns its exit status. */
+static int supervise(const struct up *up)
+{
+    struct host host;
+    sigset_t signals;
+    char error[512];
+
+    host_signals(&signals);
+    if (up->tell_fd >= 0) { /* in the background: what a shell tells all that it started when it ends */
+        sigdelset(&signals, SIGHUP);
+        signal(SIGHUP, SIG_IGN);
+    }
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (host_start(&host, up->config, NULL, error, sizeof error)) {
+        tell(up, error);
+        return EXIT_FAILURE;
+    }
+    tell(up, "");
+    if (up->options->foreground)
+        print_started(up, host.socket.path);
+    wait_for_end(up, &host, signal_fd);
+    bool asked = host.wire.fd >= 0 || host.report;
+    host_stop(&host);
+    if (host.report && up->options->foreground)
+        report_print(stderr, host.report);
+    if (host.report && up->report_fd >= 0)
+        report_write(up->report_fd, up->options->report, host.report);
+    if (!asked && up->options->foreground && WIFSIGNALED(host.status))
+        say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
+    host_release(&host);
+    return asked ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/*
+ * The background process leaves the terminal, but not the session (see host.c, settle_in()): a process
+ * group of its own gets none of the terminal's signals, and who gave the terminal up no hang-up of it.
+ * Errors go through the pipe.
+ */
+static void leave_terminal(void)
+{
+    int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    if (terminal >= 0) {
+        ioctl(terminal, TIOCNOTTY);
+        close(terminal);
+    }
+    if (null < 0)
+        return;
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    close(null);
+}
+
+/* Wait for the supervisor's word. */
+static int wait_started(const struct up *up, int fd, const char *socket_path)
+{
+    char error[512];
+    ssize_t bytes = read(fd, error, sizeof error - 1);
+
+    if (bytes == 1 && !error[0]) {
+        print_started(up, socket_path);
+        return EXIT_SUCCESS;
+    }
+    if (bytes <= 0)
+        snprintf(error, sizeof error,
+                 "the fabric died while it started; try --foreground to see "
+                 "why");
+    else
+        error[bytes] = '\0';
+    say("%s", error);
+    return EXIT_FAILURE;
+}
+
+static int in_background(struct up *up, const char *socket_path)
+{
+    int pipe_fds[2];
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        say("no pipe: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(pipe_fds[0]);
+        up->tell_fd = pipe_fds[1];
+        leave_terminal();
+        exit(supervise(up)); /* stdio is flushed */
+    }
+    close(pipe_fds[1]);
+    int status = EXIT_FAILURE;
+    if (pid < 0)
+        say("cannot start a process: %s", strerror(errno));
+    else
+        status = wait_started(up, pipe_fds[0], socket_path);
+    close(pipe_fds[0]);
+    return status;
+}
+
+int up_main(int argc, char **argv)
+{
+    struct options options;
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct up up = { .options = &options, .config = &config, .report_fd = -1, .tell_fd = -1 };
+    char path[sizeof((struct paths_socket *)0)->path];
+    char error[512];
+
+    int status = options_parse(&options, &up_command, argc, argv);
+    if (status >= 0)
+        return status;
+    if (argc - options.operands > 1 || (argc > options.operands && options.name))
+        return options_usage_error("up", "give one name");
+    const char *name = options.name ? options.name : DEFAULT_NAME;
+    if (argc > options.operands)
+        name = argv[options.operands];
+    status = options_fabric(&config, &graph, &options, name);
+    if (status)
+        return status;
+    if (paths_of(path, sizeof path, name, error, sizeof error)) {
+        say("%s", error);
+        status = EXIT_FAILURE;
+    }
+    if (!status)
+        status = report_open(&up.report_fd, options.report);
+    if (!status)
+        status = options.foreground ? supervise(&up) : in_background(&up, path);
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options.c - text becomes a configuration; what does not fit together is said.
+ */
+#include "apps/traffic/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/say.h"
+#include "apps/traffic/relay.h"
+
+#define NS_PS      1000u
+#define TIME_MOST  UINT64_C(1000000000000) /* ps: a second */
+#define LOAD_MOST  (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
+#define BYTES_MOST (UINT64_C(1) << 30)
+
+/* Which patterns have a use for an option. */
+enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
+
+/* All options: what reads it, its name, its value, which patterns take it, and --help's words. */
+#define OPTIONS(ROW)                                                                               \
+    ROW(pattern, "pattern", "P", USE_ALL, "who sends to whom: see above (default uniform)")        \
+    ROW(load, "load", "F[,F...]|A:B:STEP", USE_OPEN,                                               \
+        "of each source, as a fraction of link rate (default 0.5)")                                \
+    ROW(arrivals, "arrivals", "poisson|fixed", USE_OPEN,                                           \
+        "times between messages: random (default), or all the same")                               \
+    ROW(bytes, "bytes", "N", USE_ALL,                                                              \
+        "payload of a message or a vector (default 240: one segment; vectors 8)")                  \
+    ROW(sources, "sources", "[first:|random:]N", USE_OPEN,                                         \
+        "only N nodes send: evenly spread, the first, or drawn")                                   \
+    ROW(warmup, "warmup", "NS", USE_OPEN,                                                          \
+        "virtual time before the measurement (default: by load and latency)")                      \
+    ROW(measure, "measure", "NS", USE_OPEN,                                                        \
+        "virtual time of the measurement (default: until it is steady)")                           \
+    ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
+        "multicast: mean destinations (default 4; md: 16)")                                        \
+    ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
+        "multicast: uniform (1 to 2*MEAN-1; default), binomial, fixed")                            \
+    ROW(sets, "sets", "N", USE_MULTICAST,                                                          \
+        "multicast: destination sets of each source (default 1024; 65536 in all)")                 \
+    ROW(multicast, "multicast", "HOW", USE_MULTICAST,                                              \
+        "hardware: switches copy (default); messages: one a destination; tree[:K]: "               \
+        "destinations pass them on, binomially, or to K each")                                     \
+    ROW(groups, "groups", "N", USE_COLLECTIVE,                                                     \
+        "collectives: groups at work at the same time (default 1)")                                \
+    ROW(members, "group-size", "N", USE_COLLECTIVE,                                                \
+        "collectives: nodes of a group (default: all, shared out)")                                \
+    ROW(operations, "operations", "N", USE_COLLECTIVE,                                             \
+        "collectives: of each group (default 100)")                                                \
+    ROW(interval, "interval", "NS", USE_COLLECTIVE,                                                \
+        "collectives: from post to post; 0: after the one before (default)")                       \
+    ROW(skew, "skew", "NS", USE_COLLECTIVE,                                                        \
+        "collectives: members post by up to so much later, at random (default 0)")                 \
+    ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
+        "collectives: which nodes make a group (default block)")
+
+/* Bits of traffic_options.given. */
+#define OPTION_ROW(reader, name, value, use, help) OPTION_##reader,
+enum option_row { OPTIONS(OPTION_ROW) OPTION_COUNT };
+#undef OPTION_ROW
+
+static bool given(const struct traffic_options *options, enum option_row row)
+{
+    return options->given >> row & 1;
+}
+
+/* --- numbers ------------------------------------------------------------------------ */
+
+static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || number < least || number > most)
+        return false;
+    *ret = number;
+    return true;
+}
+
+/* "12.345" with up to 9 digits after the point becomes 12345000000; *end is what follows. */
+static bool read_decimal(const char *text, uint64_t *ret, const char **end)
+{
+    uint64_t value = 0;
+    uint64_t unit = TRAFFIC_LOAD_UNIT;
+    bool digits = false;
+
+    for (; *text >= '0' && *text <= '9' && value <= LOAD_MOST; text++, digits = true)
+        value = 10 * value + (uint64_t)(*text - '0') * TRAFFIC_LOAD_UNIT;
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9' && unit > 1; text++, digits = true)
+            value += (uint64_t)(*text - '0') * (unit /= 10);
+    *ret = value;
+    *end = text;
+    return digits && value <= LOAD_MOST;
+}
+
+static bool add_load(struct traffic_options *options, uint64_t load)
+{
+    if (options->loads == TRAFFIC_LOADS_MAX || load == 0)
+        return false;
+    options->load[options->loads++] = load;
+    return true;
+}
+
+/* "0.1,0.5:0.9:0.1": numbers, and ranges FIRST:LAST:STEP. */
+static bool read_loads(struct traffic_options *options, const char *text)
+{
+    uint64_t first, last, step;
+
+    options->loads = 0;
+    for (;;) {
+        if (!read_decimal(text, &first, &text))
+            return false;
+        last = first;
+        step = 1;
+        if (*text == ':' && (!read_decimal(text + 1, &last, &text) || *text != ':' ||
+                             !read_decimal(text + 1, &step, &text) || step == 0 || last < first))
+            return false;
+        for (uint64_t load = first; load <= last; load += step)
+            if (!add_load(options, load))
+                return false;
+        if (*text != ',')
+            return *text == '\0';
+        text++;
+    }
+}
+
+static bool read_time(const char *text, uint64_t least, uint64_t *ret, const char **right)
+{
+    uint64_t ns;
+
+    *right = least ? "a number of ns from 1 to 1000000000" : "a number of ns up to 1000000000";
+    if (!read_count(text, least, TIME_MOST / NS_PS, &ns))
+        return false;
+    *ret = ns * NS_PS;
+    return true;
+}
+
+/* --- readers --------------------------------------------------------------------------- */
+
+#define READER(name)                                                                               \
+    static bool take_##name(struct traffic_options *o, const char *value, const char **right);     \
+    static bool read_##name(void *into, const char *value, const char **right)                     \
+    {                                                                                              \
+        struct traffic_options *options = into;                                                    \
+        options->given |= UINT64_C(1) << OPTION_##name;                                            \
+        return take_##name(options, value, right);                                                 \
+    }                                                                                              \
+    static bool take_##name(struct traffic_options *o, const char *value, const char **right)
+
+READER(pattern)
+{
+    (void)right; /* traffic_pattern_parse() says what is wrong */
+    o->pattern = value;
+    return true;
+}
+
+READER(load)
+{
+    *right = "fractions of the link rate above 0 and at most 10 with at most 9 decimals and no "
+             "exponent, such as 0.5 or 0.1,0.2 or 0.1:1:0.1, 1000 in all";
+    return read_loads(o, value);
+}
+
+READER(arrivals)
+{
+    *right = "poisson or fixed";
+    o->config.fixed_gaps = strcmp(value, "fixed") == 0;
+    return o->config.fixed_gaps || strcmp(value, "poisson") == 0;
+}
+
+READER(bytes)
+{
+    *right = "a number from 0 to 1073741824";
+    return read_count(value, 0, BYTES_MOST, &o->config.bytes);
+}
+
+READER(sources)
+{
+    *right = "N, first:N or random:N";
+    return traffic_sources_parse(&o->config.sources, value);
+}
+
+READER(warmup)
+{
+    return read_time(value, 1, &o->config.warmup_ps, right);
+}
+
+READER(measure)
+{
+    return read_time(value, 1, &o->config.measure_ps, right);
+}
+
+READER(fanout)
+{
+    char *end;
+
+    *right = "a mean of destinations from 1 on, such as 4 or 2.5";
+    o->config.fanout = strtod(value, &end);
+    return *value >= '0' && *value <= '9' && !value[strspn(value, "0123456789.")] && !*end &&
+           o->config.fanout >= 1 && o->config.fanout < 65536;
+}
+
+READER(law)
+{
+    static const char *const names[] = { [TRAFFIC_LAW_UNIFORM] = "uniform",
+                                         [TRAFFIC_LAW_BINOMIAL] = "binomial",
+                                         [TRAFFIC_LAW_FIXED] = "fixed" };
+
+    *right = "uniform, binomial or fixed";
+    for (int law = 0; law < 3; law++) {
+        o->config.law = (enum traffic_law)law;
+        if (strcmp(value, names[law]) == 0)
+            return true;
+    }
+    return false;
+}
+
+READER(sets)
+{
+    uint64_t sets = 0;
+
+    *right = "a number from 1 to 65536";
+    if (!read_count(value, 1, FABRIC_GROUPS_MAX, &sets))
+        return false;
+    o->config.sets = (uint32_t)sets;
+    return true;
+}
+
+READER(multicast)
+{
+    uint64_t arity = TRAFFIC_TREE_BINOMIAL;
+
+    *right = "hardware, messages, tree (binomial), or tree:K with K from 1 to 65536";
+    o->config.by_messages = strcmp(value, "hardware") != 0;
+    if (strcmp(value, "messages") == 0)
+        arity = TRAFFIC_TREE_FLAT;
+    else if (strncmp(value, "tree:", 5) == 0 && !read_count(value + 5, 1, 65536, &arity))
+        return false;
+    else if (strncmp(value, "tree", 4) != 0 || (value[4] && value[4] != ':'))
+        return !o->config.by_messages;
+    o->config.arity = (uint32_t)arity;
+    return true;
+}
+
+READER(groups)
+{
+    uint64_t groups = 0;
+
+    *right = "a number from 1 to 1024";
+    if (!read_count(value, 1, FABRIC_COMBINING_MAX, &groups))
+        return false;
+    o->config.groups = (uint32_t)groups;
+    return true;
+}
+
+READER(members)
+{
+    uint64_t members = 0;
+
+    *right = "a number from 2 on";
+    if (!read_count(value, 2, UINT32_MAX, &members))
+        return false;
+    o->config.members = (uint32_t)members;
+    return true;
+}
+
+READER(operations)
+{
+    *right = "a number from 1 to 1000000000";
+    return read_count(value, 1, 1000000000, &o->config.operations);
+}
+
+READER(interval)
+{
+    return read_time(value, 0, &o->config.interval_ps, right);
+}
+
+READER(skew)
+{
+    return read_time(value, 0, &o->config.skew_ps, right);
+}
+
+READER(placement)
+{
+    *right = "block or random";
+    o->config.at_random = strcmp(value, "random") == 0;
+    return o->config.at_random || strcmp(value, "block") == 0;
+}
+
+#define OPTION_ROW(reader, name, value, use, help) { name, value, help, read_##reader },
+static const struct options_own owns_rows[] = { OPTIONS(OPTION_ROW) };
+#undef OPTION_ROW
+
+#define OPTION_ROW(reader, name, value, use, help) use,
+static const enum use uses[] = { OPTIONS(OPTION_ROW) };
+#undef OPTION_ROW
+
+void traffic_options_init(struct traffic_options *ret, struct options_owns *owns)
+{
+    *ret = (struct traffic_options){
+        .pattern = "uniform",
+        .config = { .bytes = 240, .groups = 1, .operations = 100 },
+        .loads = 1,
+        .load = { TRAFFIC_LOAD_UNIT / 2 },
+    };
+    *owns = (struct options_owns){ .row = owns_rows,
+                                   .count = OPTION_COUNT,
+                                   .into = ret };
+}
+
+/* --- together ------------------------------------------------------------------------------ */
+
+static bool has_use(const struct traffic_pattern *pattern, enum option_row row)
+{
+    bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
+
+    if (row == OPTION_bytes)
+        return !collective || pattern->collective != TRAFFIC_BARRIER;
+    switch (uses[row]) {
+    case USE_OPEN:
+        return !collective;
+    case USE_MULTICAST:
+        return pattern->kind == TRAFFIC_MULTICAST;
+    case USE_COLLECTIVE:
+        return collective;
+    case USE_ALL:
+        break;
+    }
+    return true;
+}
+
+/* An option that this pattern has no use for is a mistake. */
+static int check_use(const struct traffic_options *options, const struct traffic_pattern *pattern)
+{
+    for (enum option_row row = 0; row < OPTION_COUNT; row++)
+        if (given(options, row) && !has_use(pattern, row))
+            return options_usage_error("traffic", "--%s has no meaning with --pattern %.80s",
+                                       owns_rows[row].name, options->pattern);
+    return 0;
+}
+
+int traffic_options_config(struct traffic_config *ret, const struct traffic_options *options,
+                           const struct fabric_config *fabric)
+{
+    char error[512];
+
+    *ret = options->config;
+    ret->fabric = *fabric;
+    int err = traffic_pattern_parse(&ret->pattern, options->pattern, fabric->graph->nodes, error,
+                                    sizeof error);
+    if (err) {
+        say("--pattern: %s", error);
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
+    }
+    int status = check_use(options, &ret->pattern);
+    if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE && !given(options, OPTION_bytes))
+        ret->bytes = 8;
+    if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE &&
+        ret->pattern.collective != TRAFFIC_BARRIER && ret->bytes == 0)
+        status = options_usage_error("traffic", "--bytes 0: a reduction has 1 or more");
+    if (status)
+        traffic_pattern_release(&ret->pattern);
+    return status;
+}

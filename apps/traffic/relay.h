@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * relay.h - a multicast by messages: the tree in which it spreads, and what a node has to
+ * pass on.
+ *
+ * A destination set's nodes have positions: the source 0, its destinations from 1 on in their
+ * order. Who has the message whole sends it on to its children, one after the other. A queue grows
+ * only while the workers stand still: a step allocates nothing.
+ */
+#ifndef APPS_TRAFFIC_RELAY_H
+#define APPS_TRAFFIC_RELAY_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define TRAFFIC_TREE_BINOMIAL 0u
+#define TRAFFIC_TREE_FLAT UINT32_MAX /* the source sends all of them */
+
+/**
+ * traffic_tree_next - the child of @position after @child (0: the first one); 0: there is none. Pure.
+ * @arity: children of a position, or TRAFFIC_TREE_*. @last: position.
+ *
+ * Binomial: in step i everyone who has it, 2^i nodes, sends it to one who has not.
+ */
+static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint32_t child,
+                                         uint32_t last)
+{
+    uint64_t next;
+
+    if (arity == TRAFFIC_TREE_BINOMIAL) {
+        unsigned bits = position ? 32u - (unsigned)__builtin_clz(position) : 0;
+        next = position + (child ? 2 * (uint64_t)(child - position) : (uint64_t)1 << bits);
+    } else {
+        uint64_t first = (uint64_t)arity * position + 1;
+        next = child ? (uint64_t)child + 1 : first;
+        if (next - first >= arity)
+            return 0;
+    }
+    return next <= last ? (uint32_t)next : 0;
+}
+
+/* A message that a node is to pass on. */
+struct traffic_relay_item {
+    uint64_t birth_ps;
+    uint64_t ready_ps; /* when it was whole here */
+    uint32_t set;
+    uint32_t position; /* of this node */
+    uint32_t child;    /* to send to next */
+};
+
+/* First come, first sent. */
+struct traffic_relay {
+    struct traffic_relay_item *item; /* mask + 1 of them */
+    uint32_t mask;
+    uint32_t at;       /* the first one */
+    uint32_t count;
+    uint32_t left;     /* segments to send of the copy in hand, the first item's */
+    uint64_t waiting;  /* copies to be sent, each a part of a message, in units of 2^-32 */
+    bool full;         /* an item found no room, and is lost */
+};
+
+static inline struct traffic_relay_item *traffic_relay_front(struct traffic_relay *relay)
+{
+    return relay->count ? &relay->item[relay->at & relay->mask] : NULL;
+}
+
+static inline void traffic_relay_add(struct traffic_relay *relay,
+                                     const struct traffic_relay_item *item)
+{
+    relay->full |= !relay->item || relay->count > relay->mask;
+    if (!relay->full)
+        relay->item[(relay->at + relay->count++) & relay->mask] = *item;
+}
+
+static inline void traffic_relay_skip(struct traffic_relay *relay)
+{
+    relay->at++;
+    relay->count--;
+}
+
+/** traffic_relay_room - make room for @more items. While the workers stand still. Errors: -ENOMEM. */
+static inline int traffic_relay_room(struct traffic_relay *relay, uint32_t more)
+{
+    uint64_t wanted = (uint64_t)relay->count + more;
+    uint64_t room = relay->item ? (uint64_t)relay->mask + 1 : 64;
+    struct traffic_relay_item *item;
+
+    if (relay->item && room >= wanted)
+        return 0;
+    while (room < wanted)
+        room *= 2;
+    item = room <= UINT32_MAX ? malloc(room * sizeof item[0]) : NULL;
+    if (!item)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < relay->count; i++)
+        item[i] = relay->item[(relay->at + i) & relay->mask];
+    free(relay->item);
+    relay->item = item;
+    relay->mask = (uint32_t)(room - 1);
+    relay->at = 0;
+    return 0;
+}
+
+static inline void traffic_relay_release(struct traffic_relay *relay)
+{
+    free(relay->item);
+    relay->item = NULL;
+}
+
+#endif

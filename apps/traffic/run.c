@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run.c - what all runs have in common: memory, the fabric, its checks, its totals.
+ */
+#include "apps/traffic/run.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "apps/traffic/inside.h"
+
+static uint64_t host_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Seconds since the last call. */
+static double lap_s(struct traffic_run *run)
+{
+    uint64_t now_ns = host_ns();
+    double passed = (double)(now_ns - run->began_ns) / 1e9;
+
+    run->began_ns = now_ns;
+    return passed;
+}
+
+int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(run->error, run->error_bytes, format, args);
+    va_end(args);
+    return err;
+}
+
+/* What the kernel says it can still give without swapping; UINT64_MAX if it does not say. */
+static uint64_t memory_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long kib = 0;
+    char line[256];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof line, file))
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (file)
+        fclose(file);
+    return found ? kib * 1024 : UINT64_MAX;
+}
+
+/* The least memory.max (cgroup v2) of our group and those above it; UINT64_MAX: there is none. */
+static uint64_t memory_limit(void)
+{
+    char path[4096 + 64] = "/sys/fs/cgroup";
+    size_t root = strlen(path);
+    uint64_t least = UINT64_MAX;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[4096];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "0::%4094[^\n]", path + root) == 1)
+            break;
+    if (file)
+        fclose(file);
+    for (char *end; (end = strrchr(path, '/')) >= path + root - strlen("/cgroup"); *end = '\0') {
+        size_t length = strlen(path);
+        unsigned long long most;
+        strcat(path, "/memory.max");
+        file = fopen(path, "re");
+        path[length] = '\0';
+        if (file && fscanf(file, "%llu", &most) == 1 && most < least)
+            least = most;
+        if (file)
+            fclose(file);
+    }
+    return least;
+}
+
+static int check_memory(struct traffic_run *run, const struct fabric_config *fabric,
+                        uint64_t own_bytes, uint64_t group_bytes)
+{
+    struct fabric_bytes bytes;
+    uint64_t available = memory_available();
+    uint64_t limit = memory_limit();
+
+    available = available < limit ? available : limit;
+    fabric_bytes(fabric, &bytes);
+    uint64_t all = bytes.total + own_bytes + group_bytes;
+    run->result->bytes_per_node = all / fabric->graph->nodes;
+    if (all <= available)
+        return 0;
+    return traffic_run_wrong(run, -ENOMEM,
+                             "%s needs %.1f GiB of memory and %.1f GiB are available; choose %s",
+                             fabric->graph->spec, (double)all / (1u << 30),
+                             (double)available / (1u << 30),
+                             all - group_bytes <= available ? "fewer --sets or --sources"
+                                                            : "a smaller network");
+}
+
+int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
+                      uint64_t own_bytes, uint64_t group_bytes)
+{
+    struct fabric_config fabric = run->config->fabric;
+    int err;
+
+    fabric.clock = EMU_CLOCK_VIRTUAL;
+    fabric.local_nodes = ops;
+    run->began_ns = host_ns();
+    err = check_memory(run, &fabric, own_bytes, group_bytes);
+    if (!err)
+        err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);
+    return err;
+}
+
+int traffic_run_tell(struct traffic_run *run, double done)
+{
+    const struct traffic_config *config = run->config;
+
+    if (!config->progress || config->progress(config->context, done < 1 ? done : 1))
+        return 0;
+    return traffic_run_wrong(run, -EINTR, "interrupted");
+}
+
+void traffic_run_begin(struct traffic_run *run)
+{
+    run->result->build_s = lap_s(run);
+}
+
+int traffic_run_check(struct traffic_run *run)
+{
+    struct traffic_result *result = run->result;
+    struct fabric_totals totals;
+
+    result->wall_s = lap_s(run);
+    fabric_totals_read(run->fabric, &totals);
+    result->hops = totals.hops;
+    result->threads = fabric_threads(run->fabric);
+    result->virtual_ps = run->now_ps;
+    if (totals.dropped)
+        return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
+                                 (unsigned long long)totals.dropped);
+    return fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
+}
+
+int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
+                size_t error_bytes)
+{
+    struct traffic_run run = {
+        .config = config, .result = ret, .error = error, .error_bytes = error_bytes
+    };
+
+    *ret = (struct traffic_result){ .bytes = config->bytes };
+    if (config->pattern.kind == TRAFFIC_COLLECTIVE)
+        return traffic_run_closed(&run);
+    return traffic_run_open(&run);
+}

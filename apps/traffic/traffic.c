@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in virtual time.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/now.h"
+#include "apps/options.h"
+#include "apps/run/run.h"
+#include "apps/say.h"
+#include "apps/traffic/options.h"
+#include "apps/traffic/report.h"
+#include "apps/traffic/run.h"
+
+#define PROGRESS_MS      100
+#define EXIT_INTERRUPTED (128 + SIGINT)
+
+static const struct options_command traffic_command = {
+    "traffic", "",
+    "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
+    "gives the same digest with any number of threads. docs/traffic.md defines every figure.\n\n"
+    "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
+    "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others in\n"
+    "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
+    "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on average);\n"
+    "reduce, barrier, allreduce (one operation after the other).\n\n"
+    "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
+    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL, false
+};
+
+/* The line that says how far it is, on a terminal only. */
+struct progress {
+    bool shown;
+    int64_t last_ms;
+    uint32_t run, runs;
+};
+
+static sigset_t interrupt_set(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
+/* From here on SIGINT waits until a run looks; who ignores it, goes on doing so. */
+static void interrupt_hold(void)
+{
+    const sigset_t interrupt = interrupt_set();
+    struct sigaction now;
+
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigprocmask(SIG_BLOCK, &interrupt, NULL); /* the workers inherit it */
+}
+
+/* Has there been one? Then the next ends the process. */
+static bool interrupted(void)
+{
+    const struct timespec at_once = { .tv_sec = 0 };
+    const sigset_t interrupt = interrupt_set();
+
+    if (sigtimedwait(&interrupt, NULL, &at_once) < 0)
+        return false;
+    sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
+    return true;
+}
+
+static bool progress_tell(void *context, double done)
+{
+    struct progress *progress = context;
+    int64_t at_ms = now_ms();
+
+    if (at_ms - progress->last_ms < PROGRESS_MS)
+        return true;
+    progress->last_ms = at_ms;
+    if (progress->shown) {
+        fprintf(stderr, "\r\033[K%3.0f %% of virtual time", 100 * done);
+        if (progress->runs > 1)
+            fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
+    }
+    return !interrupted();
+}
+
+static void progress_clear(const struct progress *progress)
+{
+    if (progress->shown)
+        fprintf(stderr, "\r\033[K");
+}
+
+static int run_one(struct traffic_result *result, const struct traffic_config *config)
+{
+    const struct progress *progress = config->context;
+    char error[640];
+
+    int err = traffic_run(result, config, error, sizeof error);
+    progress_clear(progress);
+    if (!err)
+        return EXIT_SUCCESS;
+    if (err == -EINTR)
+        return EXIT_INTERRUPTED;
+    say("traffic: %s", error);
+    return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+static void print_json(struct json_object *list, const struct traffic_options *own)
+{
+    printf("%s\n", json_object_to_json_string_ext(
+                       own->loads > 1 ? list : json_object_array_get_idx(list, 0),
+                       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                           JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+/* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
+static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
+{
+    struct progress progress = { .shown = isatty(STDERR_FILENO), .runs = own->loads };
+    struct json_object *list = json_object_new_array();
+    struct traffic_result result;
+    int status = EXIT_SUCCESS;
+
+    config->progress = progress_tell;
+    config->context = &progress;
+    for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
+        progress.run = i;
+        config->load = own->load[i];
+        status = run_one(&result, config);
+        if (status != EXIT_SUCCESS)
+            break;
+        if (json)
+            json_object_array_add(list, traffic_report_json(&result, config, own->pattern));
+        else if (own->loads > 1)
+            traffic_report_row(stdout, &result, config, i == 0);
+        else
+            traffic_report_text(stdout, &result, config, own->pattern);
+    }
+    if (json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
+        print_json(list, own);
+    json_object_put(list);
+    return status;
+}
+
+int traffic_main(int argc, char **argv)
+{
+    struct traffic_options own;
+    struct options_owns owns;
+    struct options options;
+    struct fabric_config fabric;
+    struct traffic_config config;
+    struct topo_graph *graph;
+
+    traffic_options_init(&own, &owns);
+    int status = options_parse_own(&options, &traffic_command, &owns, argc, argv);
+    if (status >= 0)
+        return status;
+    if (options.operands < argc)
+        return options_usage_error("traffic", "traffic takes no '%.80s'", argv[options.operands]);
+    status = options_fabric(&fabric, &graph, &options, NULL);
+    if (status)
+        return status;
+    status = traffic_options_config(&config, &own, &fabric);
+    if (!status) {
+        interrupt_hold();
+        status = run_all(&config, &own, options.json);
+        traffic_pattern_release(&config.pattern);
+    }
+    topo_free(graph);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * closed.c - the driver of closed loops: reductions and barriers.
+ *
+ * The driver looks at the members every SLICE_PS of virtual time in which
+ * something happens. A group's next operation is posted, at all members at once, when the driver sees that
+ * the one before is complete at all of its receivers; or at fixed intervals.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "apps/traffic/workload/coll.h"
+#include "apps/traffic/inside.h"
+
+#define SLICE_PS     UINT64_C(1000000) /* 1 us */
+#define TIME_MOST_PS (UINT64_C(1) << 62) /* of the last post */
+
+struct closed_run {
+    struct traffic_run *run;
+    struct traffic_coll coll;
+    struct traffic_pending operations; /* that are not complete */
+    struct traffic_stats *latency;     /* by the number of the operation, not by time */
+    uint64_t completed;                /* of all groups */
+};
+
+/* Operations that are complete at a receiver: which are so at all of them? */
+static int take_logs(struct closed_run *closed)
+{
+    struct traffic_coll *coll = &closed->coll;
+
+    for (uint32_t w = 0; w < coll->workers.count; w++) {
+        struct traffic_log *log = coll->workers.at[w] ? &coll->workers.at[w]->log : NULL;
+        if (!log || !log->count)
+            continue;
+        if (log->full)
+            return traffic_run_wrong(closed->run, -EPROTO, "a table of arrivals overflowed");
+        if (traffic_pending_room(&closed->operations, log->count))
+            return traffic_run_wrong(closed->run, -ENOMEM, "out of memory");
+        for (uint32_t i = 0; i < log->count; i++) {
+            const struct traffic_part *part = &log->part[i];
+            struct traffic_group *group = &coll->group[part->src];
+            uint64_t post_ps = traffic_coll_last_ps(coll, part->src, part->birth_ps);
+            uint64_t last_ps;
+            if (!traffic_pending_arrive(&closed->operations, part, &last_ps))
+                continue;
+            traffic_stats_record(closed->latency, part->birth_ps, last_ps - post_ps);
+            group->done++;
+            group->done_ps = last_ps > group->done_ps ? last_ps : group->done_ps;
+            closed->completed++;
+        }
+        log->count = 0;
+    }
+    return 0;
+}
+
+/* Post what is due before the next look. True: something was. */
+static bool post_due(struct closed_run *closed)
+{
+    const struct traffic_coll_plan *plan = &closed->coll.plan;
+    uint64_t now_ps = closed->run->now_ps;
+    bool posted = false;
+
+    for (uint32_t g = 0; g < plan->groups; g++) {
+        struct traffic_group *group = &closed->coll.group[g];
+        while (group->posted < plan->operations) {
+            uint64_t next_ps = now_ps + (now_ps > 0); /* what happened up to now stays as it is */
+            uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
+            if (plan->interval_ps)
+                at_ps = group->posted * plan->interval_ps;
+            if (plan->interval_ps ? at_ps > now_ps + SLICE_PS : group->done < group->posted)
+                break;
+            traffic_coll_post(&closed->coll, g, at_ps);
+            posted = true;
+        }
+    }
+    return posted;
+}
+
+static bool posts_to_come(const struct closed_run *closed)
+{
+    const struct traffic_coll_plan *plan = &closed->coll.plan;
+
+    for (uint32_t g = 0; g < plan->groups; g++)
+        if (closed->coll.group[g].posted < plan->operations)
+            return plan->interval_ps > 0;
+    return false;
+}
+
+/*
+ * When to look again: at the end of the slice in which something happens next, or before that in
+ * which something is to be posted.
+ */
+static uint64_t next_look_ps(const struct closed_run *closed)
+{
+    const struct traffic_coll_plan *plan = &closed->coll.plan;
+    uint64_t least_ps = closed->run->now_ps + SLICE_PS;
+    uint64_t next_ps = fabric_next_ps(closed->run->fabric);
+
+    for (uint32_t g = 0; plan->interval_ps && g < plan->groups; g++) {
+        uint64_t post_ps = closed->coll.group[g].posted * plan->interval_ps;
+        if (closed->coll.group[g].posted < plan->operations && post_ps - SLICE_PS < next_ps)
+            next_ps = post_ps - SLICE_PS;
+    }
+    if (next_ps <= least_ps || next_ps == EMU_NEVER)
+        return least_ps;
+    return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
+}
+
+static int run_operations(struct closed_run *closed)
+{
+    struct traffic_run *run = closed->run;
+    uint64_t all = closed->coll.plan.operations * closed->coll.plan.groups;
+    int err = 0;
+
+    traffic_run_begin(run);
+    post_due(closed);
+    while (!err && closed->completed < all) {
+        run->now_ps = next_look_ps(closed);
+        fabric_advance(run->fabric, run->now_ps);
+        err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
+        if (!err)
+            err = take_logs(closed);
+        bool idle = fabric_idle(run->fabric);
+        bool moved = traffic_coll_announce(&closed->coll, run->now_ps);
+        moved |= post_due(closed);
+        if (!err && idle && !moved && closed->completed < all && !posts_to_come(closed))
+            err = traffic_run_wrong(run, -EPROTO,
+                                    "the network is empty and %llu of %llu operations are not "
+                                    "complete",
+                                    (unsigned long long)(all - closed->completed),
+                                    (unsigned long long)all);
+        if (!err)
+            err = traffic_run_tell(run, (double)closed->completed / (double)all);
+    }
+    /* What a reduce's root has was the last segment, but credits are still on their way. */
+    while (!err && !fabric_idle(run->fabric))
+        fabric_advance(run->fabric, run->now_ps += SLICE_PS);
+    return err ? err : traffic_run_check(run);
+}
+
+static int build(struct closed_run *closed)
+{
+    struct traffic_run *run = closed->run;
+    const struct traffic_config *config = run->config;
+    struct traffic_result *result = run->result;
+    uint32_t nodes = config->fabric.graph->nodes;
+    struct traffic_coll_plan plan = {
+        .profile = &config->fabric.profile,
+        .what = config->pattern.collective,
+        .bytes = config->pattern.collective == TRAFFIC_BARRIER ? 0 : (config->bytes + 7) / 8 * 8,
+        .operations = config->operations,
+        .interval_ps = config->interval_ps,
+        .skew_ps = config->skew_ps,
+        .groups = config->groups,
+        .members = config->members ? config->members : nodes / config->groups,
+        .at_random = config->at_random,
+        .seed = config->fabric.seed,
+    };
+
+    if (plan.members < 2 || (uint64_t)plan.groups * plan.members > nodes)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%u group%s of %u nodes: a group has 2 or more, no node is in "
+                                 "two, and there are %u nodes",
+                                 plan.groups, plan.groups == 1 ? "" : "s", plan.members, nodes);
+    if (plan.interval_ps && plan.operations > TIME_MOST_PS / plan.interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%llu operations, one each %llu ns: more than 50 days",
+                                 (unsigned long long)plan.operations,
+                                 (unsigned long long)plan.interval_ps / 1000);
+    if (plan.interval_ps && plan.skew_ps > plan.interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "a skew of %llu ns and an interval of %llu: members would post "
+                                 "operations out of order; choose a longer --interval, or 0",
+                                 (unsigned long long)plan.skew_ps / 1000,
+                                 (unsigned long long)plan.interval_ps / 1000);
+    result->collective = true;
+    result->groups = plan.groups;
+    result->members = plan.members;
+    result->bytes = plan.bytes;
+    struct traffic_phase phase = traffic_phase_of(0, plan.operations);
+    closed->latency = calloc(1, sizeof *closed->latency);
+    if (!closed->latency || traffic_coll_init(&closed->coll, nodes, &plan))
+        return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    traffic_stats_init(closed->latency, &phase);
+    int err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS),
+                                0);
+    if (!err)
+        err = traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error,
+                                  run->error_bytes);
+    return err;
+}
+
+int traffic_run_closed(struct traffic_run *run)
+{
+    struct closed_run closed = { .run = run };
+    int err = build(&closed);
+
+    if (!err)
+        err = run_operations(&closed);
+    if (!err) {
+        traffic_latency_of(&run->result->latency, closed.latency);
+        run->result->digest = traffic_coll_digest(&closed.coll);
+        run->result->segments = traffic_coll_sent(&closed.coll);
+    }
+    fabric_stop(run->fabric);
+    traffic_coll_free(&closed.coll);
+    traffic_pending_release(&closed.operations);
+    free(closed.latency);
+    return err;
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll.c - a member: it sends its contributions and checks the results.
+ *
+ * Element i of operation op is a + w * b at a node of weight w, where a and b
+ * are drawn from (op, i). Sums wrap, so the result is known without adding up:
+ * members * a + (sum of weights) * b. A contribution that is lost, taken twice
+ * or put to another element shows.
+ */
+#include "apps/traffic/workload/coll.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/traffic/workload/random.h"
+#include "apps/traffic/stats.h"
+#include "emu/combine.h"
+#include "emu/link/link.h"
+
+#define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
+
+enum member_wrong { RIGHT, WRONG_SEGMENT, WRONG_RESULT, NO_BUFFER };
+
+struct traffic_member {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+
+    alignas(EMU_LINE) struct traffic_coll *all;
+    struct traffic_group *group; /* NULL: of none */
+    struct traffic_worker *worker;
+    uint64_t weight;
+    uint64_t op;        /* being sent */
+    uint64_t part;      /* its segment to send next */
+    uint64_t got_op;    /* being received */
+    uint64_t got_part;
+    uint64_t got;       /* numbers below this one have been received; of those from it on: */
+    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was
+                           in memory, 0: it was not; NULL: they come in order */
+    uint64_t last_ps;   /* latest result of the operation being received */
+    uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
+    uint64_t digest;
+    uint32_t node;
+    enum member_wrong wrong;
+    uint64_t wrong_op;
+};
+
+/* --- values ----------------------------------------------------------------------------- */
+
+static uint64_t weight_of(uint32_t node)
+{
+    return emu_mix(node + UINT64_C(0x5851f42d4c957f2d));
+}
+
+/* The sum over @members nodes whose weights add up to @weights. */
+static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
+{
+    uint64_t a = emu_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
+
+    return members * a + weights * emu_mix(a);
+}
+
+/* Elements of segment @part. */
+static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
+{
+    uint64_t left = all->plan.bytes / 8 - part * WORDS;
+
+    return (uint32_t)(left < WORDS ? left : WORDS);
+}
+
+/* --- sending ---------------------------------------------------------------------------- */
+
+/* When the state of number @seq is known to be free in all switches; EMU_NEVER: it is not yet. */
+static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
+{
+    bool reduce = member->all->plan.what == TRAFFIC_REDUCE;
+
+    if (seq < EMU_WINDOW)
+        return 0;
+    if (seq - EMU_WINDOW >= (reduce ? member->group->announced : member->got))
+        return EMU_NEVER;
+    return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
+}
+
+/* How much later than others @node posts operation @op. */
+static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
+{
+    uint64_t draw = emu_mix(emu_mix(all->plan.seed + node) + op);
+
+    return (uint64_t)((unsigned __int128)all->plan.skew_ps * draw >> 64);
+}
+
+/* When the next segment may be handed to the adapter; EMU_NEVER: something must happen first. */
+static uint64_t member_ready_ps(const struct traffic_member *member)
+{
+    const struct traffic_coll *all = member->all;
+    uint32_t g = (uint32_t)(member->group - all->group);
+    uint64_t post_ps, free_ps;
+
+    if (member->op == member->group->posted)
+        return EMU_NEVER;
+    post_ps = traffic_coll_post_ps(all, g, member->op) + skew_ps(all, member->node, member->op);
+    free_ps = state_free_ps(member, member->op * all->segments + member->part);
+    if (free_ps == EMU_NEVER)
+        return EMU_NEVER;
+    return (post_ps > free_ps ? post_ps : free_ps) + all->times.send_ps;
+}
+
+static void member_put(struct traffic_member *member, struct emu_entry *entry)
+{
+    static const uint8_t kinds[] = { [TRAFFIC_REDUCE] = EMU_REDUCE,
+                                     [TRAFFIC_BARRIER] = EMU_BARRIER,
+                                     [TRAFFIC_ALLREDUCE] = EMU_ALLREDUCE };
+    const struct traffic_coll *all = member->all;
+
+    entry->hdr = (struct emu_hdr){
+        .dst = member->group->id,
+        .src = member->node,
+        .seq = (uint32_t)(member->op * all->segments + member->part),
+        .kind = kinds[all->plan.what],
+        .op = EMU_SUM,
+        .type = EMU_U64,
+    };
+    entry->buf = EMU_NO_BUF;
+    if (all->plan.what == TRAFFIC_BARRIER)
+        return;
+    uint32_t words = words_of(all, member->part);
+    entry->hdr.len = (uint8_t)(8 * words);
+    entry->buf = emu_pool_take(&member->dev.worker->cache);
+    if (entry->buf == EMU_NO_BUF) {
+        member->wrong = NO_BUFFER;
+        return;
+    }
+    uint8_t *payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t value = value_of(member->op, member->part * WORDS + i, 1, member->weight);
+        memcpy(payload + 8 * i, &value, sizeof value);
+    }
+}
+
+/* The root of a reduce adds its own contribution when the others' sum is there. */
+static bool member_sends(const struct traffic_member *member)
+{
+    return member->group && !member->wrong &&
+           (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
+}
+
+/* Everything that may leave by @until_ps. Says when the next may. */
+static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
+{
+    uint64_t depart_ps = EMU_NEVER;
+    bool sent = false;
+
+    while (member_sends(member)) {
+        uint64_t ready_ps = member_ready_ps(member);
+        struct emu_entry entry = { .born_ns = 0 };
+
+        depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
+        if (depart_ps > until_ps)
+            break;
+        member_put(member, &entry);
+        if (member->wrong)
+            break;
+        emu_tx_depart(&member->tx, &entry, depart_ps);
+        sent = true;
+        if (++member->part == member->all->segments) {
+            member->part = 0;
+            member->op++;
+        }
+    }
+    if (sent)
+        emu_tx_flush(&member->tx);
+    return depart_ps;
+}
+
+/* --- receiving -------------------------------------------------------------------------- */
+
+/* Is @number, which has come, one that could come now? */
+static bool member_awaits(const struct traffic_member *member, uint64_t number)
+{
+    if (!member->seen_ps)
+        return number == member->got;
+    return number - member->got < EMU_WINDOW && !member->seen_ps[number % EMU_WINDOW];
+}
+
+static enum member_wrong member_check(const struct traffic_member *member,
+                                      const struct emu_entry *entry, uint64_t number)
+{
+    const struct traffic_coll *all = member->all;
+    uint64_t op = number / all->segments, part = number % all->segments;
+    uint32_t words = words_of(all, part);
+    bool reduce = all->plan.what == TRAFFIC_REDUCE;
+    const uint8_t *payload;
+
+    if (!member->group || entry->hdr.dst != member->group->id || !member_awaits(member, number) ||
+        entry->hdr.len != 8 * words)
+        return WRONG_SEGMENT;
+    if (!words)
+        return RIGHT;
+    payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t element = part * WORDS + i;
+        uint64_t want = value_of(op, element, all->plan.members, member->group->sum);
+        uint64_t got;
+        memcpy(&got, payload + 8 * i, sizeof got);
+        if (reduce)
+            got += value_of(op, element, 1, member->weight);
+        if (got != want)
+            return WRONG_RESULT;
+    }
+    return RIGHT;
+}
+
+/* A number in memory since @at_ps is the next one as of @now_ps, when those before it are there. */
+static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
+{
+    const struct traffic_coll *all = member->all;
+
+    if (member->freed_ps)
+        member->freed_ps[member->got % EMU_WINDOW] = now_ps;
+    if (at_ps > member->last_ps)
+        member->last_ps = at_ps;
+    member->got++;
+    if (++member->got_part < all->segments)
+        return;
+    traffic_log_add(&member->worker->log,
+                    &(struct traffic_part){ .birth_ps = member->got_op,
+                                            .at_ps = member->last_ps,
+                                            .src = (uint32_t)(member->group - all->group),
+                                            .of = traffic_coll_receivers(&all->plan) });
+    member->last_ps = 0;
+    member->got_part = 0;
+    member->got_op++;
+}
+
+/* One segment of a result lies in memory. */
+static inline void member_deliver(void *context, const struct emu_entry *entry)
+{
+    struct traffic_member *member = context;
+    const struct traffic_coll *all = member->all;
+    uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
+    uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
+
+    if (!member->wrong) {
+        member->wrong = member_check(member, entry, number);
+        member->wrong_op = number / all->segments;
+    }
+    emu_pool_drop(&member->dev.worker->cache, entry->buf);
+    if (member->wrong)
+        return;
+    member->digest = traffic_digest(member->digest, entry->hdr.dst, number, at_ps);
+    if (!member->seen_ps) {
+        member_advance(member, at_ps, at_ps);
+        return;
+    }
+    member->seen_ps[number % EMU_WINDOW] = at_ps;
+    for (uint64_t *seen_ps; *(seen_ps = &member->seen_ps[member->got % EMU_WINDOW]); *seen_ps = 0)
+        member_advance(member, *seen_ps, at_ps);
+}
+
+static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct traffic_member *member = (struct traffic_member *)dev;
+    uint64_t arrive_ps;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    arrive_ps = traffic_take(&member->rx, member->tx.profile->credit_ps, until_ps, member,
+                             member_deliver);
+    dev->next_ps = member_send(member, until_ps);
+    if (arrive_ps < dev->next_ps)
+        dev->next_ps = arrive_ps;
+    return 0;
+}
+
+/* --- the driver's ----------------------------------------------------------------------- */
+
+uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan)
+{
+    return plan->what == TRAFFIC_REDUCE ? 1 : plan->members;
+}
+
+uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
+{
+    return all->plan.interval_ps ? op * all->plan.interval_ps : all->group[g].post_ps;
+}
+
+uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64_t op)
+{
+    const uint32_t *node = all->group[g].node;
+    uint32_t members = all->plan.skew_ps ? all->plan.members : 0;
+    uint64_t most_ps = 0;
+
+    for (uint32_t i = all->plan.what == TRAFFIC_REDUCE; i < members; i++) {
+        uint64_t late_ps = skew_ps(all, node[i], op);
+        most_ps = late_ps > most_ps ? late_ps : most_ps;
+    }
+    return traffic_coll_post_ps(all, g, op) + most_ps;
+}
+
+static void wake_members(struct traffic_coll *all, const struct traffic_group *group,
+                         uint64_t at_ps)
+{
+    for (uint32_t i = 0; i < all->plan.members; i++)
+        emu_dev_wake(&all->member[group->node[i]]->dev, at_ps);
+}
+
+void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
+{
+    struct traffic_group *group = &all->group[g];
+
+    group->post_ps = at_ps;
+    group->posted++;
+    wake_members(all, group, at_ps);
+}
+
+bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
+{
+    uint64_t known_ps = /* by then what has arrived lies in memory */
+        now_ps + traffic_wire_ps(all->plan.profile, EMU_PAYLOAD_BYTES) +
+        all->plan.profile->nic_recv_ps;
+    bool news = false;
+
+    for (uint32_t g = 0; all->plan.what == TRAFFIC_REDUCE && g < all->plan.groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        const struct traffic_member *root = all->member[group->node[0]];
+
+        if (group->announced == root->got)
+            continue;
+        news = true;
+        for (; group->announced < root->got; group->announced++)
+            if (group->freed_ps)
+                group->freed_ps[group->announced % EMU_WINDOW] = known_ps;
+        wake_members(all, group, now_ps + 1);
+    }
+    return news;
+}
+
+uint64_t traffic_coll_digest(const struct traffic_coll *all)
+{
+    uint64_t digest = TRAFFIC_DIGEST_START;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        digest = traffic_digest(digest, n, all->member[n]->digest, 0);
+    return digest;
+}
+
+uint64_t traffic_coll_sent(const struct traffic_coll *all)
+{
+    uint64_t sent = 0;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        sent += emu_count_read(&all->member[n]->tx.counts.segments);
+    return sent;
+}
+
+int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
+{
+    static const char *const what[] = {
+        [WRONG_SEGMENT] = "a segment that is not the next of its group's stream",
+        [WRONG_RESULT] = "a wrong result",
+        [NO_BUFFER] = "no buffer was left for a payload",
+    };
+
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        const struct traffic_member *member = all->member[n];
+        if (!member->wrong)
+            continue;
+        snprintf(error, error_bytes, "node %u, operation %llu: %s", n,
+                 (unsigned long long)member->wrong_op, what[member->wrong]);
+        return -EPROTO;
+    }
+    return 0;
+}
+
+/* --- made ------------------------------------------------------------------------------- */
+
+static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                         struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct traffic_coll *all = ctx;
+    struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
+    struct traffic_member *member = own ? aligned_alloc(EMU_LINE, sizeof(*member)) : NULL;
+
+    if (!member)
+        return -ENOMEM;
+    memset(member, 0, sizeof(*member));
+    all->member[n] = member;
+    member->all = all;
+    member->worker = own;
+    member->node = n;
+    member->weight = weight_of(n);
+    member->digest = TRAFFIC_DIGEST_START + n;
+    emu_dev_init(&member->dev, worker, member_step);
+    *dev = &member->dev;
+    *tx = &member->tx;
+    *rx = &member->rx;
+    if (all->times.engines)
+        member->seen_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+    if (all->windowed && all->plan.what != TRAFFIC_REDUCE)
+        member->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+    if ((all->times.engines && !member->seen_ps) ||
+        (all->windowed && all->plan.what != TRAFFIC_REDUCE && !member->freed_ps))
+        return -ENOMEM;
+    return 0;
+}
+
+/* Who is in which group: the first groups * members nodes, in order or shuffled. */
+static int place(struct traffic_coll *all)
+{
+    const struct traffic_coll_plan *plan = &all->plan;
+    struct traffic_random random;
+
+    for (uint32_t n = 0; n < all->nodes; n++)
+        all->at[n] = n;
+    traffic_random_init(&random, plan->seed, 0, TRAFFIC_STREAM_GROUPS);
+    if (plan->at_random)
+        traffic_shuffle(&random, all->at, all->nodes);
+    for (uint32_t g = 0; g < plan->groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        group->node = &all->at[(size_t)g * plan->members];
+        for (uint32_t i = 0; i < plan->members; i++)
+            group->sum += weight_of(group->node[i]);
+        if (!all->windowed || plan->what != TRAFFIC_REDUCE)
+            continue;
+        group->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
+        if (!group->freed_ps)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
+                      const struct traffic_coll_plan *plan)
+{
+    uint64_t segments = traffic_segments_of(plan->bytes);
+
+    *all = (struct traffic_coll){
+        .ops = { .create = member_create, .ctx = all },
+        .plan = *plan,
+        .nodes = nodes,
+        .times = traffic_times_of(plan->profile),
+        .segments = segments,
+        .windowed = plan->operations * segments > EMU_WINDOW,
+        .at = calloc(nodes, sizeof(uint32_t)),
+        .group = calloc(plan->groups, sizeof(struct traffic_group)),
+        .member = calloc(nodes, sizeof(struct traffic_member *)),
+    };
+    return all->at && all->group && all->member ? place(all) : -ENOMEM;
+}
+
+/* Operations that can be complete at a member between two looks of the driver. */
+static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t slice_ps)
+{
+    uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
+
+    if (!plan->interval_ps)
+        return 2;
+    return (uint32_t)(slice_ps / wire_ps) + 2 +
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* that came out of order */
+}
+
+int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
+                        char *error, size_t error_bytes)
+{
+    uint32_t most = completions_most(&all->plan, slice_ps);
+    int err = 0;
+
+    for (uint32_t g = 0; !err && g < all->plan.groups; g++) {
+        struct traffic_group *group = &all->group[g];
+        err = fabric_group_create(fabric, group->node, all->plan.members, &group->id, error,
+                                  error_bytes);
+        for (uint32_t i = 0; !err && i < all->plan.members; i++)
+            all->member[group->node[i]]->group = group;
+    }
+    for (uint32_t w = 0; !err && w < all->workers.count; w++) {
+        struct traffic_worker *worker = all->workers.at[w];
+        if (worker)
+            err = traffic_log_init(&worker->log, most * worker->nodes);
+        if (err)
+            snprintf(error, error_bytes, "out of memory");
+    }
+    return err;
+}
+
+void traffic_coll_free(struct traffic_coll *all)
+{
+    for (uint32_t n = 0; all->member && n < all->nodes; n++) {
+        if (!all->member[n])
+            continue;
+        emu_link_unjoin(&all->member[n]->tx);
+        free(all->member[n]->freed_ps);
+        free(all->member[n]->seen_ps);
+        free(all->member[n]);
+    }
+    for (uint32_t g = 0; all->group && g < all->plan.groups; g++)
+        free(all->group[g].freed_ps);
+    traffic_workers_free(&all->workers);
+    free(all->member);
+    free(all->group);
+    free(all->at);
+    *all = (struct traffic_coll){ .nodes = 0 };
+}
+
+uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan,
+                            uint64_t slice_ps)
+{
+    uint64_t segments = plan->operations * traffic_segments_of(plan->bytes);
+    uint64_t window = segments > EMU_WINDOW ? EMU_WINDOW * sizeof(uint64_t) : 0;
+    uint64_t seen = traffic_times_of(plan->profile).engines ? EMU_WINDOW * sizeof(uint64_t) : 0;
+    uint64_t each = sizeof(struct traffic_member) + sizeof(struct traffic_member *) +
+                    completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window + seen;
+
+    return nodes * each + plan->groups * (sizeof(struct traffic_group) + window);
+}

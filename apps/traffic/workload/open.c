@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * open.c - the driver of open loops: warm-up, measurement, drain.
+ *
+ * Sources go on until all messages that were born in the measurement have been
+ * delivered, so that these see the load to their end; past saturation they do
+ * not. A run that names no phases measures again, twice as long, until it finds
+ * the traffic steady. In the end nothing more is sent, the network runs empty,
+ * and every segment that was sent must have come out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/traffic/workload/open.h"
+#include "nic/engine/engine.h"
+
+#define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
+
+/* --- time ------------------------------------------------------------------------- */
+
+/* Copies that arrived: which multicasts are complete? */
+static int take_logs(struct open_run *open)
+{
+    struct traffic_nodes *nodes = &open->nodes;
+    int err = 0;
+
+    for (uint32_t w = 0; w < nodes->workers.count && !err; w++) {
+        struct traffic_log *log = nodes->workers.at[w] ? &nodes->workers.at[w]->log : NULL;
+        if (!log || !log->count)
+            continue;
+        err = traffic_pending_room(&open->multicasts, log->count);
+        for (uint32_t i = 0; i < log->count && !err; i++) {
+            uint64_t last_ps;
+            if (traffic_pending_arrive(&open->multicasts, &log->part[i], &last_ps))
+                traffic_stats_latency(open->completion, log->part[i].birth_ps, last_ps);
+        }
+        log->count = 0;
+    }
+    return err;
+}
+
+/* Everything up to @until_ps happens. */
+static int advance(struct open_run *open, uint64_t until_ps)
+{
+    struct traffic_run *run = open->run;
+    int err = 0;
+
+    while (!err && run->now_ps < until_ps) {
+        uint64_t left_ps = until_ps - run->now_ps;
+        err = traffic_nodes_room(&open->nodes);
+        if (err)
+            break;
+        run->now_ps += left_ps < open->nodes.slice_ps ? left_ps : open->nodes.slice_ps;
+        fabric_advance(run->fabric, run->now_ps);
+        err = take_logs(open);
+        if (!err)
+            err = traffic_run_tell(run, (double)run->now_ps / (double)open->end_ps);
+    }
+    if (err == -ENOMEM)
+        return traffic_run_wrong(run, err, "out of memory");
+    return err;
+}
+
+/* --- phases -------------------------------------------------------------------------- */
+
+/* A count of messages as a fraction of what the sources' links can carry in a batch. */
+static double part_of_links(const struct open_run *open, double messages)
+{
+    double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;
+
+    return messages * (double)open->nodes.message_wire_ps / links;
+}
+
+/* Batch @i, of the measurement or of the drain: how much more waits at its end? */
+static int advance_batch(struct open_run *open, uint32_t i)
+{
+    struct traffic_counts before = open->counts;
+    int err = advance(open, open->run->now_ps + open->nodes.plan.phase.batch_ps);
+
+    if (err)
+        return err;
+    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    open->growth[i] = part_of_links(open, (double)(open->counts.waiting - before.waiting));
+    return 0;
+}
+
+static int measure(struct open_run *open)
+{
+    int err = advance(open, open->nodes.plan.phase.start_ps);
+
+    if (err)
+        return err;
+    open->measured = 0;
+    open->counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES && !err; i++) {
+        uint64_t born = open->counts.born;
+        err = advance_batch(open, i);
+        open->offered[i] = part_of_links(open, (double)(open->counts.born - born));
+        open->measured += open->counts.born - born;
+    }
+    open->run->result->backlog = open->counts.waiting;
+    return err;
+}
+
+static void merge(struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+
+    traffic_stats_init(open->total, &open->nodes.plan.phase);
+    for (uint32_t w = 0; w < workers->count; w++)
+        if (workers->at[w])
+            traffic_stats_add(open->total, &workers->at[w]->stats);
+}
+
+/* Queues have not been filled once: what is not accepted yet says nothing. */
+static bool too_cold(const struct open_run *open)
+{
+    return open->nodes.plan.phase.start_ps < open->longest_ps;
+}
+
+/* Messages a second: of all senders the mean, the least and the most. */
+static void by_source(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    struct traffic_rates *rates = &open->run->result->from;
+    double measure_s = (double)nodes->plan.phase.measure_ps / 1e12;
+    double unit = 1024 * (double)nodes->message_stats_ps * measure_s;
+    uint64_t least = UINT64_MAX, most = 0;
+    double all = 0;
+
+    for (uint32_t n = 0; n < nodes->nodes; n++) {
+        if (!open->links[n])
+            continue;
+        uint64_t from = traffic_workers_from(&nodes->workers, n);
+        least = from < least ? from : least;
+        most = from > most ? from : most;
+        all += (double)from;
+    }
+    rates->mean = all / unit / open->run->result->senders;
+    rates->least = (double)least / unit;
+    rates->most = (double)most / unit;
+}
+
+/* Throughput is known when the measurement ends: what is delivered in it has been. */
+static void throughput(struct open_run *open)
+{
+    const struct traffic_nodes *nodes = &open->nodes;
+    struct traffic_result *result = open->run->result;
+    double batch_ps = (double)nodes->plan.phase.batch_ps;
+    double factor = (double)nodes->message_wire_ps / (double)nodes->message_stats_ps;
+    double wire_ps = 0;
+
+    merge(open);
+    for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
+        const struct traffic_batch *batch = &open->total->batch[i];
+        open->accepted[i] =
+            (double)batch->share_ps * factor / 1024 / (batch_ps * (double)open->all_links);
+        wire_ps += (double)batch->wire_ps * factor;
+    }
+    by_source(open);
+    result->offered = traffic_mean_of(open->offered).mean;
+    result->accepted = traffic_mean_of(open->accepted);
+    result->delivered =
+        wire_ps / (batch_ps * TRAFFIC_BATCHES *
+                   (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
+    result->saturated =
+        !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
+}
+
+/* Measured messages that are delivered: multicasts, if all of their copies are. */
+static uint64_t delivered(const struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+    uint64_t messages = 0;
+
+    if (open->nodes.plan.sets)
+        return open->completion->messages;
+    for (uint32_t w = 0; w < workers->count; w++)
+        messages += workers->at[w] ? workers->at[w]->stats.messages : 0;
+    return messages;
+}
+
+/*
+ * Until all that was measured is there. A network that takes less than it is offered may have room
+ * for a measurement and only then push back: the sources' backlog shows it as the drain goes on.
+ */
+static int drain(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_result *result = run->result;
+    uint64_t limit_ps = DRAIN_PHASES * (open->end_ps + (too_cold(open) ? open->longest_ps : 0));
+    int err = 0;
+
+    for (uint32_t i = 0; !err && !result->saturated && delivered(open) < open->measured; i++) {
+        err = advance_batch(open, i % TRAFFIC_BATCHES);
+        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1 && !too_cold(open))
+            result->saturated = traffic_saturated(open->offered, open->accepted, open->growth);
+        result->saturated |= run->now_ps >= limit_ps;
+    }
+    return err;
+}
+
+/* One warm-up, one measurement, one drain. */
+static int measure_once(struct open_run *open)
+{
+    struct traffic_result *result = open->run->result;
+    double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
+
+    result->warmup_ps = open->nodes.plan.phase.start_ps;
+    result->measure_ps = open->nodes.plan.phase.measure_ps;
+    int err = measure(open);
+    if (err)
+        return err;
+    memcpy(growth, open->growth, sizeof growth); /* a drain has its own */
+    throughput(open);
+    if (!result->saturated)
+        err = drain(open);
+    if (err)
+        return err;
+    result->undelivered = open->measured - delivered(open);
+    merge(open);
+    traffic_latency_of(&result->latency, open->total);
+    traffic_latency_of(&result->completion, open->completion);
+    if (open->total->messages)
+        traffic_batch_latencies(open->total, latency);
+    result->steady = !result->saturated &&
+                     (!open->total->messages || traffic_steady(latency, growth));
+    return 0;
+}
+
+/* From now on, when nothing that counted before still arrives, and for @measure_ps. */
+static void begin_again(struct open_run *open, uint64_t measure_ps)
+{
+    struct traffic_phase phase =
+        traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
+
+    open->end_ps = phase.start_ps + phase.measure_ps;
+    traffic_nodes_measure(&open->nodes, &phase);
+    traffic_stats_init(open->completion, &phase);
+}
+
+/* What was measured while queues still filled is warm-up for a measurement twice as long. */
+static int measure_until_steady(struct open_run *open)
+{
+    const struct traffic_result *result = open->run->result;
+    int err = measure_once(open);
+
+    while (!err && !open->given && !result->steady && !result->saturated &&
+           result->measure_ps < TRAFFIC_PHASE_MOST_PS) {
+        uint64_t twice_ps = 2 * result->measure_ps;
+        begin_again(open, twice_ps < TRAFFIC_PHASE_MOST_PS ? twice_ps : TRAFFIC_PHASE_MOST_PS);
+        err = measure_once(open);
+    }
+    return err;
+}
+
+/* --- the end --------------------------------------------------------------------------- */
+
+/* What is born before now is sent and arrives: it counts in the digest. */
+static int finish_born(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    uint64_t limit_ps = run->now_ps + DRAIN_PHASES * open->end_ps;
+    int err = 0;
+
+    traffic_nodes_stop(&open->nodes, run->now_ps + 1, run->now_ps);
+    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps)
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
+    return err;
+}
+
+/*
+ * When all that is inside has come, one after the other. With acknowledgments: when at least one
+ * more has, though its packet may have to be sent again for want of a reply, after the longest rest.
+ */
+static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
+{
+    const struct emu_profile *profile = open->nodes.plan.profile;
+    uint64_t hops = open->run->config->fabric.graph->longest + 1u;
+    uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * turn_ps;
+
+    if (open->nodes.times.engines)
+        limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));
+    return limit_ps;
+}
+
+/* No segment is sent any more. */
+static int run_empty(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
+    uint64_t limit_ps = empty_limit_ps(open, &segments);
+    int err = 0;
+
+    traffic_nodes_stop(&open->nodes, 0, run->now_ps);
+    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps) {
+        uint64_t received = segments.received;
+        err = advance(open, run->now_ps + open->nodes.slice_ps);
+        segments = traffic_nodes_segments(&open->nodes);
+        if (open->nodes.times.engines && segments.received != received)
+            limit_ps = empty_limit_ps(open, &segments);
+    }
+    if (err)
+        return err;
+    if (!fabric_idle(run->fabric))
+        return traffic_run_wrong(run, -EPROTO, "the network does not run empty");
+    if (segments.received != segments.awaited)
+        return traffic_run_wrong(run, -EPROTO, "%llu segments were to arrive, and %llu have",
+                                 (unsigned long long)segments.awaited,
+                                 (unsigned long long)segments.received);
+    uint32_t stuck = traffic_nodes_stuck(&open->nodes);
+    if (stuck < open->nodes.nodes)
+        return traffic_run_wrong(run, -EPROTO, "node %u waits for a credit that does not come",
+                                 stuck);
+    if (traffic_nodes_lost(&open->nodes))
+        return traffic_run_wrong(run, -EPROTO, "a table of arrivals overflowed");
+    return 0;
+}
+
+static int run_phases(struct open_run *open)
+{
+    struct traffic_run *run = open->run;
+    struct traffic_result *result = run->result;
+
+    traffic_nodes_begin(&open->nodes);
+    traffic_run_begin(run);
+    int err = measure_until_steady(open);
+    if (!err && !result->saturated)
+        err = finish_born(open);
+    if (err)
+        return err;
+    result->digest = traffic_nodes_digest(&open->nodes);
+    result->segments = traffic_nodes_segments(&open->nodes).sent;
+    err = run_empty(open);
+    return err ? err : traffic_run_check(run);
+}
+
+int traffic_run_open(struct traffic_run *run)
+{
+    struct open_run open = { .run = run };
+    int err = traffic_open_build(&open);
+
+    if (!err)
+        err = run_phases(&open);
+    fabric_stop(run->fabric);
+    traffic_nodes_free(&open.nodes);
+    traffic_pending_release(&open.multicasts);
+    traffic_sets_release(&open.sets);
+    free(open.completion);
+    free(open.total);
+    free(open.links);
+    free(open.sends);
+    traffic_pattern_release(&open.drawn);
+    return err;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pattern.c - --pattern's text becomes a table of destinations, or a rule.
+ *
+ * Source: output-queued routers §4 (uniform, transpose, bit reversal, complement);
+ * the others are customary in studies of interconnects.
+ */
+#include "apps/traffic/workload/pattern.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOT_SHARE_DEFAULT 0.1
+#define LINE_BYTES        4096 /* of a file, at most */
+
+/* A rule of fixed destinations; @bits: of an address. */
+typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
+
+static uint32_t to_transpose(uint32_t node, uint32_t nodes, unsigned bits)
+{
+    return (node << bits / 2 | node >> bits / 2) & (nodes - 1);
+}
+
+static uint32_t to_reversal(uint32_t node, uint32_t nodes, unsigned bits)
+{
+    uint32_t to = 0;
+
+    (void)nodes;
+    for (unsigned i = 0; i < bits; i++)
+        to |= (node >> i & 1) << (bits - 1 - i);
+    return to;
+}
+
+static uint32_t to_complement(uint32_t node, uint32_t nodes, unsigned bits)
+{
+    (void)bits;
+    return nodes - 1 - node;
+}
+
+/* Just less than half way round. */
+static uint32_t to_tornado(uint32_t node, uint32_t nodes, unsigned bits)
+{
+    (void)bits;
+    return (uint32_t)((node + (uint64_t)(nodes + 1) / 2 - 1) % nodes);
+}
+
+static uint32_t to_neighbour(uint32_t node, uint32_t nodes, unsigned bits)
+{
+    (void)bits;
+    return node + 1 == nodes ? 0 : node + 1;
+}
+
+enum needs { ANY, POWER_OF_2, POWER_OF_4 };
+
+static const struct {
+    const char *name;
+    enum traffic_kind kind;
+    enum needs needs;
+    to_fn *to;
+    enum traffic_collective collective;
+    bool md;
+} patterns[] = {
+    { .name = "uniform", .kind = TRAFFIC_UNIFORM },
+    { .name = "transpose", .kind = TRAFFIC_FIXED, .needs = POWER_OF_4, .to = to_transpose },
+    { .name = "reversal", .kind = TRAFFIC_FIXED, .needs = POWER_OF_2, .to = to_reversal },
+    { .name = "complement", .kind = TRAFFIC_FIXED, .to = to_complement },
+    { .name = "tornado", .kind = TRAFFIC_FIXED, .to = to_tornado },
+    { .name = "neighbour", .kind = TRAFFIC_FIXED, .to = to_neighbour },
+    { .name = "permutation", .kind = TRAFFIC_PERMUTATION },
+    { .name = "alltoall", .kind = TRAFFIC_ALLTOALL },
+    { .name = "hotspot", .kind = TRAFFIC_HOTSPOT },
+    { .name = "multicast", .kind = TRAFFIC_MULTICAST },
+    { .name = "md", .kind = TRAFFIC_MULTICAST, .md = true },
+    { .name = "reduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_REDUCE },
+    { .name = "barrier", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_BARRIER },
+    { .name = "allreduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_ALLREDUCE },
+};
+
+#define PATTERNS (sizeof patterns / sizeof patterns[0])
+
+/* --- fixed ----------------------------------------------------------------------- */
+
+static int table_new(struct traffic_pattern *pattern, char *error, size_t error_bytes)
+{
+    pattern->to = malloc(pattern->nodes * sizeof pattern->to[0]);
+    if (!pattern->to) {
+        snprintf(error, error_bytes, "out of memory");
+        return -ENOMEM;
+    }
+    for (uint32_t n = 0; n < pattern->nodes; n++)
+        pattern->to[n] = TRAFFIC_NOBODY;
+    return 0;
+}
+
+static int fixed(struct traffic_pattern *pattern, size_t which, char *error, size_t error_bytes)
+{
+    uint32_t nodes = pattern->nodes;
+    unsigned bits = 31u - (unsigned)__builtin_clz(nodes);
+    bool power_of_2 = (nodes & (nodes - 1)) == 0;
+
+    if (patterns[which].needs == POWER_OF_2 && !power_of_2) {
+        snprintf(error, error_bytes, "%s needs a power of two nodes (16, 32, 64, …), not %u",
+                 patterns[which].name, nodes);
+        return -EINVAL;
+    }
+    if (patterns[which].needs == POWER_OF_4 && (!power_of_2 || bits % 2)) {
+        snprintf(error, error_bytes,
+                 "%s swaps the halves of the address bits and needs a power of four nodes "
+                 "(16, 64, 256, …), not %u",
+                 patterns[which].name, nodes);
+        return -EINVAL;
+    }
+    int err = table_new(pattern, error, error_bytes);
+    for (uint32_t n = 0; !err && n < nodes; n++) {
+        uint32_t to = patterns[which].to(n, nodes, bits);
+        pattern->to[n] = to == n ? TRAFFIC_NOBODY : to;
+    }
+    return err;
+}
+
+/* --- permutation -------------------------------------------------------------------- */
+
+/* ":NUMBER", which may be missing. */
+static int permutation(struct traffic_pattern *pattern, const char *text, char *error,
+                       size_t error_bytes)
+{
+    unsigned long number = 1;
+    char *end = (char *)text;
+
+    if (*text == ':' && text[1] >= '0' && text[1] <= '9')
+        number = strtoul(text + 1, &end, 10);
+    if (*end || number < 1 || number > UINT32_MAX) {
+        snprintf(error, error_bytes,
+                 "'permutation%.60s': it must be permutation:NUMBER with a number from 1 on: which "
+                 "of those that the seed gives",
+                 text);
+        return -EINVAL;
+    }
+    pattern->number = (uint32_t)number;
+    return 0;
+}
+
+static bool sends_to_itself(const uint32_t *to, uint32_t nodes)
+{
+    uint32_t n = 0;
+
+    while (n < nodes && to[n] != n)
+        n++;
+    return n < nodes;
+}
+
+int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
+                         uint64_t seed)
+{
+    uint32_t *to = malloc(pattern->nodes * sizeof to[0]);
+    struct traffic_random random;
+
+    if (!to)
+        return -ENOMEM;
+    for (uint32_t n = 0; n < pattern->nodes; n++)
+        to[n] = n;
+    traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
+    do /* one in e is good, whatever the number of nodes (one in 2 of 2) */
+        traffic_shuffle(&random, to, pattern->nodes);
+    while (sends_to_itself(to, pattern->nodes));
+    *ret = *pattern;
+    ret->kind = TRAFFIC_FIXED;
+    ret->to = to;
+    return 0;
+}
+
+/* --- hotspot ------------------------------------------------------------------------ */
+
+/* ":NODE:FRACTION", both of which may be missing. */
+static int hotspot(struct traffic_pattern *pattern, const char *text, char *error,
+                   size_t error_bytes)
+{
+    unsigned long node = 0;
+    double share = HOT_SHARE_DEFAULT;
+    char *end = (char *)text;
+
+    if (*text == ':' && text[1] >= '0' && text[1] <= '9')
+        node = strtoul(text + 1, &end, 10);
+    if (end != text && *end == ':' && ((end[1] >= '0' && end[1] <= '9') || end[1] == '.') &&
+        !end[1 + strspn(end + 1, "0123456789.")])
+        share = strtod(end + 1, &end);
+    if (*end || !(share >= 0 && share <= 1)) {
+        snprintf(error, error_bytes,
+                 "'hotspot%.60s': it must be hotspot:NODE:FRACTION with a fraction from 0 to 1, "
+                 "for example hotspot:0:0.1",
+                 text);
+        return -EINVAL;
+    }
+    if (node >= pattern->nodes) {
+        snprintf(error, error_bytes, "hotspot: there is no node %lu; the last is %u", node,
+                 pattern->nodes - 1);
+        return -EINVAL;
+    }
+    pattern->hot = (uint32_t)node;
+    pattern->share = share >= 1 ? UINT32_MAX : (uint32_t)(share * 4294967296.0);
+    return 0;
+}
+
+/* --- file ------------------------------------------------------------------------------ */
+
+struct table_file {
+    const char *path;
+    unsigned line;
+    uint32_t rows;      /* lines with destinations so far */
+    unsigned numbers;   /* of each row: 1 or 2 */
+    uint32_t *owner;    /* by destination: the line that named it, 0 for none */
+    char *error;
+    size_t error_bytes;
+};
+
+static int file_wrong(const struct table_file *file, const char *what)
+{
+    snprintf(file->error, file->error_bytes, "%s, line %u: %s", file->path, file->line, what);
+    return -EINVAL;
+}
+
+static int file_pair(struct traffic_pattern *pattern, struct table_file *file, unsigned long src,
+                     unsigned long dst)
+{
+    char what[128];
+
+    if (src >= pattern->nodes || dst >= pattern->nodes) {
+        snprintf(what, sizeof what, "there is no node %lu; the last is %u",
+                 src >= pattern->nodes ? src : dst, pattern->nodes - 1);
+        return file_wrong(file, what);
+    }
+    if (pattern->to[src] != TRAFFIC_NOBODY) {
+        snprintf(what, sizeof what, "node %lu has a destination already", src);
+        return file_wrong(file, what);
+    }
+    if (file->owner[dst]) {
+        snprintf(what, sizeof what, "node %lu is the destination of line %u already", dst,
+                 file->owner[dst]);
+        return file_wrong(file, what);
+    }
+    file->owner[dst] = file->line;
+    pattern->to[src] = (uint32_t)dst;
+    return 0;
+}
+
+/* "DST" or "SRC DST"; nothing but a comment is no row. @cut: there is more. */
+static int file_line(struct traffic_pattern *pattern, struct table_file *file, char *text, bool cut)
+{
+    unsigned long number[2];
+    unsigned count = 0;
+    char *rest;
+
+    file->line++;
+    if (cut)
+        return file_wrong(file, "it is too long");
+    text[strcspn(text, "#\r\n")] = '\0';
+    for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        char *end = word;
+        if (count < 2 && *word >= '0' && *word <= '9')
+            number[count++] = strtoul(word, &end, 10);
+        if (end == word || *end)
+            return file_wrong(file, "it must be a destination, or a source and a destination");
+    }
+    if (count == 0)
+        return 0;
+    if (file->rows && count != file->numbers)
+        return file_wrong(file, "some lines have a source and others do not");
+    file->numbers = count;
+    uint32_t row = file->rows++;
+    return count == 1 ? file_pair(pattern, file, row, number[0])
+                      : file_pair(pattern, file, number[0], number[1]);
+}
+
+static int file_unreadable(const struct table_file *file, int error)
+{
+    snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, strerror(error));
+    return -error;
+}
+
+static int file_read(struct traffic_pattern *pattern, struct table_file *file)
+{
+    FILE *stream = fopen(file->path, "re");
+    char line[LINE_BYTES];
+    int err = 0;
+
+    if (!stream)
+        return file_unreadable(file, errno);
+    line[LINE_BYTES - 1] = 1; /* a line that is cut off overwrites it: even one of zeros */
+    while (!err && fgets(line, LINE_BYTES, stream)) {
+        bool cut = !line[LINE_BYTES - 1] && line[LINE_BYTES - 2] != '\n';
+        line[LINE_BYTES - 1] = 1;
+        err = file_line(pattern, file, line, cut);
+    }
+    if (!err && ferror(stream))
+        err = file_unreadable(file, errno);
+    if (!err && !file->rows) {
+        err = -EINVAL;
+        snprintf(file->error, file->error_bytes, "%s has no destinations", file->path);
+    }
+    fclose(stream);
+    return err;
+}
+
+static int from_file(struct traffic_pattern *pattern, const char *path, char *error,
+                     size_t error_bytes)
+{
+    struct table_file file = { .path = path, .error = error, .error_bytes = error_bytes };
+    int err = table_new(pattern, error, error_bytes);
+
+    if (err)
+        return err;
+    file.owner = calloc(pattern->nodes, sizeof file.owner[0]);
+    if (!file.owner) {
+        snprintf(error, error_bytes, "out of memory");
+        return -ENOMEM;
+    }
+    err = file_read(pattern, &file);
+    for (uint32_t n = 0; n < pattern->nodes; n++)
+        if (pattern->to[n] == n)
+            pattern->to[n] = TRAFFIC_NOBODY;
+    free(file.owner);
+    return err;
+}
+
+/* ---------------------------------------------------------------------------------------- */
+
+static int unknown(const char *text, char *error, size_t error_bytes)
+{
+    snprintf(error, error_bytes,
+             "no pattern '%.60s'; there are uniform, transpose, reversal, complement, tornado, "
+             "neighbour, permutation:NUMBER, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, "
+             "md, reduce, barrier, allreduce",
+             text);
+    return -EINVAL;
+}
+
+static int parse(struct traffic_pattern *pattern, const char *text, char *error,
+                 size_t error_bytes)
+{
+    size_t which = 0;
+
+    if (strncmp(text, "file:", 5) == 0) {
+        pattern->kind = TRAFFIC_FIXED;
+        return from_file(pattern, text + 5, error, error_bytes);
+    }
+    if (strncmp(text, "hotspot:", 8) == 0) {
+        pattern->kind = TRAFFIC_HOTSPOT;
+        return hotspot(pattern, text + 7, error, error_bytes);
+    }
+    if (strncmp(text, "permutation:", 12) == 0) {
+        pattern->kind = TRAFFIC_PERMUTATION;
+        return permutation(pattern, text + 11, error, error_bytes);
+    }
+    while (which < PATTERNS && strcmp(text, patterns[which].name) != 0)
+        which++;
+    if (which == PATTERNS)
+        return unknown(text, error, error_bytes);
+    pattern->kind = patterns[which].kind;
+    pattern->collective = patterns[which].collective;
+    pattern->md = patterns[which].md;
+    if (pattern->kind == TRAFFIC_FIXED)
+        return fixed(pattern, which, error, error_bytes);
+    if (pattern->kind == TRAFFIC_PERMUTATION)
+        return permutation(pattern, "", error, error_bytes);
+    return pattern->kind == TRAFFIC_HOTSPOT ? hotspot(pattern, "", error, error_bytes) : 0;
+}
+
+int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
+                          char *error, size_t error_bytes)
+{
+    *ret = (struct traffic_pattern){ .nodes = nodes };
+    int err = parse(ret, text, error, error_bytes);
+    if (err)
+        traffic_pattern_release(ret);
+    return err;
+}
+
+void traffic_pattern_release(struct traffic_pattern *pattern)
+{
+    free(pattern->to);
+    pattern->to = NULL;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pattern.h - which node sends to which: read from --pattern's text.
+ */
+#ifndef APPS_TRAFFIC_PATTERN_H
+#define APPS_TRAFFIC_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/traffic/workload/random.h"
+
+#define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
+
+enum traffic_kind {
+    TRAFFIC_FIXED,     /* each node to one other: to[] says to which */
+    TRAFFIC_PERMUTATION, /* the same, drawn: traffic_pattern_draw() */
+    TRAFFIC_UNIFORM,   /* to any other node */
+    TRAFFIC_HOTSPOT,   /* a fraction to one node, the rest uniform */
+    TRAFFIC_ALLTOALL,  /* to all others in turn, beginning after itself */
+    TRAFFIC_MULTICAST, /* to destination sets: workload/sets.h */
+    TRAFFIC_COLLECTIVE /* reductions and barriers: workload/coll.h */
+};
+
+enum traffic_collective { TRAFFIC_REDUCE, TRAFFIC_BARRIER, TRAFFIC_ALLREDUCE };
+
+struct traffic_pattern {
+    enum traffic_kind kind;
+    enum traffic_collective collective;
+    bool md;        /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
+    uint32_t nodes;
+    uint32_t *to;   /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
+    uint32_t number; /* TRAFFIC_PERMUTATION: which of those that a seed gives */
+    uint32_t hot;   /* TRAFFIC_HOTSPOT: the node */
+    uint32_t share; /* and how much of the others' traffic goes to it, in units of 2^-32 */
+};
+
+/**
+ * traffic_pattern_parse - read @text for a network of @nodes nodes (2 or more).
+ * "uniform", "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
+ * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier",
+ * "allreduce".
+ * Errors: -EINVAL, -ENOMEM, or that of the file, with one line in @error.
+ */
+int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
+                          char *error, size_t error_bytes);
+
+void traffic_pattern_release(struct traffic_pattern *pattern);
+
+/**
+ * traffic_pattern_draw - a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION: any in which no node sends
+ * to itself, each as likely. traffic_pattern_release() it. Pure in its arguments. Errors: -ENOMEM.
+ */
+int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
+                         uint64_t seed);
+
+/** traffic_other - any node but @self, each as likely. */
+static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nodes, uint32_t self)
+{
+    uint32_t node = traffic_random_below(random, nodes - 1);
+
+    return node + (node >= self);
+}
+
+/** traffic_hot_or_other - the hot node, or any other but @self. */
+static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *pattern,
+                                            struct traffic_random *random, uint32_t self)
+{
+    if (self != pattern->hot && (uint32_t)traffic_random_next(random) < pattern->share)
+        return pattern->hot;
+    return traffic_other(random, pattern->nodes, self);
+}
+
+/** traffic_next_in_turn - all nodes but @self after @last, round and round. */
+static inline uint32_t traffic_next_in_turn(uint32_t nodes, uint32_t self, uint32_t last)
+{
+    uint32_t node = last + 1 == nodes ? 0 : last + 1;
+
+    if (node == self)
+        node = node + 1 == nodes ? 0 : node + 1;
+    return node;
+}
+
+#endif

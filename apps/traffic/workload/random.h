@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * random.h - random numbers of synthetic traffic: the same bits on any host.
+ *
+ * A stream for each node and purpose, so that what one node draws changes
+ * nothing for another, and a copy of a stream replays it. Exponential gaps are
+ * computed with integers alone: no libm, no rounding that depends on the host.
+ */
+#ifndef APPS_TRAFFIC_RANDOM_H
+#define APPS_TRAFFIC_RANDOM_H
+
+#include <stdint.h>
+
+#include "emu/random.h"
+
+/* What a stream is for. */
+enum traffic_stream {
+    TRAFFIC_STREAM_GAPS,    /* times between messages */
+    TRAFFIC_STREAM_PICKS,   /* destinations */
+    TRAFFIC_STREAM_SETS,    /* destination sets, drawn once */
+    TRAFFIC_STREAM_SOURCES, /* which nodes send; one for the fabric */
+    TRAFFIC_STREAM_GROUPS,  /* members of groups; one for the fabric */
+    TRAFFIC_STREAM_PERMUTATION /* who sends to whom; one for each permutation */
+};
+
+/* splitmix64: 8 bytes, and any state is a good one. */
+struct traffic_random {
+    uint64_t state;
+};
+
+/** traffic_random_init - the stream of @node for @stream. Pure in its arguments. */
+void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,
+                         enum traffic_stream stream);
+
+static inline uint64_t traffic_random_next(struct traffic_random *random)
+{
+    return emu_mix(random->state += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/** traffic_random_below - one of 0 … @below - 1, each as likely but for 2^-32 of @below. */
+static inline uint32_t traffic_random_below(struct traffic_random *random, uint32_t below)
+{
+    return (uint32_t)((traffic_random_next(random) >> 32) * below >> 32);
+}
+
+/** traffic_shuffle - put @count items into random order, each as likely. */
+void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t count);
+
+#define TRAFFIC_EXP_BITS 8 /* of the table's index: it errs by 2e-6 at most */
+
+/* -ln(x) at x = 1/2 + i/512, in units of 2^-32. */
+struct traffic_exp {
+    uint64_t minus_ln[(1u << TRAFFIC_EXP_BITS) + 1];
+};
+
+/** traffic_exp_init - compute the table. */
+void traffic_exp_init(struct traffic_exp *exp);
+
+/**
+ * traffic_exp_of - -ln(u / 2^64) in units of 2^-32: exponential with mean 1 if @u is uniform.
+ *
+ * u / 2^64 = x * 2^-zeros with x from 1/2 to 1: the zeros give a multiple of ln 2, the next 8
+ * bits an interval of the table, 32 more where in it. Pure.
+ */
+static inline uint64_t traffic_exp_of(const struct traffic_exp *exp, uint64_t u)
+{
+    const uint64_t ln2 = UINT64_C(0xb17217f8); /* ln 2 * 2^32 */
+    unsigned zeros = (unsigned)__builtin_clzll(u | 1);
+    uint64_t x = (u | 1) << zeros;
+    uint64_t i = x >> (63 - TRAFFIC_EXP_BITS) & ((1u << TRAFFIC_EXP_BITS) - 1);
+    uint64_t part = x >> (31 - TRAFFIC_EXP_BITS) & UINT32_MAX;
+    uint64_t fall = exp->minus_ln[i] - exp->minus_ln[i + 1];
+
+    return zeros * ln2 + exp->minus_ln[i] - (fall * part >> 32);
+}
+
+/** traffic_exp_ps - a time from the exponential distribution with mean @mean_ps. */
+static inline uint64_t traffic_exp_ps(const struct traffic_exp *exp, struct traffic_random *random,
+                                      uint64_t mean_ps)
+{
+    uint64_t times = traffic_exp_of(exp, traffic_random_next(random));
+
+    return (uint64_t)(((unsigned __int128)mean_ps * times + (1u << 31)) >> 32);
+}
+
+#endif

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""digest_test - what the fabric does has not changed: the digests of many runs of synthetic traffic.
+
+A digest covers every arrival of a run, to the picosecond. digests.txt has a line for each run: its
+digest and its options. Whoever changes what the fabric does says so by renewing it:
+
+    tests/apps/traffic/digest_test.py --fabemu build/fabemu --renew
+"""
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digests.txt")
+
+
+def digest_of(fabemu, options):
+    """The digest of one run, or what went wrong."""
+    done = subprocess.run([fabemu, "traffic", "--json", *shlex.split(options)], text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    if done.returncode:
+        return f"status {done.returncode}: {done.stderr.strip()}"
+    return json.loads(done.stdout)["digest"]
+
+
+def main():
+    parse = argparse.ArgumentParser(description="Compare the digests of runs with those in the table.")
+    parse.add_argument("--fabemu", required=True, help="the program to test")
+    parse.add_argument("--renew", action="store_true", help="write the table anew")
+    args = parse.parse_args()
+    with open(TABLE, encoding="ascii") as f:
+        runs = [line.rstrip("\n").split(" ", 1) for line in f if not line.startswith("#")]
+    wrong, table = 0, []
+    for number, (want, options) in enumerate(runs, 2):  # a line of the file
+        got = digest_of(args.fabemu, options)
+        table.append(f"{got} {options}\n")
+        if args.renew:
+            continue
+        if got != want:
+            wrong += 1
+            print(f"line {number}: was {want}, is {got}: fabemu traffic {options}")
+    if args.renew:
+        with open(TABLE, "w", encoding="ascii") as f:
+            f.writelines(["# digest and options of runs of fabemu traffic: see digest_test.py\n", *table])
+        return 0
+    print(f"digest_test: {len(runs) - wrong} passed, {wrong} failed")
+    return 1 if wrong or not runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

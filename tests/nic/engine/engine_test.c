@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_test.c - the link engine: packets, acknowledgments, and everything that can go wrong
+ * between two of them.
+ */
+#include "tests/nic/engine/engine_world.h"
+
+#define LIMIT_PS 10000000000000u /* simulated: 10 s */
+
+/* Loss, damage, doubles and delays, each in @each of a million entries. */
+static struct emu_fault_rates all_faults(uint32_t each)
+{
+    return (struct emu_fault_rates){.lost = each, .head = each, .payload = each, .twice = each,
+                                    .late = each, .late_ps = 2000000};
+}
+
+/* Run a virtual world to its end: everything was settled once, nothing is left. */
+static void run_to_end(struct world *w)
+{
+    world_run(w, LIMIT_PS);
+    CU_ASSERT_EQUAL(world_settled(w), world_awaited(w));
+    CU_ASSERT_TRUE(world_exactly_once(w));
+    CU_ASSERT_TRUE(world_clean(w));
+}
+
+/* --- what is sent arrives ---------------------------------------------------------------- */
+
+#define SIZES 4097u /* messages of 0 to 4096 bytes, */
+static uint64_t size_first[SIZES + 1]; /* each some segments: those before it */
+
+static uint64_t sizes_posts(void)
+{
+    for (uint32_t bytes = 0; bytes < SIZES; bytes++)
+        size_first[bytes + 1] =
+            size_first[bytes] + (bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1);
+    return size_first[SIZES];
+}
+
+static void draw_sizes(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    uint32_t low = 0, high = SIZES;
+    uint32_t left;
+
+    (void)w;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+
+        *(size_first[middle] <= i ? &low : &high) = middle;
+    }
+    left = low - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
+    *ret = (struct post){.ready_ps = (uint64_t)low * 3000000, .dst = 1 - node, .kind = EMU_UNICAST,
+                         .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
+                         .hollow = (low + node) % 5 == 0};
+}
+
+static void sizes_in_packets_of(const char *set)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set, .draw = draw_sizes,
+                              .posts = sizes_posts()};
+    struct world w;
+
+    world_open(&w, &setting);
+    run_to_end(&w);
+    CU_ASSERT_EQUAL(COUNT(&w, retransmissions), 0);
+    CU_ASSERT_EQUAL(COUNT(&w, broken), 0);
+    CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));
+    world_close(&w);
+}
+
+static void packets__of_every_size_arrive(void)
+{
+    sizes_in_packets_of("packet_bytes=4096");
+    sizes_in_packets_of("packet_bytes=1024");
+    sizes_in_packets_of("packet_bytes=256 channels=1 pool_places=0");
+}
+
+/* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
+static void packets__gather_what_is_posted_together(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 400};
+    struct world w;
+
+    world_open(&w, &setting);
+    run_to_end(&w);
+    CU_ASSERT_EQUAL(COUNT(&w, packets), 2 * 100);
+    CU_ASSERT_EQUAL(emu_count_read(&w.engine[0]->link[0].tx.counts.segments),
+                    100 * 5 + 100); /* and the replies */
+    CU_ASSERT_EQUAL(EMU_HEAD_BYTES + EMU_HDR_BYTES + EMU_TAIL_BYTES, 32);
+    world_close(&w);
+}
+
+static void draw_in_vain(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_whole(w, node, i, ret);
+    ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
+}
+
+static void combining__without_a_group_is_told_as_failed(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
+                              .no_group = true};
+    struct world w;
+
+    world_open(&w, &setting);
+    run_to_end(&w);
+    CU_ASSERT_EQUAL(COUNT(&w, vain), 2 * 100);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 100);
+    world_close(&w);
+}
+
+/* --- over bad cables ---------------------------------------------------------------------- */
+
+static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .links = links, .first_seq = first_seq,
+                              .set = "reply_timeout_ps=20000000", .faults = all_faults(each),
+                              .posts = posts};
+    struct world w;
+
+    world_open(&w, &setting);
+    run_to_end(&w);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
+    CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0);
+    CU_ASSERT_TRUE(COUNT(&w, duplicates) > 0);
+    CU_ASSERT_TRUE(COUNT(&w, broken) > 0);
+    CU_ASSERT_TRUE(COUNT(&w, timeouts) > 0);
+    world_close(&w);
+}
+
+static void faults__everything_arrives_once(void)
+{
+    bad_cables(20000, 1, 0, 4000); /* together 1e-1 */
+    bad_cables(2000, 1, 0, 20000);
+    bad_cables(1000, 2, 0, 40000);
+}
+
+static void sequence__wraps(void)
+{
+    bad_cables(10000, 1, UINT32_MAX - 300, 6000);
+    bad_cables(10000, 2, (UINT32_MAX >> ENGINE_TRY_BITS) - 300, 6000);
+    bad_cables(10000, 1, (UINT32_MAX >> ENGINE_TRY_BITS) / 2 - 300, 6000);
+}
+
+#define PAUSE_PS 10000000000u /* 10 ms: after so many segments */
+#define TURN     20u
+
+static uint32_t group_of_turn[2];
+
+/* From node 0: some to one group, then some to the other, by turns. */
+static void draw_two_groups(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    (void)w;
+    (void)node;
+    *ret = (struct post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
+                         .ready_ps = i / TURN * PAUSE_PS};
+}
+
+/*
+ * A member of one of a source's groups hears nothing of what goes to the others: however much that
+ * is, the next packet for it is new. @jump: so many packets go to the second group meanwhile, whose
+ * member hears of none of them.
+ */
+static void jump_elsewhere(uint32_t jump)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
+                              .draw = draw_two_groups};
+    static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
+    char error[256];
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t g = 0; g < 2; g++)
+        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes[g], 2, 1, &group_of_turn[g],
+                                                      error, sizeof(error)),
+                              0);
+    for (uint32_t n = 1; n < w.hosts; n++)
+        w.host[n]->posts = 0;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    world_flow(&w, 0, group_of_turn[1])->next += jump;
+    world_flow(&w, 0, group_of_turn[1])->acked += jump;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 2 * TURN);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[2]->got), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, duplicates), 0);
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+static void sequence__of_a_group_is_its_own(void)
+{
+    const uint32_t jumps[] = {300, 1u << 20, ENGINE_SPAN - 1, (1u << 25) - 100, 1u << 25, 3u << 24,
+                              (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
+
+    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++)
+        jump_elsewhere(jumps[j]);
+}
+
+static void draw_pauses(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_whole(w, node, i, ret);
+    ret->ready_ps = i / TURN * PAUSE_PS;
+}
+
+/*
+ * Where nothing has come through for so long that a receiver could not tell new numbers from old ones,
+ * packets are given up at once. Short of that they are not.
+ */
+static void sequence__ends_where_numbers_would_alias(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->posts = 0;
+    w.engine[0]->flow[1].next += ENGINE_SPAN - 1;
+    world_advance(&w, PAUSE_PS - 1);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
+    w.engine[0]->flow[1].next += ENGINE_SPAN;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), TURN);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), TURN);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+/* Nobody is further ahead of its oldest packet than the window, whatever is lost. */
+static void window__holds_the_sender(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 8000,
+                              .faults = {.lost = 20000}};
+    uint32_t most = 0;
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint64_t at_ps = 0; world_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
+        world_advance(&w, at_ps);
+        for (uint32_t n = 0; n < w.hosts; n++) {
+            const struct engine_flow *flow = &w.engine[n]->flow[1 - n];
+            uint32_t ahead =
+                flow->oldest ? flow->next - w.engine[n]->packet[flow->oldest - 1].seq : 0;
+
+            most = ahead > most ? ahead : most;
+            CU_ASSERT_PTR_NULL(engine_check(w.engine[n]));
+        }
+    }
+    CU_ASSERT_EQUAL(most, ENGINE_WINDOW); /* it was needed, and was enough */
+    run_to_end(&w);
+    world_close(&w);
+}
+
+static void retries__end_at_the_limit(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "retry_limit=4", .posts = 2000,
+                              .faults = {.lost = EMU_FAULT_UNIT}, .only_one_bad = true};
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->posts = 0;
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 2000);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), 2000);
+    CU_ASSERT_EQUAL(COUNT(&w, retransmissions), 3 * COUNT(&w, packets));
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+/* --- links and channels ---------------------------------------------------------------------- */
+
+/* How long it takes until all of @posts whole segments of host 0 have arrived. */
+static uint64_t stream_ps(struct world *w)
+{
+    w->host[1]->posts = 0;
+    world_run(w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w->host[1]->got), w->host[0]->posts);
+    return w->host[1]->last_ps - w->profile.nic_recv_ps;
+}
+
+static void links__share_the_load(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 4000};
+    uint64_t one_ps, two_ps, sent[2];
+    struct world w;
+
+    world_open(&w, &setting);
+    one_ps = stream_ps(&w);
+    world_close(&w);
+    setting.links = 2;
+    world_open(&w, &setting);
+    two_ps = stream_ps(&w);
+    for (uint32_t l = 0; l < 2; l++)
+        sent[l] = emu_count_read(&w.engine[0]->link[l].tx.counts.segments);
+    CU_ASSERT_TRUE(one_ps > 4000 * 256 * 400); /* the link's rate */
+    CU_ASSERT_TRUE(one_ps < 4000 * 256 * 400 / 100 * 107);
+    CU_ASSERT_TRUE(two_ps < one_ps / 100 * 52);
+    CU_ASSERT_EQUAL(sent[0] + sent[1], 5000);
+    CU_ASSERT_TRUE(sent[0] > 2450 && sent[0] < 2550);
+    world_close(&w);
+}
+
+/* On a long cable as many packets are under way as there are channels; of many, bulk leaves one. */
+static void channels__bound_what_is_under_way(void)
+{
+    const char *set[] = {"channel_ps=20000000", "channel_ps=20000000 channels=5"};
+    const uint32_t want[] = {31, 5};
+
+    for (uint32_t s = 0; s < 2; s++) {
+        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set[s], .draw = draw_whole,
+                                  .posts = 1000};
+        uint32_t most = 0;
+        struct world w;
+
+        world_open(&w, &setting);
+        for (uint64_t at_ps = 0; at_ps < 100000000; at_ps += 500000) {
+            uint32_t open;
+
+            world_advance(&w, at_ps);
+            open = emu_channels_pending(&w.engine[0]->link[0].books);
+            most = open > most ? open : most;
+        }
+        CU_ASSERT_EQUAL(most, want[s]);
+        run_to_end(&w);
+        world_close(&w);
+    }
+}
+
+/* A small segment among whole ones. */
+static void draw_urgent(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_whole(w, node, i, ret);
+    if (i == 300)
+        ret->len = 8;
+}
+
+static void priority__lets_small_packets_overtake(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_urgent, .posts = 400};
+    uint64_t before = 0, at_ps = 0;
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->posts = 0;
+    while (!*host_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
+        world_advance(&w, at_ps += 100000);
+    for (uint32_t i = 0; i < 300; i++)
+        before += *host_mark(w.host[1], 0, i);
+    CU_ASSERT_TRUE(before < 30); /* it passed all that was queued at the engine */
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    world_close(&w);
+}
+
+/* Bulk fills a long cable's channels, but for the last: a small packet need not wait for a reply. */
+static void priority__finds_a_channel(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "channel_ps=20000000",
+                              .draw = draw_urgent, .posts = 400};
+    uint64_t at_ps = 0;
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->posts = 0;
+    while (!*host_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
+        world_advance(&w, at_ps += 100000);
+    CU_ASSERT_TRUE(at_ps < 2 * w.profile.channel_ps);
+    world_close(&w);
+}
+
+/* --- hosts ---------------------------------------------------------------------------------------- */
+
+/* A host that takes nothing for many time-outs backs the sender up; nothing is lost or doubled. */
+static void host__that_takes_nothing_backs_up(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 3000,
+                              .set = "reply_timeout_ps=100000000"};
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->deaf = true;
+    w.host[1]->wake_ps = 5000000000;
+    emu_dev_wake(&w.host[1]->dev, 0);
+    world_advance(&w, 4999999999);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 0);
+    CU_ASSERT_TRUE(w.host[0]->sent < 2000);
+    CU_ASSERT_TRUE(emu_count_read(&w.host[0]->got) == 3000);
+    run_to_end(&w);
+    CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
+    world_close(&w);
+}
+
+/* Nobody is attached: taken, dropped, counted, and acknowledged. */
+static void host__that_is_unplugged_drops(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
+    struct world w;
+
+    world_open(&w, &setting);
+    w.host[1]->posts = 0;
+    emu_link_unjoin(&w.engine[1]->out);
+    emu_link_unjoin(&w.host[1]->tx);
+    memset(&w.engine[1]->in, 0, sizeof(w.engine[1]->in)); /* it was the end of a cable */
+    memset(&w.engine[1]->out, 0, sizeof(w.engine[1]->out));
+    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->out, &w.engine[1]->in, &w.engine[1]->dev,
+                                        ENGINE_HOST, ENGINE_EDGE_CREDITS,
+                                        engine_host_profile(w.engine[1])),
+                          0);
+    memset(&w.host[1]->rx, 0, sizeof(w.host[1]->rx));
+    world_run(&w, LIMIT_PS);
+    CU_ASSERT_EQUAL(emu_count_read(&w.engine[1]->out.counts.dropped), 500);
+    CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+/* --- clocks ------------------------------------------------------------------------------------------ */
+
+static uint64_t digest_of(const char *topo, uint32_t workers)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topo, .workers = workers,
+                              .links = topo ? 1 : 2, .set = "reply_timeout_ps=20000000",
+                              .faults = all_faults(2000), .posts = topo ? 1000 : 4000};
+    uint64_t digest = 0;
+    struct world w;
+
+    world_open(&w, &setting);
+    run_to_end(&w);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        digest = digest * 31 + w.host[n]->digest;
+    digest += COUNT(&w, retransmissions) << 32;
+    world_close(&w);
+    return digest;
+}
+
+static void virtual__is_the_same_for_any_number_of_workers(void)
+{
+    const char *topos[] = {NULL, "kary:2,3"};
+
+    for (uint32_t t = 0; t < 2; t++) {
+        uint64_t digest = digest_of(topos[t], 1);
+
+        CU_ASSERT_EQUAL(digest_of(topos[t], 2), digest);
+        CU_ASSERT_EQUAL(digest_of(topos[t], 3), digest);
+        CU_ASSERT_EQUAL(digest_of(topos[t], 1), digest);
+    }
+}
+
+/* A third of them at first, and the rest when the clock may have been turned back. */
+static void draw_based(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+{
+    draw_mixed(w, node, i, ret);
+    ret->ready_ps = w->base_ps;
+}
+
+/*
+ * Turned back while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
+ * get it back, for what is forgotten happens 13 days later.
+ */
+static void turn_back__changes_nothing(void)
+{
+    const char *topos[] = {NULL, "kary:4,2"};
+
+    for (uint32_t t = 0; t < 2; t++) {
+        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
+                                  .links = topos[t] ? 1 : 2, .draw = draw_based,
+                                  .faults = all_faults(topos[t] ? 2000 : 10000),
+                                  .set = "reply_timeout_ps=20000000"};
+        struct world w;
+
+        world_open(&w, &setting);
+        w.base_ps = EMU_TURN_PS;
+        for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
+            world_advance(&w, w.base_ps + turn * 100000000);
+            CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !world_idle(&w));
+            world_turn_back(&w, EMU_TURN_BY_PS);
+        }
+        world_run(&w, w.now_ps + LIMIT_PS);
+        CU_ASSERT_EQUAL(world_settled(&w), world_awaited(&w));
+        CU_ASSERT_TRUE(world_exactly_once(&w));
+        CU_ASSERT_TRUE(world_clean(&w));
+        world_close(&w);
+    }
+}
+
+/* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
+static void virtual__ends_before_times_wrap(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
+                              .draw = draw_based, .faults = all_faults(2000),
+                              .set = "reply_timeout_ps=20000000"};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.host[n]->posts = 200;
+    w.base_ps = EMU_LAST_PS - LIMIT_PS;
+    world_run(&w, EMU_LAST_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w) && world_clean(&w));
+    w.base_ps = EMU_LAST_PS + 1;
+    for (uint32_t n = 0; n < w.hosts; n++) {
+        w.host[n]->posts = 300;
+        emu_dev_wake(&w.host[n]->dev, EMU_LAST_PS);
+    }
+    world_run(&w, UINT64_MAX);
+    CU_ASSERT_EQUAL(emu_windows_next_ps(w.windows), EMU_NEVER);
+    CU_ASSERT_EQUAL(w.host[0]->sent, 200);
+    world_close(&w);
+}
+
+static void raw_by_hand(const struct setting *setting)
+{
+    struct world w;
+
+    world_open(&w, setting);
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+static void raw__everything_arrives_once(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 20000};
+
+    raw_by_hand(&setting);
+    setting.faults = all_faults(1000);
+    raw_by_hand(&setting);
+    setting = (struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
+    raw_by_hand(&setting);
+}
+
+/* The time of time-outs comes to where it is turned back, in both engines. */
+static void raw__time_is_turned_back_under_way(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
+                              .set = "reply_timeout_ps=1000000000", .faults = all_faults(2000)};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t n = 0; n < w.hosts; n++)
+        w.engine[n]->now_ps = EMU_TURN_PS - 1000000;
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t n = 0; n < w.hosts; n++)
+        CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_TURN_PS);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+/* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
+static void raw__ticks_where_the_hosts_time_wraps(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct world w;
+
+    world_open(&w, &setting);
+    for (uint32_t s = 0; s < w.graph->switches; s++) {
+        struct switch_channels *ch = switch_channels_of(w.fabric->sw[s]);
+
+        ch->sweep_ps = UINT64_MAX - 2 * ch->tick_ps; /* the last look was just before */
+    }
+    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    for (uint32_t s = 0; s < w.graph->switches; s++)
+        CU_ASSERT_TRUE(switch_channels_of(w.fabric->sw[s])->sweep_ps < UINT64_MAX / 2);
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    world_close(&w);
+}
+
+static void raw_with_threads(const struct setting *setting)
+{
+    struct timespec nap = {.tv_nsec = 1000000};
+    uint64_t awaited;
+    struct world w;
+
+    world_open(&w, setting);
+    awaited = world_awaited(&w);
+    world_threads(&w);
+    for (uint32_t naps = 0; naps < 60000 && world_settled(&w) < awaited; naps++)
+        nanosleep(&nap, NULL);
+    world_stop_threads(&w);
+    CU_ASSERT_TRUE(world_step(&w, awaited, 100000000));
+    CU_ASSERT_TRUE(world_exactly_once(&w));
+    CU_ASSERT_TRUE(world_clean(&w));
+    world_close(&w);
+}
+
+static void raw__threads_soak(void)
+{
+    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .workers = 3, .links = 2,
+                                       .faults = all_faults(500), .posts = 10000});
+    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .workers = 3,
+                                       .faults = all_faults(50), .posts = 4000});
+}
+
+/* --- through switches ---------------------------------------------------------------------------- */
+
+static void fabric__everything_arrives_once(void)
+{
+    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .posts = 1000};
+    struct world w;
+
+    for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */
+        setting.faults = all_faults(each);
+        world_open(&w, &setting);
+        run_to_end(&w);
+        CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
+        CU_ASSERT_EQUAL(COUNT(&w, retransmissions) > 0, each > 0);
+        world_close(&w);
+    }
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"packets__of_every_size_arrive", packets__of_every_size_arrive},
+        {"packets__gather_what_is_posted_together", packets__gather_what_is_posted_together},
+        {"combining__without_a_group_is_told_as_failed", combining__without_a_group_is_told_as_failed},
+        {"faults__everything_arrives_once", faults__everything_arrives_once},
+        {"sequence__wraps", sequence__wraps},
+        {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},
+        {"sequence__ends_where_numbers_would_alias", sequence__ends_where_numbers_would_alias},
+        {"window__holds_the_sender", window__holds_the_sender},
+        {"retries__end_at_the_limit", retries__end_at_the_limit},
+        {"links__share_the_load", links__share_the_load},
+        {"channels__bound_what_is_under_way", channels__bound_what_is_under_way},
+        {"priority__lets_small_packets_overtake", priority__lets_small_packets_overtake},
+        {"priority__finds_a_channel", priority__finds_a_channel},
+        {"host__that_takes_nothing_backs_up", host__that_takes_nothing_backs_up},
+        {"host__that_is_unplugged_drops", host__that_is_unplugged_drops},
+        {"virtual__is_the_same_for_any_number_of_workers",
+         virtual__is_the_same_for_any_number_of_workers},
+        {"turn_back__changes_nothing", turn_back__changes_nothing},
+        {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
+        {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
+        {"raw__time_is_turned_back_under_way", raw__time_is_turned_back_under_way},
+        {"raw__everything_arrives_once", raw__everything_arrives_once},
+        {"raw__threads_soak", raw__threads_soak},
+        {"fabric__everything_arrives_once", fabric__everything_arrives_once},
+        {NULL, NULL},
+    };
+
+    return test_run("engine", cases);
+}

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_host_test.c - adapters of libfabemu at a running fabric with bad cables: messages, puts,
+ * gets and atomics at random, and a group's collectives and broadcast puts; each byte checked, each
+ * exactly once.
+ *
+ * One thread steps all adapters, and so is every process; the fabric's workers are threads. Every
+ * node has some operations of each kind under way to random others. What each is follows from the
+ * seed, who does it, and its number.
+ */
+#include <sched.h>
+#include <unistd.h>
+
+#include "apps/fabric/fabric.h"
+#include "emu/fault.h"
+#include "nic/host/adapter.h"
+#include "tests/test.h"
+#include "tests/nic/engine/transport_bytes.h"
+
+#define NODES_MAX  32u
+#define DEPTH      4u      /* operations of one kind that a node has under way */
+#define BYTES_MAX  100000u /* of one operation */
+#define CAST_MAX   20000u  /* of a broadcast, a broadcast put, or a reduction */
+#define GUARD      64u     /* bytes behind a buffer that nobody may write */
+#define GUARD_BYTE 0xa5
+#define GIVE_UP_NS UINT64_C(60000000000) /* without any completion: a hang */
+
+enum kind { KIND_SEND, KIND_PUT, KIND_GET, KIND_ATOMIC, KIND_CAST, KINDS };
+
+/* Words of a node's that the others change by atomics. */
+enum word {
+    WORD_SUM,    /* random numbers are added */
+    WORD_TICKET, /* 1 is added, and who adds it sees the number before: nobody else gets that one */
+    WORD_XOR,
+    WORD_CAS,    /* counts those who succeed */
+    WORD_DOUBLE, /* whole numbers are added */
+    WORDS
+};
+
+/* What the group does together, one after the other; which one follows from the number. */
+enum together { TOGETHER_BARRIER, TOGETHER_BROADCAST, TOGETHER_REDUCE, TOGETHER_ALLREDUCE };
+
+/* An operation of a node's. */
+struct action {
+    struct fabemu_req req;
+    uint32_t peer;
+    uint32_t bytes;
+    uint64_t key;    /* of its bytes */
+    uint64_t offset; /* gets */
+    enum word word;  /* atomics: which, */
+    uint64_t compare; /* CAS: if it is this, */
+    uint64_t before; /* what it was */
+    uint8_t *buf;    /* its own, BYTES_MAX + GUARD */
+    bool busy;
+};
+
+struct member {
+    struct fabemu *fab;
+    struct fabemu_queue *queue;
+    uint64_t random;
+    uint8_t *source;    /* BYTES_MAX * 2: for gets of all the others; never changes */
+    uint8_t *target;    /* [node][slot]: for puts of the others, BYTES_MAX + GUARD each */
+    uint8_t *cast;      /* [node][slot]: for broadcast puts, CAST_MAX + GUARD each */
+    uint64_t source_key, target_key, cast_key, word_key;
+    alignas(8) uint64_t word[WORDS];
+    uint64_t sum, xor, cas, doubles; /* of what the others did to them */
+    uint8_t *tickets;                /* how often each was drawn */
+    uint64_t seen[NODES_MAX];        /* value of a node's WORD_CAS as last heard of */
+    struct action action[KINDS][DEPTH];
+    struct action recv[DEPTH];
+    uint32_t left[KINDS];          /* to begin */
+    uint32_t sent[NODES_MAX];      /* messages, by destination */
+    uint8_t *came[NODES_MAX];      /* by source: how often each of its messages to here */
+    uint32_t came_all, sent_all;
+    struct fabemu_group *group;
+    struct fabemu_req together_req;
+    uint32_t together; /* so many of the collectives has it begun */
+    bool together_busy;
+    uint8_t *in, *out; /* of them: CAST_MAX */
+};
+
+struct setting {
+    const char *topo;
+    uint32_t threads;
+    uint32_t each;  /* of a million entries: loss, damage, doubles, delays */
+    uint32_t count; /* operations of each kind, of each node */
+    enum emu_clock_mode clock;
+};
+
+struct world {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    uint32_t nodes;
+    uint32_t count;
+    uint64_t seed;
+    uint32_t wrong; /* reported one by one, up to some */
+    uint32_t done;
+    uint32_t group;
+    uint32_t *entered; /* by collective: members that have begun it */
+    struct member member[NODES_MAX];
+};
+
+static void wrong(struct world *w, const char *what, uint32_t node, uint32_t peer, uint64_t number)
+{
+    if (!w->wrong++)
+        printf("\n  node %u, peer %u, number %llu: %s; again: " TEST_SEED "=%llu\n", node, peer,
+               (unsigned long long)number, what, (unsigned long long)test_seed());
+}
+
+/* --- made --------------------------------------------------------------------------------- */
+
+static void attach(struct world *w, uint32_t n)
+{
+    struct fabemu_info info = {.fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1,
+                                .acknowledged = true};
+    struct member *m = &w->member[n];
+    struct fabric_seat seat;
+
+    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, n, &seat), 0);
+    CU_ASSERT_EQUAL_FATAL(nic_open(&m->fab, seat.memfd, seat.bell, &info), 0);
+    close(seat.memfd);
+    CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(m->fab, 1, &m->queue), 0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(m->fab, w->group, w->nodes, &m->group), 0);
+}
+
+static uint8_t *guarded(void)
+{
+    uint8_t *buf = malloc(BYTES_MAX + GUARD);
+
+    memset(buf, GUARD_BYTE, BYTES_MAX + GUARD);
+    return buf;
+}
+
+static void member_open(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+    size_t targets = (size_t)w->nodes * DEPTH * (BYTES_MAX + GUARD);
+
+    m->random = emu_mix(w->seed + n);
+    m->source = malloc(2 * BYTES_MAX);
+    m->target = malloc(targets);
+    transport_fill(w->seed ^ n, m->source, 2 * BYTES_MAX);
+    memset(m->target, GUARD_BYTE, targets);
+    attach(w, n);
+    CU_ASSERT_EQUAL_FATAL(
+        fabemu_register(m->fab, m->source, 2 * BYTES_MAX, FABEMU_REMOTE_READ, &m->source_key), 0);
+    CU_ASSERT_EQUAL_FATAL(
+        fabemu_register(m->fab, m->target, targets, FABEMU_REMOTE_WRITE, &m->target_key), 0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->word, sizeof(m->word), FABEMU_REMOTE_ATOMIC,
+                                          &m->word_key),
+                          0);
+    m->cast = calloc(w->nodes * DEPTH, CAST_MAX + GUARD);
+    m->in = malloc(CAST_MAX);
+    m->out = malloc(CAST_MAX);
+    m->tickets = calloc(w->count * w->nodes + 1, 1);
+    for (uint32_t d = 0; d < DEPTH; d++) {
+        m->recv[d].buf = guarded();
+        for (uint32_t k = 0; k < KINDS; k++)
+            m->action[k][d].buf = guarded();
+    }
+    for (uint32_t k = 0; k < KINDS; k++)
+        m->left[k] = w->count;
+    for (uint32_t src = 0; src < w->nodes; src++)
+        m->came[src] = calloc(w->count + 1, 1);
+}
+
+/* The memory for broadcast puts: the first thing that the group does together. */
+static void register_symmetric(struct world *w)
+{
+    uint64_t began_ns = nic_now_ns();
+    uint32_t left = w->nodes;
+
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        struct member *m = &w->member[n];
+
+        CU_ASSERT_EQUAL_FATAL(fabemu_register_symmetric(m->group, m->cast,
+                                                        w->nodes * DEPTH * (CAST_MAX + GUARD),
+                                                        FABEMU_REMOTE_WRITE, &m->cast_key,
+                                                        &m->together_req),
+                              0);
+    }
+    while (left && nic_now_ns() - began_ns < GIVE_UP_NS) {
+        left = 0;
+        for (uint32_t n = 0; n < w->nodes; n++)
+            left += !fabemu_test(w->member[n].fab, &w->member[n].together_req);
+        sched_yield();
+    }
+    CU_ASSERT_EQUAL_FATAL(left, 0);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        CU_ASSERT_EQUAL_FATAL(w->member[n].together_req.status, 0);
+}
+
+static void world_open(struct world *w, const struct setting *set)
+{
+    const struct emu_fault_rates rates = {.lost = set->each, .head = set->each / 2,
+                                          .payload = set->each / 2, .twice = set->each,
+                                          .late = set->each, .late_ps = 2000000};
+    struct fabric_config config = {.name = "transport", .clock = set->clock,
+                                   .threads = set->threads, .faults = set->each ? &rates : NULL};
+    uint32_t nodes[NODES_MAX];
+    char error[256];
+
+    memset(w, 0, sizeof(*w));
+    w->seed = config.seed = test_seed();
+    w->count = set->count;
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, set->topo, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "qsnet3", error, sizeof(error)), 0);
+    config.profile.transport = EMU_TRANSPORT_ACKNOWLEDGED;
+    config.graph = w->graph;
+    w->nodes = w->graph->nodes;
+    CU_ASSERT_TRUE_FATAL(w->nodes <= NODES_MAX);
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof(error)), 0);
+    w->entered = calloc(w->count + 1, sizeof(*w->entered));
+    for (uint32_t n = 0; n < w->nodes; n++)
+        nodes[n] = n;
+    CU_ASSERT_EQUAL_FATAL(
+        fabric_group_create(w->fabric, nodes, w->nodes, &w->group, error, sizeof(error)), 0);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        member_open(w, n);
+    register_symmetric(w);
+}
+
+static void member_close(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+
+    fabemu_queue_close(m->queue);
+    fabemu_group_leave(m->group);
+    nic_close(m->fab);
+    fabric_detach(w->fabric, n);
+    for (uint32_t d = 0; d < DEPTH; d++) {
+        free(m->recv[d].buf);
+        for (uint32_t k = 0; k < KINDS; k++)
+            free(m->action[k][d].buf);
+    }
+    for (uint32_t src = 0; src < w->nodes; src++)
+        free(m->came[src]);
+    free(m->source);
+    free(m->target);
+    free(m->cast);
+    free(m->tickets);
+    free(m->in);
+    free(m->out);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++)
+        member_close(w, n);
+    fabric_stop(w->fabric);
+    topo_free(w->graph);
+    free(w->entered);
+}
+
+/* --- operations ---------------------------------------------------------------------------- */
+
+/* Where a put of @src's slot @d lies at its destination. */
+static uint64_t target_at(uint32_t src, uint32_t d)
+{
+    return ((uint64_t)src * DEPTH + d) * (BYTES_MAX + GUARD);
+}
+
+/* The bytes of message @number from @src to @dst. */
+static uint64_t message_key(const struct world *w, uint32_t src, uint32_t dst, uint32_t number)
+{
+    return emu_mix(w->seed ^ emu_mix((uint64_t)src << 48 | (uint64_t)dst << 32 | number));
+}
+
+/* Small ones, middling ones, large ones. */
+static uint32_t draw_bytes(struct member *m)
+{
+    static const uint32_t most[] = {192, 8192, BYTES_MAX};
+
+    return transport_below(&m->random, most[transport_below(&m->random, 3)] + 1);
+}
+
+static int begin_send(struct world *w, uint32_t n, struct action *a)
+{
+    struct member *m = &w->member[n];
+    uint32_t number = m->sent[a->peer]++;
+    struct fabemu_dest dest = {.node = a->peer, .queue = 1, .tag = number,
+                               .data = (uint64_t)n << 32 | a->bytes};
+    struct fabemu_iov iov = {.base = a->buf, .bytes = a->bytes};
+
+    transport_fill(message_key(w, n, a->peer, number), a->buf, a->bytes);
+    m->sent_all++;
+    return fabemu_send(m->queue, &dest, &iov, 1, &a->req);
+}
+
+static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
+{
+    struct member *m = &w->member[n];
+
+    a->key = emu_mix(m->random);
+    transport_fill(a->key, a->buf, a->bytes);
+    memset(w->member[a->peer].target + target_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
+    return fabemu_put(m->fab, a->peer, w->member[a->peer].target_key, target_at(n, d), a->buf,
+                      a->bytes, &a->req);
+}
+
+static int begin_get(struct world *w, uint32_t n, struct action *a)
+{
+    struct member *m = &w->member[n];
+
+    a->offset = transport_below(&m->random, 2 * BYTES_MAX - a->bytes + 1);
+    memset(a->buf + a->bytes, GUARD_BYTE, GUARD);
+    return fabemu_get(m->fab, a->peer, w->member[a->peer].source_key, a->offset, a->buf, a->bytes,
+                      &a->req);
+}
+
+static int begin_atomic(struct world *w, uint32_t n, struct action *a)
+{
+    struct member *m = &w->member[n], *peer = &w->member[a->peer];
+    uint64_t operand = 1;
+    struct fabemu_atomic what = {.node = a->peer, .key = peer->word_key, .type = FABEMU_U64,
+                                 .op = FABEMU_ATOMIC_ADD, .operand = &operand,
+                                 .result = &a->before};
+    double number;
+
+    a->word = transport_below(&m->random, WORDS);
+    what.offset = a->word * sizeof(uint64_t);
+    switch (a->word) {
+    case WORD_SUM:
+        operand = emu_mix(m->random);
+        peer->sum += operand;
+        what.result = NULL;
+        break;
+    case WORD_XOR:
+        operand = emu_mix(m->random);
+        peer->xor ^= operand;
+        what.op = FABEMU_ATOMIC_XOR;
+        break;
+    case WORD_CAS:
+        a->compare = m->seen[a->peer];
+        operand = a->compare + 1;
+        what.op = FABEMU_ATOMIC_CAS;
+        what.compare = &a->compare;
+        break;
+    case WORD_DOUBLE:
+        number = transport_below(&m->random, 1000);
+        peer->doubles += (uint64_t)number;
+        memcpy(&operand, &number, sizeof(operand));
+        what.type = FABEMU_F64;
+        break;
+    case WORD_TICKET:
+    case WORDS:
+        break;
+    }
+    return fabemu_atomic(m->fab, &what, &a->req);
+}
+
+/* Where broadcast puts of @src's slot @d lie at each member. */
+static uint64_t cast_at(uint32_t src, uint32_t d)
+{
+    return ((uint64_t)src * DEPTH + d) * (CAST_MAX + GUARD);
+}
+
+static int begin_cast(struct world *w, uint32_t n, struct action *a, uint32_t d)
+{
+    struct member *m = &w->member[n];
+
+    a->bytes = transport_below(&m->random, transport_below(&m->random, 2) ? CAST_MAX : 300) + 1;
+    a->key = emu_mix(m->random);
+    transport_fill(a->key, a->buf, a->bytes);
+    for (uint32_t to = 0; to < w->nodes; to++)
+        memset(w->member[to].cast + cast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
+    return fabemu_broadcast_put(m->group, m->cast_key, cast_at(n, d), a->buf, a->bytes, &a->req);
+}
+
+static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
+{
+    struct member *m = &w->member[n];
+    struct action *a = &m->action[kind][d];
+    int err = 0;
+
+    m->left[kind]--;
+    memset(&a->req, 0, sizeof(a->req));
+    a->busy = true;
+    a->peer = transport_below(&m->random, w->nodes); /* itself, too */
+    a->bytes = draw_bytes(m);
+    switch (kind) {
+    case KIND_SEND:
+        err = begin_send(w, n, a);
+        break;
+    case KIND_PUT:
+        err = begin_put(w, n, a, d);
+        break;
+    case KIND_GET:
+        err = begin_get(w, n, a);
+        break;
+    case KIND_ATOMIC:
+        err = begin_atomic(w, n, a);
+        break;
+    case KIND_CAST:
+        err = begin_cast(w, n, a, d);
+        break;
+    case KINDS:
+        break;
+    }
+    if (err)
+        wrong(w, "not begun", n, a->peer, kind);
+}
+
+/* Is what lies behind as it was left? */
+static bool is_guarded(const uint8_t *behind)
+{
+    for (uint32_t g = 0; g < GUARD; g++)
+        if (behind[g] != GUARD_BYTE)
+            return false;
+    return true;
+}
+
+/* All as it should be, and nothing behind it? */
+static bool is_right(const uint8_t *buf, uint64_t key, uint32_t bytes)
+{
+    return is_guarded(buf + bytes) && transport_same(key, buf, bytes);
+}
+
+static void end_atomic(struct world *w, uint32_t n, struct action *a)
+{
+    struct member *peer = &w->member[a->peer];
+
+    if (a->word == WORD_TICKET) {
+        if (a->before >= (uint64_t)w->count * w->nodes || peer->tickets[a->before]++)
+            wrong(w, "a ticket was drawn twice", n, a->peer, a->before);
+    } else if (a->word == WORD_CAS) {
+        peer->cas += a->before == a->compare;
+        w->member[n].seen[a->peer] = a->before + (a->before == a->compare);
+    }
+}
+
+/*
+ * It is on its way to all members' processes, before all that they hear of from now on. When a worker
+ * tells them is for the host's scheduler to say.
+ */
+static void end_cast(struct world *w, uint32_t n, const struct action *a, uint32_t d)
+{
+    for (uint32_t to = 0; to < w->nodes; to++) {
+        const uint8_t *at = w->member[to].cast + cast_at(n, d);
+        uint64_t began_ns = nic_now_ns();
+
+        while (!is_right(at, a->key, a->bytes) && nic_now_ns() - began_ns < GIVE_UP_NS) {
+            fabemu_progress(w->member[to].fab);
+            sched_yield();
+        }
+        if (!is_right(at, a->key, a->bytes))
+            wrong(w, "a broadcast put's bytes are wrong", n, to, d);
+    }
+}
+
+static void failed(struct world *w, uint32_t n, enum kind kind, const struct action *a)
+{
+    static const char *const names[] = {"a message", "a put", "a get", "an atomic",
+                                        "a broadcast put"};
+    struct fabric_totals totals;
+    char what[160];
+
+    fabric_totals_read(w->fabric, &totals);
+    snprintf(what, sizeof(what), "%s of %u bytes failed: %s (%llu segments given up)", names[kind],
+             a->bytes, strerror(-a->req.status), (unsigned long long)totals.transport.lost);
+    wrong(w, what, n, a->peer, kind);
+}
+
+static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
+{
+    struct action *a = &w->member[n].action[kind][d];
+    const struct member *peer = &w->member[a->peer];
+
+    a->busy = false;
+    w->done++;
+    if (a->req.status)
+        failed(w, n, kind, a);
+    else if (kind == KIND_ATOMIC)
+        end_atomic(w, n, a);
+    else if (kind == KIND_CAST)
+        end_cast(w, n, a, d);
+    else if (kind == KIND_PUT && !is_right(peer->target + target_at(n, d), a->key, a->bytes))
+        wrong(w, "a put's bytes are wrong", n, a->peer, d);
+    else if (kind == KIND_GET && (memcmp(a->buf, peer->source + a->offset, a->bytes) ||
+                                  !is_guarded(a->buf + a->bytes)))
+        wrong(w, "a get's bytes are wrong", n, a->peer, d);
+}
+
+static void post_recv(struct world *w, uint32_t n, struct action *a)
+{
+    struct fabemu_iov iov = {.base = a->buf, .bytes = BYTES_MAX};
+
+    memset(&a->req, 0, sizeof(a->req));
+    memset(a->buf, GUARD_BYTE, BYTES_MAX + GUARD);
+    a->busy = true;
+    if (fabemu_recv(w->member[n].queue, FABEMU_ANY_NODE, 0, UINT64_MAX, &iov, 1, &a->req))
+        wrong(w, "no receive", n, n, 0);
+}
+
+/* A message came: is it one that was sent here, and for the first time? */
+static void take_recv(struct world *w, uint32_t n, struct action *a)
+{
+    struct member *m = &w->member[n];
+    const struct fabemu_req *req = &a->req;
+    uint32_t src = req->src_node, number = (uint32_t)req->tag;
+
+    w->done++;
+    m->came_all++;
+    if (req->status || src >= w->nodes || number >= w->member[src].sent[n] ||
+        req->data != ((uint64_t)src << 32 | req->bytes))
+        wrong(w, "not a message that was sent", n, src, number);
+    else if (m->came[src][number]++)
+        wrong(w, "a message came twice", n, src, number);
+    else if (!is_right(a->buf, message_key(w, src, n, number), (uint32_t)req->bytes))
+        wrong(w, "a message's bytes are wrong", n, src, number);
+    post_recv(w, n, a);
+}
+
+/* --- what the group does together -------------------------------------------------------------- */
+
+struct joint {
+    enum together what;
+    uint32_t root;
+    uint32_t bytes; /* a multiple of 8 */
+    uint64_t key;
+};
+
+static struct joint joint_of(const struct world *w, uint32_t number)
+{
+    uint64_t state = w->seed * 31 + number;
+
+    return (struct joint){.what = transport_below(&state, 4),
+                          .root = transport_below(&state, w->nodes),
+                          .bytes = 8 * transport_below(&state, CAST_MAX / 8 + 1),
+                          .key = state};
+}
+
+/* The values that node @n brings into a reduction. */
+static int64_t joint_value(const struct joint *joint, uint32_t n, uint32_t i)
+{
+    return (int64_t)(emu_mix(joint->key + i) >> 16) * (n + 1);
+}
+
+static void joint_begin(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+    struct joint joint = joint_of(w, m->together);
+    int64_t *in = (int64_t *)(void *)m->in;
+    int err = 0;
+
+    w->entered[m->together]++;
+    memset(&m->together_req, 0, sizeof(m->together_req));
+    m->together_busy = true;
+    memset(m->out, 0, CAST_MAX);
+    for (uint32_t i = 0; i < joint.bytes / 8; i++)
+        in[i] = joint_value(&joint, n, i);
+    if (joint.root == n && joint.what == TOGETHER_BROADCAST)
+        transport_fill(joint.key, m->out, joint.bytes);
+    switch (joint.what) {
+    case TOGETHER_BARRIER:
+        err = fabemu_barrier(m->group, &m->together_req);
+        break;
+    case TOGETHER_BROADCAST:
+        err = fabemu_broadcast(m->group, m->out, joint.bytes, joint.root, &m->together_req);
+        break;
+    case TOGETHER_REDUCE:
+        err = fabemu_reduce(m->group, m->in, m->out, joint.bytes / 8, FABEMU_SUM, FABEMU_I64,
+                            joint.root, &m->together_req);
+        break;
+    case TOGETHER_ALLREDUCE:
+        err = fabemu_allreduce(m->group, m->in, m->out, joint.bytes / 8, FABEMU_SUM, FABEMU_I64,
+                               &m->together_req);
+        break;
+    }
+    if (err)
+        wrong(w, "a collective was not begun", n, joint.root, m->together);
+}
+
+static bool sums_right(const struct world *w, const struct joint *joint, const uint8_t *out)
+{
+    const int64_t *sum = (const int64_t *)(const void *)out;
+
+    for (uint32_t i = 0; i < joint->bytes / 8; i++) {
+        int64_t want = 0;
+
+        for (uint32_t n = 0; n < w->nodes; n++)
+            want += joint_value(joint, n, i);
+        if (sum[i] != want)
+            return false;
+    }
+    return true;
+}
+
+static void joint_end(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+    struct joint joint = joint_of(w, m->together);
+    bool right = true;
+
+    w->done++;
+    m->together_busy = false;
+    if (m->together_req.status)
+        wrong(w, "a collective failed", n, joint.root, m->together);
+    else if (joint.what == TOGETHER_BARRIER)
+        right = w->entered[m->together] == w->nodes;
+    else if (joint.what == TOGETHER_BROADCAST)
+        right = transport_same(joint.key, m->out, joint.bytes);
+    else if (joint.what == TOGETHER_ALLREDUCE || joint.root == n)
+        right = sums_right(w, &joint, m->out);
+    if (!right)
+        wrong(w, "a collective's result is wrong", n, joint.root, m->together);
+    m->together++;
+}
+
+/* Returns collectives under way here. */
+static uint32_t joint_step(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+
+    if (m->together_busy && fabemu_req_status(&m->together_req) != FABEMU_PENDING)
+        joint_end(w, n);
+    if (!m->together_busy && m->together < w->count)
+        joint_begin(w, n);
+    return m->together_busy;
+}
+
+/* --- run ------------------------------------------------------------------------------------ */
+
+/* Begin and end what can be. Returns operations under way, or still to begin. */
+static uint32_t member_step(struct world *w, uint32_t n)
+{
+    struct member *m = &w->member[n];
+    uint32_t left;
+
+    fabemu_progress(m->fab);
+    left = joint_step(w, n);
+    for (uint32_t d = 0; d < DEPTH; d++) {
+        if (!m->recv[d].busy)
+            post_recv(w, n, &m->recv[d]);
+        else if (fabemu_req_status(&m->recv[d].req) != FABEMU_PENDING)
+            take_recv(w, n, &m->recv[d]);
+        for (enum kind k = 0; k < KINDS; k++) {
+            struct action *a = &m->action[k][d];
+
+            if (a->busy && fabemu_req_status(&a->req) != FABEMU_PENDING)
+                end(w, n, k, d);
+            if (!a->busy && m->left[k])
+                begin(w, n, k, d);
+            left += a->busy;
+        }
+    }
+    return left;
+}
+
+/* Until everything has ended, and every message has come. False: it stands still. */
+static bool run(struct world *w)
+{
+    uint64_t still_ns = nic_now_ns();
+    uint32_t left = 1, done = 0;
+
+    while (left && !w->wrong) {
+        uint32_t sent = 0, came = 0;
+
+        left = 0;
+        for (uint32_t n = 0; n < w->nodes; n++) {
+            left += member_step(w, n);
+            sent += w->member[n].sent_all;
+            came += w->member[n].came_all;
+        }
+        left += sent - came;
+        if (w->done != done) {
+            done = w->done;
+            still_ns = nic_now_ns();
+        } else if (nic_now_ns() - still_ns > GIVE_UP_NS) {
+            printf("\n  %u are left, %u messages of %u came\n", left, came, sent);
+            return false;
+        } else {
+            sched_yield();
+        }
+    }
+    return !w->wrong;
+}
+
+/* Not one segment more than there should be came to an adapter. */
+static bool clean(const struct fabemu *fab)
+{
+    static const struct nic_counts none;
+
+    return !memcmp(&fab->counts, &none, sizeof(none));
+}
+
+/* What the last put of each slot wrote is there still: no older one came after it. */
+static void check_targets(struct world *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++)
+        for (uint32_t d = 0; d < DEPTH; d++) {
+            const struct action *a = &w->member[n].action[KIND_PUT][d];
+
+            if (!is_right(w->member[a->peer].target + target_at(n, d), a->key, a->bytes))
+                wrong(w, "a put was overwritten", n, a->peer, d);
+        }
+}
+
+/* Every atomic was done once: that is what is in the words. */
+static void check_words(struct world *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        const struct member *m = &w->member[n];
+        uint64_t tickets = 0;
+        double doubles;
+
+        memcpy(&doubles, &m->word[WORD_DOUBLE], sizeof(doubles));
+        for (uint32_t t = 0; t < w->count * w->nodes; t++)
+            tickets += m->tickets[t];
+        if (m->word[WORD_SUM] != m->sum || m->word[WORD_XOR] != m->xor ||
+            m->word[WORD_CAS] != m->cas || m->word[WORD_TICKET] != tickets ||
+            doubles != (double)m->doubles)
+            wrong(w, "an atomic was not done exactly once", n, n, 0);
+    }
+}
+
+static struct fabric_totals run_setting(const struct setting *set)
+{
+    struct fabric_totals totals;
+    struct world w;
+
+    world_open(&w, set);
+    CU_ASSERT_TRUE(run(&w));
+    check_targets(&w);
+    check_words(&w);
+    CU_ASSERT_EQUAL(w.wrong, 0);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        CU_ASSERT_TRUE(clean(w.member[n].fab));
+    fabric_totals_read(w.fabric, &totals);
+    CU_ASSERT_EQUAL(totals.transport.lost, 0);
+    CU_ASSERT_EQUAL(totals.transport.refused, 0);
+    CU_ASSERT_EQUAL(totals.dropped_dead, 0);
+    CU_ASSERT_TRUE(set->each || !totals.dropped_bad); /* damaged headers count there */
+    world_close(&w);
+    return totals;
+}
+
+/* --- cases --------------------------------------------------------------------------------- */
+
+static uint32_t operations; /* of each kind, of each node; 0: each case's own count */
+
+static uint32_t count_or(uint32_t otherwise)
+{
+    return operations ? operations : otherwise;
+}
+
+static void raw__over_good_cables(void)
+{
+    run_setting(&(struct setting){.topo = "kary:4,1", .threads = 1, .count = count_or(60)});
+    run_setting(&(struct setting){.topo = "qsnet:8,links=2", .threads = 2, .count = count_or(20)});
+}
+
+static void raw__over_bad_cables(void)
+{
+    struct fabric_totals totals =
+        run_setting(&(struct setting){.topo = "kary:2,2", .threads = 2, .each = 1000,
+                                      .count = count_or(24)});
+
+    CU_ASSERT_TRUE(totals.transport.retransmissions > 0);
+    CU_ASSERT_TRUE(totals.transport.duplicates > 0);
+}
+
+static void raw__over_bad_cables_and_two_links(void)
+{
+    run_setting(&(struct setting){.topo = "qsnet:8,links=2", .threads = 2, .each = 300,
+                                  .count = count_or(12)});
+}
+
+static void real__over_bad_cables(void)
+{
+    run_setting(&(struct setting){.topo = "kary:2,2", .threads = 1, .each = 500,
+                                  .count = count_or(8), .clock = EMU_CLOCK_REAL});
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(raw__over_good_cables),
+        CASE(raw__over_bad_cables),
+        CASE(raw__over_bad_cables_and_two_links),
+        CASE(real__over_bad_cables),
+        {NULL, NULL},
+    };
+
+    setenv("FABEMU_PEER_TIMEOUT_MS", "120000", 0); /* a slow host is no dead peer */
+    operations = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    return test_run("transport_host", cases);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exhaust_test.c - everything of adapters and routers of which there is a bounded number, at its bound.
+ *
+ * An honest process that wants more goes on, or gets the error that fabemu.h names. One that writes
+ * rubbish, never reads, or takes all that it can get, harms nobody else: the others do all they can
+ * meanwhile, and so does the next process on its node. What waits is in nic_fabric_test.c.
+ */
+#include <unistd.h>
+
+#include "emu/combine.h"
+#include "tests/nic/host/nic_fabric_world.h"
+
+/* --- a process that is not honest ----------------------------------------------------------- */
+
+#define EVIL_GROUPS 3u
+#define EVIL_BURST  16u   /* segments in a round */
+#define TICK        2000u /* rounds: a second, for who does not take what is his */
+
+enum { EVIL_DEAF = 1, EVIL_INDEXES = 2, EVIL_TESTS = 4, EVIL_MODES = 8 };
+
+struct evil {
+    struct emu_edge_nic nic;
+    uint32_t node;
+    unsigned mode;
+    uint64_t random;
+    uint64_t posted;
+    uint64_t rounds;
+    uint32_t group[EVIL_GROUPS];
+};
+
+static struct evil evil; /* the one of this program: a round has no argument for it */
+
+static uint64_t evil_random(void)
+{
+    return test_random(&evil.random);
+}
+
+/* Any header that an edge may let pass, and sometimes one that it may not. */
+static void evil_header(struct emu_hdr *hdr)
+{
+    static const uint8_t kinds[] = {EMU_UNICAST, EMU_UNICAST | EMU_TOLD, EMU_MULTICAST,
+                                    EMU_MULTICAST | EMU_TOLD, EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER,
+                                    EMU_SET, EMU_TEST, EMU_TEST};
+    uint64_t number = evil_random();
+    bool to_group;
+
+    hdr->kind = number % 50 ? kinds[number / 64 % 10] : (uint8_t)(number >> 8);
+    if (evil.mode & EVIL_TESTS)
+        hdr->kind = EMU_TEST;
+    to_group = (hdr->kind & ~EMU_TOLD) != EMU_UNICAST;
+    hdr->dst = to_group ? evil.group[number / 1024 % EVIL_GROUPS] : (uint32_t)(number >> 12) % 4;
+    number = evil_random();
+    if (number % 64 == 0)
+        hdr->dst = (uint32_t)(number >> 32);
+    hdr->src = (uint32_t)(number >> 16);
+    hdr->seq = number / 64 % 4 ? (uint32_t)(number >> 20) % 512 : (uint32_t)evil_random();
+    number = evil_random();
+    hdr->op = (uint8_t)(number % 12);
+    hdr->type = (uint8_t)(number / 16 % 18);
+    hdr->len = (uint8_t)(number / 512 % 31 * 8);
+    if ((hdr->kind == EMU_SET || hdr->kind == EMU_TEST) && number % 16)
+        hdr->len = sizeof(struct emu_word);
+    if (hdr->kind == EMU_BARRIER && number % 16)
+        hdr->len = 0;
+}
+
+static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
+{
+    uint64_t number = evil_random();
+    struct emu_word word = {.value = 1 + number % 4, .word = (uint32_t)(number >> 8) % 18,
+                            .test = (uint8_t)(number >> 16) % 3, .until = number >> 20 & 1};
+
+    for (uint32_t i = 0; i + 8 <= EMU_PAYLOAD_BYTES; i += 8)
+        memcpy(payload + i, &(uint64_t){evil_random()}, 8);
+    if (hdr->kind == EMU_SET || hdr->kind == EMU_TEST)
+        memcpy(payload, &word, sizeof(word));
+    else if (number % 2)
+        payload[0] = (uint8_t)(1 + number / 2 % 12); /* what the library's segments begin with */
+}
+
+static void evil_post(void)
+{
+    for (uint32_t i = 0; i < EVIL_BURST; i++) {
+        struct emu_seg *seg = emu_edge_nic_claim(&evil.nic, 0);
+
+        if (!seg)
+            break;
+        evil_header(&seg->hdr);
+        evil_payload(&seg->hdr, seg->payload);
+        evil.posted++;
+    }
+    emu_edge_nic_publish(&evil.nic);
+}
+
+static void evil_scribble(void)
+{
+    struct emu_edge_shared *shared = evil.nic.shared;
+
+    atomic_store(&shared->up_tail, (uint32_t)evil_random());
+    atomic_store(&shared->down_head, (uint32_t)evil_random());
+    atomic_store(&shared->up_head, (uint32_t)evil_random());
+    atomic_store(&shared->bell_wanted, (uint32_t)evil_random());
+    atomic_store(&shared->asleep, (uint32_t)evil_random() % 2);
+}
+
+static void evil_round(struct world *w)
+{
+    uint32_t cut[NODES_MAX];
+
+    if (++evil.rounds % TICK == 0)
+        fabric_tick(w->fabric, cut, NODES_MAX);
+    evil_post();
+    while (!(evil.mode & EVIL_DEAF) && emu_edge_nic_peek(&evil.nic, 0))
+        emu_edge_nic_pop(&evil.nic);
+    emu_edge_nic_consumed(&evil.nic);
+    if ((evil.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
+        evil_scribble();
+        for (uint32_t i = 0; i < w->fabric->workers; i++)
+            emu_worker_pass(fabric_worker(w->fabric, i));
+        evil.nic.up_shown--; /* and then the right ones again */
+        emu_edge_nic_publish(&evil.nic);
+        atomic_store(&evil.nic.shared->down_head, evil.nic.down_head);
+    }
+}
+
+/* Groups with each honest node, which never joins them. */
+static void evil_open(struct world *w, unsigned mode)
+{
+    struct fabric_seat seat;
+    char error[256];
+
+    memset(&evil, 0, sizeof(evil));
+    evil.node = w->nodes;
+    evil.mode = mode;
+    evil.random = test_seed() + mode;
+    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, evil.node, &seat), 0);
+    CU_ASSERT_EQUAL_FATAL(seat.node, evil.node);
+    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&evil.nic, seat.memfd, seat.bell), 0);
+    close(seat.memfd);
+    for (uint32_t g = 0; g < EVIL_GROUPS; g++) {
+        const uint32_t nodes[] = {g % w->nodes, evil.node};
+
+        CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, 2, &evil.group[g], error,
+                                                  sizeof(error)), 0);
+    }
+    w->also = evil_round;
+    w->bad_company = true;
+}
+
+static void evil_close(struct world *w)
+{
+    w->also = NULL;
+    emu_edge_nic_close(&evil.nic);
+    fabric_detach(w->fabric, evil.node);
+    for (uint32_t g = 0; g < EVIL_GROUPS; g++)
+        CU_ASSERT_EQUAL(fabric_group_leave(w->fabric, evil.group[g], g % w->nodes), 0);
+}
+
+static const char *engines_wrong(const struct world *w)
+{
+    const char *wrong = NULL;
+
+    for (uint32_t n = 0; n < w->graph->nodes && w->fabric->engine[n] && !wrong; n++)
+        wrong = engine_check(w->fabric->engine[n]);
+    return wrong;
+}
+
+/* The others do all that they can, and then so does the next process on that node. */
+static void others_beside_evil(const struct setting *set, unsigned mode)
+{
+    bool acknowledged;
+    struct world w;
+
+    world_open(&w, set);
+    acknowledged = w.fabric->engine[0];
+    evil_open(&w, mode);
+    do_messages(&w);
+    do_memory(&w);
+    if (acknowledged)
+        do_broadcasts(&w);
+    do_collectives(&w);
+    CU_ASSERT_TRUE(evil.posted > 1000);
+    if (acknowledged && mode == EVIL_TESTS)
+        CU_ASSERT_PTR_NULL(w.fabric->engine[evil.node]->asks.free); /* it has all that it can get */
+    CU_ASSERT_PTR_NULL(engines_wrong(&w));
+    evil_close(&w);
+    world_attach(&w, w.nodes);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[w.nodes], w.id, w.nodes, &w.group[w.nodes]), 0);
+    w.nodes++;
+    do_messages(&w);
+    CU_ASSERT_PTR_NULL(engines_wrong(&w));
+    world_close(&w);
+}
+
+static void hostile__harms_nobody_else(void)
+{
+    static const struct setting sets[] = {
+        {.topo = "kary:2,2", .members = 3},
+        {.topo = "kary:2,2", .members = 3, .set = "barrier=tree"},
+        {.topo = "kary:2,2", .members = 3, .set = "channels=2"},
+        {.topo = "qsnet:4,links=2", .members = 3, .set = "combine_order=port"},
+        {.topo = "kary:2,2", .members = 3, .profile = "oq2004"}};
+
+    for (uint32_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++)
+        for (unsigned mode = 0; mode < EVIL_MODES; mode++)
+            others_beside_evil(&sets[s], mode);
+}
+
+/* --- honest, and wanting more than there is --------------------------------------------------- */
+
+/* One channel, one place: everybody to everybody, and broadcasts of several segments. */
+static void channels__of_one_carry_everything(void)
+{
+    static const struct setting sets[] = {
+        {.topo = "kary:4,1", .set = "channels=1"},
+        {.topo = "kary:2,2", .set = "pool_places=1"},
+        {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000}};
+    struct world w;
+
+    for (uint32_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++) {
+        world_open(&w, &sets[s]);
+        do_messages(&w);
+        do_memory(&w);
+        do_broadcasts(&w);
+        do_collectives(&w);
+        CU_ASSERT_PTR_NULL(engines_wrong(&w));
+        world_close(&w);
+    }
+}
+
+/* All groups that can combine are taken, or all buffers for their partial results: one leaves, one comes. */
+static void groups__end_with_an_error_and_come_back(void)
+{
+    static const char *const profiles[] = {"qsnet3", "oq2004"};
+    static uint32_t ids[FABRIC_COMBINING_MAX + 1];
+    const uint32_t nodes[] = {0, 1};
+    char error[256];
+
+    for (uint32_t p = 0; p < 2; p++) {
+        uint32_t made = 0, again;
+        struct world w;
+
+        world_open(&w, &(struct setting){.topo = "kary:2,1", .profile = profiles[p]});
+        while (made <= FABRIC_COMBINING_MAX &&
+               !fabric_group_create(w.fabric, nodes, 2, &ids[made], error, sizeof(error)))
+            made++;
+        CU_ASSERT_TRUE(made > 0 && made <= FABRIC_COMBINING_MAX);
+        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
+                        -ENOSPC);
+        do_collectives(&w); /* who has one goes on */
+        for (uint32_t n = 0; n < 2; n++)
+            CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, ids[made / 2], n), 0);
+        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &ids[made / 2], error,
+                                            sizeof(error)), 0);
+        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
+                        -ENOSPC);
+        world_close(&w);
+    }
+}
+
+/* Groups with wide windows are refused where they would take more than half of the buffers: narrow ones are not. */
+static void wide_groups__leave_half_of_the_buffers(void)
+{
+    static uint32_t wide[FABRIC_COMBINING_MAX];
+    const uint32_t nodes[] = {0, 1, 2, 3};
+    uint32_t made = 0, narrow;
+    char error[256];
+    struct world w;
+
+    world_open(&w, &(struct setting){.topo = "kary:4,1"});
+    while (made < FABRIC_COMBINING_MAX &&
+           !fabric_group_create_wide(w.fabric, nodes, 4, &wide[made], error, sizeof(error)))
+        made++;
+    CU_ASSERT_TRUE(made > 1 && made < FABRIC_COMBINING_MAX);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "wide window"));
+    CU_ASSERT_TRUE(w.fabric->spare_bufs >= FABRIC_GROUP_BUFS / 2);
+    CU_ASSERT_TRUE(w.fabric->spare_bufs < FABRIC_GROUP_BUFS / 2 + 4 * engine_group_bufs(wide[0]));
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 4, &narrow, error, sizeof(error)), 0);
+    for (uint32_t n = 0; n < 4; n++)
+        CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, wide[0], n), 0);
+    CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 0), 0);
+    world_close(&w);
+}
+
+/* All ids of operations are taken: the next gets the error, and one again when there is one. */
+static void ids__end_with_an_error_and_come_back(void)
+{
+    struct fabemu_req req[2] = {{0}};
+    struct world w;
+    struct fabemu *fab;
+    uint32_t free;
+
+    world_open(&w, &(struct setting){.topo = "kary:2,1"});
+    do_collectives(&w);
+    fab = w.fab[0];
+    fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[0]);
+    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof(*fab->slots)); /* all others are taken */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fab->slots);
+    memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof(*fab->slots));
+    fab->slot_count = NIC_OPS_MAX;
+    free = fab->slot_free;
+    fab->slot_free = 0;
+    CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), -ENOBUFS);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        fabemu_group_set(w.group[n], 0, 1, NULL);
+    CU_ASSERT_TRUE_FATAL(finish(&w, req, 1) && req[0].status == 0);
+    memset(&req[1], 0, sizeof(req[1]));
+    CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), 0);
+    CU_ASSERT_TRUE_FATAL(finish(&w, &req[1], 1) && req[1].status == 0);
+    fab->slots[fab->slot_free].next_free = free;
+    world_close(&w);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"hostile__harms_nobody_else", hostile__harms_nobody_else},
+        {"channels__of_one_carry_everything", channels__of_one_carry_everything},
+        {"groups__end_with_an_error_and_come_back", groups__end_with_an_error_and_come_back},
+        {"wide_groups__leave_half_of_the_buffers", wide_groups__leave_half_of_the_buffers},
+        {"ids__end_with_an_error_and_come_back", ids__end_with_an_error_and_come_back},
+        {NULL, NULL},
+    };
+
+    return test_run("exhaust", cases);
+}

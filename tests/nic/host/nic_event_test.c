@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_event_test.c - counted events: what they count, what they start, how they end.
+ *
+ * One thread steps the adapters and a fake fabric in turn, except where said.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nic/host/nic_team.h"
+
+static struct fabemu_event *event_open(struct world *w, uint32_t node, struct fabemu_event *event)
+{
+    CU_ASSERT_EQUAL_FATAL(fabemu_event_open(w->fab[node], event), 0);
+    return event;
+}
+
+static uint64_t expose(struct world *w, uint32_t node, void *at, size_t bytes)
+{
+    uint64_t key = 0;
+
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(w->fab[node], at, bytes,
+                                          FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                              FABEMU_REMOTE_ATOMIC, &key), 0);
+    return key;
+}
+
+/* --- counting ---------------------------------------------------------------------------- */
+
+static void event__counts_completions_of_all_kinds(void)
+{
+    struct world w;
+    struct fabemu_event done;
+    struct fabemu_req req[5] = {{0}};
+    static uint8_t memory[5000], mine[5000], in[8];
+    uint64_t key, one = 1;
+
+    world_open(&w, 2, true);
+    key = expose(&w, 1, memory, sizeof memory);
+    event_open(&w, 0, &done);
+    for (unsigned i = 0; i < 5; i++)
+        req[i].event = &done;
+    struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one};
+    struct fabemu_iov iov = {.base = in, .bytes = 8};
+    struct fabemu_dest dest = to(1, 3, 0);
+    fabemu_put(w.fab[0], 1, key, 8, mine, 4000, &req[0]);
+    fabemu_get(w.fab[0], 1, key, 0, mine, 10, &req[1]);
+    fabemu_atomic(w.fab[0], &add, &req[2]);
+    fabemu_recv(w.queue[0], 1, 7, 0, &iov, 1, &req[3]);
+    fabemu_send(w.queue[0], &dest, &iov, 1, &req[4]);
+    inject(&w, 1, 0, 7, "12345678", 8);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 5));
+    CU_ASSERT_EQUAL(fabemu_event_count(&done), 5);
+    CU_ASSERT_EQUAL(done.status, 0);
+    CU_ASSERT_EQUAL(fabemu_event_add(&done, 10), 0);
+    CU_ASSERT_EQUAL(fabemu_event_count(&done), 15);
+    CU_ASSERT_EQUAL(fabemu_event_wait(&done, 15), 0);
+    fabemu_event_close(&done);
+    world_close(&w);
+}
+
+/* Each put, when all of it is there, and each atomic that may write. */
+static void region__counts_what_peers_write(void)
+{
+    struct world w;
+    struct fabemu_event event;
+    static uint8_t memory[300000];
+    uint64_t key, one = 1, old;
+
+    world_open(&w, 3, true);
+    key = expose(&w, 1, memory, sizeof memory);
+    event_open(&w, 1, &event);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key, &event), 0);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key ^ 1 << 21, &event), -ENOENT);
+    for (unsigned i = 0; i < 6; i++) {
+        static const size_t sizes[] = {0, 1, 192, 193, 300000};
+        struct fabemu_req req = {0};
+        struct fabemu_atomic what = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
+                                     .result = &old};
+
+        if (i < 5)
+            fabemu_put(w.fab[i % 2 * 2], 1, key, 0, memory, sizes[i], &req);
+        else
+            fabemu_atomic(w.fab[0], &what, &req);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1) && req.status == 0);
+        CU_ASSERT_EQUAL(fabemu_event_count(&event), i + 1);
+    }
+    struct fabemu_req req[3] = {{0}}; /* these write nothing */
+    struct fabemu_atomic fetch = {.node = 1, .key = key, .op = FABEMU_ATOMIC_FETCH,
+                                  .type = FABEMU_U64, .result = &old};
+    fabemu_atomic(w.fab[0], &fetch, &req[0]);
+    fabemu_get(w.fab[0], 1, key, 0, &old, 8, &req[1]);
+    fabemu_put(w.fab[0], 1, key, 299999, memory, 2, &req[2]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 3));
+    CU_ASSERT_EQUAL(fabemu_event_count(&event), 6);
+    fabemu_register_event(w.fab[1], key, NULL);
+    memset(&req[0], 0, sizeof req[0]);
+    fabemu_put(w.fab[0], 1, key, 0, memory, 1, &req[0]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 1));
+    CU_ASSERT_EQUAL(fabemu_event_count(&event), 6);
+    fabemu_event_close(&event);
+    world_close(&w);
+}
+
+/* --- arming ------------------------------------------------------------------------------- */
+
+/* In the order of thresholds, those of equal ones in post order, late ones at once. */
+static void armed__begin_when_their_count_is_reached(void)
+{
+    static const uint64_t thresholds[] = {5, 2, 9, 2, 0, 7, 5, 100};
+    struct world w;
+    struct fabemu_event event;
+    struct fabemu_req req[9] = {{0}}, recv;
+    uint32_t order[] = {4, 1, 3, 0, 6, 5, 2};
+    uint64_t v[9], got;
+
+    world_open(&w, 2, true);
+    event_open(&w, 0, &event);
+    for (uint64_t i = 0; i < 8; i++) {
+        struct fabemu_iov iov = {.base = &v[i], .bytes = 8};
+        struct fabemu_dest dest = to(1, 3, 0);
+
+        req[i].after = &event;
+        req[i].threshold = thresholds[i];
+        v[i] = 555; /* read when it begins */
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req[i]), 0);
+        v[i] = i;
+    }
+    for (uint64_t count = 1; count <= 10; count++) {
+        fabemu_event_add(&event, 1);
+        fake_quiet(w.fake);
+        for (uint32_t i = 0; i < 8; i++)
+            CU_ASSERT_EQUAL(fabemu_req_status(&req[i]) != FABEMU_PENDING, thresholds[i] <= count);
+    }
+    for (uint32_t i = 0; i < 7; i++) {
+        post_recv(&w, 1, 0, 3, 0, &got, 8, &recv);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+        CU_ASSERT_EQUAL(got, order[i]);
+    }
+    CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[7]), -ECANCELED);
+    fabemu_event_add(&event, 1000);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &recv), -ENOMSG);
+    fabemu_event_close(&event);
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
+/* A token goes round by armed puts alone: nobody posts anything after the start. */
+static void armed__pass_a_token_round(void)
+{
+    enum { NODES = 5, ROUNDS = 40 };
+    struct world w;
+    struct fabemu_event event[NODES];
+    struct fabemu_req *req = calloc(NODES * ROUNDS, sizeof *req), first = {0};
+    uint8_t cell[NODES];
+    uint64_t key[NODES];
+
+    world_open(&w, NODES, true);
+    for (uint32_t i = 0; i < NODES; i++) {
+        key[i] = expose(&w, i, &cell[i], 1);
+        fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
+    }
+    for (uint32_t i = 0; i < NODES; i++) {
+        uint32_t next = (i + 1) % NODES;
+
+        for (uint32_t r = 0; r < ROUNDS; r++) {
+            struct fabemu_req *put = &req[i * ROUNDS + r];
+
+            put->after = &event[i];
+            put->threshold = r + 1;
+            CU_ASSERT_EQUAL(fabemu_put(w.fab[i], next, key[next], 0, &cell[i], 1, put), 0);
+        }
+    }
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_event_count(&event[0]), 0);
+    fabemu_put(w.fab[NODES - 1], 0, key[0], 0, "!", 1, &first);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES * ROUNDS));
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_event_count(&event[0]), ROUNDS + 1);
+    for (uint32_t i = 0; i < NODES; i++) {
+        CU_ASSERT_EQUAL(cell[i], '!');
+        CU_ASSERT_TRUE(clean(w.fab[i]));
+        fabemu_event_close(&event[i]);
+    }
+    world_close(&w);
+    free(req);
+}
+
+/* Each completes at once and counts for the next: a loop, not a recursion. */
+static void armed__chains_of_any_length_need_no_stack(void)
+{
+    enum { MANY = 200000 };
+    struct world w;
+    struct fabemu_event event;
+    struct fabemu_req *req = calloc(MANY, sizeof *req);
+
+    world_open(&w, 1, false);
+    event_open(&w, 0, &event);
+    for (uint64_t i = 0; i < MANY; i++) {
+        req[i].event = &event;
+        CU_ASSERT_EQUAL(fabemu_event_when(&event, i + 1, &req[i]), 0);
+    }
+    CU_ASSERT_EQUAL(fabemu_event_count(&event), 0);
+    fabemu_event_add(&event, 1);
+    CU_ASSERT_EQUAL(fabemu_event_count(&event), MANY + 1);
+    CU_ASSERT_EQUAL(req[MANY - 1].status, 0);
+    fabemu_event_close(&event);
+    world_close(&w);
+    free(req);
+}
+
+/* Collectives, words, conditionals and broadcast puts wait for events as well. */
+static void armed__may_be_of_a_group(void)
+{
+    struct team t;
+    struct fabemu_event event[3];
+    struct fabemu_req req[3][6] = {{{0}}};
+    uint64_t memory[3][2] = {{0}}, in[3] = {1, 2, 4}, sum[3] = {0}, key;
+    void *const at[3] = {memory[0], memory[1], memory[2]};
+
+    team_open(&t, 3, true);
+    key = team_register(&t, at, sizeof memory[0]);
+    for (uint32_t i = 0; i < 3; i++) {
+        event_open(&t.w, i, &event[i]);
+        for (unsigned k = 0; k < 6; k++) {
+            req[i][k].after = req[i][k].event = &event[i];
+            req[i][k].threshold = 1 + k; /* each after the one before */
+        }
+        fabemu_barrier(t.group[i], &req[i][0]);
+        fabemu_group_set(t.group[i], 3, 1 + i, &req[i][1]);
+        fabemu_group_test(t.group[i], 3, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[i][2]);
+        fabemu_allreduce(t.group[i], &in[i], &sum[i], 1, FABEMU_SUM, FABEMU_U64, &req[i][3]);
+        if (i == 1)
+            fabemu_broadcast_put(t.group[i], key, 8, &sum[1], 8, &req[i][4]);
+        else
+            fabemu_group_test(t.group[i], 3, 1, FABEMU_TEST_REACHED, &req[i][4]);
+        fabemu_barrier(t.group[i], &req[i][5]);
+    }
+    fake_quiet(t.w.fake);
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(fabemu_event_count(&event[i]), 0);
+        CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, i, 3), 0);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        fabemu_event_add(&event[i], 1);
+    CU_ASSERT_TRUE(fake_finish(t.w.fake, req[0], 18));
+    for (uint32_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(fabemu_event_count(&event[i]), 7);
+        CU_ASSERT_EQUAL(event[i].status, 0);
+        CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, i, 3), 1 + i);
+        CU_ASSERT_TRUE(sum[i] == 7 && memory[i][1] == 7);
+        fabemu_event_close(&event[i]);
+    }
+    CU_ASSERT_TRUE(team_clean(&t));
+    team_close(&t);
+}
+
+/* --- ends ----------------------------------------------------------------------------------- */
+
+static void event__fails_with_what_it_counts(void)
+{
+    struct world w;
+    struct fabemu_event first, second;
+    struct fabemu_req bad = {0}, chain = {0}, when = {0}, late = {0};
+    uint64_t key, word = 0;
+
+    world_open(&w, 2, true);
+    key = expose(&w, 1, &word, 8);
+    event_open(&w, 0, &first);
+    event_open(&w, 0, &second);
+    bad.event = &first;
+    chain = (struct fabemu_req){.after = &first, .threshold = 1, .event = &second};
+    fabemu_put(w.fab[0], 1, key, 0, "12345678", 8, &chain);
+    fabemu_event_when(&second, 1, &when);
+    fabemu_put(w.fab[0], 1, key, 1, &word, 8, &bad); /* beyond the end */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &when, 1));
+    CU_ASSERT_EQUAL(bad.status, -EACCES);
+    CU_ASSERT_EQUAL(chain.status, -EACCES);
+    CU_ASSERT_EQUAL(when.status, -EACCES);
+    CU_ASSERT_EQUAL(second.status, -EACCES);
+    CU_ASSERT_EQUAL(fabemu_event_count(&second), 0);
+    CU_ASSERT_EQUAL(fabemu_event_wait(&first, 1), -EACCES);
+    late.after = &second;
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, key, 0, &word, 8, &late), 0);
+    CU_ASSERT_EQUAL(late.status, -EACCES);
+    CU_ASSERT_EQUAL(word, 0);
+    fabemu_event_close(&first);
+    fabemu_event_close(&second);
+    world_close(&w);
+}
+
+static void event_close__cancels_what_is_armed(void)
+{
+    struct world w;
+    struct fabemu_event event, other, self;
+    struct fabemu_req armed = {0}, next = {0}, loop[2] = {{0}};
+    uint64_t word = 0, key, five = 5;
+
+    world_open(&w, 2, false);
+    key = expose(&w, 0, &word, 8);
+    event_open(&w, 0, &event);
+    event_open(&w, 0, &other);
+    fabemu_register_event(w.fab[0], key, &event);
+    armed = (struct fabemu_req){.after = &event, .threshold = 1, .event = &other};
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &word, 8, &armed), 0);
+    CU_ASSERT_EQUAL(fabemu_event_when(&other, 1, &next), 0);
+    fabemu_event_close(&event);
+    CU_ASSERT_EQUAL(armed.status, -ECANCELED);
+    CU_ASSERT_EQUAL(next.status, -ECANCELED);
+    memset(&event, 0xee, sizeof event);
+    struct fabemu_atomic set = {.node = 0, .key = key, .op = FABEMU_ATOMIC_SWAP, .type = FABEMU_U64,
+                                .operand = &five};
+    memset(&armed, 0, sizeof armed);
+    CU_ASSERT_EQUAL(fabemu_atomic(w.fab[1], &set, &armed), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &armed, 1));
+    CU_ASSERT_EQUAL(word, 5); /* and the region has forgotten it */
+    fabemu_event_close(&other);
+
+    event_open(&w, 0, &self); /* what is armed on it counts there as well */
+    for (int i = 0; i < 2; i++) {
+        loop[i].event = &self;
+        fabemu_event_when(&self, 1, &loop[i]);
+    }
+    fabemu_event_close(&self);
+    CU_ASSERT_TRUE(loop[0].status == -ECANCELED && loop[1].status == -ECANCELED);
+    memset(&self, 0xee, sizeof self);
+    fake_quiet(w.fake);
+    world_close(&w);
+}
+
+/* An adapter that closes first; an event of another one; receives. */
+static void event__is_of_one_adapter(void)
+{
+    struct world w;
+    struct fabemu_event event;
+    struct fabemu_req armed = {0}, req = {0};
+    struct fabemu_group *group;
+    struct fabemu_iov iov = {0};
+    uint64_t key, v = 0;
+
+    world_open(&w, 2, false);
+    event_open(&w, 1, &event);
+    req.event = &event;
+    key = expose(&w, 0, &v, 8);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[0], key, &event), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &v, 8, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, &iov, 1, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 5, 1, &group), 0);
+    CU_ASSERT_EQUAL(fabemu_barrier(group, &req), -EINVAL);
+    req = (struct fabemu_req){.after = &event};
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &v, 8, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 1, 0, 0, &iov, 1, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_register_symmetric(group, &v, 8, 0, &key, &req), -EINVAL);
+    fabemu_group_leave(group);
+    armed = (struct fabemu_req){.after = &event, .threshold = 1, .event = &event};
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[1], 0, 1, 0, &v, 8, &armed), 0);
+    fake_detach(w.fake, 1);
+    CU_ASSERT_EQUAL(armed.status, -ECANCELED);
+    world_close(&w);
+}
+
+/* --- barriers by a tree of adapters ------------------------------------------------------------ */
+
+#define TREE 13
+#define TREE_WIDTH 3
+#define EPOCHS 30
+
+/*
+ * QsNet III §IV-A: each adapter counts its own process and what comes from its children; when all
+ * are there it tells its parent. The top's count starts the way down. All is armed beforehand, so
+ * the processes only say that they have come, and wait.
+ */
+struct tree {
+    struct world w;
+    struct fabemu_event up[TREE], down[TREE];
+    uint64_t arrivals[TREE], done[TREE]; /* words that peers write */
+    uint64_t up_key[TREE], down_key[TREE];
+    struct fabemu_req tell[TREE][EPOCHS], release[TREE][EPOCHS];
+};
+
+static uint32_t tree_children(uint32_t i)
+{
+    uint32_t children = 0;
+
+    for (uint32_t c = TREE_WIDTH * i + 1; c <= TREE_WIDTH * i + TREE_WIDTH && c < TREE; c++)
+        children++;
+    return children;
+}
+
+static void tree_arm(struct tree *t, uint32_t i, uint64_t epoch)
+{
+    static const uint64_t one = 1;
+    struct fabemu_req *tell = &t->tell[i][epoch - 1], *release = &t->release[i][epoch - 1];
+    uint32_t parent = (i - 1) / TREE_WIDTH;
+
+    tell->after = &t->up[i];
+    tell->threshold = epoch * (1 + tree_children(i));
+    if (i) {
+        struct fabemu_atomic add = {.node = parent, .key = t->up_key[parent], .type = FABEMU_U64,
+                                    .operand = &one};
+
+        CU_ASSERT_EQUAL(fabemu_atomic(t->w.fab[i], &add, tell), 0);
+    } else {
+        tell->event = &t->down[0];
+        CU_ASSERT_EQUAL(fabemu_event_when(&t->up[0], tell->threshold, tell), 0);
+    }
+    for (uint32_t k = 0; k < tree_children(i); k++) { /* one request a child, by its place */
+        uint32_t child = TREE_WIDTH * i + 1 + k;
+
+        release = &t->release[child][epoch - 1];
+        release->after = &t->down[i];
+        release->threshold = epoch;
+        CU_ASSERT_EQUAL(fabemu_put(t->w.fab[i], child, t->down_key[child], 0, NULL, 0, release), 0);
+    }
+}
+
+static void tree__of_events_is_a_barrier(void)
+{
+    struct tree *t = calloc(1, sizeof *t);
+    uint64_t at[TREE] = {0}, least;
+    bool early = false;
+
+    world_open(&t->w, TREE, true);
+    for (uint32_t i = 0; i < TREE; i++) {
+        t->up_key[i] = expose(&t->w, i, &t->arrivals[i], 8);
+        t->down_key[i] = expose(&t->w, i, &t->done[i], 8);
+        fabemu_register_event(t->w.fab[i], t->up_key[i], event_open(&t->w, i, &t->up[i]));
+        fabemu_register_event(t->w.fab[i], t->down_key[i], event_open(&t->w, i, &t->down[i]));
+    }
+    for (uint32_t i = 0; i < TREE; i++)
+        for (uint64_t epoch = 1; epoch <= EPOCHS; epoch++)
+            tree_arm(t, i, epoch);
+    do { /* whoever is released may come again */
+        uint32_t i = (uint32_t)(test_random(&t->w.random) % TREE);
+
+        if (at[i] < EPOCHS && fabemu_event_count(&t->down[i]) == at[i]) {
+            at[i]++;
+            fabemu_event_add(&t->up[i], 1);
+        }
+        if (test_random(&t->w.random) % 2)
+            fake_pump(t->w.fake);
+        least = EPOCHS;
+        for (uint32_t k = 0; k < TREE; k++)
+            least = at[k] < least ? at[k] : least;
+        for (uint32_t k = 0; k < TREE; k++)
+            early = early || fabemu_event_count(&t->down[k]) > least;
+    } while (least < EPOCHS);
+    CU_ASSERT_FALSE(early);
+    for (uint32_t i = 0; i < TREE; i++) {
+        struct fabemu_req req = {0};
+
+        fabemu_event_when(&t->down[i], EPOCHS, &req);
+        CU_ASSERT_TRUE_FATAL(fake_finish(t->w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, 0);
+    }
+    for (uint32_t i = 0; i < TREE; i++) {
+        CU_ASSERT_TRUE(fake_finish(t->w.fake, t->tell[i], EPOCHS));
+        CU_ASSERT_TRUE(!i || fake_finish(t->w.fake, t->release[i], EPOCHS));
+    }
+    for (uint32_t i = 0; i < TREE; i++) {
+        CU_ASSERT_EQUAL(t->arrivals[i], EPOCHS * tree_children(i));
+        CU_ASSERT_TRUE(clean(t->w.fab[i]));
+        fabemu_event_close(&t->up[i]);
+        fabemu_event_close(&t->down[i]);
+    }
+    world_close(&t->w);
+    free(t);
+}
+
+/* --- threads -------------------------------------------------------------------------------------- */
+
+struct passer {
+    struct world *w;
+    uint32_t me;
+    struct fabemu_event *event;
+    uint64_t key;    /* of the next one's word */
+    uint8_t *word;   /* one's own: what the event says has been written */
+};
+
+static void *run_passer(void *argument)
+{
+    struct passer *p = argument;
+
+    for (uint64_t i = 1; i <= 200; i++) {
+        struct fabemu_req req = {0};
+        uint8_t v = (uint8_t)i;
+
+        if (p->me == 0 && (fabemu_put(p->w->fab[0], 1, p->key, 0, &v, 1, &req) ||
+                           fabemu_wait(p->w->fab[0], &req)))
+            abort();
+        if (fabemu_event_wait(p->event, i) || *p->word != v)
+            abort();
+        memset(&req, 0, sizeof req);
+        if (p->me == 1 && (fabemu_put(p->w->fab[1], 0, p->key, 0, &v, 1, &req) ||
+                           fabemu_wait(p->w->fab[1], &req)))
+            abort();
+    }
+    return NULL;
+}
+
+/* Two processes that wait for events, asleep or not; who sees the count sees what was counted. */
+static void event_wait__works_from_threads(void)
+{
+    struct world w;
+    struct fabemu_event event[2];
+    struct passer passer[2];
+    pthread_t thread[2];
+    static uint8_t word[2];
+    uint64_t key[2];
+
+    world_open(&w, 2, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        key[i] = expose(&w, i, &word[i], 1);
+        fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
+        CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
+    }
+    fake_start(w.fake);
+    for (uint32_t i = 0; i < 2; i++) {
+        passer[i] = (struct passer){.w = &w, .me = i, .event = &event[i], .key = key[!i],
+                                    .word = &word[i]};
+        pthread_create(&thread[i], NULL, run_passer, &passer[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    fake_stop(w.fake);
+    for (uint32_t i = 0; i < 2; i++) {
+        nic_thread_stop(w.fab[i]->thread);
+        fabemu_event_close(&event[i]);
+    }
+    world_close(&w);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(event__counts_completions_of_all_kinds),
+        CASE(region__counts_what_peers_write),
+        CASE(armed__begin_when_their_count_is_reached),
+        CASE(armed__pass_a_token_round),
+        CASE(armed__chains_of_any_length_need_no_stack),
+        CASE(armed__may_be_of_a_group),
+        CASE(event__fails_with_what_it_counts),
+        CASE(event_close__cancels_what_is_armed),
+        CASE(event__is_of_one_adapter),
+        CASE(tree__of_events_is_a_barrier),
+        CASE(event_wait__works_from_threads),
+        {0},
+    };
+
+    return test_run("nic_event", cases);
+}

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_group_test.c - collectives: results, windows, tokens, early segments.
+ *
+ * One thread steps the adapters and a fake fabric that shuffles.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/combine.h"
+#include "nic/host/group.h"
+#include "tests/nic/host/fake_fabric.h"
+#include "tests/test.h"
+
+struct world {
+    struct fake *fake;
+    struct fabemu *fab[FAKE_NODES];
+    uint64_t random;
+};
+
+/* A group as all its members see it. */
+struct team {
+    uint32_t count;
+    uint32_t node[FAKE_NODES];
+    struct fabemu_group *group[FAKE_NODES]; /* by place */
+};
+
+static void world_open(struct world *w, uint32_t nodes, uint64_t more)
+{
+    memset(w, 0, sizeof *w);
+    w->random = test_seed() + more;
+    w->fake = fake_open(nodes, test_random(&w->random), true);
+    for (uint32_t i = 0; i < nodes; i++)
+        w->fab[i] = fake_attach(w->fake, i);
+}
+
+static void join(struct world *w, struct team *t, uint32_t place, uint32_t id)
+{
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[t->node[place]], id, t->count,
+                                            &t->group[place]), 0);
+}
+
+static void team_open(struct world *w, struct team *t, uint32_t id, uint32_t first, uint32_t count)
+{
+    t->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        t->node[i] = first + i;
+    fake_group(w->fake, id, t->node, count);
+    for (uint32_t i = 0; i < count; i++)
+        join(w, t, i, id);
+}
+
+static void team_close(struct team *t)
+{
+    for (uint32_t i = 0; i < t->count; i++)
+        fabemu_group_leave(t->group[i]);
+}
+
+/* All of it arrived, nothing was dropped, no combine state was wanted twice. */
+static void world_close(struct world *w, uint32_t nodes)
+{
+    static const struct nic_counts none;
+
+    CU_ASSERT_EQUAL(fake_conflicts(w->fake), 0);
+    for (uint32_t i = 0; i < nodes; i++)
+        CU_ASSERT_EQUAL(memcmp(&w->fab[i]->counts, &none, sizeof none), 0);
+    fake_close(w->fake);
+}
+
+/* --- random programs of collectives ------------------------------------------------ */
+
+/* What one collective was, at every member, and how to tell that it was right. */
+struct act {
+    uint8_t kind; /* enum emu_kind */
+    bool in_place;
+    uint32_t root; /* place */
+    uint64_t seed;
+    size_t count; /* elements of 8 bytes; broadcasts: bytes */
+    uint8_t *buf[FAKE_NODES];
+    uint8_t *out[FAKE_NODES];
+    struct fabemu_req req[FAKE_NODES];
+};
+
+static int64_t element(uint64_t seed, uint32_t place, size_t k)
+{
+    return (int64_t)((seed ^ k * 0x9e3779b97f4a7c15ull) >> 20) + (int64_t)place * 1000003;
+}
+
+static void act_draw(struct act *a, struct world *w, const struct team *t)
+{
+    static const uint8_t kinds[] = {EMU_BARRIER, EMU_MULTICAST, EMU_REDUCE, EMU_ALLREDUCE};
+    static const uint32_t sizes[] = {1, 1, 1, 30, 31, 61, 300, 3000, 8000};
+
+    memset(a, 0, sizeof *a);
+    a->kind = kinds[test_random(&w->random) % 4];
+    a->root = (uint32_t)(test_random(&w->random) % t->count);
+    a->seed = test_random(&w->random);
+    a->in_place = a->kind == EMU_ALLREDUCE && test_random(&w->random) % 2;
+    a->count = test_random(&w->random) % (sizes[test_random(&w->random) % 9] + 1);
+    if (a->kind == EMU_MULTICAST)
+        a->count *= 3;
+    for (uint32_t i = 0; i < t->count; i++) {
+        a->buf[i] = calloc(a->count + 1, 8);
+        a->out[i] = a->in_place ? a->buf[i] : calloc(a->count + 1, 8);
+        for (size_t k = 0; k < a->count; k++) {
+            int64_t v = element(a->seed, i, k);
+
+            if (a->kind != EMU_MULTICAST)
+                memcpy(a->buf[i] + 8 * k, &v, 8);
+            else if (i == a->root)
+                a->buf[i][k] = (uint8_t)v;
+        }
+    }
+}
+
+static void act_post(struct act *a, const struct team *t, uint32_t i)
+{
+    int err = 0;
+
+    switch (a->kind) {
+    case EMU_BARRIER:
+        err = fabemu_barrier(t->group[i], &a->req[i]);
+        break;
+    case EMU_MULTICAST:
+        err = fabemu_broadcast(t->group[i], a->buf[i], a->count, t->node[a->root], &a->req[i]);
+        break;
+    case EMU_REDUCE:
+        err = fabemu_reduce(t->group[i], a->buf[i], i == a->root ? a->out[i] : NULL, a->count,
+                            FABEMU_SUM, FABEMU_I64, t->node[a->root], &a->req[i]);
+        break;
+    case EMU_ALLREDUCE:
+        err = fabemu_allreduce(t->group[i], a->buf[i], a->out[i], a->count, FABEMU_SUM, FABEMU_I64,
+                               &a->req[i]);
+        break;
+    }
+    CU_ASSERT_EQUAL(err, 0);
+}
+
+static void act_check(struct act *a, const struct team *t)
+{
+    bool good = true;
+
+    for (uint32_t i = 0; i < t->count; i++) {
+        good = good && a->req[i].status == 0;
+        for (size_t k = 0; good && k < a->count; k++) {
+            int64_t sum = 0;
+
+            for (uint32_t p = 0; p < t->count; p++)
+                sum += element(a->seed, p, k);
+            if (a->kind == EMU_MULTICAST)
+                good = a->buf[i][k] == (uint8_t)element(a->seed, a->root, k);
+            else if (a->kind == EMU_ALLREDUCE || (a->kind == EMU_REDUCE && i == a->root))
+                good = memcmp(a->out[i] + 8 * k, &sum, 8) == 0;
+        }
+    }
+    CU_ASSERT_TRUE(good);
+}
+
+static void act_free(struct act *a, const struct team *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        if (!a->in_place)
+            free(a->out[i]);
+        free(a->buf[i]);
+    }
+}
+
+/* @acts collectives of each team, every member at its own pace, everything in flight at once. */
+static void program_run(struct world *w, struct team *t, uint32_t teams, uint32_t acts)
+{
+    struct act *act = calloc((size_t)acts * teams, sizeof *act);
+    uint32_t at[2][FAKE_NODES] = {{0}};
+    uint32_t left = 0;
+
+    for (uint32_t g = 0; g < teams; g++)
+        for (uint32_t k = 0; k < acts; k++)
+            act_draw(&act[g * acts + k], w, &t[g]);
+    for (uint32_t g = 0; g < teams; g++)
+        left += acts * t[g].count;
+    while (left) {
+        uint32_t g = (uint32_t)(test_random(&w->random) % teams);
+        uint32_t i = (uint32_t)(test_random(&w->random) % t[g].count);
+        uint32_t burst = (uint32_t)(test_random(&w->random) % 8);
+
+        for (; burst && at[g][i] < acts; burst--, left--)
+            act_post(&act[g * acts + at[g][i]++], &t[g], i);
+        if (test_random(&w->random) % 3 == 0)
+            fake_pump(w->fake);
+    }
+    for (uint32_t g = 0; g < teams; g++) {
+        for (uint32_t k = 0; k < acts; k++) {
+            struct act *a = &act[g * acts + k];
+
+            CU_ASSERT_TRUE_FATAL(fake_finish(w->fake, a->req, t[g].count));
+            act_check(a, &t[g]);
+            act_free(a, &t[g]);
+        }
+    }
+    free(act);
+}
+
+/* Groups have narrow windows and wide ones: what holds for one holds for the other. */
+static const uint32_t windows[] = {0, EMU_GROUP_WIDE};
+#define WINDOWS (sizeof windows / sizeof windows[0])
+
+static void collectives__are_right_for_any_size_of_group(void)
+{
+    for (uint32_t members = 2; members <= 8; members++) {
+        for (uint32_t i = 0; i < WINDOWS; i++) {
+            struct world w;
+            struct team t;
+
+            world_open(&w, members, members);
+            team_open(&w, &t, windows[i] | (7 + members), 0, members);
+            program_run(&w, &t, 1, 200);
+            team_close(&t);
+            world_close(&w, members);
+        }
+    }
+}
+
+static void collectives__of_two_groups_interleave(void)
+{
+    struct world w;
+    struct team t[2];
+
+    world_open(&w, 6, 99);
+    team_open(&w, &t[0], 1, 0, 4);
+    team_open(&w, &t[1], EMU_GROUP_WIDE | 257, 2, 4); /* the same bucket */
+    program_run(&w, t, 2, 200);
+    team_close(&t[0]);
+    team_close(&t[1]);
+    world_close(&w, 6);
+}
+
+/* Windows turn over many times, and the numbers on the wire wrap. */
+static void long_vectors_and_many_operations(uint32_t window)
+{
+    enum { COUNT = 100000, MANY = 5000 };
+    struct world w;
+    struct team t;
+    struct fabemu_req req[3] = {{0}}, *many = calloc(3 * MANY, sizeof *many);
+    double *v = malloc(3 * COUNT * sizeof *v);
+    uint64_t *u = malloc(3 * MANY * sizeof *u);
+    bool good = true;
+
+    world_open(&w, 3, 5);
+    team_open(&w, &t, window | 3, 0, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t k = 0; k < COUNT; k++)
+            v[i * COUNT + k] = k + i;
+        fabemu_allreduce(t.group[i], v + i * COUNT, v + i * COUNT, COUNT, FABEMU_MAX, FABEMU_F64,
+                         &req[i]);
+    }
+    for (uint32_t k = 0; k < MANY; k++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            u[3 * k + i] = UINT64_C(1) << (k + i) % 64;
+            fabemu_allreduce(t.group[i], &u[3 * k + i], &u[3 * k + i], 1, FABEMU_BOR, FABEMU_U64,
+                             &many[3 * k + i]);
+        }
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 3));
+    CU_ASSERT_TRUE(fake_finish(w.fake, many, 3 * MANY));
+    for (uint32_t k = 0; k < 3 * COUNT; k++)
+        good = good && v[k] == k % COUNT + 2;
+    for (uint32_t k = 0; k < 3 * MANY; k++)
+        for (uint32_t i = 0; i < 3; i++)
+            good = good && u[k] & UINT64_C(1) << (k / 3 + i) % 64;
+    CU_ASSERT_TRUE(good);
+    team_close(&t);
+    world_close(&w, 3);
+    free(v);
+    free(u);
+    free(many);
+}
+
+static void allreduce__long_vectors_and_many_operations(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        long_vectors_and_many_operations(windows[i]);
+}
+
+/* --- early and late ---------------------------------------------------------------------- */
+
+static void join_late(uint32_t id)
+{
+    static uint8_t buf[3][500000];
+    struct world w;
+    struct team t = {.count = 3, .node = {0, 1, 2}};
+    struct fabemu_req cast[3] = {{0}}, fold[3] = {{0}};
+    int32_t v[3] = {1, 2, 3}, sum = 0;
+
+    world_open(&w, 3, 0);
+    fake_group(w.fake, id, t.node, 3);
+    memset(buf[0], 0xab, sizeof buf[0]);
+    memset(buf[1], 0, sizeof buf[1]);
+    memset(buf[2], 0, sizeof buf[2]);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i == 2)
+            fake_quiet(w.fake); /* two are far ahead */
+        join(&w, &t, i, id);
+        fabemu_broadcast(t.group[i], buf[i], sizeof buf[i], 0, &cast[i]);
+        fabemu_reduce(t.group[i], &v[i], i == 2 ? &sum : NULL, 1, FABEMU_SUM, FABEMU_I32, 2,
+                      &fold[i]);
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, cast, 3));
+    CU_ASSERT_TRUE(fake_finish(w.fake, fold, 3));
+    CU_ASSERT_EQUAL(memcmp(buf[0], buf[2], sizeof buf[0]), 0);
+    CU_ASSERT_EQUAL(memcmp(buf[0], buf[1], sizeof buf[0]), 0);
+    CU_ASSERT_EQUAL(sum, 6);
+    CU_ASSERT_EQUAL(w.fab[2]->early_groups, 0);
+    team_close(&t);
+    world_close(&w, 3);
+}
+
+static void join__finds_what_came_before(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        join_late(windows[i] | 40);
+}
+
+/* Who waits for nobody runs ahead by a window, and no further: two half windows, each with its token. */
+static void broadcast__runs_ahead_by_a_window(void)
+{
+    static uint8_t buf[2][2 * EMU_WINDOW_WIDE * EMU_PAYLOAD_BYTES];
+
+    for (uint32_t i = 0; i < WINDOWS; i++) {
+        uint32_t id = windows[i] | 9;
+        struct fabemu_req req[2] = {{0}};
+        struct world w;
+        struct team t;
+
+        world_open(&w, 2, 0);
+        team_open(&w, &t, id, 0, 2);
+        fabemu_broadcast(t.group[0], buf[0], sizeof buf[0], 0, &req[0]);
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(t.group[0]->sending->sent, emu_window(id) - 2);
+        fabemu_broadcast(t.group[1], buf[1], sizeof buf[1], 0, &req[1]);
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        team_close(&t);
+        world_close(&w, 2);
+    }
+}
+
+static void early__groups_are_bounded(void)
+{
+    struct world w;
+    struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+
+    world_open(&w, 2, 0);
+    for (uint32_t id = 0; id < NIC_EARLY_GROUPS_MAX + 400; id++) {
+        seg.hdr.dst = id;
+        while (!fake_inject(w.fake, 0, &seg))
+            fabemu_progress(w.fab[0]);
+    }
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, NIC_EARLY_GROUPS_MAX);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, 400);
+    fake_close(w.fake);
+}
+
+/* What came for a group that nobody can join any more is forgotten, and what is late for it stays out. */
+static void over__forgets_a_group_that_was_not_joined(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req = {0};
+    struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    fabemu_barrier(t.group[0], &req);
+    for (uint32_t round = 0; round < NIC_EARLY_GROUPS_MAX; round++) {
+        seg.hdr.dst = 2 + round;
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fake_quiet(w.fake);
+        nic_lock(w.fab[0]);
+        nic_group_over(w.fab[0], 2 + round);
+        nic_unlock(w.fab[0]);
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fake_quiet(w.fake);
+    }
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, NIC_EARLY_GROUPS_MAX);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
+    nic_lock(w.fab[0]);
+    nic_group_over(w.fab[0], 1);
+    nic_unlock(w.fab[0]);
+    CU_ASSERT_EQUAL(req.status, -EPIPE);
+    fake_close(w.fake);
+}
+
+static void barrier__waits_for_everybody(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[3] = {{0}};
+
+    world_open(&w, 3, 0);
+    team_open(&w, &t, 1, 0, 3);
+    fabemu_barrier(t.group[0], &req[0]);
+    fabemu_barrier(t.group[2], &req[2]);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    fabemu_barrier(t.group[1], &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 3));
+    team_close(&t);
+    world_close(&w, 3);
+}
+
+static void group__of_one_needs_no_network(void)
+{
+    struct world w;
+    struct fabemu_group *g;
+    struct fabemu_req req = {0};
+    int v[2] = {1, 2}, out[2] = {0};
+
+    world_open(&w, 1, 0);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 9, 1, &g), 0);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 9, 1, &g), -EALREADY);
+    CU_ASSERT_EQUAL(fabemu_allreduce(g, v, out, 2, FABEMU_SUM, FABEMU_I32, &req), 0);
+    CU_ASSERT_TRUE(req.status == 0 && out[1] == 2);
+    CU_ASSERT_EQUAL(fabemu_reduce(g, v + 1, out, 1, FABEMU_SUM, FABEMU_I32, 0, &req), 0);
+    CU_ASSERT_TRUE(req.status == 0 && out[0] == 2);
+    CU_ASSERT_EQUAL(fabemu_barrier(g, &req), 0);
+    CU_ASSERT_EQUAL(req.status, 0);
+    CU_ASSERT_EQUAL(fabemu_allreduce(g, v, out, 2, FABEMU_BAND, FABEMU_F64, &req), -EINVAL);
+    fabemu_group_leave(g);
+    world_close(&w, 1);
+}
+
+static void member_died__ends_all_with_epipe(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[4] = {{0}};
+    static uint64_t v[50000];
+
+    world_open(&w, 3, 0);
+    team_open(&w, &t, 1, 0, 3);
+    fabemu_allreduce(t.group[0], v, v, 50000, FABEMU_SUM, FABEMU_U64, &req[0]);
+    fabemu_barrier(t.group[0], &req[1]);
+    fake_quiet(w.fake);
+    nic_lock(w.fab[0]);
+    nic_group_broken(w.fab[0], 1);
+    nic_group_broken(w.fab[0], 2); /* not joined yet */
+    nic_unlock(w.fab[0]);
+    CU_ASSERT_EQUAL(req[0].status, -EPIPE);
+    CU_ASSERT_EQUAL(req[1].status, -EPIPE);
+    fabemu_barrier(t.group[0], &req[2]);
+    CU_ASSERT_EQUAL(req[2].status, -EPIPE);
+    struct fabemu_group *other;
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 2, 3, &other), 0);
+    fabemu_barrier(other, &req[3]);
+    CU_ASSERT_EQUAL(req[3].status, -EPIPE);
+    fabemu_group_leave(other);
+    fake_close(w.fake);
+}
+
+/* Invented, repeated and contradictory segments of a group are counted; the members' own still work. */
+static void drops_what_is_not_of_the_stream(uint32_t id)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[2] = {{0}};
+    uint32_t v[2] = {1, 2};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, id, 0, 2);
+    for (uint32_t i = 0; i < 300; i++) {
+        fabemu_allreduce(t.group[0], &v[0], &v[0], 1, FABEMU_MAX, FABEMU_U32, &req[0]);
+        for (uint32_t k = 0; k < 20; k++) {
+            uint64_t r = test_random(&w.random);
+            struct emu_seg seg = {.hdr = {.dst = id, .src = 1, .len = (uint8_t)(r >> 8),
+                                          .kind = EMU_ALLREDUCE, .seq = (uint32_t)(r >> 32)}};
+
+            if (r % 3 == 0)
+                seg.hdr.seq = i + (uint32_t)(r >> 40) % 300 - 20;
+            if (r % 7 == 0) { /* a token from nowhere, or too early */
+                seg.hdr.kind = EMU_BARRIER;
+                seg.hdr.seq |= emu_window(id) / 2 - 1;
+            }
+            if (seg.hdr.seq == i + i / (emu_window(id) / 2 - 1))
+                continue; /* the one that is expected */
+            while (!fake_inject(w.fake, 0, &seg))
+                fabemu_progress(w.fab[0]);
+        }
+        fabemu_progress(w.fab[0]);
+        CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+        fabemu_allreduce(t.group[1], &v[1], &v[1], 1, FABEMU_MAX, FABEMU_U32, &req[1]);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, req, 2));
+        CU_ASSERT_TRUE(v[0] == 2 && v[1] == 2 && req[0].status == 0);
+    }
+    CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
+    fake_close(w.fake);
+}
+
+static void receive__drops_what_is_not_of_the_stream(void)
+{
+    for (uint32_t i = 0; i < WINDOWS; i++)
+        drops_what_is_not_of_the_stream(windows[i] | 1);
+}
+
+/* A result cannot come before our contribution has left; and two results not at all. */
+static void receive__drops_a_result_before_its_contribution(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_queue *queue[2];
+    struct fabemu_req req[2] = {{0}};
+    struct emu_seg seg = {.hdr = {.dst = 1, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
+                                  .type = EMU_U64}};
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    uint64_t v[2] = {1, 2}, sum[2];
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        fabemu_queue_open(w.fab[i], 1, &queue[i]);
+    while (fabemu_inject(queue[0], &dest, v, 8) == -EAGAIN)
+        fake_pump(w.fake);
+    while (fabemu_inject(queue[0], &dest, v, 8) == 0)
+        ; /* the up ring is full now */
+    fabemu_allreduce(t.group[0], &v[0], &sum[0], 1, FABEMU_SUM, FABEMU_U64, &req[0]);
+    CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+    fabemu_progress(w.fab[0]);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 1);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    fabemu_allreduce(t.group[1], &v[1], &sum[1], 1, FABEMU_SUM, FABEMU_U64, &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_TRUE(sum[0] == 3 && sum[1] == 3);
+    CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+    fabemu_progress(w.fab[0]);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 2);
+    fake_close(w.fake);
+}
+
+/* Members who do not agree on what they do all learn of it. */
+static void collectives__that_differ_end_with_eproto(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t v[2] = {1, 2};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    fabemu_broadcast(t.group[0], v, 8, 0, &req[0]);
+    fabemu_reduce(t.group[1], &v[1], &v[1], 1, FABEMU_SUM, FABEMU_U64, 1, &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_EQUAL(req[1].status, -EPROTO);
+    CU_ASSERT_EQUAL(v[1], 2);
+    team_close(&t);
+    world_close(&w, 2);
+}
+
+/* What was on its way when a group broke is not the next owner's of its id. */
+static void leave__keeps_late_segments_from_the_next(void)
+{
+    struct world w;
+    struct team t;
+    struct fabemu_req req[2] = {{0}};
+    struct emu_seg seg = {.hdr = {.dst = 1, .src = 1, .kind = EMU_MULTICAST, .len = 8}};
+    uint64_t v[2] = {1, 2};
+
+    world_open(&w, 2, 0);
+    team_open(&w, &t, 1, 0, 2);
+    nic_lock(w.fab[0]);
+    nic_group_broken(w.fab[0], 1);
+    nic_unlock(w.fab[0]);
+    team_close(&t);
+    memset(seg.payload, 0xee, 8);
+    CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+    fake_quiet(w.fake);
+    nic_lock(w.fab[0]);
+    nic_group_broken(w.fab[0], 1); /* told twice */
+    nic_unlock(w.fab[0]);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.late, 1);
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        join(&w, &t, i, 1);
+    fabemu_broadcast(t.group[0], &v[0], 8, 1, &req[0]);
+    fabemu_broadcast(t.group[1], &v[1], 8, 1, &req[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_EQUAL(req[0].status, 0);
+    CU_ASSERT_EQUAL(v[0], 2);
+    team_close(&t);
+    fake_close(w.fake);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(collectives__are_right_for_any_size_of_group),
+        CASE(collectives__of_two_groups_interleave),
+        CASE(allreduce__long_vectors_and_many_operations),
+        CASE(join__finds_what_came_before),
+        CASE(broadcast__runs_ahead_by_a_window),
+        CASE(early__groups_are_bounded),
+        CASE(over__forgets_a_group_that_was_not_joined),
+        CASE(barrier__waits_for_everybody),
+        CASE(group__of_one_needs_no_network),
+        CASE(member_died__ends_all_with_epipe),
+        CASE(receive__drops_what_is_not_of_the_stream),
+        CASE(receive__drops_a_result_before_its_contribution),
+        CASE(collectives__that_differ_end_with_eproto),
+        CASE(leave__keeps_late_segments_from_the_next),
+        {0},
+    };
+
+    return test_run("nic_group", cases);
+}

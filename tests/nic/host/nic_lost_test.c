@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_lost_test.c - what becomes of segments that the network gives up: the two processes, or the
+ * group, learn of it and nothing hangs.
+ *
+ * One thread steps the adapters and a fake fabric, whose ways are cut and mended.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/host/group.h"
+#include "tests/nic/host/nic_team.h"
+
+#define BIG 100000u
+
+/* Two or more adapters that do not wait long for silent peers. */
+static void hasty_open(struct world *w, uint32_t nodes, bool shuffle)
+{
+    setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
+    world_open_on(w, nodes, shuffle, true);
+    unsetenv("FABEMU_PEER_TIMEOUT_MS");
+    for (uint32_t i = 0; i < nodes; i++) {
+        w->fab[i]->watch_ns = 0;
+        w->fab[i]->watch_gap_ns = 2000000;
+    }
+}
+
+static void cut(struct world *w, uint32_t a, uint32_t b, bool to, bool back)
+{
+    fake_cut(w->fake, a, b, to);
+    fake_cut(w->fake, b, a, back);
+}
+
+static void meet(struct world *w, uint32_t a, uint32_t b)
+{
+    struct fabemu_req req[2];
+    char byte[2];
+
+    post_recv(w, b, a, 999, 0, &byte[0], 1, &req[0]);
+    post_recv(w, a, b, 999, 0, &byte[1], 1, &req[1]);
+    inject(w, a, b, 999, "x", 1);
+    inject(w, b, a, 999, "x", 1);
+    CU_ASSERT_TRUE_FATAL(fake_finish(w->fake, req, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
+    fake_quiet(w->fake);
+}
+
+static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
+            fake_pump(w->fake);
+}
+
+/* A message each way, however many have to fail before. Returns how many did. */
+static uint32_t talk(struct world *w, uint32_t a, uint32_t b)
+{
+    uint32_t failed = 0, v = 5, got = 0;
+
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        uint32_t from = turn ? b : a, to_node = turn ? a : b;
+        struct fabemu_req req[2];
+
+        for (;; failed++) {
+            post_recv(w, to_node, from, 4242 + turn, 0, &got, 4, &req[0]);
+            post_send(w, from, to_node, 4242 + turn, &v, 4, &req[1]);
+            pump_until_over(w, &req[1], 1);
+            while (req[1].status == 0 && fabemu_req_status(&req[0]) == FABEMU_PENDING)
+                fake_pump(w->fake);
+            if (req[1].status == 0 && req[0].status == 0)
+                break;
+            CU_ASSERT_TRUE_FATAL(failed < 10);
+            fabemu_cancel(w->queue[to_node], &req[0]);
+        }
+        CU_ASSERT_EQUAL(got, 5);
+    }
+    return failed;
+}
+
+/* --- pairs ---------------------------------------------------------------------------- */
+
+/* Everything that two processes can wait for of each other, with ways cut in one or both directions. */
+static void given_up__ends_all_that_waits_on_both_sides(void)
+{
+    static uint8_t memory[2][BIG], out[BIG], in[8][BIG];
+    uint64_t one = 1, old = 0;
+
+    for (unsigned ways = 1; ways < 4; ways++) {
+        struct world w;
+        struct fabemu_req req[2][7];
+        uint64_t key[2];
+
+        hasty_open(&w, 2, true);
+        meet(&w, 0, 1);
+        for (uint32_t i = 0; i < 2; i++) {
+            fabemu_register(w.fab[i], memory[i], BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                            &key[i]);
+            post_recv(&w, i, !i, 1, 0, in[4 * i], BIG, &req[i][0]);
+            post_recv(&w, i, !i, 2, 0, in[4 * i + 1], BIG, &req[i][1]);
+        }
+        for (uint32_t i = 0; i < 2; i++) { /* both ways; the second is longer than what is cut below */
+            memset(&req[i][2], 0, 5 * sizeof req[i][2]);
+            post_send(&w, i, !i, 77, out, BIG, &req[i][2]); /* asks, and nobody receives */
+            fabemu_put(w.fab[i], !i, key[!i], 0, out, BIG, &req[i][3]);
+            fabemu_get(w.fab[i], !i, key[!i], 0, in[4 * i + 2], BIG, &req[i][4]);
+        }
+        for (int k = 0; k < 3; k++)
+            fake_pump(w.fake);
+        cut(&w, 0, 1, ways & 1, ways & 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct fabemu_atomic add = {.node = !i, .key = key[!i], .op = FABEMU_ATOMIC_ADD,
+                                        .type = FABEMU_U64, .operand = &one, .result = &old};
+
+            fabemu_atomic(w.fab[i], &add, &req[i][5]);
+            post_send(&w, i, !i, 78, out, 8, &req[i][6]);
+        }
+        pump_until_over(&w, req[0], 7);
+        pump_until_over(&w, req[1], 7);
+        for (uint32_t i = 0; i < 2; i++)
+            for (unsigned k = 0; k < 3; k++)
+                CU_ASSERT_EQUAL(req[i][k].status, -EHOSTUNREACH);
+        CU_ASSERT_TRUE(w.fab[0]->counts.given_up + w.fab[1]->counts.given_up > 0);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+        CU_ASSERT_EQUAL(w.fab[0]->served + w.fab[1]->served, 0);
+
+        /* What is posted while the way is cut ends, too; and once it is mended they get on. */
+        post_send(&w, 0, 1, 3, out, 8, &req[0][0]);
+        post_recv(&w, 1, 0, 3, 0, in[0], 8, &req[1][0]);
+        pump_until_over(&w, req[0], 1);
+        pump_until_over(&w, req[1], 1);
+        CU_ASSERT_EQUAL(req[0][0].status, -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(req[1][0].status, -EHOSTUNREACH);
+        cut(&w, 0, 1, false, false);
+        talk(&w, 0, 1);
+        world_close(&w);
+    }
+}
+
+/* One segment is lost, the rest arrive: the receiver has a hole, and is told so at once. */
+static void given_up__one_segment_breaks_the_pair(void)
+{
+    struct world w;
+    struct fabemu_req recv[3], send;
+    uint32_t v = 1, got[3] = {0};
+    uint32_t epoch;
+
+    for (unsigned shuffle = 0; shuffle < 2; shuffle++) {
+        world_open_on(&w, 2, shuffle, true);
+        meet(&w, 0, 1);
+        epoch = w.fab[0]->peers[1].epoch;
+        for (uint32_t i = 0; i < 2; i++)
+            post_recv(&w, 1, 0, i, 0, &got[i], 4, &recv[i]);
+        post_recv(&w, 1, FABEMU_ANY_NODE, 0, UINT64_MAX, &got[2], 4, &recv[2]);
+        post_send(&w, 0, 1, 0, &v, 4, &send); /* complete, but lost */
+        CU_ASSERT_EQUAL(send.status, 0);
+        fake_cut(w.fake, 0, 1, true);
+        fake_step(w.fake);
+        fake_cut(w.fake, 0, 1, false);
+        inject(&w, 0, 1, 1, &v, 4);
+        CU_ASSERT_TRUE(fake_finish(w.fake, recv, 2));
+        CU_ASSERT_EQUAL(recv[0].status, -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(recv[1].status, -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(recv[2].status, FABEMU_PENDING);
+        CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, epoch + 1);
+        CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, epoch + 1);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, 1);
+
+        /* Nothing of node 0's was under way: its next operation says so, and only that one. */
+        post_send(&w, 0, 1, 7, &v, 4, &send);
+        CU_ASSERT_EQUAL(send.status, -EHOSTUNREACH);
+        inject(&w, 0, 1, 8, &v, 4);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
+        CU_ASSERT_TRUE(recv[2].status == 0 && recv[2].tag == 8 && got[2] == 1);
+        CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+        world_close(&w);
+    }
+}
+
+/* A break that nothing ended with is said by the next operation, of whatever kind, on either side. */
+static void given_up__is_said_by_the_next_operation(void)
+{
+    for (unsigned kind = 0; kind < 6; kind++) {
+        struct world w;
+        struct fabemu_req req = {0};
+        struct fabemu_dest dest = to(kind % 2, 1, 0);
+        uint32_t me = !(kind % 2), v = 3;
+
+        world_open_on(&w, 2, false, true);
+        meet(&w, 0, 1);
+        fake_cut(w.fake, 0, 1, true);
+        inject(&w, 0, 1, 1, &v, 4);
+        fake_step(w.fake);
+        fake_cut(w.fake, 0, 1, false);
+        fake_quiet(w.fake);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[0]->peers[1].unsaid);
+        CU_ASSERT_TRUE(w.fab[1]->peers[0].life && w.fab[1]->peers[0].unsaid);
+        if (kind < 2) {
+            CU_ASSERT_EQUAL(fabemu_inject(w.queue[me], &dest, &v, 4), -EHOSTUNREACH);
+        } else if (kind < 4) {
+            post_recv(&w, me, !me, 1, 0, &v, 4, &req);
+        } else {
+            fabemu_put(w.fab[me], !me, 1, 0, &v, 4, &req);
+        }
+        CU_ASSERT_EQUAL(req.status, kind < 2 ? 0 : -EHOSTUNREACH);
+        CU_ASSERT_FALSE(w.fab[me]->peers[!me].unsaid);
+        inject(&w, me, !me, 2, &v, 4);
+        world_close(&w);
+    }
+}
+
+/* Both lose a segment at the same time; or one twice, before the other knows of the first. */
+static void given_up__on_both_sides_ends_in_one_epoch(void)
+{
+    for (unsigned round = 0; round < 40; round++) {
+        struct world w;
+        uint32_t v = 3, times = 1 + round % 3;
+
+        world_open_on(&w, 2, true, true);
+        w.random += round;
+        meet(&w, 0, 1);
+        for (uint32_t k = 0; k < times; k++) {
+            uint32_t from = (uint32_t)(test_random(&w.random) % 3);
+
+            cut(&w, 0, 1, true, true);
+            for (uint32_t i = 0; i < 2; i++) {
+                struct fabemu_dest dest = to(!i, 1, 0);
+
+                if (from != i) /* both, or one of them */
+                    fabemu_inject(w.queue[i], &dest, &v, 4);
+            }
+            for (uint32_t n = (uint32_t)(test_random(&w.random) % 4); n; n--)
+                fake_pump(w.fake);
+            cut(&w, 0, 1, false, false);
+            for (uint32_t n = (uint32_t)(test_random(&w.random) % 4); n; n--)
+                fake_pump(w.fake);
+        }
+        fake_quiet(w.fake);
+        talk(&w, 0, 1);
+        CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
+        world_close(&w);
+    }
+}
+
+static void hail__given_up_is_unreachable_at_once(void)
+{
+    struct world w;
+    struct fabemu_req req[2];
+    struct fabemu_dest dest = to(1, 1, 0);
+    uint32_t v = 3;
+    int err;
+
+    world_open_on(&w, 3, false, true); /* 10 s patience: the network knows sooner */
+    fake_cut(w.fake, 0, 1, true);
+    post_send(&w, 0, 1, 1, &v, 4, &req[0]);
+    w.fab[0]->watch_ns = 0;
+    post_recv(&w, 0, 1, 1, 0, &v, 4, &req[1]);
+    pump_until_over(&w, req, 2);
+    CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
+    while ((err = fabemu_inject(w.queue[0], &dest, &v, 4)) == -EAGAIN)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
+    fake_cut(w.fake, 0, 1, false);
+    talk(&w, 0, 1);
+    talk(&w, 0, 2);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[0]->counts.stale, 0);
+    world_close(&w);
+}
+
+/* While the network has a hello under way, the adapter does not add to it. */
+static void hail__is_left_to_the_network(void)
+{
+    struct world w;
+    struct nic_peer *peer;
+    uint32_t before;
+
+    world_open_on(&w, 2, false, true);
+    peer = nic_peer(w.fab[0], 1);
+    nic_lock(w.fab[0]);
+    nic_peer_hail(w.fab[0], peer);
+    before = w.fab[0]->edge.up_tail;
+    for (int i = 0; i < 5; i++) {
+        peer->hail_ns = w.fab[0]->hail_scan_ns = 0;
+        nic_peer_rehail(w.fab[0]);
+    }
+    CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before);
+    nic_peer_told(peer); /* nobody is attached there: then it is up to us */
+    peer->hail_ns = w.fab[0]->hail_scan_ns = 0;
+    nic_peer_rehail(w.fab[0]);
+    CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before + 1);
+    nic_unlock(w.fab[0]);
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE(peer->open);
+    CU_ASSERT_FALSE(peer->greeted);
+    world_close(&w);
+}
+
+/* A pair that broke, and then one of the two is replaced. */
+static void given_up__and_then_a_successor(void)
+{
+    struct world w;
+    uint32_t v = 3;
+
+    for (uint32_t gone = 0; gone < 2; gone++) {
+        world_open_on(&w, 2, true, true);
+        for (uint32_t round = 0; round < 5; round++) {
+            meet(&w, 0, 1);
+            fake_cut(w.fake, 0, 1, true);
+            inject(&w, 0, 1, 1, &v, 4);
+            fake_step(w.fake);
+            fake_cut(w.fake, 0, 1, false);
+            for (uint32_t n = (uint32_t)(test_random(&w.random) % 6); n; n--)
+                fake_pump(w.fake);
+            fake_detach(w.fake, gone);
+            nic_lock(w.fab[!gone]); /* as the fabric says */
+            nic_peer_look_all(w.fab[!gone]);
+            nic_unlock(w.fab[!gone]);
+            w.fab[gone] = fake_attach(w.fake, gone);
+            fabemu_queue_open(w.fab[gone], 1, &w.queue[gone]);
+            fake_quiet(w.fake);
+            talk(&w, 0, 1);
+        }
+        world_close(&w);
+    }
+}
+
+/* What the network may not say, or says of things that are over. */
+static void receive__believes_no_word_that_cannot_be(void)
+{
+    struct world w;
+    struct emu_seg seg = {.hdr = {0}};
+    struct nic_wire_hello hello;
+    struct nic_wire_head head;
+    struct fabemu_req recv;
+    uint32_t epoch, v;
+
+    for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
+        world_open_on(&w, 2, false, acknowledged);
+        meet(&w, 0, 1);
+        post_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
+        epoch = w.fab[0]->peers[1].epoch;
+        for (uint32_t i = 0; i < 20000; i++) {
+            uint64_t r = test_random(&w.random);
+
+            for (unsigned k = 0; k < sizeof seg; k += 8)
+                memcpy((uint8_t *)&seg + k, &(uint64_t){test_random(&w.random)}, 8);
+            seg.hdr.src = r % 4 ? 0 : 1;
+            seg.hdr.dst = r / 4 % 4 ? 1 : seg.hdr.dst;
+            seg.hdr.kind |= r / 16 % 2 ? EMU_FAILED : EMU_TOLD;
+            if (r / 32 % 4)
+                seg.hdr.kind &= EMU_FAILED | EMU_TOLD | 7;
+            if (r / 128 % 4)
+                seg.hdr.len %= EMU_PAYLOAD_BYTES + 1;
+            seg.payload[0] = (uint8_t)(r / 512 % 14);
+            if (seg.hdr.kind == (EMU_UNICAST | EMU_TOLD) && seg.hdr.src == 1)
+                continue; /* an ordinary one: others test that */
+            if (seg.payload[0] == NIC_DATA && i % 2) /* a check of 16 bits may be met by chance */
+                memcpy(seg.payload + 2, &(uint16_t){(uint16_t)~w.fab[0]->peers[1].tx_check}, 2);
+            else if (seg.payload[0] == NIC_DATA)
+                continue;
+            while (!fake_inject(w.fake, 0, &seg))
+                fabemu_progress(w.fab[0]);
+            fabemu_progress(w.fab[0]);
+        }
+        CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.given_up > 0, acknowledged);
+
+        /* Those of another epoch, or another process, or a hello that knew less. */
+        seg.hdr = (struct emu_hdr){.dst = 1, .kind = EMU_UNICAST | EMU_FAILED};
+        head = (struct nic_wire_head){.what = NIC_EAGER, .check = w.fab[0]->peers[1].tx_check ^ 1};
+        memcpy(seg.payload, &head, sizeof head);
+        seg.hdr.len = sizeof head;
+        fake_inject(w.fake, 0, &seg);
+        hello = (struct nic_wire_hello){.what = NIC_HELLO, .life = w.fab[0]->life, .epoch = epoch};
+        memcpy(seg.payload, &hello, sizeof hello);
+        seg.hdr.len = sizeof hello;
+        fake_inject(w.fake, 0, &seg);
+        hello.known = w.fab[1]->life;
+        hello.epoch--;
+        memcpy(seg.payload, &hello, sizeof hello);
+        fake_inject(w.fake, 0, &seg);
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
+        CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, epoch);
+        CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+        fabemu_cancel(w.queue[0], &recv);
+        world_close(&w);
+    }
+}
+
+/* The other side has nothing under way, and its cable comes back long after: it is told all the same. */
+static void given_up__is_told_when_the_way_is_mended(void)
+{
+    struct world w;
+    uint32_t v = 3;
+
+    hasty_open(&w, 2, false);
+    meet(&w, 0, 1);
+    cut(&w, 0, 1, true, true);
+    inject(&w, 0, 1, 1, &v, 4);
+    while (!w.fab[0]->peers[1].broke || nic_listed(&w.fab[0]->peers[1].hail))
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 0);
+    cut(&w, 0, 1, false, false);
+    while (w.fab[1]->peers[0].epoch != 1 || !w.fab[0]->peers[1].open)
+        fake_pump(w.fake);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].unsaid);
+    world_close(&w);
+}
+
+/* A process that was stopped for longer than others wait: it is missed, and when it goes on they meet. */
+static void peer__that_was_silent_is_met_again(void)
+{
+    struct world w;
+    struct fabemu_req req = {0};
+    static uint8_t out[BIG];
+
+    hasty_open(&w, 2, false);
+    meet(&w, 0, 1);
+    post_send(&w, 0, 1, 1, out, BIG, &req);
+    while (fabemu_req_status(&req) == FABEMU_PENDING) { /* node 1 stands still */
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+    }
+    CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
+    fake_quiet(w.fake);
+    talk(&w, 0, 1);
+    CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
+    world_close(&w);
+}
+
+/* What had come before a break is taken after it: it counts for the epoch that it is of. */
+static void message__of_an_earlier_epoch_is_not_charged(void)
+{
+    static uint8_t out[8000], in[8000];
+    struct world w;
+    struct fabemu_req req[40], recv;
+    uint32_t v = 3;
+
+    world_open_on(&w, 2, false, true);
+    meet(&w, 0, 1);
+    for (uint32_t i = 0; i < 30; i++)
+        post_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 30));
+    fake_quiet(w.fake);
+    fake_cut(w.fake, 0, 1, true);
+    inject(&w, 0, 1, 1, &v, 4);
+    fake_step(w.fake);
+    fake_cut(w.fake, 0, 1, false);
+    fake_quiet(w.fake);
+    talk(&w, 0, 1);
+    for (uint32_t i = 0; i < 30; i++) {
+        post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+        CU_ASSERT_TRUE(recv.status == 0 && recv.bytes == sizeof out);
+    }
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        post_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
+        post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && recv.status == 0);
+    }
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 40 * sizeof out);
+    CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten < NIC_EAGER_WINDOW);
+    world_close(&w);
+}
+
+/* Hellos of old epochs, repeated and reordered, change nothing. */
+static void hello__of_an_earlier_epoch_changes_nothing(void)
+{
+    struct world w;
+    struct nic_wire_hello hello;
+    struct emu_seg seg = {.hdr = {.src = 1, .len = sizeof hello}};
+    struct fabemu_req recv;
+    uint32_t v = 3;
+
+    world_open_on(&w, 2, false, true);
+    meet(&w, 0, 1);
+    for (uint32_t round = 0; round < 3; round++) {
+        fake_cut(w.fake, 0, 1, true);
+        inject(&w, 0, 1, 1, &v, 4);
+        fake_step(w.fake);
+        fake_cut(w.fake, 0, 1, false);
+        fake_quiet(w.fake);
+        talk(&w, 0, 1);
+    }
+    CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);
+    post_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
+    for (uint32_t epoch = 0; epoch < 4; epoch++) {
+        hello = (struct nic_wire_hello){.what = NIC_HELLO, .want = epoch % 2, .epoch = epoch,
+                                        .life = w.fab[1]->life, .known = w.fab[0]->life};
+        memcpy(seg.payload, &hello, sizeof hello);
+        CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[1]->peers[0].open);
+    }
+    CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
+    fabemu_cancel(w.queue[0], &recv);
+    world_close(&w);
+}
+
+/* Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and in order. */
+static void given_up__at_random_loses_but_never_hangs(void)
+{
+    enum { MANY = 400 };
+    static const size_t sizes[] = {4, 300, 9000, 40000};
+    struct world w;
+    struct fabemu_req *send = calloc(MANY, sizeof *send), *recv = calloc(MANY, sizeof *recv);
+    uint8_t *out = malloc(40000 * MANY), *in = malloc(40000 * MANY);
+    uint32_t last[3] = {0}, lost = 0;
+    static uint8_t memory[40000];
+
+    hasty_open(&w, 3, true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t from = i % 3, node = (from + 1) % 3;
+        size_t bytes = sizes[test_random(&w.random) % 4];
+
+        fill(out + 40000 * i, bytes, i);
+        memcpy(out + 40000 * i, &i, 4);
+        post_recv(&w, node, from, 5, 0, in + 40000 * i, 40000, &recv[i]);
+        post_send(&w, from, node, 5, out + 40000 * i, bytes, &send[i]);
+        if (test_random(&w.random) % 20 == 0)
+            fake_cut(w.fake, from, node, true);
+        if (test_random(&w.random) % 5 == 0)
+            fake_cut(w.fake, from, node, false);
+        for (uint32_t n = (uint32_t)(test_random(&w.random) % 20); n; n--)
+            fake_pump(w.fake);
+    }
+    for (uint32_t a = 0; a < 3; a++)
+        cut(&w, a, (a + 1) % 3, false, false);
+    for (uint32_t i = 0; i < MANY; i++) { /* a receive may have failed that a send waits for */
+        struct fabemu_req more;
+        uint32_t node = (i % 3 + 1) % 3;
+
+        fake_quiet(w.fake);
+        post_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+        while (fabemu_req_status(&send[i]) == FABEMU_PENDING) {
+            fake_pump(w.fake);
+            if (fabemu_req_status(&more) != FABEMU_PENDING)
+                post_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+        }
+        fabemu_abort(w.fab[node], &more);
+    }
+    for (uint32_t i = 0; i < MANY; i++) { /* and the other way round */
+        uint32_t number;
+
+        fabemu_cancel(w.queue[(i % 3 + 1) % 3], &recv[i]);
+        lost += send[i].status != 0;
+        if (recv[i].status)
+            continue;
+        memcpy(&number, in + 40000 * i, 4);
+        CU_ASSERT_TRUE_FATAL(number < MANY && number % 3 == i % 3);
+        CU_ASSERT_TRUE(number >= last[i % 3]);
+        last[i % 3] = number + 1;
+        CU_ASSERT_EQUAL(memcmp(in + 40000 * i, out + 40000 * number, recv[i].bytes), 0);
+    }
+    CU_ASSERT_TRUE(lost > 0);
+    for (uint32_t a = 0; a < 3; a++) {
+        CU_ASSERT_EQUAL(w.fab[a]->counts.malformed, 0);
+        CU_ASSERT_EQUAL(w.fab[a]->served, 0);
+        talk(&w, a, (a + 1) % 3);
+    }
+    world_close(&w);
+    free(send);
+    free(recv);
+    free(out);
+    free(in);
+}
+
+/* --- groups --------------------------------------------------------------------------- */
+
+static void group__given_up_is_broken_for_all(void)
+{
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct team t;
+        struct fabemu_req req[3] = {{0}}, later[3] = {{0}};
+        uint64_t v[3] = {1, 2, 3};
+
+        team_open(&t, 3, true);
+        cut(&t.w, 1, 2, true, true);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (kind == 0)
+                fabemu_barrier(t.group[i], &req[i]);
+            else if (kind == 1)
+                fabemu_broadcast(t.group[i], &v[i], 8, 1, &req[i]);
+            else if (kind == 2)
+                fabemu_reduce(t.group[i], &v[i], &v[i], 1, FABEMU_SUM, FABEMU_U64, 2, &req[i]);
+            else
+                fabemu_allreduce(t.group[i], &v[i], &v[i], 1, FABEMU_SUM, FABEMU_U64, &req[i]);
+            fabemu_barrier(t.group[i], &later[i]);
+        }
+        for (int i = 0; i < 100; i++)
+            fake_pump(t.w.fake);
+        CU_ASSERT_EQUAL(later[1].status, -EPIPE);
+        CU_ASSERT_EQUAL(later[0].status, -EPIPE); /* told by the others */
+        cut(&t.w, 1, 2, false, false);
+        for (uint32_t i = 0; i < 3; i++) { /* those who could not be told hear of it now */
+            t.w.fab[i]->watch_ns = 0;
+            t.w.fab[i]->watch_gap_ns = 1000000;
+        }
+        CU_ASSERT_TRUE(fake_finish(t.w.fake, later, 3));
+        for (uint32_t i = 0; i < 3; i++) {
+            CU_ASSERT_EQUAL(later[i].status, -EPIPE);
+            fabemu_barrier(t.group[i], &req[i]);
+            CU_ASSERT_EQUAL(req[i].status, -EPIPE);
+            while (t.group[i]->alarm != NIC_ALARM_NONE)
+                fake_pump(t.w.fake);
+        }
+        team_close(&t);
+    }
+}
+
+/* Nothing of theirs can fail: who waits finds out by probing, one of them for all. */
+static void group__who_only_waits_learns_of_a_cut(void)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        struct team t;
+        struct fabemu_req req[4] = {{0}};
+        uint64_t v = 0;
+
+        team_open(&t, 4, false);
+        for (uint32_t i = 0; i < 4; i++) {
+            t.w.fab[i]->watch_gap_ns = 2000000;
+            t.w.fab[i]->watch_ns = 0;
+        }
+        for (uint32_t i = 1; i < 4; i++) { /* member 0 does not come */
+            if (kind == 0)
+                fabemu_broadcast(t.group[i], &v, 8, 0, &req[i]);
+            else if (kind == 1)
+                fabemu_barrier(t.group[i], &req[i]);
+            else
+                fabemu_group_test(t.group[i], 0, 1, FABEMU_TEST_EQUAL | FABEMU_TEST_UNTIL, &req[i]);
+        }
+        for (uint64_t end = nic_now_ns() + 10000000; nic_now_ns() < end;)
+            fake_pump(t.w.fake);
+        for (uint32_t i = 1; i < 4; i++)
+            CU_ASSERT_EQUAL(req[i].status, FABEMU_PENDING);
+        for (uint32_t i = 0; i < 4; i++) {
+            cut(&t.w, i, 2, true, true);
+            t.w.fab[i]->watch_ns = 0;
+        }
+        pump_until_over(&t.w, req + 1, 3);
+        for (uint32_t i = 1; i < 4; i++)
+            CU_ASSERT_EQUAL(req[i].status, -EPIPE);
+        for (uint32_t i = 0; i < 4; i++)
+            CU_ASSERT_EQUAL(t.w.fab[i]->counts.malformed, 0);
+        team_close(&t);
+    }
+}
+
+/* Each who waits would probe, but who has heard a probe leaves it at that for a while. */
+static void group__is_probed_by_one_for_all(void)
+{
+    struct team t;
+    struct fabemu_req req[3] = {{0}};
+
+    team_open(&t, 3, false);
+    for (uint32_t i = 1; i < 3; i++)
+        fabemu_barrier(t.group[i], &req[i]);
+    for (uint32_t i = 0; i < 3; i++) {
+        nic_lock(t.w.fab[i]);
+        nic_group_watch(t.w.fab[i]);
+        CU_ASSERT_EQUAL(t.group[i]->probing, i == 1); /* 0 does not wait, 2 has heard it */
+        nic_unlock(t.w.fab[i]);
+        fake_quiet(t.w.fake);
+        CU_ASSERT_FALSE(t.group[i]->probing);
+    }
+    t.group[2]->probe_ns = 0;
+    nic_lock(t.w.fab[2]);
+    nic_group_watch(t.w.fab[2]);
+    CU_ASSERT_TRUE(t.group[2]->probing);
+    nic_group_watch(t.w.fab[2]); /* one at a time */
+    nic_unlock(t.w.fab[2]);
+    fabemu_barrier(t.group[0], &req[0]);
+    CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 3));
+    fake_quiet(t.w.fake);
+    CU_ASSERT_TRUE(team_clean(&t));
+    team_close(&t);
+}
+
+/* Of half windows that are over everywhere, of groups that are gone, of others': nothing breaks. */
+static void group__old_news_do_not_break_it(void)
+{
+    enum { MANY = 600 };
+    struct team t;
+    struct fabemu_req *req = calloc(2 * MANY, sizeof *req), last[2] = {{0}};
+    struct emu_seg seg = {.hdr = {.dst = 77, .kind = EMU_BARRIER | EMU_FAILED}};
+
+    team_open(&t, 2, true);
+    for (uint32_t i = 0; i < 2 * MANY; i++)
+        fabemu_barrier(t.group[i % 2], &req[i]);
+    CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 2 * MANY));
+    for (uint32_t seq = 0; seq < 2 * (EMU_WINDOW / 2); seq++) {
+        seg.hdr.seq = seq;
+        CU_ASSERT_TRUE(fake_inject(t.w.fake, 0, &seg));
+        fabemu_progress(t.w.fab[0]);
+    }
+    seg.hdr.dst = 78; /* not ours */
+    fake_inject(t.w.fake, 0, &seg);
+    seg.hdr = (struct emu_hdr){.dst = 77, .seq = 12345, .kind = EMU_TEST | EMU_FAILED};
+    fake_inject(t.w.fake, 0, &seg);
+    seg.hdr = (struct emu_hdr){.dst = 77, .seq = 1, .kind = EMU_MULTICAST | EMU_TOLD | EMU_FAILED,
+                               .op = NIC_CAST_LAST};
+    fake_inject(t.w.fake, 0, &seg);
+    seg.hdr = (struct emu_hdr){.dst = 77, .kind = EMU_MULTICAST | EMU_TOLD | EMU_FAILED,
+                               .op = NIC_CAST_BROKEN};
+    fake_inject(t.w.fake, 0, &seg);
+    seg.hdr = (struct emu_hdr){.dst = 77, .src = 1, .kind = EMU_BARRIER | EMU_FAILED,
+                               .seq = 5 * (EMU_WINDOW / 2)};
+    fake_inject(t.w.fake, 0, &seg);
+    fake_quiet(t.w.fake);
+    for (uint32_t i = 0; i < 2; i++)
+        fabemu_barrier(t.group[i], &last[i]);
+    CU_ASSERT_TRUE(fake_finish(t.w.fake, last, 2));
+    CU_ASSERT_TRUE(last[0].status == 0 && last[1].status == 0);
+    CU_ASSERT_EQUAL(t.w.fab[0]->counts.late, 1);
+    CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, 2);
+    CU_ASSERT_EQUAL(t.w.fab[0]->counts.malformed, 1);
+    team_close(&t);
+    free(req);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(given_up__ends_all_that_waits_on_both_sides),
+        CASE(given_up__one_segment_breaks_the_pair),
+        CASE(given_up__is_said_by_the_next_operation),
+        CASE(given_up__on_both_sides_ends_in_one_epoch),
+        CASE(hail__given_up_is_unreachable_at_once),
+        CASE(hail__is_left_to_the_network),
+        CASE(given_up__and_then_a_successor),
+        CASE(receive__believes_no_word_that_cannot_be),
+        CASE(given_up__is_told_when_the_way_is_mended),
+        CASE(peer__that_was_silent_is_met_again),
+        CASE(message__of_an_earlier_epoch_is_not_charged),
+        CASE(hello__of_an_earlier_epoch_changes_nothing),
+        CASE(given_up__at_random_loses_but_never_hangs),
+        CASE(group__given_up_is_broken_for_all),
+        CASE(group__who_only_waits_learns_of_a_cut),
+        CASE(group__is_probed_by_one_for_all),
+        CASE(group__old_news_do_not_break_it),
+        {0},
+    };
+
+    return test_run("nic_lost", cases);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_memory_test.c - puts, gets and atomics at random against a plain model of the memory, over
+ * fabrics that overtake, lose, double and damage, with acknowledgments and without.
+ *
+ * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
+ * argument is how many times as long as usual it goes on.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/fault.h"
+#include "emu/worker/worker.h"
+#include "nic/engine/internal.h"
+#include "tests/nic/host/fake_fabric.h"
+#include "tests/test.h"
+
+#define NODES 4u
+#define SLOTS 4u           /* parts of a node's memory; each of one operation at a time */
+#define ROOM (1u << 20)    /* bytes of a slot */
+#define GUARD 64u          /* behind it, that nobody may write */
+#define WORDS 4u           /* that all change by atomics */
+#define UNDER_WAY 12u      /* operations, of all nodes */
+#define OPERATIONS 300u    /* of a run */
+#define TICKETS (1u << 20) /* at most, of a run */
+#define IMPATIENCE_PS UINT64_C(2000000000)
+#define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */
+
+/* What to run over. */
+struct setting {
+    const char *profile; /* NULL: a fake fabric */
+    const char *set;     /* a field of the profile, or NULL */
+    bool acknowledged, shuffle;
+    uint32_t bad;        /* of so many entries of a million, each kind of fault */
+};
+
+enum kind { PUT, GET, REFUSED, ADD, TICKET, KINDS };
+
+struct access {
+    struct fabemu_req req;
+    bool busy;
+    enum kind kind;
+    uint32_t origin, target, slot;
+    uint64_t offset; /* in the slot */
+    size_t bytes;
+    uint8_t *buf;    /* ROOM + GUARD */
+    uint64_t operand, old;
+};
+
+struct memory {
+    uint8_t *bytes; /* [SLOTS][ROOM + GUARD] */
+    uint8_t *model; /* likewise */
+    alignas(8) uint64_t word[WORDS]; /* the first one gives tickets out */
+    uint64_t sum[WORDS];
+    uint64_t key, word_key, read_key, write_key; /* of all; of the words; of all, but only for that */
+    bool busy[SLOTS];
+};
+
+struct world {
+    const struct setting *set;
+    struct fake *fake;
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    struct fabemu *fab[NODES];
+    struct fabemu_queue *queue[NODES];
+    struct memory memory[NODES];
+    struct access access[UNDER_WAY];
+    uint8_t *drawn; /* tickets */
+    uint64_t random;
+};
+
+static unsigned times = 1; /* as long as usual; written once, by main() */
+
+/* --- a world ----------------------------------------------------------------------------------- */
+
+static void fabric_open(struct world *w)
+{
+    struct emu_fault_rates rates = {.lost = w->set->bad, .head = w->set->bad, .payload = w->set->bad,
+                                    .twice = w->set->bad, .late = w->set->bad};
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
+                                   .start_stopped = true};
+    char error[256];
+
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, "kary:2,2", error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, w->set->profile, error, sizeof error), 0);
+    if (w->set->set)
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&config.profile, w->set->set, error, sizeof error), 0);
+    config.graph = w->graph;
+    config.seed = test_random(&w->random);
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof error), 0);
+    for (uint32_t n = 0; n < NODES && w->set->acknowledged; n++)
+        w->fabric->engine[n]->timeout_ps = IMPATIENCE_PS; /* nobody has to wait for a processor */
+}
+
+static void fabric_node(struct world *w, uint32_t node)
+{
+    struct fabemu_info info = {.fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
+                               .acknowledged = w->set->acknowledged};
+    struct fabric_seat seat;
+
+    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, node, &seat), 0);
+    CU_ASSERT_EQUAL_FATAL(nic_open(&w->fab[node], seat.memfd, seat.bell, &info), 0);
+    close(seat.memfd);
+}
+
+static void memory_open(struct world *w, uint32_t node)
+{
+    struct memory *m = &w->memory[node];
+    struct fabemu *fab = w->fab[node];
+    size_t bytes = SLOTS * (ROOM + GUARD);
+
+    m->bytes = malloc(bytes);
+    m->model = malloc(bytes);
+    memset(m->bytes, 0x11 * (int)(node + 1), bytes);
+    memset(m->model, 0x11 * (int)(node + 1), bytes);
+    fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &m->key);
+    fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_READ, &m->read_key);
+    fabemu_register(fab, m->bytes, bytes, FABEMU_REMOTE_WRITE, &m->write_key);
+    fabemu_register(fab, m->word, sizeof m->word, FABEMU_REMOTE_ATOMIC, &m->word_key);
+}
+
+static void world_open(struct world *w, const struct setting *set)
+{
+    memset(w, 0, sizeof *w);
+    w->set = set;
+    w->random = test_seed();
+    w->drawn = calloc(NODES, TICKETS);
+    if (set->profile)
+        fabric_open(w);
+    else
+        w->fake = fake_open(NODES, test_random(&w->random), set->shuffle);
+    if (w->fake && set->acknowledged)
+        fake_acknowledge(w->fake);
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (w->fake)
+            w->fab[n] = fake_attach(w->fake, n);
+        else
+            fabric_node(w, n);
+        CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w->fab[n], 1, &w->queue[n]), 0);
+        memory_open(w, n);
+    }
+    for (uint32_t i = 0; i < UNDER_WAY; i++)
+        w->access[i].buf = malloc(ROOM + GUARD);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t i = 0; i < UNDER_WAY; i++)
+        free(w->access[i].buf);
+    for (uint32_t n = 0; n < NODES; n++) {
+        const struct nic_counts *counts = &w->fab[n]->counts;
+
+        CU_ASSERT_EQUAL(counts->malformed + counts->out_of_window + counts->stale + counts->refused, 0);
+        CU_ASSERT_EQUAL(counts->given_up, 0);
+        if (!w->fake)
+            nic_close(w->fab[n]);
+        free(w->memory[n].bytes);
+        free(w->memory[n].model);
+    }
+    if (w->fake) {
+        fake_close(w->fake);
+    } else {
+        fabric_stop(w->fabric);
+        topo_free(w->graph);
+    }
+    free(w->drawn);
+}
+
+static void pump(struct world *w)
+{
+    uint32_t moved = 0;
+
+    if (w->fake) {
+        fake_pump(w->fake);
+        return;
+    }
+    for (uint32_t i = 0; i < w->fabric->workers; i++)
+        moved += emu_worker_pass(fabric_worker(w->fabric, i));
+    for (uint32_t n = 0; n < NODES; n++)
+        moved += fabemu_progress(w->fab[n]);
+    if (!moved)
+        sched_yield(); /* a time-out is what comes next */
+}
+
+/* Until @req is complete; false: it hangs. */
+static bool finish(struct world *w, const struct fabemu_req *req)
+{
+    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+
+    while (fabemu_req_status(req) == FABEMU_PENDING) {
+        pump(w);
+        if (nic_now_ns() > end)
+            return false;
+    }
+    return true;
+}
+
+/* --- one operation --------------------------------------------------------------------------- */
+
+/* Around what a segment of each kind carries, some of them, packets of four, and powers of two. */
+static size_t draw_bytes(struct world *w)
+{
+    static const size_t around[] = {1, 8, NIC_INLINE_BYTES, NIC_DATA_BYTES, EMU_PAYLOAD_BYTES,
+                                    4 * NIC_DATA_BYTES, 1024, 4096, 8192, 16384, 65536};
+    static const size_t large[] = {262144, ROOM - 1, ROOM, 4000 * NIC_DATA_BYTES};
+    uint64_t r = test_random(&w->random);
+    size_t bytes = around[r % (sizeof around / sizeof *around)];
+
+    if (r >> 32 & 1)
+        bytes = NIC_DATA_BYTES * (1 + (r >> 8) % 200);
+    if ((r >> 33) % 24 == 0)
+        return large[(r >> 40) % 4] + ((r >> 48) % 3 - 1) * ((r >> 40) % 4 == 3);
+    return bytes + (r >> 40) % 3 - 1; /* one less, as many, one more */
+}
+
+static size_t place(const struct access *a)
+{
+    return a->slot * (size_t)(ROOM + GUARD) + a->offset;
+}
+
+/* The buffer in up to four pieces, some of them empty. */
+static unsigned cut_up(struct world *w, const struct access *a, struct fabemu_iov iov[4])
+{
+    unsigned iovs = 1 + (unsigned)(test_random(&w->random) % 4);
+    size_t at = 0;
+
+    for (unsigned i = 0; i < iovs; i++) {
+        size_t left = a->bytes - at;
+
+        iov[i].base = a->buf + at;
+        iov[i].bytes = i + 1 == iovs ? left : test_random(&w->random) % (left + 1);
+        at += iov[i].bytes;
+    }
+    return iovs;
+}
+
+static int begin_transfer(struct world *w, struct access *a)
+{
+    struct memory *m = &w->memory[a->target];
+    struct fabemu *fab = w->fab[a->origin];
+    struct fabemu_iov iov[4];
+    unsigned iovs = cut_up(w, a, iov);
+
+    memset(a->buf, 0xee, a->bytes + GUARD);
+    if (a->kind == GET)
+        return fabemu_getv(fab, a->target, m->key, place(a), iov, iovs, &a->req);
+    for (size_t i = 0; i < a->bytes; i++)
+        a->buf[i] = (uint8_t)(a->operand + i * 7 + (i >> 8));
+    return fabemu_putv(fab, a->target, m->key, place(a), iov, iovs, &a->req);
+}
+
+/* What is not granted, is not there, or goes over the end. */
+static int begin_refused(struct world *w, struct access *a)
+{
+    struct memory *m = &w->memory[a->target];
+    struct fabemu *fab = w->fab[a->origin];
+    uint64_t end = SLOTS * (uint64_t)(ROOM + GUARD);
+
+    memset(a->buf, 0xee, a->bytes + GUARD);
+    switch (a->operand % 4) {
+    case 0:
+        return fabemu_put(fab, a->target, m->read_key, place(a), a->buf, a->bytes, &a->req);
+    case 1:
+        return fabemu_get(fab, a->target, m->write_key, place(a), a->buf, a->bytes, &a->req);
+    case 2:
+        return fabemu_put(fab, a->target, m->key, end - a->bytes + 1, a->buf, a->bytes, &a->req);
+    default:
+        return fabemu_get(fab, a->target, m->key ^ UINT64_C(1) << 30, 0, a->buf, a->bytes, &a->req);
+    }
+}
+
+static int begin_atomic(struct world *w, struct access *a)
+{
+    uint32_t word = a->kind == TICKET ? 0 : 1 + a->slot % (WORDS - 1);
+    struct fabemu_atomic add = {.node = a->target, .key = w->memory[a->target].word_key,
+                                .offset = 8 * word, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64,
+                                .operand = &a->operand, .result = &a->old};
+
+    if (a->kind == TICKET)
+        a->operand = 1;
+    w->memory[a->target].sum[word] += a->operand;
+    return fabemu_atomic(w->fab[a->origin], &add, &a->req);
+}
+
+static bool uses_slot(const struct access *a)
+{
+    return a->kind == PUT || a->kind == GET;
+}
+
+static void access_begin(struct world *w, struct access *a)
+{
+    int err;
+
+    a->kind = (enum kind)(test_random(&w->random) % KINDS);
+    a->origin = (uint32_t)(test_random(&w->random) % NODES);
+    a->target = (uint32_t)(test_random(&w->random) % NODES);
+    a->slot = (uint32_t)(test_random(&w->random) % SLOTS);
+    a->operand = test_random(&w->random);
+    a->bytes = draw_bytes(w);
+    a->offset = test_random(&w->random) % (ROOM - a->bytes + 1);
+    if (a->kind == REFUSED && !a->bytes)
+        a->bytes = 1;
+    if (uses_slot(a) && w->memory[a->target].busy[a->slot])
+        return;
+    memset(&a->req, 0, sizeof a->req);
+    err = uses_slot(a) ? begin_transfer(w, a) : a->kind == REFUSED ? begin_refused(w, a)
+                                                                   : begin_atomic(w, a);
+    CU_ASSERT_EQUAL_FATAL(err, 0);
+    a->busy = true;
+    if (uses_slot(a))
+        w->memory[a->target].busy[a->slot] = true;
+}
+
+static bool all_are(const uint8_t *at, size_t bytes, uint8_t value)
+{
+    return !bytes || (at[0] == value && !memcmp(at, at + 1, bytes - 1));
+}
+
+/* The memory is as the model says: at once, since the peer is in this process. */
+static void access_end(struct world *w, struct access *a)
+{
+    struct memory *m = &w->memory[a->target];
+    size_t slot = a->slot * (size_t)(ROOM + GUARD);
+
+    a->busy = false;
+    CU_ASSERT_EQUAL_FATAL(a->req.status, a->kind == REFUSED ? -EACCES : 0);
+    if (uses_slot(a))
+        m->busy[a->slot] = false;
+    if (a->kind == PUT) {
+        memcpy(m->model + place(a), a->buf, a->bytes);
+        CU_ASSERT_TRUE_FATAL(!memcmp(m->bytes + slot, m->model + slot, ROOM + GUARD));
+    }
+    if (a->kind == GET)
+        CU_ASSERT_TRUE_FATAL(!memcmp(a->buf, m->model + place(a), a->bytes));
+    if (a->kind == GET || a->kind == REFUSED)
+        CU_ASSERT_TRUE_FATAL(all_are(a->buf + (a->kind == GET ? a->bytes : 0),
+                                     GUARD + (a->kind == GET ? 0 : a->bytes), 0xee));
+    if (a->kind == TICKET)
+        CU_ASSERT_TRUE_FATAL(a->old < TICKETS && !w->drawn[a->target * TICKETS + a->old]++);
+}
+
+/* --- many --------------------------------------------------------------------------------------- */
+
+static void memory_at_random(const struct setting *set)
+{
+    uint64_t begun = 0, most = (uint64_t)OPERATIONS * times;
+    struct world *w = malloc(sizeof *w);
+    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+
+    world_open(w, set);
+    for (uint32_t busy = 1; busy || begun < most;) {
+        busy = 0;
+        for (uint32_t i = 0; i < UNDER_WAY; i++) {
+            struct access *a = &w->access[i];
+
+            if (a->busy && fabemu_req_status(&a->req) != FABEMU_PENDING) {
+                access_end(w, a);
+                end = nic_now_ns() + GIVE_UP_NS;
+            }
+            if (!a->busy && begun < most) {
+                access_begin(w, a);
+                begun += a->busy;
+            }
+            busy += a->busy;
+        }
+        pump(w);
+        CU_ASSERT_TRUE_FATAL(nic_now_ns() < end);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        struct memory *m = &w->memory[n];
+
+        CU_ASSERT_TRUE(!memcmp(m->bytes, m->model, SLOTS * (ROOM + GUARD)));
+        CU_ASSERT_TRUE(!memcmp(m->word, m->sum, sizeof m->sum));
+    }
+    world_close(w);
+    free(w);
+}
+
+static void send_to_1(struct world *w, uint64_t tag, const void *buf, size_t bytes,
+                      struct fabemu_req *req)
+{
+    struct fabemu_dest dest = {.node = 1, .queue = 1, .tag = tag};
+    struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
+
+    CU_ASSERT_EQUAL_FATAL(fabemu_send(w->queue[0], &dest, &iov, 1, req), 0);
+}
+
+/* What is sent after a send has completed finds all of that there. */
+static void completed_is_there(const struct setting *set)
+{
+    static const size_t sizes[] = {193, 8192, 8193, 16384, 65536, 300000};
+    struct world *w = malloc(sizeof *w);
+
+    world_open(w, set);
+    for (unsigned i = 0; i < 18 * times; i++) {
+        struct fabemu_req recv = {0}, token = {0}, send[2] = {{0}};
+        size_t bytes = sizes[i % 6];
+        uint8_t *out = w->access[0].buf, *in = w->access[1].buf, none = 0;
+        struct fabemu_iov into = {in, bytes}, empty = {&none, 1};
+
+        for (size_t k = 0; k < bytes; k++)
+            out[k] = (uint8_t)(i + k * 5 + (k >> 8));
+        memset(in, 0, bytes);
+        CU_ASSERT_EQUAL_FATAL(fabemu_recv(w->queue[1], 0, 1, 0, &into, 1, &recv), 0);
+        CU_ASSERT_EQUAL_FATAL(fabemu_recv(w->queue[1], 0, 2, 0, &empty, 1, &token), 0);
+        send_to_1(w, 1, out, bytes, &send[0]);
+        CU_ASSERT_TRUE_FATAL(finish(w, &send[0]));
+        send_to_1(w, 2, "", 1, &send[1]);
+        CU_ASSERT_TRUE_FATAL(finish(w, &token));
+        CU_ASSERT_EQUAL(fabemu_req_status(&recv), 0);
+        CU_ASSERT_TRUE(!memcmp(in, out, bytes));
+        CU_ASSERT_TRUE_FATAL(finish(w, &recv) && finish(w, &send[1]));
+    }
+    world_close(w);
+    free(w);
+}
+
+static const struct setting settings[] = {
+    {.shuffle = false},
+    {.shuffle = true},
+    {.shuffle = true, .acknowledged = true},
+    {.profile = "oq2004"},
+    {.profile = "oq2004", .set = "transport=acknowledged", .acknowledged = true},
+    {.profile = "qsnet3", .acknowledged = true},
+    {.profile = "qsnet3", .acknowledged = true, .bad = 2000},
+    {.profile = "qsnet3", .set = "transport=none"},
+};
+
+static void memory__is_as_the_model_says_over_a_fake_fabric(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        memory_at_random(&settings[i]);
+}
+
+static void memory__is_as_the_model_says_over_a_fabric(void)
+{
+    for (unsigned i = 3; i < sizeof settings / sizeof *settings; i++)
+        memory_at_random(&settings[i]);
+}
+
+static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+{
+    for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++)
+        completed_is_there(&settings[i]);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(memory__is_as_the_model_says_over_a_fake_fabric),
+        CASE(memory__is_as_the_model_says_over_a_fabric),
+        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
+        {0},
+    };
+
+    if (argc > 1)
+        times = (unsigned)strtoul(argv[1], NULL, 0);
+    return test_run("nic_memory", cases);
+}

@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_peer_test.c - put and get, peers that come and go, hostile input, threads.
+ *
+ * One thread steps the adapters and a fake fabric in turn, except where said.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/nic/host/nic_world.h"
+
+#define BIG (1u << 20)
+
+/* --- put and get -------------------------------------------------------------------- */
+
+static void put_get__move_memory(void)
+{
+    static const size_t sizes[] = {0, 1, 192, 193, 5000, 300000};
+    uint8_t *mine = malloc(BIG), *theirs = malloc(BIG);
+    struct world w;
+    uint64_t key;
+
+    world_open(&w, 2, true);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[1], theirs, BIG,
+                                    FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        struct fabemu_req req = {0};
+        uint64_t offset = 1000 * i + 3;
+
+        fill(mine, sizes[i], i);
+        CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, key, offset, mine, sizes[i], &req), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, 0);
+        CU_ASSERT_TRUE(filled(theirs + offset, sizes[i], i));
+        memset(mine, 0, sizes[i] + 1);
+        CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, key, offset, mine, sizes[i], &req), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, 0);
+        CU_ASSERT_TRUE(filled(mine, sizes[i], i));
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(mine);
+    free(theirs);
+}
+
+static void put_get__refuse_what_was_not_granted(void)
+{
+    static uint8_t mine[4000], theirs[4000];
+    struct world w;
+    uint64_t read, write;
+
+    world_open(&w, 2, false);
+    fabemu_register(w.fab[1], theirs, 1000, FABEMU_REMOTE_READ, &read);
+    fabemu_register(w.fab[1], theirs, 1000, FABEMU_REMOTE_WRITE, &write);
+    const struct {
+        bool put;
+        uint64_t key, offset;
+        size_t bytes;
+        int status;
+    } c[] = {
+        {true, read, 0, 10, -EACCES},          {true, read, 0, 500, -EACCES},
+        {false, write, 0, 10, -EACCES},        {true, write, 995, 6, -EACCES},
+        {true, write, 1001, 0, -EACCES},       {true, write, 600, 401, -EACCES},
+        {true, write, UINT64_MAX, 2, -EACCES}, {false, read, UINT64_MAX - 3, 300, -EACCES},
+        {false, read ^ 1 << 20, 0, 1, -EACCES}, {false, 12345678, 0, 1, -EACCES},
+        {true, write, 600, 400, 0},            {false, read, 999, 1, 0},
+    };
+    for (unsigned i = 0; i < sizeof c / sizeof *c; i++) {
+        struct fabemu_req req = {0};
+
+        if (c[i].put)
+            fabemu_put(w.fab[0], 1, c[i].key, c[i].offset, mine, c[i].bytes, &req);
+        else
+            fabemu_get(w.fab[0], 1, c[i].key, c[i].offset, mine, c[i].bytes, &req);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, c[i].status);
+    }
+    CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], write), 0);
+    CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], write), -ENOENT);
+    world_close(&w);
+}
+
+static void unregister__ends_transfers_under_way(void)
+{
+    uint8_t *mine = calloc(1, BIG), *theirs = calloc(1, BIG);
+    struct world w;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t key;
+
+    world_open(&w, 2, false);
+    fabemu_register(w.fab[1], theirs, BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+    fabemu_put(w.fab[0], 1, key, 0, mine, BIG, &req[0]);
+    fabemu_get(w.fab[0], 1, key, 0, mine, BIG, &req[1]);
+    for (int i = 0; i < 6; i++)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], key), 0);
+    memset(theirs, 0x55, BIG);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_EQUAL(req[0].status, -EACCES);
+    CU_ASSERT_EQUAL(req[1].status, -EACCES);
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE(theirs[0] == 0x55 && memcmp(theirs, theirs + 1, BIG - 1) == 0);
+    world_close(&w);
+    free(mine);
+    free(theirs);
+}
+
+/* The id of a transfer that ended is given again while its data are still on the way. */
+static void get__is_not_hit_by_an_older_one(void)
+{
+    static uint8_t old[200000], new[3000], mine[2][200000];
+    struct world w;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t key[2];
+
+    world_open(&w, 2, true);
+    fabemu_register(w.fab[1], old, sizeof old, FABEMU_REMOTE_READ, &key[0]);
+    fabemu_register(w.fab[1], new, sizeof new, FABEMU_REMOTE_READ, &key[1]);
+    memset(old, 0x11, sizeof old);
+    for (unsigned i = 0; i < 50; i++) {
+        uint32_t id;
+
+        memset(new, 0x20 + (int)i, sizeof new);
+        fabemu_get(w.fab[0], 1, key[0], 0, mine[0], sizeof old, &req[0]);
+        id = nic_op_of(&req[0])->id;
+        for (int k = 0; k < 10; k++)
+            fake_pump(w.fake);
+        nic_lock(w.fab[0]); /* as when the peer says so */
+        if (req[0].status == FABEMU_PENDING)
+            nic_op_end(w.fab[0], nic_op_of(&req[0]), -ECANCELED);
+        nic_unlock(w.fab[0]);
+        fabemu_get(w.fab[0], 1, key[1], 0, mine[1], sizeof new, &req[1]);
+        CU_ASSERT_EQUAL(nic_op_of(&req[1])->id & 0xfffff, id & 0xfffff);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+        CU_ASSERT_EQUAL(memcmp(new, mine[1], sizeof new), 0);
+        fake_quiet(w.fake);
+    }
+    CU_ASSERT_TRUE(w.fab[0]->counts.stale > 0);
+    world_close(&w);
+}
+
+/* A target that serves as many transfers as it can refuses for now, not for good. */
+static void put_get__wait_their_turn(void)
+{
+    static uint8_t memory[2][5000], mine[2][5000];
+    struct world w;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t key[2];
+
+    world_open(&w, 2, true);
+    fill(memory[0], 5000, 1);
+    fill(mine[1], 5000, 2);
+    fabemu_register(w.fab[1], memory[0], 5000, FABEMU_REMOTE_READ, &key[0]);
+    fabemu_register(w.fab[1], memory[1], 5000, FABEMU_REMOTE_WRITE, &key[1]);
+    w.fab[1]->served = NIC_SERVED_MAX;
+    fabemu_get(w.fab[0], 1, key[0], 0, mine[0], 5000, &req[0]);
+    fabemu_put(w.fab[0], 1, key[1], 0, mine[1], 5000, &req[1]);
+    for (int i = 0; i < 100; i++)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+    w.fab[1]->served = 0;
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && filled(mine[0], 5000, 1));
+    CU_ASSERT_TRUE(req[1].status == 0 && filled(memory[1], 5000, 2));
+    world_close(&w);
+}
+
+/* Answers that peers wait for are kept however many there are; acknowledgments are said again. */
+static void answers__that_matter_are_not_dropped(void)
+{
+    enum { SENDS = 3 * NIC_ORDER_WINDOW };
+    struct world w;
+    struct fabemu_req get = {0}, *send = calloc(SENDS, sizeof *send);
+    uint8_t memory[100], mine[100];
+    struct nic_list *full;
+    uint64_t key;
+
+    world_open(&w, 2, false);
+    fill(memory, 100, 1);
+    fabemu_register(w.fab[1], memory, 100, FABEMU_REMOTE_READ, &key);
+    inject(&w, 0, 1, 5, "x", 1);
+    fake_quiet(w.fake);
+    for (uint32_t i = 0; i < SENDS; i++)
+        post_send(&w, 0, 1, 3, memory, 8, &send[i]);
+    fabemu_get(w.fab[0], 1, key, 0, mine, 100, &get);
+    w.fab[0]->watch_ns = 0;
+    w.fab[0]->watch_gap_ns = 1000000;
+    for (int i = 0; i < 8; i++) { /* node 1 receives, and has no room to answer */
+        struct nic_wire_hello hello = {.what = NIC_HELLO, .life = w.fab[1]->life};
+
+        w.fab[1]->ctl_count = NIC_CTL_MAX;
+        fake_step(w.fake);
+        nic_lock(w.fab[1]);
+        full = &w.fab[1]->ctls;
+        if (nic_list_empty(full)) {
+            while (nic_claim(w.fab[1], 0)) /* nonsense that fills the ring */
+                ;
+            w.fab[1]->ctl_count = NIC_CTL_MAX - 1;
+            nic_answer(w.fab[1], nic_peer(w.fab[1], 0), &hello, sizeof hello);
+        }
+        nic_receive(w.fab[1]);
+        nic_unlock(w.fab[1]);
+    }
+    CU_ASSERT_TRUE(w.fab[1]->counts.refused > 0);
+    w.fab[1]->ctl_count = 1;
+    CU_ASSERT_TRUE(fake_finish(w.fake, &get, 1));
+    CU_ASSERT_TRUE(get.status == 0 && filled(mine, 100, 1));
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, SENDS));
+    world_close(&w);
+    free(send);
+}
+
+/* --- life and death -------------------------------------------------------------------- */
+
+static void queue_close__cancels_and_frees_the_sender(void)
+{
+    static uint8_t out[200000], in[3][200000];
+    struct world w;
+    struct fabemu_req send[4], recv[3];
+
+    world_open(&w, 2, false);
+    post_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &recv[0]); /* will be under way */
+    post_recv(&w, 1, 0, 9, 0, in[1], sizeof in[1], &recv[1]); /* never matches */
+    post_send(&w, 0, 1, 1, out, sizeof out, &send[0]);
+    post_send(&w, 0, 1, 2, out, sizeof out, &send[1]); /* unexpected, at the sender */
+    post_send(&w, 0, 1, 3, out, 8000, &send[2]);       /* unexpected, here */
+    for (int i = 0; i < 6; i++)
+        fake_pump(w.fake);
+    fabemu_queue_close(w.queue[1]);
+    CU_ASSERT_EQUAL(recv[0].status, -ECANCELED);
+    CU_ASSERT_EQUAL(recv[1].status, -ECANCELED);
+    memset(in[0], 0x55, sizeof in[0]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, 3));
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(in[0][0], 0x55);
+    CU_ASSERT_EQUAL(memcmp(in[0], in[0] + 1, sizeof in[0] - 1), 0);
+
+    /* A message that comes before the queue is opened waits for it. */
+    post_send(&w, 0, 1, 4, out, 10, &send[3]);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
+    post_recv(&w, 1, 0, 4, 0, in[2], 10, &recv[2]);
+    CU_ASSERT_EQUAL(recv[2].status, 0);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    world_close(&w);
+}
+
+static void send__waits_for_a_peer_and_gives_up(void)
+{
+    struct world w;
+    struct fabemu_req req, recv;
+    struct fabemu_dest dest = to(1, 0, 0);
+    uint32_t v = 6, got = 0;
+    int err;
+
+    setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
+    world_open(&w, 2, false);
+    unsetenv("FABEMU_PEER_TIMEOUT_MS");
+    fake_detach(w.fake, 1);
+    post_send(&w, 0, 1, 1, &v, 4, &req);
+    while (fabemu_req_status(&req) == FABEMU_PENDING)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
+    while ((err = fabemu_inject(w.queue[0], &dest, &v, 4)) == -EAGAIN)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(fake_dropped(w.fake), 0); /* nobody hails an empty node */
+
+    /* One that attaches in time gets it. */
+    w.fab[0]->hail_limit_ns = UINT64_C(20000000000);
+    post_send(&w, 0, 1, 1, &v, 4, &req);
+    fake_quiet(w.fake);
+    w.fab[1] = fake_attach(w.fake, 1);
+    fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+    post_recv(&w, 1, 0, 1, 0, &got, 4, &recv);
+    while (fabemu_req_status(&recv) == FABEMU_PENDING)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(got, 6);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &(struct fabemu_dest){.node = 2}, NULL, 0, &req),
+                    -EHOSTUNREACH);
+    world_close(&w);
+}
+
+static void count_done(struct fabemu_req *req)
+{
+    ++*(int *)req->context;
+}
+
+/* An aborted operation is over at once, its memory is left alone, and nobody waits for it. */
+static void abort__ends_what_is_under_way(void)
+{
+    static uint8_t out[BIG], in[4][BIG];
+    struct world w;
+    struct fabemu_req req[6], peers[2];
+    uint64_t key;
+    int dones = 0;
+
+    world_open(&w, 2, true);
+    fabemu_register(w.fab[1], in[3], sizeof in[3], FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+    inject(&w, 0, 1, 5, "x", 1);
+    inject(&w, 1, 0, 5, "x", 1);
+    fake_quiet(w.fake);
+    post_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &peers[0]);
+    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]); /* streams */
+    post_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* asks, in vain */
+    memset(&req[2], 0, sizeof req[2]);
+    memset(&req[3], 0, sizeof req[3]);
+    fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[2]);
+    fabemu_get(w.fab[0], 1, key, 0, in[1], sizeof in[1], &req[3]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 7, 0, in[2], 8, &req[4]);
+    post_send(&w, 0, 1, 3, out, 8000, &req[5]); /* partly in the ring */
+    while (nic_op_of(&req[0])->state != NIC_OP_STREAM)
+        fake_pump(w.fake);
+    for (int i = 0; i < 6; i++) {
+        req[i].done = count_done;
+        req[i].context = &dones;
+    }
+    for (int i = 0; i < 5; i++)
+        CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[i]), -ECANCELED);
+    CU_ASSERT_EQUAL(dones, 5);
+    while (fabemu_req_status(&req[5]) == FABEMU_PENDING && nic_op_of(&req[5])->state == NIC_OP_EAGER)
+        fake_pump(w.fake);
+    CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[5]), 0);
+    memset(in[1], 0x55, sizeof in[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, peers, 1));
+    CU_ASSERT_EQUAL(peers[0].status, -ECANCELED);
+    post_recv(&w, 1, 0, 2, 0, in[0], sizeof in[0], &peers[1]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &peers[1], 1));
+    CU_ASSERT_EQUAL(peers[1].status, -ECANCELED);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->served, 0);
+    CU_ASSERT_TRUE(in[1][0] == 0x55 && memcmp(in[1], in[1] + 1, sizeof in[1] - 1) == 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+}
+
+/* A forked child calls into a library whose adapter is its parent's: nothing hangs or happens. */
+static void gone__calls_return_at_once(void)
+{
+    struct world w;
+    struct fabemu_req req = {0};
+    struct fabemu_queue *queue;
+    struct fabemu_group *group;
+    uint64_t key;
+
+    world_open(&w, 2, false);
+    atomic_store(&w.fab[0]->gone, true);
+    pthread_mutex_lock(&w.fab[0]->lock); /* as a thread of the parent may have */
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 9, &queue), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[0], &queue), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &(struct fabemu_dest){.node = 1}, NULL, 0, &req),
+                    -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, NULL, 0, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 0, 0, NULL, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[0], &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[0], &w, 1, FABEMU_REMOTE_READ, &key), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_unregister(w.fab[0], 1), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &w, 1, &req), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 1, 2, &group), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
+    fabemu_queue_close(w.queue[0]);
+    pthread_mutex_unlock(&w.fab[0]->lock);
+    world_close(&w);
+}
+
+static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
+            fake_pump(w->fake);
+}
+
+/* Whatever waits for a process that left without a word, and with a successor or none at its node. */
+static void peer__that_left_is_missed(void)
+{
+    enum { MANY = NIC_ORDER_WINDOW + 100 };
+    static uint8_t memory[100000], out[100000], in[8000];
+    struct fabemu_req *many = calloc(MANY, sizeof *many);
+
+    for (unsigned successor = 0; successor < 2; successor++) {
+        struct world w;
+        struct fabemu_req req[5] = {{0}};
+        uint64_t key;
+
+        world_open(&w, 2, false);
+        fabemu_register(w.fab[1], memory, sizeof memory,
+                        FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+        inject(&w, 0, 1, 5, "x", 1);
+        post_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
+        fake_quiet(w.fake);
+        post_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* of more segments than go at once */
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].filling);
+        post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+        fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[1]);
+        fabemu_get(w.fab[0], 1, key, 0, in, 100, &req[2]);
+        for (uint32_t i = 0; i < MANY; i++) /* the last ones wait for an acknowledgment */
+            post_send(&w, 0, 1, 3, out, 8, &many[i]);
+        fake_detach(w.fake, 1);
+        if (successor)
+            w.fab[1] = fake_attach(w.fake, 1);
+        w.fab[0]->watch_ns = 0;
+        w.fab[0]->hail_limit_ns = successor ? UINT64_C(20000000000) : 20000000;
+        pump_until_over(&w, req, 5);
+        pump_until_over(&w, many, MANY);
+        for (int i = 0; i < 5; i++)
+            CU_ASSERT_EQUAL(req[i].status, i == 3 ? -ECANCELED : -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(many[MANY - 1].status, -EHOSTUNREACH);
+        world_close(&w);
+    }
+    free(many);
+}
+
+/* One that is there but does not serve us yet is asked, answers, and is waited for. */
+static void peer__that_is_slow_is_waited_for(void)
+{
+    static uint8_t out[100000], in[100000];
+    struct world w;
+    struct fabemu_req req[2];
+
+    world_open(&w, 2, true);
+    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+    fake_quiet(w.fake);
+    for (unsigned i = 0; i < 20; i++) {
+        w.fab[0]->watch_ns = 0;
+        while (!nic_listed(&w.fab[0]->peers[1].hail))
+            fake_pump(w.fake);
+        while (nic_listed(&w.fab[0]->peers[1].hail))
+            fake_pump(w.fake);
+    }
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &req[1]);
+    pump_until_over(&w, req, 2);
+    CU_ASSERT_EQUAL(req[0].status, 0);
+    CU_ASSERT_EQUAL(req[1].status, 0);
+    world_close(&w);
+}
+
+static void say_hello(struct world *w, uint32_t at, uint32_t from, uint64_t life, uint64_t known)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .life = life, .known = known};
+    struct emu_seg seg = {.hdr = {.dst = at, .src = from, .len = sizeof hello,
+                                  .kind = EMU_UNICAST}};
+
+    memcpy(seg.payload, &hello, sizeof hello);
+    CU_ASSERT_TRUE(fake_inject(w->fake, at, &seg));
+    fabemu_progress(w->fab[at]);
+}
+
+static void news(struct world *w, uint32_t at)
+{
+    nic_lock(w->fab[at]);
+    nic_peer_look_all(w->fab[at]);
+    nic_unlock(w->fab[at]);
+}
+
+/* News of a death and hellos come by two ways and at any time: who is there counts. */
+static void peer__successor_outlives_old_news(void)
+{
+    struct world w;
+    struct nic_peer *peer;
+    struct fabemu_req req;
+    uint64_t first, second;
+    uint32_t got = 0;
+
+    world_open(&w, 2, false);
+    peer = &w.fab[0]->peers[1];
+    inject(&w, 0, 1, 5, "x", 1);
+    fake_quiet(w.fake);
+    first = w.fab[1]->life;
+    news(&w, 0);
+    CU_ASSERT_TRUE(peer->life == first && peer->open); /* it lives: whatever is said is no news */
+    fake_detach(w.fake, 1);
+    news(&w, 0);
+    CU_ASSERT_TRUE(!peer->life && peer->first == first + 1);
+    say_hello(&w, 0, 1, first, w.fab[0]->life); /* was on its way when the process died */
+    CU_ASSERT_EQUAL(peer->life, 0);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1, .queue = 1}, "y", 1),
+                    -EHOSTUNREACH); /* 'x' was not confirmed: it is said once */
+    w.fab[1] = fake_attach(w.fake, 1);
+    second = w.fab[1]->life;
+    CU_ASSERT_EQUAL(second, first + 1);
+    fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+
+    /* It only listens, so it is for us to ask; receives from it may be posted first. */
+    post_recv(&w, 0, 1, 6, 0, &got, 4, &req);
+    inject(&w, 0, 1, 5, "y", 1);
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE(peer->open && peer->life == second);
+    news(&w, 0); /* of the first one's death, late */
+    say_hello(&w, 0, 1, first, w.fab[0]->life);
+    CU_ASSERT_TRUE(peer->open && peer->life == second);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
+    inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(got, 8);
+    world_close(&w);
+}
+
+static void node_died__ends_what_waits_for_it(void)
+{
+    static uint8_t out[100000], in[100000];
+    struct world w;
+    struct fabemu_req req[4];
+    uint64_t key;
+
+    world_open(&w, 3, true);
+    fabemu_register(w.fab[1], out, sizeof out, FABEMU_REMOTE_READ, &key);
+    inject(&w, 1, 0, 5, "x", 1);
+    fake_quiet(w.fake);
+    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
+    post_send(&w, 0, 1, 1, out, sizeof out, &req[1]);
+    memset(&req[2], 0, sizeof req[2]);
+    fabemu_get(w.fab[0], 1, key, 0, in, sizeof in, &req[2]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 10, &req[3]);
+    for (int i = 0; i < 4; i++)
+        fake_pump(w.fake);
+    fake_detach(w.fake, 1);
+    news(&w, 0);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);
+    w.fab[0]->hail_limit_ns = 20000000; /* what is posted now asks for a successor */
+    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
+    post_send(&w, 0, 1, 1, out, 10, &req[1]);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    pump_until_over(&w, req, 2);
+    CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1}, "", 0),
+                    -EHOSTUNREACH);
+    post_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* what had arrived is still there */
+    CU_ASSERT_EQUAL(req[0].status, 0);
+    fabemu_cancel(w.queue[0], &req[3]);
+    world_close(&w);
+}
+
+/* A new process at a node begins anew, whoever speaks first; who names it is told nothing of the one before. */
+static void peer__replaced_processes_meet_again(void)
+{
+    struct world w;
+    struct fabemu_req recv;
+    uint32_t got;
+
+    world_open(&w, 2, true);
+    for (uint32_t round = 0; round < 6; round++) {
+        uint32_t first = round % 2, n = 1 + round * 3;
+
+        for (uint32_t v = 0; v < n; v++) {
+            for (uint32_t turn = 0; turn < 2; turn++) {
+                uint32_t from = first ^ turn;
+                struct fabemu_iov into = {.base = &got, .bytes = 4};
+                struct fabemu_dest dest = to(!from, 0, 0);
+
+                dest.seat = fabemu_info(w.fab[!from])->seat;
+                recv = (struct fabemu_req){.seat = fabemu_info(w.fab[from])->seat};
+                CU_ASSERT_EQUAL(fabemu_recv(w.queue[!from], from, 0, 0, &into, 1, &recv), 0);
+                while (fabemu_inject(w.queue[from], &dest, &v, 4))
+                    fake_pump(w.fake);
+                CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
+                CU_ASSERT_TRUE(recv.status == 0 && got == v);
+                CU_ASSERT_TRUE(recv.src_node == from && recv.src_seat == w.fab[from]->life);
+            }
+        }
+        fake_quiet(w.fake);
+        fake_detach(w.fake, 1);
+        w.fab[1] = fake_attach(w.fake, 1);
+        fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+    }
+    world_close(&w);
+}
+
+/* --- hostile input ------------------------------------------------------------------------ */
+
+/* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
+static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t count)
+{
+    uint32_t before = w->fab[0]->edge.up_tail;
+
+    for (; count; count--) {
+        CU_ASSERT_TRUE(fake_inject(w->fake, 0, seg));
+        fabemu_progress(w->fab[0]);
+    }
+    CU_ASSERT_TRUE(nic_list_empty(&w->fab[0]->ctls));
+    return w->fab[0]->edge.up_tail - before;
+}
+
+/* The network loses nothing: what somebody asked for and does not take would fill it, and our own ring. */
+static void hello__many_have_few_answers(void)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        struct world w;
+        struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
+        struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
+        struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .life = 99};
+        static const uint8_t len[] = {sizeof hello, sizeof ack, sizeof bye};
+        struct emu_seg seg = {.hdr = {.src = 1, .len = len[kind]}};
+        struct fabemu_req send, recv;
+        uint32_t answers, v = 7, got = 0;
+
+        world_open(&w, 2, false);
+        hello.life = fabemu_info(w.fab[1])->seat;
+        memcpy(seg.payload, kind == 0 ? (void *)&hello : kind == 1 ? (void *)&ack : &bye, len[kind]);
+        answers = answers_to(&w, &seg, 5000);
+        CU_ASSERT_TRUE(answers >= 1 && answers < 500);
+        post_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
+        post_send(&w, 1, 0, 1, &v, 4, &send);
+        pump_until_over(&w, &recv, 1);
+        CU_ASSERT_TRUE(recv.status == 0 && got == v);
+        fake_detach(w.fake, 1);
+        w.fab[1] = fake_attach(w.fake, 1);
+        fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+        post_recv(&w, 0, FABEMU_ANY_NODE, 2, 0, &got, 4, &recv);
+        post_send(&w, 1, 0, 2, &v, 4, &send); /* and its successor at once */
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+        world_close(&w);
+    }
+}
+
+static void receive__counts_garbage_and_lives(void)
+{
+    static uint8_t memory[5000];
+    struct world w;
+    struct fabemu_req recv[8], get = {0};
+    uint64_t key;
+    uint32_t v, got = 0;
+
+    world_open(&w, 2, false);
+    fabemu_register(w.fab[0], memory, sizeof memory, FABEMU_REMOTE_WRITE, &key);
+    inject(&w, 1, 0, 99, "x", 1); /* they know each other */
+    inject(&w, 0, 1, 99, "x", 1);
+    fake_quiet(w.fake);
+    for (unsigned i = 0; i < 8; i++)
+        post_recv(&w, 0, 1, 1000 + i, 0, memory, 100, &recv[i]);
+    fabemu_get(w.fab[0], 1, 1, 0, memory, 5000, &get);
+    for (uint32_t i = 0; i < 200000; i++) {
+        struct emu_seg seg;
+        uint64_t r = test_random(&w.random);
+
+        for (unsigned k = 0; k < sizeof seg; k += 8)
+            memcpy((uint8_t *)&seg + k, &(uint64_t){test_random(&w.random)}, 8);
+        seg.hdr.src = r % 8 == 0 ? seg.hdr.src : 1; /* the fabric stamps it, but who knows */
+        seg.hdr.dst = r % 8 == 1 ? seg.hdr.dst : 0;
+        seg.hdr.kind = r / 8 % 4 ? (uint8_t)EMU_UNICAST : seg.hdr.kind % 8;
+        if (r / 32 % 2)
+            seg.hdr.seq = w.fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
+        seg.payload[0] = (uint8_t)(r / 4096 % 13);
+        if (seg.payload[0] == NIC_HELLO) /* its own life is a process's to tell */
+            memcpy(seg.payload + offsetof(struct nic_wire_hello, life), &w.fab[1]->life, 8);
+        else if (r / 65536 % 4) { /* one that knows the secret of the pair */
+            memcpy(seg.payload + 4, &w.fab[0]->peers[1].rx_check, 4);
+            if (seg.payload[0] == NIC_DATA)
+                memcpy(seg.payload + 2, &w.fab[0]->peers[1].rx_check, 2);
+            if (r / (1 << 20) % 2)
+                memset(seg.payload + 18, 0, 20); /* small numbers where ids and lengths lie */
+        }
+        while (!fake_inject(w.fake, 0, &seg))
+            fabemu_progress(w.fab[0]);
+        fabemu_progress(w.fab[0]);
+        fake_step(w.fake);
+        fabemu_progress(w.fab[1]);
+    }
+    CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
+    CU_ASSERT_TRUE(w.fab[0]->counts.stranger > 100);
+    CU_ASSERT_TRUE(w.fab[0]->counts.stale > 10);
+    for (unsigned i = 0; i < 8; i++)
+        fabemu_cancel(w.queue[0], &recv[i]);
+    fake_quiet(w.fake);
+
+    /* The two still get on: a new process at node 1 is all that is needed. */
+    fake_detach(w.fake, 1);
+    w.fab[1] = fake_attach(w.fake, 1);
+    fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+    post_recv(&w, 0, 1, 4242, 0, &got, 4, &recv[0]);
+    v = 17;
+    inject(&w, 1, 0, 4242, &v, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, recv, 1));
+    CU_ASSERT_EQUAL(got, 17);
+    world_close(&w);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+struct pair {
+    struct world *w;
+    uint32_t me;
+    uint32_t tag;
+};
+
+static void *run_pingpong(void *argument)
+{
+    struct pair *p = argument;
+    struct world *w = p->w;
+    uint32_t peer = !p->me;
+    uint8_t *buf = malloc(30000);
+
+    for (uint32_t i = 0; i < 300; i++) {
+        struct fabemu_req send, recv;
+        size_t bytes = i % 10 == 9 ? 30000 : i % 3 * 200;
+
+        post_recv(w, p->me, peer, p->tag, 0, buf, 30000, &recv);
+        post_send(w, p->me, peer, p->tag, buf, bytes, &send);
+        if (fabemu_wait(w->fab[p->me], &send) || fabemu_wait(w->fab[p->me], &recv) ||
+            recv.bytes != bytes)
+            abort();
+    }
+    free(buf);
+    return NULL;
+}
+
+/* Two threads a process and the adapters' own, all at once; sleeping and waking included. */
+static void wait__works_from_many_threads(void)
+{
+    struct world w;
+    pthread_t thread[4];
+    struct pair pair[4];
+
+    world_open(&w, 2, false);
+    for (unsigned i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
+    fake_start(w.fake);
+    for (unsigned i = 0; i < 4; i++) {
+        pair[i] = (struct pair){.w = &w, .me = i % 2, .tag = i / 2};
+        pthread_create(&thread[i], NULL, run_pingpong, &pair[i]);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    fake_stop(w.fake);
+    for (unsigned i = 0; i < 2; i++)
+        nic_thread_stop(w.fab[i]->thread);
+    world_close(&w);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(put_get__move_memory),
+        CASE(put_get__refuse_what_was_not_granted),
+        CASE(unregister__ends_transfers_under_way),
+        CASE(get__is_not_hit_by_an_older_one),
+        CASE(put_get__wait_their_turn),
+        CASE(answers__that_matter_are_not_dropped),
+        CASE(queue_close__cancels_and_frees_the_sender),
+        CASE(send__waits_for_a_peer_and_gives_up),
+        CASE(abort__ends_what_is_under_way),
+        CASE(gone__calls_return_at_once),
+        CASE(peer__that_left_is_missed),
+        CASE(peer__that_is_slow_is_waited_for),
+        CASE(peer__successor_outlives_old_news),
+        CASE(node_died__ends_what_waits_for_it),
+        CASE(peer__replaced_processes_meet_again),
+        CASE(hello__many_have_few_answers),
+        CASE(receive__counts_garbage_and_lives),
+        CASE(wait__works_from_many_threads),
+        {0},
+    };
+
+    return test_run("nic_peer", cases);
+}

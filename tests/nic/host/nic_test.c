@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_test.c - messages: matching, order, sizes.
+ *
+ * One thread steps the adapters and a fake fabric in turn.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/nic/host/nic_world.h"
+
+#define BIG (1u << 20)
+
+/* --- matching -------------------------------------------------------------------- */
+
+static void inject__brings_tag_data_and_source(void)
+{
+    struct world w;
+    struct fabemu_req req;
+    char buf[16] = {0};
+
+    world_open(&w, 3, false);
+    post_recv(&w, 1, FABEMU_ANY_NODE, 7, 0, buf, sizeof buf, &req);
+    inject(&w, 2, 1, 7, "hello", 6);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(req.status, 0);
+    CU_ASSERT_EQUAL(req.src_node, 2);
+    CU_ASSERT_EQUAL(req.src_queue, 1);
+    CU_ASSERT_EQUAL(req.tag, 7);
+    CU_ASSERT_EQUAL(req.data, ~UINT64_C(7));
+    CU_ASSERT_EQUAL(req.bytes, 6);
+    CU_ASSERT_STRING_EQUAL(buf, "hello");
+    CU_ASSERT_TRUE(clean(w.fab[1]));
+    world_close(&w);
+}
+
+static void recv__obeys_node_tag_and_ignore_bits(void)
+{
+    struct world w;
+    struct fabemu_req req[4];
+    uint32_t got[4] = {0};
+
+    world_open(&w, 3, false);
+    post_recv(&w, 0, 2, 0x10, 0, &got[0], 4, &req[0]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 0x20, 0xf, &got[1], 4, &req[1]);
+    post_recv(&w, 0, 1, 0, ~UINT64_C(0), &got[2], 4, &req[2]);
+    post_recv(&w, 0, FABEMU_ANY_NODE, 0, ~UINT64_C(0), &got[3], 4, &req[3]);
+    for (uint32_t v = 1; v <= 2; v++) /* 0x10 of node 1: only the third wants it, then the fourth */
+        inject(&w, 1, 0, 0x10, &v, 4);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+    CU_ASSERT_EQUAL(got[2], 1);
+    CU_ASSERT_EQUAL(got[3], 2);
+    inject(&w, 2, 0, 0x2a, &(uint32_t){3}, 4);
+    inject(&w, 2, 0, 0x10, &(uint32_t){4}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 4));
+    CU_ASSERT_EQUAL(got[1], 3);
+    CU_ASSERT_EQUAL(req[1].tag, 0x2a);
+    CU_ASSERT_EQUAL(got[0], 4);
+    world_close(&w);
+}
+
+/* A node's queues are told apart where that is asked for, whether the message or the receive was first. */
+static void recv_from__obeys_the_senders_queue(void)
+{
+    struct fabemu_source of_2 = {.node = 0, .queue = 2};
+    struct fabemu_message *claim = NULL;
+    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_queue *other;
+    struct fabemu_req req[2];
+    struct world w;
+    uint32_t got[2];
+
+    world_open(&w, 2, false);
+    CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[0], 2, &other), 0);
+    for (unsigned late = 0; late < 2; late++) {
+        uint32_t bytes = late ? 9000 : 4; /* the second time around it asks first */
+        uint8_t *buf = calloc(2, bytes);
+        struct fabemu_iov iov[2] = {{buf, bytes}, {buf + bytes, bytes}};
+        struct fabemu_req send[2] = {0};
+
+        memset(req, 0, sizeof req);
+        buf[bytes] = 1;
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov[0], 1, &send[0]), 0);
+        if (late)
+            fake_quiet(w.fake);
+        struct fabemu_iov in[2] = {{&got[0], 4}, {&got[1], 4}};
+
+        CU_ASSERT_EQUAL(fabemu_recv_from(w.queue[1], of_2, 0, 0, &in[1], 1, &req[1]), 0);
+        CU_ASSERT_EQUAL(fabemu_probe_from(w.queue[1], of_2, 0, 0, &claim, &req[0]), -ENOMSG);
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
+        CU_ASSERT_EQUAL(fabemu_send(other, &dest, &iov[1], 1, &send[1]), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+        CU_ASSERT_EQUAL(got[1], 1);
+        CU_ASSERT_EQUAL(req[1].src_queue, 2);
+        CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &in[0], 1, &req[0]), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 1) && fake_finish(w.fake, send, 2));
+        CU_ASSERT_EQUAL(got[0], 0);
+        CU_ASSERT_EQUAL(req[0].src_queue, 1);
+        free(buf);
+    }
+    world_close(&w);
+}
+
+/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then. */
+static void calls__refuse_buffers_at_address_0(void)
+{
+    struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
+    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_group *group;
+    struct fabemu_req req = {0};
+    struct world w;
+    uint64_t key;
+
+    world_open_on(&w, 2, false, true);
+    fake_group(w.fake, 5, (const uint32_t[]){0, 1}, 2);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[0], 5, 2, &group), 0);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 1), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 0, 0, NULL, 1, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, 0, 0, NULL, 1u << 20, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_putv(w.fab[0], 1, 0, 0, iov, 2, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[0], NULL, 1, FABEMU_REMOTE_READ, &key), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_register_symmetric(group, NULL, 1, FABEMU_REMOTE_READ, &key, &req),
+                    -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_broadcast_put(group, 0, 0, NULL, 1, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_broadcast(group, NULL, 1, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_reduce(group, NULL, &key, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_reduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
+    CU_ASSERT_EQUAL(fabemu_allreduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, &req), -EFAULT);
+    CU_ASSERT_EQUAL(req.status, 0);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0); /* empty: that may be NULL */
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN);   /* they have not met */
+    inject(&w, 0, 1, 0, NULL, 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    fabemu_group_leave(group);
+    world_close(&w);
+}
+
+/* Asked to say when it is delivered, a send is complete when the message is in the receiver's memory. */
+static void send__delivered_is_complete_when_it_is_there(void)
+{
+    static const size_t sizes[] = {0, 1, 192, 193, 5000, 8192};
+    static uint8_t out[8192], in[8192];
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 60; i++) {
+        size_t bytes = sizes[i % 6];
+        struct fabemu_iov iov = {out, bytes};
+        struct fabemu_dest dest = {.node = 1, .queue = 1, .delivered = true, .tag = i};
+        struct fabemu_req req = {0}, recv;
+
+        fill(out, bytes, i);
+        if (i % 4 == 0)
+            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, 0);
+        if (i % 4)
+            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(recv.status, 0); /* with no step between */
+        CU_ASSERT_EQUAL(recv.bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, bytes, i));
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
+/* Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were sent. */
+static void send__keeps_order_however_segments_travel(void)
+{
+    enum { COUNT = 600 };
+    static const size_t sizes[] = {8, 192, 193, 1000, 8192, 8193, 20000};
+    struct world w;
+    struct fabemu_req *send = calloc(COUNT, sizeof *send), *recv = calloc(COUNT, sizeof *recv);
+    uint8_t *out = malloc(20000 * COUNT), *in = malloc(20000 * COUNT);
+    uint32_t posted = 0;
+
+    world_open(&w, 2, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        size_t bytes = sizes[test_random(&w.random) % 7];
+        uint8_t *buf = out + 20000 * i;
+
+        fill(buf, bytes, i);
+        memcpy(buf, &i, 4);
+        post_send(&w, 0, 1, 5, buf, bytes, &send[i]);
+        if (test_random(&w.random) % 4 == 0)
+            fake_pump(w.fake);
+        for (uint32_t more = test_random(&w.random) % 3; more && posted < COUNT; more--, posted++)
+            post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+    }
+    fake_quiet(w.fake);
+    for (; posted < COUNT; posted++)
+        post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(fake_finish(w.fake, recv, COUNT));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(recv[i].status, 0);
+        if (memcmp(in + 20000 * i, out + 20000 * i, recv[i].bytes))
+            CU_FAIL("wrong message");
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(send);
+    free(recv);
+    free(out);
+    free(in);
+}
+
+/*
+ * A program that is told that its send is complete may say so to the receiver, which then looks:
+ * Open MPI's one-sided calls do, when they flush.
+ */
+static void send__that_has_completed_is_not_passed_by_a_later_message(void)
+{
+    static const size_t sizes[] = {192, 193, 8192, 8193, 16384, 65536, 300000};
+    static uint8_t out[300000], in[300000];
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 140; i++) {
+        struct fabemu_req send, recv[2];
+        char token;
+
+        fill(out, sizes[i % 7], i);
+        post_recv(&w, 1, 0, 1, 0, in, sizes[i % 7], &recv[0]);
+        post_recv(&w, 1, 0, 2, 0, &token, 1, &recv[1]);
+        post_send(&w, 0, 1, 1, out, sizes[i % 7], &send);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
+        inject(&w, 0, 1, 2, "", 1);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv[1], 1));
+        CU_ASSERT_EQUAL(recv[0].status, 0);
+        CU_ASSERT_TRUE(filled(in, sizes[i % 7], i));
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its memory is to be used again */
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+}
+
+/* Its sender is told, and neither waits nor goes on; whatever of it was on its way does no harm. */
+static void send__ends_when_its_receive_is_given_up(void)
+{
+    static uint8_t out[BIG], in[BIG];
+    struct world w;
+    unsigned cut = 0;
+
+    world_open(&w, 2, true);
+    fill(out, BIG, 1);
+    for (unsigned i = 0; i < 40; i++) {
+        struct fabemu_req req[2];
+
+        post_recv(&w, 1, 0, i, 0, in, BIG, &req[0]);
+        post_send(&w, 0, 1, i, out, BIG, &req[1]);
+        while (nic_op_of(&req[0])->state == NIC_OP_POSTED)
+            fake_pump(w.fake);
+        for (uint64_t rounds = test_random(&w.random) % 100; rounds; rounds--)
+            fake_pump(w.fake);
+        if (i % 2)
+            fabemu_abort(w.fab[1], &req[0]);
+        else
+            fabemu_queue_close(w.queue[1]);
+        CU_ASSERT_NOT_EQUAL(fabemu_req_status(&req[0]), FABEMU_PENDING);
+        memset(in, 0xee, BIG);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req[1], 1));
+        if (i % 2 == 0) {
+            CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
+        }
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(in[0], 0xee);
+        CU_ASSERT_EQUAL(in[BIG - 1], 0xee);
+        if (req[1].status != -ECANCELED) /* then all of it had come */
+            CU_ASSERT_EQUAL(req[1].status, 0);
+        cut += req[1].status == -ECANCELED;
+    }
+    CU_ASSERT_TRUE(cut > 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+}
+
+/*
+ * The queue of @bytes that lie in it, or are offered there, is closed when nobody has received them. Whether
+ * it was ever open, whether they had come: who is not told that all is there is told that it is not.
+ */
+static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_t pumps)
+{
+    static uint8_t out[BIG];
+    struct fabemu_dest dest = {.node = 1, .queue = 256, .delivered = delivered};
+    struct fabemu_iov iov = {.base = out, .bytes = bytes};
+    struct fabemu_queue *queue;
+    struct fabemu_req req = {0};
+    struct world w;
+
+    world_open(&w, 2, false);
+    inject(&w, 0, 1, 999, "x", 1); /* they have met */
+    fake_quiet(w.fake);
+    if (opened)
+        CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 256, &queue), 0);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+    for (; pumps; pumps--)
+        fake_pump(w.fake);
+    if (opened)
+        fabemu_queue_close(queue);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops what is there */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+    world_close(&w);
+    return req.status;
+}
+
+static void send__ends_with_an_error_when_nobody_will_have_it(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        bool opened = i & 1, delivered = i & 2;
+
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, BIG, 20), -ECANCELED);
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 8000, 20), 0); /* it was there */
+        CU_ASSERT_EQUAL(status_after_close(opened, delivered, 100, 20), 0);
+    }
+}
+
+/* Its first segment has come, and its queue is closed: the rest is for nobody. */
+static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
+{
+    static uint8_t out[8000], in[8000];
+    struct fabemu_dest dest = to(1, 5, 0);
+    struct fabemu_iov iov = {.base = out, .bytes = sizeof out};
+
+    dest.delivered = true;
+    for (unsigned posted = 0; posted < 2; posted++) {
+        struct fabemu_req req = {0}, recv;
+        struct world w;
+
+        world_open(&w, 2, false);
+        if (posted)
+            post_recv(&w, 1, 0, 5, 0, in, sizeof in, &recv);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
+        while (!w.fab[1]->peers[0].filling)
+            fake_pump(w.fake);
+        fabemu_queue_close(w.queue[1]);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        CU_ASSERT_EQUAL(req.status, -ECANCELED);
+        CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
+        world_close(&w);
+    }
+}
+
+/* As node 1 might say it to node 0, whatever it is. */
+static void say_fin(struct world *w, uint32_t id, int32_t status)
+{
+    struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
+                               .id = id, .status = status};
+    struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof fin}};
+
+    memcpy(seg.payload, &fin, sizeof fin);
+    CU_ASSERT_TRUE(fake_inject(w->fake, 0, &seg));
+    fabemu_progress(w->fab[0]);
+}
+
+/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed. */
+static void send__is_not_ended_before_it_can_be(void)
+{
+    static uint8_t out[20000], in[20000];
+    struct fabemu_req send, recv;
+    struct world w;
+
+    world_open(&w, 2, false);
+    fill(out, sizeof out, 4);
+    post_send(&w, 0, 1, 1, out, sizeof out, &send);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING); /* to be asked for its data */
+    say_fin(&w, nic_op_of(&send)->id, 0);
+    say_fin(&w, nic_op_of(&send)->id, 5);
+    say_fin(&w, nic_op_of(&send)->id, -5000);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 3);
+    say_fin(&w, nic_op_of(&send)->id + 1, 0);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
+    CU_ASSERT_EQUAL(fabemu_req_status(&send), FABEMU_PENDING);
+    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, &send, 1));
+    CU_ASSERT_EQUAL(send.status, 0);
+    CU_ASSERT_TRUE(filled(in, sizeof in, 4));
+    world_close(&w);
+}
+
+static void recv__truncates_and_tells_the_length(void)
+{
+    static const size_t sizes[] = {100, 5000, 100000};
+    static const size_t rooms[] = {0, 40, 210};
+    static uint8_t out[100000], in[300];
+    struct world w;
+
+    world_open(&w, 2, true);
+    fill(out, sizeof out, 1);
+    for (unsigned i = 0; i < 18; i++) {
+        size_t bytes = sizes[i % 3], room = rooms[i / 3 % 3];
+        struct fabemu_req req[2];
+
+        if (room > bytes)
+            continue;
+        memset(in, 0xee, sizeof in);
+        if (i < 9)
+            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+        post_send(&w, 0, 1, i, out, bytes, &req[1]);
+        if (i >= 9) {
+            fake_quiet(w.fake);
+            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+        }
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        CU_ASSERT_EQUAL(req[0].status, -EMSGSIZE);
+        CU_ASSERT_EQUAL(req[1].status, 0);
+        CU_ASSERT_EQUAL(req[0].bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, room, 1));
+        CU_ASSERT_EQUAL(in[room], 0xee);
+    }
+    world_close(&w);
+}
+
+static void probe__finds_claims_and_discards(void)
+{
+    static uint8_t out[50000], in[50000];
+    struct world w;
+    struct fabemu_req req = {0}, send[3], recv[3] = {0};
+    struct fabemu_message *claim[2];
+
+    world_open(&w, 2, true);
+    fill(out, sizeof out, 9);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), -ENOMSG);
+    post_send(&w, 0, 1, 3, out, 50000, &send[0]);
+    post_send(&w, 0, 1, 3, out, 100, &send[1]);
+    post_send(&w, 0, 1, 3, out, 3000, &send[2]);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), 0);
+    CU_ASSERT_EQUAL(req.bytes, 50000);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, &claim[0], &req), 0);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], FABEMU_ANY_NODE, 3, 0, &claim[1], &req), 0);
+    CU_ASSERT_EQUAL(req.bytes, 100);
+    post_recv(&w, 1, 0, 3, 0, in, sizeof in, &recv[2]); /* not the claimed ones */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
+    CU_ASSERT_EQUAL(recv[2].bytes, 3000);
+    struct fabemu_iov iov = {.base = in, .bytes = sizeof in};
+    CU_ASSERT_EQUAL(fabemu_recv_claimed(w.queue[1], claim[0], &iov, 1, &recv[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_recv_claimed(w.queue[1], claim[1], NULL, 0, &recv[1]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, recv, 2));
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, 3));
+    CU_ASSERT_EQUAL(recv[1].status, 0);
+    CU_ASSERT_EQUAL(recv[0].status, 0);
+    CU_ASSERT_TRUE(filled(in, 50000, 9));
+    world_close(&w);
+}
+
+static void cancel__only_what_has_not_matched(void)
+{
+    struct world w;
+    struct fabemu_req req[2];
+    uint32_t got = 0;
+
+    world_open(&w, 2, false);
+    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[0]);
+    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[1]);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), 0);
+    CU_ASSERT_EQUAL(req[0].status, -ECANCELED);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), -ENOENT);
+    inject(&w, 0, 1, 1, &(uint32_t){5}, 4);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+    CU_ASSERT_EQUAL(got, 5);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[1]), -ENOENT);
+    world_close(&w);
+}
+
+/* Every size around a border, in one to four pieces, posted before or after; also to oneself. */
+static void send__carries_all_sizes_and_pieces(void)
+{
+    static const uint32_t sizes[] = {0, 1, 191, 192, 193, 415, 416, 417, 639, 640, 641, 4096, 8191,
+                                     8192, 8193, 65536, 65537, 200001, BIG};
+    uint8_t *out = malloc(BIG), *in = malloc(BIG + 1);
+    struct world w;
+
+    world_open(&w, 2, true);
+    for (unsigned i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        uint32_t bytes = sizes[i / 4], left[2] = {bytes, BIG}, dst = i % 2;
+        struct fabemu_iov iov[2][4];
+        struct fabemu_req req[2] = {{0}};
+        struct fabemu_dest dest = to(dst, i, 0);
+
+        fill(out, bytes, i);
+        memset(in, 0xee, BIG + 1);
+        for (unsigned k = 0; k < 4; k++) {
+            for (unsigned side = 0; side < 2; side++) {
+                uint32_t part = k == 3 ? left[side]
+                                       : (uint32_t)(test_random(&w.random) % (left[side] + 1));
+
+                if (test_random(&w.random) % 3)
+                    part = part < 300 ? part : part % 300;
+                if (k == 3)
+                    part = left[side];
+                iov[side][k].base = (side ? in + BIG : out + bytes) - left[side];
+                iov[side][k].bytes = part;
+                left[side] -= part;
+            }
+        }
+        if (i & 2)
+            fabemu_recv(w.queue[dst], 0, i, 0, iov[1], 4, &req[1]);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, iov[0], 4, &req[0]), 0);
+        if (!(i & 2)) {
+            fake_quiet(w.fake);
+            fabemu_recv(w.queue[dst], 0, i, 0, iov[1], 4, &req[1]);
+        }
+        CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+        CU_ASSERT_EQUAL(req[1].bytes, bytes);
+        CU_ASSERT_TRUE(filled(in, bytes, i));
+        CU_ASSERT_EQUAL(in[bytes], 0xee);
+    }
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(out);
+    free(in);
+}
+
+/* A sender runs far ahead of the application: windows close, eager falls back, nothing is lost. */
+static void send__survives_a_receiver_who_looks_elsewhere(void)
+{
+    enum { COUNT = 5000 };
+    struct world w;
+    struct fabemu_req last, recv, *send = calloc(COUNT, sizeof *send);
+    uint8_t *out = malloc(4000), *in = malloc(4000);
+    uint64_t v;
+
+    world_open(&w, 2, true);
+    fill(out, 4000, 3);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        inject(&w, 0, 1, 1, &i, 8);
+        post_send(&w, 0, 1, 2, out, 1000 + i % 3000, &send[i]);
+        fake_pump(w.fake);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten <=
+                       NIC_EAGER_WINDOW);
+    }
+    post_recv(&w, 1, 0, 9, 0, &v, 8, &last);
+    inject(&w, 0, 1, 9, &(uint64_t){77}, 8);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &last, 1));
+    CU_ASSERT_EQUAL(v, 77);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        post_recv(&w, 1, 0, 2, 0, in, 4000, &recv);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
+        CU_ASSERT_TRUE(recv.bytes == 1000 + i % 3000 && filled(in, recv.bytes, 3));
+        post_recv(&w, 1, 0, 1, 0, &v, 8, &recv);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && v == i);
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    world_close(&w);
+    free(send);
+    free(out);
+    free(in);
+}
+
+/* More than may be parked for a queue that is not open: the senders wait, and nothing is lost. */
+static void send__waits_when_no_more_can_be_parked(void)
+{
+    enum { COUNT = NIC_PARKED_MAX + 3 * NIC_ORDER_WINDOW };
+    struct world w;
+    struct fabemu_queue *late;
+    struct fabemu_req recv, *send = calloc(COUNT, sizeof *send);
+    uint32_t *v = malloc(COUNT * sizeof *v), got, done = 0;
+    uint8_t *out = malloc(20000), *in = malloc(20000);
+    struct fabemu_dest dest = {.node = 1, .queue = 7};
+
+    world_open(&w, 2, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool big = i % 100 == 99; /* one that asks first */
+        struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i], .bytes = big ? 20000 : 4};
+
+        v[i] = i;
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &send[i]), 0);
+    }
+    fake_quiet(w.fake);
+    for (uint32_t i = 0; i < COUNT; i++)
+        done += fabemu_req_status(&send[i]) != FABEMU_PENDING;
+    CU_ASSERT_EQUAL(w.fab[1]->parked, NIC_PARKED_MAX);
+    CU_ASSERT_TRUE(done < NIC_PARKED_MAX + NIC_ORDER_WINDOW);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 7, &late), 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct fabemu_iov iov = {.base = in, .bytes = 20000};
+
+        memset(&recv, 0, sizeof recv);
+        fabemu_recv(late, 0, 0, 0, &iov, 1, &recv);
+        CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
+        memcpy(&got, in, 4);
+        CU_ASSERT_TRUE(i % 100 == 99 ? recv.bytes == 20000 : recv.bytes == 4 && got == i);
+    }
+    CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
+    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    world_close(&w);
+    free(send);
+    free(v);
+    free(out);
+    free(in);
+}
+
+static void queue_open_any__begins_empty_and_in_turn(void)
+{
+    struct world w;
+    struct fabemu_queue *queue[3];
+    struct fabemu_req req = {0};
+    struct fabemu_dest dest = {.node = 1};
+    uint16_t first;
+
+    world_open(&w, 2, false);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    first = dest.queue = fabemu_queue_id(queue[0]);
+    fabemu_queue_close(queue[0]);
+    while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
+        fake_pump(w.fake);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 1);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[1]), 0);
+    CU_ASSERT_NOT_EQUAL(fabemu_queue_id(queue[1]), first);
+    w.fab[1]->queue_any = first; /* as after a round of all */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    CU_ASSERT_EQUAL(fabemu_probe(queue[2], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
+    world_close(&w);
+}
+
+/* Run for so long between two calls of fabemu_idle(). */
+static void work(uint64_t ns)
+{
+    struct timespec ts;
+    uint64_t begun = 0, ran = 0;
+
+    for (bool first = true; first || ran - begun < ns; first = false) {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+        ran = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+        begun = first ? ran : begun;
+    }
+}
+
+/* How often this thread slept in 800 calls, working so long before each @every. */
+static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
+{
+    struct rusage before, after;
+
+    fabemu_idle(fab, UINT_MAX);
+    getrusage(RUSAGE_THREAD, &before);
+    for (unsigned i = 0; i < 800; i++) {
+        if (work_ns && i % every == 0)
+            work(work_ns);
+        fabemu_idle(fab, UINT_MAX);
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/*
+ * Who does nothing but wait gives its core to all others, not only to those of its session, as a
+ * yield does. Who works meanwhile (MPI_Test in a loop; MPI_Iprobe, which asks twice) is not held up.
+ */
+static void idle__sleeps_when_its_caller_only_waits(void)
+{
+    struct world w;
+
+    world_open(&w, 1, false);
+    CU_ASSERT_TRUE(slept_in_800(w.fab[0], 0, 1) > 50);
+    CU_ASSERT_TRUE(slept_in_800(w.fab[0], 5 * NIC_NAP_WORK_NS, 1) < 50);
+    CU_ASSERT_TRUE(slept_in_800(w.fab[0], 5 * NIC_NAP_WORK_NS, 2) < 50);
+    world_close(&w);
+}
+
+#define CASE(fn) {#fn, fn}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(inject__brings_tag_data_and_source),
+        CASE(recv__obeys_node_tag_and_ignore_bits),
+        CASE(recv_from__obeys_the_senders_queue),
+        CASE(calls__refuse_buffers_at_address_0),
+        CASE(send__delivered_is_complete_when_it_is_there),
+        CASE(send__keeps_order_however_segments_travel),
+        CASE(send__that_has_completed_is_not_passed_by_a_later_message),
+        CASE(send__ends_when_its_receive_is_given_up),
+        CASE(send__ends_with_an_error_when_nobody_will_have_it),
+        CASE(send__is_not_delivered_when_its_rest_goes_nowhere),
+        CASE(send__is_not_ended_before_it_can_be),
+        CASE(recv__truncates_and_tells_the_length),
+        CASE(probe__finds_claims_and_discards),
+        CASE(cancel__only_what_has_not_matched),
+        CASE(send__carries_all_sizes_and_pieces),
+        CASE(send__survives_a_receiver_who_looks_elsewhere),
+        CASE(send__waits_when_no_more_can_be_parked),
+        CASE(queue_open_any__begins_empty_and_in_turn),
+        CASE(idle__sleeps_when_its_caller_only_waits),
+        {0},
+    };
+
+    return test_run("nic", cases);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * switch_test.c - credits, choice and order inside switches, pass by pass.
+ */
+#include "tests/switch/switch_world.h"
+
+/* --- credit conservation ------------------------------------------------------------ */
+
+static uint32_t ring_credits(const struct emu_credit_end *from, const struct emu_credit_end *to)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = to->at; i != from->at; i++)
+        sum += to->slot[i & to->mask].count;
+    return sum;
+}
+
+/* Room of a row that is taken, as the policy counts it. */
+static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
+{
+    uint32_t taken = 0, fullest = 0;
+
+    for (uint32_t o = 0; o < sw->rows; o++) {
+        uint8_t count = *switch_count(sw, r, o);
+        uint32_t slot = switch_xpoint(sw, r, o)->first;
+
+        fullest = count > fullest ? count : fullest;
+        for (; count; count--, slot = sw->link[slot].next)
+            taken += !sw->link[slot].copy_of;
+    }
+    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
+        taken += sw->row[r].copies[i] != 0;
+    if (sw->input)
+        return sw->input[r].queued;
+    return sw->by_row ? fullest : taken;
+}
+
+/* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */
+static uint32_t credits_of(const struct emu_tx *tx, const struct switch_dev *to, uint32_t port)
+{
+    const struct emu_rx *rx = &to->row[port].rx;
+
+    return tx->credits + (tx->data.at - rx->data.at) + row_taken(to, port) +
+           ring_credits(&rx->credit, &tx->credit) + rx->owed;
+}
+
+static uint32_t leaking_links(struct bench *b, uint32_t slots)
+{
+    uint32_t leaks = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++) {
+        const struct topo_link *at = &b->graph->node[n].link[0];
+
+        leaks += credits_of(&b->probe[n]->tx, b->fabric->sw[at->sw], at->port) != slots;
+    }
+    for (uint32_t s = 0; s < b->graph->switches; s++)
+        for (uint32_t p = 0; p < b->graph->ports; p++) {
+            const struct topo_end *end = &b->graph->sw[s].end[p];
+
+            if (end->kind == TOPO_END_SWITCH)
+                leaks += credits_of(&b->fabric->sw[s]->out[p].tx, b->fabric->sw[end->id],
+                                    end->port) != slots;
+        }
+    return leaks;
+}
+
+static uint64_t all_sent(const struct bench *b)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++)
+        sum += b->probe[n]->sent;
+    return sum;
+}
+
+static uint64_t all_got(const struct bench *b)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = 0; n < b->graph->nodes; n++)
+        sum += b->probe[n]->got;
+    return sum;
+}
+
+/* Random unicasts and multicasts under load; every link checked after every pass. */
+static void conserve(const char *spec, const struct emu_profile *profile)
+{
+    uint32_t slots = profile->raw_xpoint_slots;
+    struct bench b;
+    uint64_t random = test_seed() ^ slots;
+    uint32_t leaks = 0, group, members[NODES_MAX], cast = 0;
+    char error[256];
+
+    bench_start(&b, spec, profile);
+    for (uint32_t n = 0; n < b.graph->nodes; n++)
+        members[n] = n;
+    CU_ASSERT_EQUAL_FATAL(
+        fabric_group_create(b.fabric, members, b.graph->nodes, &group, error, sizeof(error)), 0);
+    for (uint32_t pass = 0; pass < 1500; pass++) {
+        b.probe[0]->deaf = pass % 300 > 200; /* now and then the network backs up */
+        for (uint32_t i = 0; i < b.graph->nodes; i++) {
+            uint32_t src = (uint32_t)(test_random(&random) % b.graph->nodes);
+            bool many = test_random(&random) % 16 == 0;
+            struct emu_hdr hdr = {.kind = many ? EMU_MULTICAST : EMU_UNICAST,
+                                  .dst = many ? group : (uint32_t)(test_random(&random) %
+                                                                   b.graph->nodes)};
+
+            if (probe_send(&b, src, &hdr))
+                cast += many;
+        }
+        emu_worker_pass(b.worker);
+        leaks += leaking_links(&b, slots);
+    }
+    b.probe[0]->deaf = false;
+    emu_dev_again(&b.probe[0]->dev);
+    for (uint32_t pass = 0; pass < 5000 && !emu_worker_quiet(b.worker); pass++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(leaks, 0);
+    CU_ASSERT_EQUAL(leaking_links(&b, slots), 0);
+    CU_ASSERT_TRUE(cast > 0);
+    CU_ASSERT_EQUAL(all_got(&b), all_sent(&b) - cast + (uint64_t)cast * (b.graph->nodes - 1));
+    bench_close(&b);
+}
+
+static void conserve_credits(const char *spec, enum emu_credit_policy credit, uint32_t slots)
+{
+    struct emu_profile profile = bench_profile(credit, slots);
+
+    conserve(spec, &profile);
+}
+
+static void credits__are_conserved_by_the_row_guarantee(void)
+{
+    conserve_credits("kary:4,2", EMU_CREDIT_ROW, 4);
+    conserve_credits("kary:2,3", EMU_CREDIT_ROW, 2);
+    conserve_credits("kary:8,1", EMU_CREDIT_ROW, 16);
+}
+
+static void credits__are_conserved_by_the_plain_counter(void)
+{
+    conserve_credits("kary:4,2", EMU_CREDIT_COUNTER, 4);
+    conserve_credits("kary:2,3", EMU_CREDIT_COUNTER, 2);
+}
+
+/* Fifos at the inputs, crosspoints of one or two: everything gets through them, multicasts too. */
+static void credits__are_conserved_by_input_buffers(void)
+{
+    static const struct {
+        const char *spec;
+        uint32_t slots, xpoint_slots;
+    } cases[] = {{"kary:4,2", 8, 1}, {"kary:2,3", 2, 2}, {"kary:8,1", 16, 1}, {"kary:2,3", 1, 1}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, cases[i].slots);
+
+        profile.buffers = EMU_BUFFERS_INPUT_XPOINT;
+        profile.xpoint_slots = cases[i].xpoint_slots;
+        conserve(cases[i].spec, &profile);
+    }
+}
+
+/* What the row guarantee is for: one blocked output does not take the whole link's credits. */
+static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 1};
+
+    bench_open(&b, "kary:4,1", EMU_CREDIT_ROW, 4);
+    b.probe[1]->deaf = true;
+    for (uint32_t i = 0; i < 6; i++) { /* 4 fill the wire to the deaf node, 2 wait at the crosspoint */
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        emu_worker_pass(b.worker);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        hdr.dst = 2 + i % 2;
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        emu_worker_pass(b.worker);
+        emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_EQUAL(b.probe[2]->got + b.probe[3]->got, 100);
+    CU_ASSERT_EQUAL(b.probe[1]->got, 0);
+    b.probe[1]->deaf = false;
+    emu_dev_again(&b.probe[1]->dev);
+    for (uint32_t i = 0; i < 10; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(b.probe[1]->got, 6);
+    bench_close(&b);
+}
+
+/* On clock real: node @n posts a segment for node 1 now, and it is taken. Returns the time of its post. */
+static uint64_t post_now(struct bench *b, uint32_t n)
+{
+    struct emu_entry entry = {.hdr = {.dst = 1}, .buf = EMU_NO_BUF};
+
+    CU_ASSERT_TRUE_FATAL(probe_room(b, n));
+    entry.time_ps = emu_clock_now(&b->fabric->clock);
+    probe_put(b, n, &entry);
+    emu_worker_pass(b->worker);
+    return entry.time_ps;
+}
+
+/*
+ * Clock real: a worker that waited for a core tells of a credit that is long past. What came to wait
+ * for it since then does not leave before it came.
+ */
+static void credits__that_are_late_send_nothing_early(void)
+{
+    static const char *const sets[] = {"buffers=xpoint", "buffers=input_xpoint", "buffers=input"};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 4);
+        uint64_t first_ps, second_ps;
+        char error[256];
+        struct bench b;
+
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&profile, sets[i], error, sizeof(error)), 0);
+        profile.xpoint_slots = 4;
+        bench_start_on(&b, EMU_CLOCK_REAL, "kary:4,1", &profile);
+        b.probe[1]->deaf = true;
+        for (uint32_t k = 0; k < 4 || !b.fabric->sw[0]->stalled; k++)
+            first_ps = post_now(&b, 0);
+        second_ps = post_now(&b, 2); /* later by far than the credits will be */
+        CU_ASSERT_TRUE(second_ps > first_ps);
+        b.probe[1]->rx.owed = 2;
+        emu_rx_pay(&b.probe[1]->rx, first_ps + 1);
+        emu_worker_pass(b.worker);
+        b.probe[1]->deaf = false;
+        for (uint32_t k = 0; k < 1000 && !b.probe[1]->got_from[2]; k++) {
+            emu_dev_again(&b.probe[1]->dev);
+            emu_worker_pass(b.worker);
+        }
+        CU_ASSERT_EQUAL_FATAL(b.probe[1]->got_from[2], 1);
+        CU_ASSERT_TRUE(b.probe[1]->last_ps[2] >= second_ps + profile.channel_ps);
+        bench_close(&b);
+    }
+}
+
+/* A multicast with one copy stuck keeps its credit under the plain counter until that copy has left. */
+static void credits__multicast_is_paid_after_the_last_copy(void)
+{
+    struct bench b;
+    uint32_t members[4] = {0, 1, 2, 3}, group;
+    struct emu_hdr hdr = {.kind = EMU_MULTICAST};
+    struct emu_hdr fill = {.dst = 1};
+    char error[256];
+
+    bench_open(&b, "kary:4,1", EMU_CREDIT_COUNTER, 2);
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(b.fabric, members, 4, &group, error, 256), 0);
+    hdr.dst = group;
+    b.probe[1]->deaf = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the deaf node's wire is full */
+        emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    for (uint32_t i = 0; i < 5; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(b.probe[2]->got, 2);
+    CU_ASSERT_EQUAL(b.probe[3]->got, 2);
+    CU_ASSERT_FALSE(probe_send(&b, 0, &hdr)); /* no credit: node 1's copies have not left */
+    b.probe[1]->deaf = false;
+    emu_dev_again(&b.probe[1]->dev);
+    for (uint32_t i = 0; i < 5; i++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    bench_close(&b);
+}
+
+/* --- arbitration and choice ------------------------------------------------------------ */
+
+/* Under symmetrical load on one output, inputs are served alike. */
+static void arbitration__serves_all_inputs_alike(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 0};
+    uint32_t least = UINT32_MAX, most = 0;
+
+    bench_open(&b, "kary:8,1", EMU_CREDIT_ROW, 4);
+    for (uint32_t pass = 0; pass < 2000; pass++) {
+        for (uint32_t src = 1; src < 8; src++)
+            while (probe_send(&b, src, &hdr))
+                ;
+        emu_worker_pass(b.worker);
+    }
+    for (uint32_t src = 1; src < 8; src++) {
+        uint32_t got = b.probe[0]->got_from[src];
+
+        least = got < least ? got : least;
+        most = got > most ? got : most;
+    }
+    CU_ASSERT_TRUE(least > 0);
+    CU_ASSERT_TRUE(most - least <= 16); /* what rows and wires can hold */
+    CU_ASSERT_EQUAL(b.probe[0]->out_of_order, 0);
+    bench_close(&b);
+}
+
+/* The way up is chosen packet by packet: one pair's traffic uses every up port. */
+static void choice__spreads_one_pair_over_all_up_ports(void)
+{
+    static const enum emu_choice choices[] = {EMU_CHOICE_NEXT_FREE, EMU_CHOICE_RANDOM};
+
+    for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
+        struct bench b;
+        struct emu_hdr hdr = {.dst = 15};
+
+        bench_open(&b, "kary:4,2", EMU_CREDIT_ROW, 4);
+        b.fabric->config.profile.choice = choices[c];
+        for (uint32_t i = 0; i < 400; i++) {
+            CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+            for (uint32_t p = 0; p < 6; p++)
+                emu_worker_pass(b.worker);
+        }
+        CU_ASSERT_EQUAL(b.probe[15]->got, 400);
+        for (uint32_t up = 4; up < 8; up++) {
+            uint64_t sent = emu_count_read(&b.fabric->sw[0]->out[up].tx.counts.segments);
+
+            CU_ASSERT_TRUE(sent > 50);
+        }
+        bench_close(&b);
+    }
+}
+
+/* A blocked way up is left alone while another is free. */
+static void choice__avoids_a_loaded_port(void)
+{
+    struct bench b;
+    struct emu_hdr hdr = {.dst = 3};
+    struct switch_dev *leaf;
+
+    bench_open(&b, "kary:2,2", EMU_CREDIT_ROW, 4);
+    leaf = b.fabric->sw[0];
+    leaf->out[2].tx.credits = 0; /* up port 2 gets nothing away */
+    for (uint32_t i = 0; i < 200; i++) {
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+        for (uint32_t p = 0; p < 6; p++)
+            emu_worker_pass(b.worker);
+    }
+    CU_ASSERT_TRUE(b.probe[3]->got >= 198);
+    CU_ASSERT_TRUE(leaf->out[2].queued <= 2);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        {"credits__are_conserved_by_the_row_guarantee",
+         credits__are_conserved_by_the_row_guarantee},
+        {"credits__are_conserved_by_the_plain_counter",
+         credits__are_conserved_by_the_plain_counter},
+        {"credits__are_conserved_by_input_buffers", credits__are_conserved_by_input_buffers},
+        {"credits__that_are_late_send_nothing_early", credits__that_are_late_send_nothing_early},
+        {"credits__row_guarantee_lets_others_pass_a_blocked_output",
+         credits__row_guarantee_lets_others_pass_a_blocked_output},
+        {"credits__multicast_is_paid_after_the_last_copy",
+         credits__multicast_is_paid_after_the_last_copy},
+        {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
+        {"choice__spreads_one_pair_over_all_up_ports",
+         choice__spreads_one_pair_over_all_up_ports},
+        {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
+        {NULL, NULL},
+    };
+
+    return test_run("switch", cases);
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * topo_file_test.c - topology files: what ibnetdiscover prints, what people write, and rubbish.
+ */
+#include "tests/topo/topo_kit.h"
+
+#include <unistd.h>
+
+#define MUTATIONS 3000
+
+static int read_text(struct topo_graph **ret, const char *text, char *error, size_t error_bytes)
+{
+    return topo_read(ret, "net", text, strlen(text), error, error_bytes);
+}
+
+static struct topo_graph *graph_from(const char *text)
+{
+    struct topo_graph *graph = NULL;
+    char error[1280];
+
+    if (read_text(&graph, text, error, sizeof(error))) {
+        printf("%s\n", error);
+        CU_FAIL_FATAL("a good file was refused");
+    }
+    return graph;
+}
+
+static char *text_of(const struct topo_graph *graph, size_t *bytes)
+{
+    char *text;
+    FILE *to = open_memstream(&text, bytes);
+
+    CU_ASSERT_EQUAL(topo_write(graph, to), 0);
+    fclose(to);
+    return text;
+}
+
+/* Differences between two graphs, routes included. */
+static uint32_t differences(const struct topo_graph *a, const struct topo_graph *b)
+{
+    uint32_t bad = a->nodes != b->nodes || a->switches != b->switches || a->ports != b->ports ||
+                   a->levels != b->levels || a->longest != b->longest;
+
+    if (bad)
+        return bad;
+    for (uint32_t s = 0; s < a->switches; s++) {
+        bad += a->sw[s].level != b->sw[s].level;
+        for (uint32_t port = 0; port < a->ports; port++) {
+            const struct topo_end *x = &a->sw[s].end[port], *y = &b->sw[s].end[port];
+
+            bad += x->kind != y->kind ||
+                   (x->kind != TOPO_END_NONE && (x->id != y->id || x->port != y->port));
+        }
+        for (uint32_t n = 0; n < a->nodes; n++)
+            bad += topo_route_ports(&a->sw[s].route, n) != topo_route_ports(&b->sw[s].route, n);
+    }
+    for (uint32_t n = 0; n < a->nodes; n++) {
+        bad += a->node[n].links != b->node[n].links;
+        for (uint32_t i = 0; i < a->node[n].links; i++)
+            bad += a->node[n].link[i].sw != b->node[n].link[i].sw ||
+                   a->node[n].link[i].port != b->node[n].link[i].port;
+    }
+    return bad;
+}
+
+static void topo_write__is_read_as_the_same_graph(void)
+{
+    static const char *const specs[] = {
+        "kary:2,1", "kary:4,2", "kary:3,3", "kary:2,5", "qsnet:16", "qsnet:100", "qsnet:256",
+        "qsnet:300", "qsnet:640", "qsnet:64,links=2", "qsnet:100,links=2,apart=chassis",
+        "qsnet:128,rails=2", "qsnet:512,tops=4", "clos:down=6x12x8,up=4x6,cables=2x1",
+    };
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct topo_graph *graph = graph_of(specs[i]), *again = NULL;
+        char error[1280], *text, *second;
+        size_t bytes;
+
+        text = text_of(graph, &bytes);
+        CU_ASSERT_EQUAL_FATAL(topo_read(&again, "net", text, bytes, error, sizeof(error)), 0);
+        CU_ASSERT_EQUAL(differences(graph, again), 0);
+        CU_ASSERT_STRING_EQUAL(again->spec, "net");
+        second = text_of(again, &bytes); /* but for its first lines, which name the network */
+        CU_ASSERT_STRING_EQUAL(strstr(text, "\nlevel="), strstr(second, "\nlevel="));
+        free(text);
+        free(second);
+        topo_free(graph);
+        topo_free(again);
+    }
+}
+
+/*
+ * All that ibnetdiscover prints: two leaves, a spine with more ports than they have, an
+ * adapter with two ports, one with a port that goes nowhere, a unit of a switch, a router, a
+ * plug from a switch to itself; -g, -f, and lines that went astray from standard error.
+ */
+static const char quirks[] =
+    "ibwarn: [6931] sim_connect: attached\n"
+    "#\n"
+    "# Topology file: generated on Fri Nov 20 09:00:00 2026\r\n"
+    "#\n"
+    "# Initiated from node 0002c903000e0b72 port 0002c903000e0b73\n"
+    "\n"
+    "Chassis 1 (guid 0x2c90200404728)\n"
+    "Hostname: somewhere\n"
+    "\n"
+    "# Spine Nodes\n"
+    "vendid=0x2c9\n"
+    "devid=0xbd36\n"
+    "sysimgguid=0x2c90200404728\t\t# Chassis 1\n"
+    "switchguid=0x2c90200404728(2c90200404728)\t# Spine 1 Chip 1\n"
+    "Switch\t129 \"S-0002c90200404728\"\t\t# \"spine [1] \"odd\" name\" enhanced port 0 lid 3 lmc 0\n"
+    "[120]\t\"S-0002c90200404001\"[24]\t\t# \"leaf 1\" lid 1 4xQDR s=4 w=2 v=4\n"
+    "[7][ext 9]\t\"S-0002c90200404002\"[24][ext 3]\t\t# \"leaf 2\" lid 2 4xQDR\n"
+    "[99]\t\"S-0002c90200404728\"[100]\t\t# \"spine\" lid 3 4xQDR\n"
+    "[129]\t\"H-aaaa\"[1](aaaa) \t\t# \"Mellanox Technologies Aggregation Node\" lid 9 4xQDR\n"
+    "\n"
+    "Switch\t24 \"S-0002c90200404001\"\t\t# \"leaf 1\" enhanced port 0 lid 1 lmc 0\n"
+    "[1]\t\"H-0002c903000e0b72\"[1](2c903000e0b73) \t\t# \"node01 HCA-1\" lid 4 4xQDR\n"
+    "[2]\t\"H-0002c903000e0b80\"[2](2c903000e0b82) \t\t# \"node02 HCA-1\" lid 5 4xQDR\n"
+    "[24]\t\"S-0002c90200404728\"[120]\t\t# \"spine\" lid 3 4xQDR\n"
+    "[5]\n"
+    "\n"
+    "Switch\t24 \"S-0002c90200404002\"\t\t# \"leaf 2\" enhanced port 0 lid 2 lmc 0\n"
+    "[3]\t\"H-0002c903000e0b72\"[2](2c903000e0b74) \t\t# \"node01 HCA-1\" lid 6 4xQDR\n"
+    "[4]\t\"R-bbbb\"[1](bbbb) \t\t# \"router\" lid 7 4xQDR\n"
+    "[24]\t\"S-0002c90200404728\"[7]\t\t# \"spine\" lid 3 4xQDR\n"
+    "\n"
+    "# Chassis Switches\n"
+    "Switch\t129 \"S-0002c90200404728\"\t\t# \"spine\" enhanced port 0 lid 3 lmc 0\n"
+    "[7][ext 9]\t\"S-0002c90200404002\"[24][ext 3]\t\t# \"leaf 2\" lid 2 4xQDR\n"
+    "\n"
+    "Non-Chassis Nodes\n"
+    "\n"
+    "caguid=0x2c903000e0b80\n"
+    "Ca\t2 \"H-0002c903000e0b80\"\t\t# \"node02 HCA-1\"\n"
+    "[2](2c903000e0b82) \t\"S-0002c90200404001\"[2]\t\t# lid 5 lmc 0 \"leaf 1\" lid 1 4xQDR\n"
+    "\n"
+    "Hca\t2 \"H-0002c903000e0b72\"\t\t# \"node01 HCA-1\" (scp)\n"
+    "[1](2c903000e0b73) \t\"S-0002c90200404001\"[1]\t\t# lid 4 lmc 0 \"leaf 1\" lid 1 4xQDR\n"
+    "[2](2c903000e0b74) \t\"S-0002c90200404002\"[3]\t\t# lid 6 lmc 0 \"leaf 2\" lid 2 4xQDR\n"
+    "\n"
+    "Ca\t1 \"H-aaaa\"\t\t# \"Mellanox Technologies Aggregation Node\"\n"
+    "[1](aaaa) \t\"S-0002c90200404728\"[129]\t\t# lid 9 lmc 0 \"spine\" lid 3 4xQDR\n"
+    "\n"
+    "Rt\t1 \"R-bbbb\"\t\t# \"router\"\n"
+    "[1](bbbb) \t\"S-0002c90200404002\"[4]\t\t# lid 7 lmc 0 \"leaf 2\" lid 2 4xQDR";
+
+static void topo_read__takes_what_ibnetdiscover_prints(void)
+{
+    struct topo_graph *graph = graph_from(quirks), *again;
+    size_t bytes;
+
+    CU_ASSERT_EQUAL(graph->nodes, 2);    /* in the order of their Ca lines */
+    CU_ASSERT_EQUAL(graph->switches, 3); /* in the order of theirs */
+    CU_ASSERT_EQUAL(graph->ports, 24);
+    CU_ASSERT_EQUAL(graph->levels, 2);
+    CU_ASSERT(graph->sw[0].level == 1 && graph->sw[1].level == 0 && graph->sw[2].level == 0);
+    CU_ASSERT_EQUAL(graph->parts.left_out, 2);
+    CU_ASSERT_EQUAL(graph->parts.loops, 1);
+    CU_ASSERT_EQUAL(graph->node[0].links, 1);
+    CU_ASSERT(graph->node[0].link[0].sw == 1 && graph->node[0].link[0].port == 1);
+    CU_ASSERT_EQUAL(graph->node[0].link[0].number, 2);
+    CU_ASSERT_EQUAL(graph->node[1].links, 2);
+    CU_ASSERT(graph->node[1].link[1].sw == 2 && graph->node[1].link[1].port == 2);
+    /* The spine's ports 7 and 120 are more than a switch here has: they close ranks. */
+    CU_ASSERT(graph->sw[0].end[0].id == 2 && graph->sw[0].end[0].number == 7);
+    CU_ASSERT(graph->sw[0].end[1].id == 1 && graph->sw[0].end[1].number == 120);
+    CU_ASSERT_EQUAL(graph->sw[0].end[2].kind, TOPO_END_NONE);
+    CU_ASSERT_EQUAL(topo_route_ports(&graph->sw[0].route, 1), 3); /* both links of node 1 */
+
+    char *text = text_of(graph, &bytes);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "[120]\t\"S-0002c90200404001\"[24]"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "Ca\t2 \"H-0002c903000e0b80\""));
+    again = graph_from(text);
+    CU_ASSERT_EQUAL(differences(graph, again), 0);
+    free(text);
+    topo_free(graph);
+    topo_free(again);
+}
+
+/* As a person would write it: each cable once, no GUIDs, names of their own. */
+static void topo_read__takes_what_people_write(void)
+{
+    struct topo_graph *graph = graph_from("Switch 4 \"left\"\n[1] \"ann\"[1]\n[4]\"right\"[4]\n"
+                                          "Switch 4 \"right\"\n[1] \"bob\" [1] w=4\n"
+                                          "Ca 1 \"ann\"\nCa 1 \"bob\"\n");
+
+    CU_ASSERT_EQUAL(graph->nodes, 2);
+    CU_ASSERT_EQUAL(graph->longest, 2);
+    CU_ASSERT_EQUAL(topo_hops(graph, 0, 1), 2);
+    topo_free(graph);
+}
+
+#define TWO "Ca 1 \"a\"\nCa 1 \"b\"\n"
+
+static void topo_read__says_which_line_is_wrong(void)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        { "", "net: no Switch line: this is not what ibnetdiscover prints" },
+        { "# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints" },
+        { "Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
+          "net: 1 Ca line; a network has at least 2 nodes" },
+        { "hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment" },
+        { "\n\nswitch 4 \"s\"\n",
+          "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment" },
+        { "[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line" },
+        { "Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\"" },
+        { "Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                          "\"NAME\"" },
+        { "Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                            "\"NAME\"" },
+        { "Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254" },
+        { "Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254" },
+        { "Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4" },
+        { "Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4" },
+        { "Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]" },
+        { "Switch 4 \"s\"\n[1] \"a\"\n",
+          "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]" },
+        { "Switch 4 \"s\"\n[1] a[1]\n", "net, line 2: no name of 1 to 63 characters in quotes; want: "
+                                        "[1] \"NAME\"[2]" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\n",
+          "net, line 2: a cable to \"a\", which no Switch or Ca line describes" },
+        { "Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
+          "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
+          "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
+          "\"s\"[1]" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[1] \"b\"[1]\n" TWO,
+          "net, line 3: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+          "\"a\"[1]" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n" TWO "[1] \"s\"[1]\n",
+          "net, line 6: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+          "\"a\"[1]" },
+        { "Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable" },
+        { "Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
+          "net, line 3: a cable between two adapters: there must be a switch between them" },
+        { "Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
+          "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
+          "net, line 8: \"a\" has 5 cables; an adapter here can have 4" },
+        { "Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
+          "net, line 4: \"s\" is described otherwise in line 1" },
+        { "Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1" },
+        { "level=x\n", "net, line 1: level is a number from 0 to 65535" },
+        { "level=65536\n", "net, line 1: level is a number from 0 to 65535" },
+        { "level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
+          "net, line 5: \"t\" has no level=N line before it; other switches have" },
+        { "level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
+          "[1] \"b\"[1]\n" TWO,
+          "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher" },
+        { "Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
+          "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, -H "
+          "and -R" },
+        { "SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
+          "net, line 1: a list of ports; run ibnetdiscover without -p" },
+        { "Switch 4 \"s\"\n< [1] \"a\"[1]\n",
+          "net, line 2: a difference of two networks; run ibnetdiscover without --diff" },
+        { "Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct topo_graph *graph = NULL;
+        char error[1280] = "";
+
+        CU_ASSERT_EQUAL(read_text(&graph, rows[i].text, error, sizeof(error)), -EINVAL);
+        if (strcmp(error, rows[i].error) != 0)
+            printf("row %zu: %s\n", i, error);
+        CU_ASSERT_STRING_EQUAL(error, rows[i].error);
+        CU_ASSERT_PTR_NULL(graph);
+    }
+}
+
+static void topo_read__refuses_more_cables_than_a_switch_has(void)
+{
+    struct topo_graph *graph = NULL;
+    char error[1280], *text;
+    size_t bytes;
+
+    for (uint32_t nodes = 60; nodes <= 61; nodes++) {
+        FILE *to = open_memstream(&text, &bytes);
+
+        fprintf(to, "Switch 128 \"big\"\n");
+        for (uint32_t n = 0; n < nodes; n++)
+            fprintf(to, "[%u] \"h%u\"[1]\n", 2 * n + 1, n);
+        for (uint32_t n = 0; n < nodes; n++)
+            fprintf(to, "Ca 1 \"h%u\"\n", n);
+        fclose(to);
+        int err = topo_read(&graph, "net", text, bytes, error, sizeof(error));
+        CU_ASSERT_EQUAL(err, nodes == 60 ? 0 : -EINVAL);
+        if (err)
+            CU_ASSERT_STRING_EQUAL(error, "net, line 1: \"big\" has 61 cables; a switch here can "
+                                          "have 60");
+        topo_free(graph);
+        graph = NULL;
+        free(text);
+    }
+}
+
+static void topo_read__refuses_what_is_no_text(void)
+{
+    static char rubbish[70000];
+    struct topo_graph *graph = NULL;
+    uint64_t random = test_seed();
+    char error[1280], tiny[8];
+
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", "# \0", 3, error, sizeof(error)), -EINVAL);
+    CU_ASSERT_STRING_EQUAL(error, "net: no Switch line: this is not what ibnetdiscover prints");
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", "a\0b", 3, error, sizeof(error)), -EINVAL);
+    CU_ASSERT_STRING_EQUAL(error, "net, line 1: a zero byte: this is not a text file");
+    memset(rubbish, '7', sizeof(rubbish));
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, sizeof(rubbish), error, sizeof(error)),
+                    -EINVAL);
+    CU_ASSERT_STRING_EQUAL(error, "net, line 1: longer than 4096 characters: this is no topology "
+                                  "file");
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 9, tiny, sizeof(tiny)), -EINVAL);
+    CU_ASSERT_EQUAL(strlen(tiny), 7);
+    for (uint32_t round = 0; round < 100; round++) {
+        for (uint32_t i = 0; i < 500; i++)
+            rubbish[i] = (char)test_random(&random);
+        CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 500, error, sizeof(error)), -EINVAL);
+    }
+    CU_ASSERT_PTR_NULL(graph);
+}
+
+/* One change to a text: a byte, a number, a line gone or twice, two lines swapped, the end cut off. */
+static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
+{
+    size_t at = test_random(random) % *bytes;
+    char *line = memrchr(text, '\n', at + 1);
+    char *end = memchr(text + at, '\n', *bytes - at);
+
+    line = line ? line : text;
+    end = end ? end : text + *bytes;
+    size_t length = (size_t)(end - line);
+    switch (test_random(random) % 6) {
+    case 0:
+        text[at] = (char)test_random(random);
+        break;
+    case 1:
+        for (; at < *bytes && (text[at] < '0' || text[at] > '9');)
+            at++;
+        if (at < *bytes)
+            text[at] = (char)('0' + test_random(random) % 10);
+        break;
+    case 2:
+        memmove(line, end, (size_t)(text + *bytes - end));
+        *bytes -= length;
+        break;
+    case 3:
+        if (*bytes + length > room)
+            break;
+        memmove(end + length, end, (size_t)(text + *bytes - end));
+        memcpy(end, line, length);
+        *bytes += length;
+        break;
+    case 4:
+        text[at] = "\"[]()#= \n"[test_random(random) % 9];
+        break;
+    default:
+        if (test_random(random) % 8 == 0)
+            *bytes = at;
+    }
+    *bytes = *bytes ? *bytes : 1;
+}
+
+/*
+ * Mutations of good files, drawn from a seed of their own so that every run does the same: either
+ * a graph that passes its check and is read again as itself, or one line that says what is wrong.
+ */
+static void topo_read__survives_mutations(void)
+{
+    struct topo_graph *base[2] = { graph_of("qsnet:20,links=2,apart=router"), graph_of("kary:3,2") };
+    uint64_t random = 20261120;
+    uint32_t good = 0, bad = 0;
+    size_t room = 65536;
+    char *text = malloc(room);
+
+    for (uint32_t round = 0; round < MUTATIONS; round++) {
+        size_t bytes = sizeof(quirks) - 1, copied;
+        char *from = round % 3 == 2 ? strdup(quirks) : text_of(base[round % 3], &bytes);
+        struct topo_graph *graph = NULL;
+        char error[1280] = "";
+
+        copied = bytes;
+        memcpy(text, from, bytes);
+        for (uint64_t changes = 1 + test_random(&random) % 6; changes; changes--)
+            mutate(text, &copied, room, &random);
+        if (topo_read(&graph, "net", text, copied, error, sizeof(error))) {
+            CU_ASSERT(strncmp(error, "net", 3) == 0 && !strchr(error, '\n') && !graph);
+            bad++;
+        } else {
+            struct topo_graph *again;
+            char *second = text_of(graph, &bytes);
+
+            CU_ASSERT(check_passes(graph));
+            again = graph_from(second);
+            CU_ASSERT_EQUAL(differences(graph, again), 0);
+            topo_free(again);
+            topo_free(graph);
+            free(second);
+            good++;
+        }
+        free(from);
+    }
+    CU_ASSERT(good > MUTATIONS / 20);
+    CU_ASSERT(bad > MUTATIONS / 20);
+    free(text);
+    topo_free(base[0]);
+    topo_free(base[1]);
+}
+
+static void topo_parse__reads_files(void)
+{
+    char name[] = "/tmp/fabemu-topo-XXXXXX.net";
+    int fd = mkstemps(name, 4);
+    struct topo_graph *graph = graph_of("kary:4,2"), *again = NULL;
+    char error[1280];
+
+    CU_ASSERT_FATAL(fd >= 0);
+    FILE *to = fdopen(fd, "w");
+    CU_ASSERT_EQUAL(topo_write(graph, to), 0);
+    fclose(to);
+    again = graph_of(name);
+    CU_ASSERT_EQUAL(differences(graph, again), 0);
+    CU_ASSERT_STRING_EQUAL(again->spec, name);
+    topo_free(graph);
+    topo_free(again);
+    unlink(name);
+
+    graph = NULL;
+    CU_ASSERT_EQUAL(topo_parse(&graph, name, error, sizeof(error)), -EIO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "cannot read the topology: No such file"));
+    CU_ASSERT_EQUAL(topo_parse(&graph, "no.topo", error, sizeof(error)), -EIO);
+    CU_ASSERT_EQUAL(topo_parse(&graph, "/tmp", error, sizeof(error)), -EIO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "Is a directory"));
+    CU_ASSERT_PTR_NULL(graph);
+}
+
+#define CASE(name) { #name, name }
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(topo_write__is_read_as_the_same_graph),
+        CASE(topo_read__takes_what_ibnetdiscover_prints),
+        CASE(topo_read__takes_what_people_write),
+        CASE(topo_read__says_which_line_is_wrong),
+        CASE(topo_read__refuses_more_cables_than_a_switch_has),
+        CASE(topo_read__refuses_what_is_no_text),
+        CASE(topo_read__survives_mutations),
+        CASE(topo_parse__reads_files),
+        { NULL, NULL },
+    };
+
+    return test_run("topo_file", cases);
+}

@@ -344,7 +344,6 @@ struct engine {
     uint64_t results_ps;               /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t combine_ps;               /* timed: until then contributions are being combined */
     uint32_t tests;                    /* conditionals sent so far: names them */
-    struct engine_asks asks;
 
     struct engine_counts counts;
     struct engine_link *link;
@@ -355,6 +354,7 @@ struct engine {
     struct engine_join *incoming_join; /* like incoming */
     struct engine_flow *flow;          /* by node; those to groups are theirs */
     struct engine_heard *heard;        /* the same */
+    struct engine_asks asks;           /* last: most of it is seldom looked at, and fills a page */
 };
 
 static inline struct emu_pool_cache *engine_cache(struct engine *e)

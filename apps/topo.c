@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo_command.c - `fabemu topo`: what a network consists of, and what it takes.
+ * topo.c - `fabemu topo`: what a network consists of, and what it takes.
  */
 #include <errno.h>
 #include <json-c/json.h>

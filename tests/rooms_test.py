@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rooms_test - the house is in order: who includes whom, how full a folder is, whose prefix a file has.
+
+docs/ARCHITECTURE.md draws the rooms; this is what holds them to it."""
+import os
+import re
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CODE = ("emu", "topo", "switch", "nic", "apps")
+MOST = 25  # entries of a folder
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+# A folder, and the beginnings of what its files may include. The longest folder that fits counts.
+MAY = {
+    "emu": ("emu/",),
+    "topo": ("topo/",),
+    "switch": ("emu/", "topo/", "switch/"),
+    "nic": (),
+    "nic/host": ("emu/", "nic/host/", "nic/fabemu.h"),
+    "nic/engine": ("emu/", "nic/engine/"),
+    "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
+    "apps": ("",),
+    "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
+}
+# libfabemu lives in the application's process: of emu it has these alone.
+HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/combine.h", "emu/random.h"}
+
+
+def files():
+    """Every source file, from the top."""
+    for top in CODE:
+        for folder, _, names in os.walk(os.path.join(TOP, top)):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    yield os.path.relpath(os.path.join(folder, name), TOP)
+
+
+def allowed(path, included):
+    """May the file at @path include @included?"""
+    room = max((r for r in MAY if path.startswith(r + "/")), key=len)
+    if not os.path.exists(os.path.join(TOP, included)):
+        return True  # beside it, or made by the build
+    if room == "nic/host" and included.startswith("emu/"):
+        return included in HOST_OF_EMU
+    return included.startswith(MAY[room])
+
+
+def main():
+    wrong, checked = [], 0
+    for path in files():
+        with open(os.path.join(TOP, path), encoding="utf-8") as f:
+            text = f.read()
+        for included in INCLUDE.findall(text):
+            checked += 1
+            if not allowed(path, included):
+                wrong.append(f"{path} includes {included}")
+        folder, name = os.path.split(path)
+        rooms = {d for d in os.listdir(os.path.join(TOP, os.path.dirname(folder) or "."))}
+        prefix = name.split("_")[0] if "_" in name else ""
+        checked += 1
+        if prefix in rooms - {os.path.basename(folder)}:
+            wrong.append(f"{path} has the prefix of another folder")
+    for top in CODE + ("tests",):
+        for folder, dirs, names in os.walk(os.path.join(TOP, top)):
+            dirs[:] = [d for d in dirs if d != "__pycache__"]
+            checked += 1
+            if len(dirs) + len(names) > MOST:
+                wrong.append(f"{os.path.relpath(folder, TOP)} has {len(dirs) + len(names)} entries")
+    for line in wrong:
+        print(line)
+    print(f"rooms_test: {checked - len(wrong)} passed, {len(wrong)} failed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

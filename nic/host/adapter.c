@@ -102,19 +102,19 @@ static void nic_init(struct fabemu *fab)
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
-    nic_list_init(&fab->ready);
-    nic_list_init(&fab->hailing);
-    nic_list_init(&fab->bulk);
-    nic_list_init(&fab->ctls);
-    nic_list_init(&fab->ctl_free);
-    nic_list_init(&fab->serving);
-    nic_list_init(&fab->busy);
-    nic_list_init(&fab->setting);
-    nic_list_init(&fab->again);
-    nic_list_init(&fab->events);
-    nic_list_init(&fab->fired);
+    emu_list_init(&fab->ready);
+    emu_list_init(&fab->hailing);
+    emu_list_init(&fab->bulk);
+    emu_list_init(&fab->ctls);
+    emu_list_init(&fab->ctl_free);
+    emu_list_init(&fab->serving);
+    emu_list_init(&fab->busy);
+    emu_list_init(&fab->setting);
+    emu_list_init(&fab->again);
+    emu_list_init(&fab->events);
+    emu_list_init(&fab->fired);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
-        nic_list_init(&fab->msg_free[pool]);
+        emu_list_init(&fab->msg_free[pool]);
     atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_relaxed);
 }
 
@@ -161,17 +161,17 @@ free_fab:
 
 static void nic_free_pools(struct fabemu *fab)
 {
-    while (!nic_list_empty(&fab->serving)) {
-        struct nic_op *op = nic_entry(fab->serving.next, struct nic_op, link);
+    while (!emu_list_empty(&fab->serving)) {
+        struct nic_op *op = emu_list_entry(fab->serving.next, struct nic_op, link);
 
-        nic_list_del(&op->link);
+        emu_list_del(&op->link);
         free(op);
     }
-    for (struct nic_list *head = &fab->ctls;; head = &fab->ctl_free) {
-        while (!nic_list_empty(head)) {
-            struct nic_ctl *ctl = nic_entry(head->next, struct nic_ctl, link);
+    for (struct emu_list *head = &fab->ctls;; head = &fab->ctl_free) {
+        while (!emu_list_empty(head)) {
+            struct nic_ctl *ctl = emu_list_entry(head->next, struct nic_ctl, link);
 
-            nic_list_del(&ctl->link);
+            emu_list_del(&ctl->link);
             free(ctl);
         }
         if (head == &fab->ctl_free)
@@ -230,9 +230,9 @@ void nic_lock(struct fabemu *fab)
 /* Is there anything that is to go to the up ring? */
 static bool nic_has_more(const struct fabemu *fab)
 {
-    return !nic_list_empty(&fab->bulk) || !nic_list_empty(&fab->ready) ||
-           !nic_list_empty(&fab->busy) || !nic_list_empty(&fab->ctls) ||
-           !nic_list_empty(&fab->setting);
+    return !emu_list_empty(&fab->bulk) || !emu_list_empty(&fab->ready) ||
+           !emu_list_empty(&fab->busy) || !emu_list_empty(&fab->ctls) ||
+           !emu_list_empty(&fab->setting);
 }
 
 /* Does something wait for room in the up ring? The fabric does not wake us for that. */
@@ -246,7 +246,7 @@ void nic_unlock(struct fabemu *fab)
 {
     bool stalled, wake = false;
 
-    if (!nic_list_empty(&fab->fired))
+    if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
     emu_edge_nic_publish(&fab->edge);
     stalled = nic_is_stalled(fab);
@@ -272,9 +272,9 @@ uint32_t nic_step(struct fabemu *fab)
     }
     if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
         nic_peer_look_all(fab);
-    if (!nic_list_empty(&fab->hailing))
+    if (!emu_list_empty(&fab->hailing))
         nic_peer_rehail(fab);
-    if (!nic_list_empty(&fab->again))
+    if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
     if (++fab->steps % NIC_WATCH_STEPS == 0)
         nic_peer_watch(fab);

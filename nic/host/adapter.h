@@ -27,7 +27,7 @@
 #include "emu/edge/edge.h"
 #include "emu/link/seg.h"
 #include "nic/fabemu.h"
-#include "nic/host/list.h"
+#include "emu/list.h"
 #include "nic/host/wire.h"
 
 #define NIC_ORDER_WINDOW 1024u        /* requests under way to one peer; a power of two */
@@ -96,7 +96,7 @@ enum nic_op_kind {
 
 /* What every operation of the application's begins with. */
 struct nic_post {
-    struct nic_list link;   /* armed: event's */
+    struct emu_list link;   /* armed: event's */
     struct fabemu_req *req;
     int (*begin)(struct fabemu *fab, struct nic_post *post); /* on an error nothing has begun */
 } __attribute__((may_alias));
@@ -106,7 +106,7 @@ struct nic_op {
     union {
         struct nic_post post;
         struct {
-            struct nic_list link;   /* event's, peer's sendq, adapter's bulk, queue's posted or active, group's */
+            struct emu_list link;   /* event's, peer's sendq, adapter's bulk, queue's posted or active, group's */
             struct fabemu_req *req; /* NULL when it serves a peer */
         };
     };
@@ -173,9 +173,9 @@ struct nic_early {
 
 /* Another node, as seen from here. Zero until touched. */
 struct nic_peer {
-    struct nic_list sendq;  /* requests that are not wholly on their way, in post order */
-    struct nic_list ready;  /* in fab->ready: open, and sendq is not empty */
-    struct nic_list hail;   /* in fab->hailing: wanted, not open */
+    struct emu_list sendq;  /* requests that are not wholly on their way, in post order */
+    struct emu_list ready;  /* in fab->ready: open, and sendq is not empty */
+    struct emu_list hail;   /* in fab->hailing: wanted, not open */
     uint32_t node;
     uint64_t first;         /* whoever had a lower seat there is gone, or has said goodbye */
     uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
@@ -218,7 +218,7 @@ struct nic_peer {
 
 /* An unexpected message. */
 struct fabemu_message {
-    struct nic_list link; /* queue's unexpected; unlisted once claimed or matched */
+    struct emu_list link; /* queue's unexpected; unlisted once claimed or matched */
     struct fabemu_queue *queue;
     struct nic_op *op;    /* the receive that waits for the rest of it */
     uint32_t src_node;
@@ -237,9 +237,9 @@ struct fabemu_message {
 
 struct fabemu_queue {
     struct fabemu *fab;
-    struct nic_list posted;     /* receives, oldest first */
-    struct nic_list unexpected; /* messages, oldest first */
-    struct nic_list active;     /* receives that matched and are under way */
+    struct emu_list posted;     /* receives, oldest first */
+    struct emu_list unexpected; /* messages, oldest first */
+    struct emu_list active;     /* receives that matched and are under way */
     uint16_t id;
     bool open;                  /* false: messages came before fabemu_queue_open() */
 };
@@ -256,7 +256,7 @@ struct nic_region {
 
 /* An answer that waits for room in the up ring. */
 struct nic_ctl {
-    struct nic_list link;
+    struct emu_list link;
     uint32_t dst;
     uint8_t len;
     uint8_t payload[48];
@@ -291,16 +291,16 @@ struct fabemu {
     atomic_bool gone;     /* forked child, or no fabric any more */
 
     struct nic_peer *peers;            /* info.nodes of them */
-    struct nic_list ready;             /* peers */
-    struct nic_list hailing;           /* peers */
-    struct nic_list bulk;              /* operations that stream */
-    struct nic_list ctls;              /* answers */
+    struct emu_list ready;             /* peers */
+    struct emu_list hailing;           /* peers */
+    struct emu_list bulk;              /* operations that stream */
+    struct emu_list ctls;              /* answers */
     uint32_t ctl_count;                /* hellos and acknowledgments among them */
     struct nic_loop *loop;             /* to ourselves; NULL until needed */
 
     struct nic_slot *slots;            /* transfers by id; slot 0 is never used */
     uint32_t slot_count, slot_free, served;
-    struct nic_list serving;           /* free operations for serving peers */
+    struct emu_list serving;           /* free operations for serving peers */
 
     struct fabemu_queue **queues;      /* by id */
     uint32_t parked;
@@ -308,16 +308,16 @@ struct fabemu {
     struct nic_region **regions;       /* by low bits of the key */
     uint32_t region_count;
     struct nic_region *symmetric;      /* those of groups */
-    struct nic_list events;            /* open */
-    struct nic_list fired;             /* of them, those on which something may be due */
+    struct emu_list events;            /* open */
+    struct emu_list fired;             /* of them, those on which something may be due */
     struct nic_early *early_free;
-    struct nic_list ctl_free;
-    struct nic_list msg_free[NIC_MSG_POOLS];
+    struct emu_list ctl_free;
+    struct emu_list msg_free[NIC_MSG_POOLS];
 
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
-    struct nic_list busy;              /* groups that have something to send */
-    struct nic_list setting;           /* groups with words that their adapters do not have yet */
-    struct nic_list again;             /* groups with conditionals that are to be asked again, */
+    struct emu_list busy;              /* groups that have something to send */
+    struct emu_list setting;           /* groups with words that their adapters do not have yet */
+    struct emu_list again;             /* groups with conditionals that are to be asked again, */
     uint64_t again_ns;                 /* then */
     uint32_t early_groups;
     uint32_t broken_ids[NIC_BROKEN_GROUPS]; /* the last that were left after a member's death; a ring */

@@ -173,8 +173,8 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
 {
     uint32_t sent = 0;
 
-    for (struct nic_list *at = g->casts.next; at != &g->casts; at = at->next) {
-        struct nic_op *op = nic_entry(at, struct nic_op, link);
+    for (struct emu_list *at = g->casts.next; at != &g->casts; at = at->next) {
+        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
 
         for (; cast_may_send(g, op); sent++)
             if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, op))
@@ -185,8 +185,8 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
 
 bool nic_cast_due(const struct fabemu_group *g)
 {
-    for (const struct nic_list *at = g->casts.next; at != &g->casts; at = at->next)
-        if (cast_may_send(g, nic_entry(at, struct nic_op, link)))
+    for (const struct emu_list *at = g->casts.next; at != &g->casts; at = at->next)
+        if (cast_may_send(g, emu_list_entry(at, struct nic_op, link)))
             return true;
     return false;
 }
@@ -210,7 +210,7 @@ static int cast_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_WAITING;
-    nic_list_add(&g->casts, &op->link);
+    emu_list_add(&g->casts, &op->link);
     nic_group_send(g);
     return 0;
 }

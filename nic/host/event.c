@@ -13,9 +13,9 @@
 
 /* In the caller's event. */
 struct nic_event {
-    struct nic_list open;  /* in fab->events */
-    struct nic_list fired; /* in fab->fired */
-    struct nic_list armed; /* struct nic_post, lowest threshold first */
+    struct emu_list open;  /* in fab->events */
+    struct emu_list fired; /* in fab->fired */
+    struct emu_list armed; /* struct nic_post, lowest threshold first */
     struct fabemu *fab;
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_event) <= sizeof(((struct fabemu_event *)0)->opaque), "fits");
@@ -27,7 +27,7 @@ static struct nic_event *nic_event_of(struct fabemu_event *event)
 
 static struct fabemu_event *event_of(struct nic_event *ev)
 {
-    return nic_entry(ev, struct fabemu_event, opaque);
+    return emu_list_entry(ev, struct fabemu_event, opaque);
 }
 
 /* The first that is armed, if it is due; or NULL. */
@@ -36,16 +36,16 @@ static struct nic_post *event_due(struct nic_event *ev)
     const struct fabemu_event *event = event_of(ev);
     struct nic_post *first;
 
-    if (nic_list_empty(&ev->armed))
+    if (emu_list_empty(&ev->armed))
         return NULL;
-    first = nic_entry(ev->armed.next, struct nic_post, link);
+    first = emu_list_entry(ev->armed.next, struct nic_post, link);
     return event->status || event->count >= first->req->threshold ? first : NULL;
 }
 
 static void event_fire(struct fabemu *fab, struct nic_event *ev)
 {
-    if (event_due(ev) && !nic_listed(&ev->fired))
-        nic_list_add(&fab->fired, &ev->fired);
+    if (event_due(ev) && !emu_listed(&ev->fired))
+        emu_list_add(&fab->fired, &ev->fired);
 }
 
 /* N5 pairs with N6, fabemu_event_count(). */
@@ -60,16 +60,16 @@ void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n
 
 void nic_event_run(struct fabemu *fab)
 {
-    while (!nic_list_empty(&fab->fired)) {
-        struct nic_event *ev = nic_entry(fab->fired.next, struct nic_event, fired);
+    while (!emu_list_empty(&fab->fired)) {
+        struct nic_event *ev = emu_list_entry(fab->fired.next, struct nic_event, fired);
         struct nic_post *post = event_due(ev);
         int err;
 
         if (!post) {
-            nic_list_del(&ev->fired);
+            emu_list_del(&ev->fired);
             continue;
         }
-        nic_list_del(&post->link);
+        emu_list_del(&post->link);
         err = event_of(ev)->status;
         if (!err)
             err = post->begin(fab, post);
@@ -90,12 +90,12 @@ int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req)
 
 static void event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post)
 {
-    struct nic_list *at = &ev->armed;
+    struct emu_list *at = &ev->armed;
 
     while (at->prev != &ev->armed &&
-           nic_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
+           emu_list_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
         at = at->prev;
-    nic_list_add(at, &post->link); /* before @at */
+    emu_list_add(at, &post->link); /* before @at */
     event_fire(fab, ev);
 }
 
@@ -126,20 +126,20 @@ int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event)
         return nic_fail_gone();
     memset(event, 0, sizeof *event);
     ev->fab = fab;
-    nic_list_init(&ev->armed);
+    emu_list_init(&ev->armed);
     nic_lock(fab);
-    nic_list_add(&fab->events, &ev->open);
+    emu_list_add(&fab->events, &ev->open);
     nic_unlock(fab);
     return 0;
 }
 
 static void event_end(struct fabemu *fab, struct nic_event *ev)
 {
-    nic_list_del(&ev->open);
-    while (!nic_list_empty(&ev->armed)) {
-        struct nic_post *post = nic_entry(ev->armed.next, struct nic_post, link);
+    emu_list_del(&ev->open);
+    while (!emu_list_empty(&ev->armed)) {
+        struct nic_post *post = emu_list_entry(ev->armed.next, struct nic_post, link);
 
-        nic_list_del(&post->link);
+        emu_list_del(&post->link);
         nic_complete(fab, post->req, -ECANCELED);
     }
 }
@@ -163,8 +163,8 @@ void fabemu_event_close(struct fabemu_event *event)
 
 void nic_event_release(struct fabemu *fab)
 {
-    while (!nic_list_empty(&fab->events))
-        event_end(fab, nic_entry(fab->events.next, struct nic_event, open));
+    while (!emu_list_empty(&fab->events))
+        event_end(fab, emu_list_entry(fab->events.next, struct nic_event, open));
 }
 
 int fabemu_event_add(struct fabemu_event *event, uint64_t n)

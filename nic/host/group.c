@@ -88,7 +88,7 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
-    nic_list_del(&c->link);
+    emu_list_del(&c->link);
     if (c->ended)
         c->ended(g, c);
     else
@@ -196,7 +196,7 @@ static void group_bind(struct fabemu_group *g)
         g->bound = least(least(end, of_c), half_end(g, index));
         if (g->bound == of_c)
             g->binding = c->link.next == &g->ops ? NULL
-                                                 : nic_entry(c->link.next, struct nic_coll, link);
+                                                 : emu_list_entry(c->link.next, struct nic_coll, link);
         bind_run(g, c, index, g->bound - index);
     }
 }
@@ -240,20 +240,20 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
     g->stashed = (bool *)(g->owner + window);
-    nic_list_init(&g->ops);
-    nic_list_init(&g->asking);
-    nic_list_init(&g->asked);
-    nic_list_init(&g->again);
-    nic_list_init(&g->casts);
+    emu_list_init(&g->ops);
+    emu_list_init(&g->asking);
+    emu_list_init(&g->asked);
+    emu_list_init(&g->again);
+    emu_list_init(&g->casts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
     fab->groups[id % NIC_GROUP_BUCKETS] = g;
     return g;
 }
 
-static void ops_end(struct fabemu *fab, struct nic_list *ops, int status)
+static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
 {
-    while (!nic_list_empty(ops))
-        nic_op_end(fab, nic_entry(ops->next, struct nic_op, link), status);
+    while (!emu_list_empty(ops))
+        nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, link), status);
 }
 
 /* What is not of the stream. */
@@ -273,9 +273,9 @@ void nic_group_unmake(struct fabemu_group *g)
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
-    nic_list_del(&g->busy);
-    nic_list_del(&g->setting);
-    nic_list_del(&g->resting);
+    emu_list_del(&g->busy);
+    emu_list_del(&g->setting);
+    emu_list_del(&g->resting);
     group_end_ops(g, -ECANCELED);
     nic_cast_release(g);
     free(g->stash);
@@ -359,11 +359,11 @@ static uint32_t tokens_send(struct fabemu_group *g)
 
 static void sending_next(struct fabemu_group *g)
 {
-    struct nic_list *at = g->sending->link.next;
+    struct emu_list *at = g->sending->link.next;
 
-    while (at != &g->ops && !nic_entry(at, struct nic_coll, link)->sends)
+    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, link)->sends)
         at = at->next;
-    g->sending = at == &g->ops ? NULL : nic_entry(at, struct nic_coll, link);
+    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, link);
 }
 
 /* The k-th segment of @c. False: no room. */
@@ -440,12 +440,12 @@ uint32_t nic_group_send(struct fabemu_group *g)
         left = g->alarm == NIC_ALARM_DUE;
     } else {
         sent = nic_word_send(g) + stream_send(g) + nic_cast_send(g, NIC_GROUP_BURST);
-        left = g->sending || g->issued < g->cur || !nic_list_empty(&g->asking) || nic_cast_due(g);
+        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) || nic_cast_due(g);
     }
     if (!left)
-        nic_list_del(&g->busy);
-    else if (!nic_listed(&g->busy))
-        nic_list_add(&g->fab->busy, &g->busy);
+        emu_list_del(&g->busy);
+    else if (!emu_listed(&g->busy))
+        emu_list_add(&g->fab->busy, &g->busy);
     return sent;
 }
 
@@ -453,7 +453,7 @@ void nic_group_start(struct fabemu_group *g, struct nic_coll *c)
 {
     c->first = g->posted;
     g->posted += c->segs;
-    nic_list_add(&g->ops, &c->link);
+    emu_list_add(&g->ops, &c->link);
     if (!g->binding)
         g->binding = c;
     if (!g->sending && c->sends)
@@ -464,12 +464,12 @@ void nic_group_start(struct fabemu_group *g, struct nic_coll *c)
 
 uint32_t nic_group_transmit(struct fabemu *fab)
 {
-    struct nic_list *at = fab->busy.next, *next;
+    struct emu_list *at = fab->busy.next, *next;
     uint32_t sent = 0;
 
     for (; at != &fab->busy; at = next) {
         next = at->next;
-        sent += nic_group_send(nic_entry(at, struct fabemu_group, busy));
+        sent += nic_group_send(emu_list_entry(at, struct fabemu_group, busy));
     }
     return sent;
 }
@@ -527,8 +527,8 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         token_receive(g, seg);
     else
         group_receive(g, seg);
-    if (g->joined && !g->broken && g->issued < g->cur && !nic_listed(&g->busy))
-        nic_list_add(&fab->busy, &g->busy); /* a token is due. Who waits for a window is there already */
+    if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
+        emu_list_add(&fab->busy, &g->busy); /* a token is due. Who waits for a window is there already */
 }
 
 static void group_break(struct fabemu_group *g)
@@ -536,11 +536,11 @@ static void group_break(struct fabemu_group *g)
     g->broken = -EPIPE;
     g->binding = g->sending = NULL;
     g->issued = g->cur; /* no more tokens */
-    nic_list_del(&g->busy);
+    emu_list_del(&g->busy);
     for (uint32_t i = 0; i < g->window; i++)
         g->owner[i] = NULL;
-    while (!nic_list_empty(&g->ops)) {
-        struct nic_coll *c = nic_entry(g->ops.next, struct nic_coll, link);
+    while (!emu_list_empty(&g->ops)) {
+        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, link);
 
         c->status = -EPIPE;
         nic_coll_end(g, c);
@@ -635,7 +635,7 @@ static void group_probe(struct fabemu_group *g)
     struct emu_seg *seg;
 
     if (g->probing || nic_now_ns() < g->probe_ns ||
-        (nic_list_empty(&g->ops) && nic_list_empty(&g->asked) && nic_list_empty(&g->again)))
+        (emu_list_empty(&g->ops) && emu_list_empty(&g->asked) && emu_list_empty(&g->again)))
         return;
     seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
     if (!seg)

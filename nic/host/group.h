@@ -13,7 +13,7 @@ struct nic_coll {
     union {
         struct nic_post post;
         struct {
-            struct nic_list link; /* event's, group's ops */
+            struct emu_list link; /* event's, group's ops */
             struct fabemu_req *req;
         };
     };
@@ -49,7 +49,7 @@ enum nic_alarm {
 struct fabemu_group {
     struct fabemu *fab;
     struct fabemu_group *next; /* in its bucket */
-    struct nic_list busy;      /* in fab->busy: something is left to send */
+    struct emu_list busy;      /* in fab->busy: something is left to send */
     uint32_t id;
     uint32_t members;
     bool joined;               /* false: only a place for segments that came early */
@@ -58,7 +58,7 @@ struct fabemu_group {
     uint8_t alarm;             /* enum nic_alarm */
     bool probing;              /* a probe is under way */
     uint64_t probe_ns;         /* the next one may be sent */
-    struct nic_list ops;       /* under way, in stream order */
+    struct emu_list ops;       /* under way, in stream order */
     struct nic_coll *binding;  /* the first whose segments are not all bound */
     struct nic_coll *sending;  /* the first that sends and has not sent all */
     uint64_t posted;           /* segments of all operations so far */
@@ -73,16 +73,16 @@ struct fabemu_group {
     uint32_t stashes;          /* and how many */
 
     /* Words and conditionals. */
-    struct nic_list setting;   /* in fab->setting: some of unset */
+    struct emu_list setting;   /* in fab->setting: some of unset */
     uint32_t unset;            /* a bit a word: its value is not in the adapter yet */
     uint64_t word[EMU_WORDS];  /* one's own, as last set */
-    struct nic_list asking;    /* conditionals that are not on their way */
-    struct nic_list asked;     /* and those that are; or wait for a word, in a group of one */
-    struct nic_list again;     /* and those that the adapter had no place for */
-    struct nic_list resting;   /* in fab->again: there are some of these */
+    struct emu_list asking;    /* conditionals that are not on their way */
+    struct emu_list asked;     /* and those that are; or wait for a word, in a group of one */
+    struct emu_list again;     /* and those that the adapter had no place for */
+    struct emu_list resting;   /* in fab->again: there are some of these */
 
     /* Broadcast puts. */
-    struct nic_list casts;     /* under way, in post order */
+    struct emu_list casts;     /* under way, in post order */
     uint32_t cast_out;         /* segments of them that not all have */
 };
 

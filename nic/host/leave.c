@@ -56,10 +56,10 @@ static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 /* Is anything on its way out to it that the question could not count yet? */
 static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    if (!nic_list_empty(&peer->sendq))
+    if (!emu_list_empty(&peer->sendq))
         return true;
-    for (const struct nic_list *at = fab->bulk.next; at != &fab->bulk; at = at->next)
-        if (nic_entry(at, struct nic_op, link)->node == peer->node)
+    for (const struct emu_list *at = fab->bulk.next; at != &fab->bulk; at = at->next)
+        if (emu_list_entry(at, struct nic_op, link)->node == peer->node)
             return true;
     return false;
 }

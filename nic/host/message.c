@@ -21,9 +21,9 @@ static struct fabemu_message *msg_alloc(struct fabemu *fab, uint64_t bytes)
 
     while (pool < NIC_MSG_POOLS && bytes > msg_pool_bytes[pool])
         pool++;
-    if (pool < NIC_MSG_POOLS && !nic_list_empty(&fab->msg_free[pool])) {
-        msg = nic_entry(fab->msg_free[pool].next, struct fabemu_message, link);
-        nic_list_del(&msg->link);
+    if (pool < NIC_MSG_POOLS && !emu_list_empty(&fab->msg_free[pool])) {
+        msg = emu_list_entry(fab->msg_free[pool].next, struct fabemu_message, link);
+        emu_list_del(&msg->link);
     } else {
         msg = malloc(sizeof *msg + (pool < NIC_MSG_POOLS ? msg_pool_bytes[pool] : bytes));
         if (!msg)
@@ -36,9 +36,9 @@ static struct fabemu_message *msg_alloc(struct fabemu *fab, uint64_t bytes)
 
 static void msg_free(struct fabemu *fab, struct fabemu_message *msg)
 {
-    nic_list_del(&msg->link);
+    emu_list_del(&msg->link);
     if (msg->pool < NIC_MSG_POOLS)
-        nic_list_add(&fab->msg_free[msg->pool], &msg->link);
+        emu_list_add(&fab->msg_free[msg->pool], &msg->link);
     else
         free(msg);
 }
@@ -46,11 +46,11 @@ static void msg_free(struct fabemu *fab, struct fabemu_message *msg)
 void nic_message_release_pools(struct fabemu *fab)
 {
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++) {
-        while (!nic_list_empty(&fab->msg_free[pool])) {
+        while (!emu_list_empty(&fab->msg_free[pool])) {
             struct fabemu_message *msg =
-                nic_entry(fab->msg_free[pool].next, struct fabemu_message, link);
+                emu_list_entry(fab->msg_free[pool].next, struct fabemu_message, link);
 
-            nic_list_del(&msg->link);
+            emu_list_del(&msg->link);
             free(msg);
         }
     }
@@ -92,7 +92,7 @@ static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_
     op->moved = 0;
     op->remote = id;
     op->state = NIC_OP_WAITING;
-    nic_list_add(&op->queue->active, &op->link);
+    emu_list_add(&op->queue->active, &op->link);
 }
 
 static void receive_copy(struct fabemu *fab, struct nic_op *op, struct fabemu_message *msg)
@@ -106,7 +106,7 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 {
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
-    nic_list_del(&msg->link);
+    emu_list_del(&msg->link);
     receive_learn(op, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
                   msg->bytes);
     if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
@@ -120,7 +120,7 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
     } else {
         msg->op = op;
         op->state = NIC_OP_FILLING;
-        nic_list_add(&op->queue->active, &op->link);
+        emu_list_add(&op->queue->active, &op->link);
     }
 }
 
@@ -164,7 +164,7 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     msg->tag = wire->tag;
     msg->data = wire->data;
     msg->bytes = wire->bytes;
-    nic_list_add(&queue->unexpected, &msg->link);
+    emu_list_add(&queue->unexpected, &msg->link);
     return msg;
 }
 
@@ -210,7 +210,7 @@ static void fill_begin(struct nic_peer *peer, struct nic_op *op, struct fabemu_m
 {
     if (op) {
         op->state = NIC_OP_FILLING;
-        nic_list_add(&op->queue->active, &op->link);
+        emu_list_add(&op->queue->active, &op->link);
     }
     peer->filling = true;
     peer->fill_op = op;
@@ -314,7 +314,7 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->op) {
         nic_op_end(fab, msg->op, status);
         msg_free(fab, msg);
-    } else if (nic_listed(&msg->link)) {
+    } else if (emu_listed(&msg->link)) {
         if (!msg->queue->open)
             fab->parked--;
         msg_free(fab, msg);

@@ -83,7 +83,7 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
     if (status == -EHOSTUNREACH && op->req)
         nic_peer_named(fab, op->node);
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
 
@@ -98,7 +98,7 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         nic_complete(fab, op->req, status);
     } else {
         fab->served--;
-        nic_list_add(&fab->serving, &op->link);
+        emu_list_add(&fab->serving, &op->link);
     }
 }
 
@@ -124,9 +124,9 @@ struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
 
     if (fab->served >= NIC_SERVED_MAX)
         return NULL;
-    if (!nic_list_empty(&fab->serving)) {
-        op = nic_entry(fab->serving.next, struct nic_op, link);
-        nic_list_del(&op->link);
+    if (!emu_list_empty(&fab->serving)) {
+        op = emu_list_entry(fab->serving.next, struct nic_op, link);
+        emu_list_del(&op->link);
     } else {
         op = malloc(sizeof *op);
         if (!op)

@@ -52,7 +52,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     struct nic_peer *peer = &fab->peers[node];
 
     if (!peer->sendq.next) {
-        nic_list_init(&peer->sendq);
+        emu_list_init(&peer->sendq);
         peer->node = node;
         peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
         peer->missed = peer->first > 1;
@@ -103,21 +103,21 @@ void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t now = nic_now_ns();
 
-    if (nic_listed(&peer->hail))
+    if (emu_listed(&peer->hail))
         return;
     peer->hail_gap_ns = HAIL_FIRST_NS;
     peer->hail_ns = now + peer->hail_gap_ns;
     peer->hail_began_ns = now;
-    nic_list_add(&fab->hailing, &peer->hail);
+    emu_list_add(&fab->hailing, &peer->hail);
     peer_say_hello(fab, peer, true);
 }
 
 /* End all that is queued: it is for the process that is there now, or was until now. */
 static void peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
-    while (!nic_list_empty(&peer->sendq))
-        nic_op_end(fab, nic_entry(peer->sendq.next, struct nic_op, link), status);
-    nic_list_del(&peer->ready);
+    while (!emu_list_empty(&peer->sendq))
+        nic_op_end(fab, emu_list_entry(peer->sendq.next, struct nic_op, link), status);
+    emu_list_del(&peer->ready);
 }
 
 /* Does anything but an operation wait for the process there? */
@@ -128,7 +128,7 @@ static bool peer_is_awaited(const struct nic_peer *peer)
     if (!peer->open)
         return peer->broke;
     return peer->filling || peer->earlies ||
-           (!nic_list_empty(&peer->sendq) && !nic_peer_window(peer));
+           (!emu_list_empty(&peer->sendq) && !nic_peer_window(peer));
 }
 
 void nic_peer_watch(struct fabemu *fab)
@@ -172,7 +172,7 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     nic_message_break(fab, peer, -EHOSTUNREACH);
     nic_op_fail_all(fab, peer->node, NULL, -EHOSTUNREACH);
     early_drop_all(fab, peer);
-    nic_list_del(&peer->ready);
+    emu_list_del(&peer->ready);
     peer->life = 0;
     peer->missed = true;
     peer->open = false;
@@ -201,12 +201,12 @@ void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, 
 {
     uint64_t life = peer->life ? peer->life : peer->unsaid;
     bool lost = peer->unsaid || (peer->life && !goodbye && peer->tx_seq != peer->tx_acked);
-    bool hailed = nic_listed(&peer->hail);
+    bool hailed = emu_listed(&peer->hail);
     uint32_t before = fab->completions;
 
     peer->first = first;
     peer->debt_ns = 0;
-    nic_list_del(&peer->hail);
+    emu_list_del(&peer->hail);
     peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, first);
@@ -252,7 +252,7 @@ static void peer_break_off(struct fabemu *fab, struct nic_peer *peer)
  */
 static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
-    nic_list_del(&peer->hail);
+    emu_list_del(&peer->hail);
     peer->unanswered = true;
     if (peer->life) {
         peer_break_off(fab, peer);
@@ -291,14 +291,14 @@ static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 void nic_peer_rehail(struct fabemu *fab)
 {
     uint64_t now = nic_now_ns();
-    struct nic_list *at = fab->hailing.next, *next;
+    struct emu_list *at = fab->hailing.next, *next;
 
     if (now < fab->hail_scan_ns)
         return;
     fab->hail_scan_ns = now + HAIL_FIRST_NS;
     for (; at != &fab->hailing; at = next) {
         next = at->next;
-        peer_rehail(fab, nic_entry(at, struct nic_peer, hail), now);
+        peer_rehail(fab, emu_list_entry(at, struct nic_peer, hail), now);
     }
 }
 
@@ -340,7 +340,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
     peer_break_off(fab, peer);
-    nic_list_del(&peer->hail);
+    emu_list_del(&peer->hail);
     nic_peer_hail(fab, peer);
 }
 
@@ -351,7 +351,7 @@ void nic_peer_told(struct nic_peer *peer)
 
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (!peer->greeted && !nic_listed(&peer->hail) && peer->node != fab->info.node)
+    if (!peer->greeted && !emu_listed(&peer->hail) && peer->node != fab->info.node)
         peer_say_hello(fab, peer, true);
 }
 
@@ -363,9 +363,9 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
         peer->broke = false;
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     }
-    nic_list_del(&peer->hail);
-    if (!nic_list_empty(&peer->sendq) && !nic_listed(&peer->ready))
-        nic_list_add(&fab->ready, &peer->ready);
+    emu_list_del(&peer->hail);
+    if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
 }
 
 /* The process there says which epoch of the pair it is in. */
@@ -401,8 +401,8 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
         nic_peer_opened(fab, peer);
-    if ((hello->want || (!knows && nic_listed(&peer->hail))) && nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
-        peer_say_hello(fab, peer, !peer->open && nic_listed(&peer->hail));
+    if ((hello->want || (!knows && emu_listed(&peer->hail))) && nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
+        peer_say_hello(fab, peer, !peer->open && emu_listed(&peer->hail));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
         peer_ack(fab, peer); /* it may be what it waits for */
@@ -442,7 +442,7 @@ void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
 {
     peer_fail_queue(fab, peer, -ECANCELED);
-    nic_list_del(&peer->hail);
+    emu_list_del(&peer->hail);
 }
 
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)

@@ -26,13 +26,13 @@ static bool source_matches(struct fabemu_source from, struct fabemu_source want)
 
 struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag)
 {
-    for (struct nic_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
-        struct nic_op *op = nic_entry(at, struct nic_op, link);
+    for (struct emu_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
+        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
 
         if (!source_matches(from, (struct fabemu_source){op->node, op->from}) ||
             !tag_matches(tag, op->tag, op->data_or_ignore))
             continue;
-        nic_list_del(at);
+        emu_list_del(at);
         return op;
     }
     return NULL;
@@ -42,8 +42,8 @@ struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source 
 static struct fabemu_message *message_find(struct fabemu_queue *queue, struct fabemu_source want,
                                            uint64_t seat, uint64_t tag, uint64_t ignore)
 {
-    for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
-        struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
+    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
+        struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
 
         if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
             (!seat || msg->src_seat == seat) && tag_matches(msg->tag, tag, ignore))
@@ -65,9 +65,9 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
         return NULL;
     queue->fab = fab;
     queue->id = id;
-    nic_list_init(&queue->posted);
-    nic_list_init(&queue->unexpected);
-    nic_list_init(&queue->active);
+    emu_list_init(&queue->posted);
+    emu_list_init(&queue->unexpected);
+    emu_list_init(&queue->active);
     fab->queues[id] = queue;
     return queue;
 }
@@ -75,7 +75,7 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
 /* Messages that came early become ordinary unexpected ones. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
-    for (struct nic_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
+    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
         fab->parked--;
     queue->open = true;
 }
@@ -130,14 +130,14 @@ static void queue_free(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
 
-    while (!nic_list_empty(&queue->posted))
-        nic_op_end(fab, nic_entry(queue->posted.next, struct nic_op, link), -ECANCELED);
-    while (!nic_list_empty(&queue->active))
-        nic_receive_abandon(fab, nic_entry(queue->active.next, struct nic_op, link));
-    while (!nic_list_empty(&queue->unexpected)) {
+    while (!emu_list_empty(&queue->posted))
+        nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, link), -ECANCELED);
+    while (!emu_list_empty(&queue->active))
+        nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_op, link));
+    while (!emu_list_empty(&queue->unexpected)) {
         if (!queue->open)
             fab->parked--;
-        nic_message_drop(fab, nic_entry(queue->unexpected.next, struct fabemu_message, link));
+        nic_message_drop(fab, emu_list_entry(queue->unexpected.next, struct fabemu_message, link));
     }
     fab->queues[queue->id] = NULL;
     free(queue);
@@ -195,17 +195,17 @@ void nic_queue_release(struct fabemu *fab)
 static void queue_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
                          uint64_t first)
 {
-    struct nic_list *at, *next;
+    struct emu_list *at, *next;
 
     for (at = queue->posted.next; at != &queue->posted; at = next) {
-        struct nic_op *op = nic_entry(at, struct nic_op, link);
+        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
 
         next = at->next;
         if (op->node == node && op->seat < first)
             nic_op_end(fab, op, -EHOSTUNREACH);
     }
     for (at = queue->unexpected.next; at != &queue->unexpected; at = next) {
-        struct fabemu_message *msg = nic_entry(at, struct fabemu_message, link);
+        struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
 
         next = at->next;
         if (msg->src_node != node || msg->src_seat >= first || !msg->rts)
@@ -228,9 +228,9 @@ void nic_queue_probe(struct fabemu *fab)
     for (uint32_t id = 0; id < NIC_QUEUES; id++) {
         struct fabemu_queue *queue = fab->queues[id];
 
-        for (struct nic_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
+        for (struct emu_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
              at = at->next) {
-            uint32_t node = nic_entry(at, struct nic_op, link)->node;
+            uint32_t node = emu_list_entry(at, struct nic_op, link)->node;
 
             if (node != FABEMU_ANY_NODE)
                 nic_peer_probe(fab, nic_peer(fab, node));
@@ -252,7 +252,7 @@ static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
                          const struct fabemu_dest *dest, const struct fabemu_iov *iov,
                          unsigned iovs)
 {
-    op->link = (struct nic_list){0};
+    op->link = (struct emu_list){0};
     op->post.begin = send_begin;
     op->kind = NIC_OP_SEND;
     op->state = NIC_OP_ARMED;
@@ -349,7 +349,7 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
         return nic_fail(-EINVAL, "a receive is posted at once");
     if (nic_event_check(queue->fab, req))
         return -EINVAL;
-    op->link = (struct nic_list){0};
+    op->link = (struct emu_list){0};
     op->req = req;
     op->kind = NIC_OP_RECV;
     op->state = NIC_OP_POSTED;
@@ -368,7 +368,7 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_o
         nic_op_end(fab, op, -EHOSTUNREACH);
         return;
     }
-    nic_list_add(&op->queue->posted, &op->link);
+    emu_list_add(&op->queue->posted, &op->link);
     if (peer->missed)
         nic_peer_hail(fab, peer);
 }
@@ -403,7 +403,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     if (msg)
         nic_message_take(fab, msg, op);
     else if (from.node == FABEMU_ANY_NODE)
-        nic_list_add(&queue->posted, &op->link);
+        emu_list_add(&queue->posted, &op->link);
     else
         receive_post(fab, nic_peer(fab, from.node), op);
     nic_unlock(fab);
@@ -437,7 +437,7 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
         req->bytes = msg->bytes;
         req->status = 0;
         if (claim) {
-            nic_list_del(&msg->link);
+            emu_list_del(&msg->link);
             *claim = msg;
         }
     }

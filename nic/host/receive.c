@@ -298,7 +298,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
             nic_peer_stranger(fab, peer);
         return;
     }
-    if (!peer->open || nic_listed(&peer->hail)) /* who knows this check knows us */
+    if (!peer->open || emu_listed(&peer->hail)) /* who knows this check knows us */
         nic_peer_opened(fab, peer);
     nic_peer_ack(peer, &head);
     if (head.what <= NIC_REQUEST_LAST)

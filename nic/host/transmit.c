@@ -29,7 +29,7 @@ static struct emu_seg *loop_claim(struct fabemu *fab)
 
 struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
-    if (!nic_list_empty(&fab->setting) && !nic_word_flush(fab))
+    if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
         return NULL;
     return emu_edge_nic_claim(&fab->edge, fab->now_ps + fab->send_ps);
 }
@@ -87,15 +87,15 @@ bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t
     bool may_drop = answer_may_drop(payload);
     struct nic_ctl *ctl;
 
-    if (nic_list_empty(&fab->ctls) && answer_now(fab, peer->node, payload, (uint8_t)bytes))
+    if (emu_list_empty(&fab->ctls) && answer_now(fab, peer->node, payload, (uint8_t)bytes))
         return true;
     if (may_drop && fab->ctl_count >= NIC_CTL_MAX) {
         fab->counts.refused++;
         return false;
     }
-    if (!nic_list_empty(&fab->ctl_free)) {
-        ctl = nic_entry(fab->ctl_free.next, struct nic_ctl, link);
-        nic_list_del(&ctl->link);
+    if (!emu_list_empty(&fab->ctl_free)) {
+        ctl = emu_list_entry(fab->ctl_free.next, struct nic_ctl, link);
+        emu_list_del(&ctl->link);
     } else {
         ctl = calloc(1, sizeof *ctl);
         if (!ctl) {
@@ -106,7 +106,7 @@ bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t
     ctl->dst = peer->node;
     ctl->len = (uint8_t)bytes;
     memcpy(ctl->payload, payload, bytes);
-    nic_list_add(&fab->ctls, &ctl->link);
+    emu_list_add(&fab->ctls, &ctl->link);
     fab->ctl_count += may_drop;
     return true;
 }
@@ -115,13 +115,13 @@ static uint32_t answers_send(struct fabemu *fab)
 {
     uint32_t sent = 0;
 
-    while (!nic_list_empty(&fab->ctls)) {
-        struct nic_ctl *ctl = nic_entry(fab->ctls.next, struct nic_ctl, link);
+    while (!emu_list_empty(&fab->ctls)) {
+        struct nic_ctl *ctl = emu_list_entry(fab->ctls.next, struct nic_ctl, link);
 
         if (!answer_now(fab, ctl->dst, ctl->payload, ctl->len))
             break;
-        nic_list_del(&ctl->link);
-        nic_list_add(&fab->ctl_free, &ctl->link);
+        emu_list_del(&ctl->link);
+        emu_list_add(&fab->ctl_free, &ctl->link);
         fab->ctl_count -= answer_may_drop(ctl->payload);
         sent++;
     }
@@ -158,7 +158,7 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op 
     memcpy(seg->payload, &msg, sizeof msg);
     nic_op_read(op, seg->payload + sizeof msg, n);
     if (!eager) {
-        nic_list_del(&op->link);
+        emu_list_del(&op->link);
         op->state = NIC_OP_WAITING;
         return true;
     }
@@ -207,7 +207,7 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
         nic_op_read(op, seg->payload + sizeof mem, op->bytes);
         op->moved = op->bytes;
     }
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     op->state = NIC_OP_WAITING;
     return true;
 }
@@ -229,7 +229,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     op->state = NIC_OP_WAITING;
     return true;
 }
@@ -241,7 +241,7 @@ static void send_end(struct fabemu *fab, struct nic_op *op)
         nic_op_end(fab, op, 0);
         return;
     }
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     op->state = NIC_OP_WAITING;
 }
 
@@ -271,13 +271,13 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 {
     uint32_t sent = 0;
 
-    while (sent < NIC_PEER_BURST && !nic_list_empty(&peer->sendq) && nic_peer_window(peer)) {
-        if (!request_step(fab, peer, nic_entry(peer->sendq.next, struct nic_op, link)))
+    while (sent < NIC_PEER_BURST && !emu_list_empty(&peer->sendq) && nic_peer_window(peer)) {
+        if (!request_step(fab, peer, emu_list_entry(peer->sendq.next, struct nic_op, link)))
             break;
         sent++;
     }
-    if (nic_list_empty(&peer->sendq))
-        nic_list_del(&peer->ready);
+    if (emu_list_empty(&peer->sendq))
+        emu_list_del(&peer->ready);
     return sent;
 }
 
@@ -288,13 +288,13 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
         return;
     }
     op->state = NIC_OP_QUEUED;
-    nic_list_add(&peer->sendq, &op->link);
+    emu_list_add(&peer->sendq, &op->link);
     if (!peer->open) {
         nic_peer_hail(fab, peer);
         return;
     }
-    if (!nic_listed(&peer->ready))
-        nic_list_add(&fab->ready, &peer->ready);
+    if (!emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
     peer_send(fab, peer);
 }
 
@@ -304,24 +304,24 @@ bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
         nic_peer_hail(fab, peer);
         return false;
     }
-    return nic_list_empty(&peer->sendq) && nic_peer_window(peer) &&
+    return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
            send_first(fab, peer, op, true); /* one segment */
 }
 
 static uint32_t requests_send(struct fabemu *fab)
 {
     uint32_t sent = 0;
-    struct nic_list *last = fab->ready.prev;
+    struct emu_list *last = fab->ready.prev;
 
-    for (bool more = !nic_list_empty(&fab->ready); more;) {
-        struct nic_list *at = fab->ready.next;
-        struct nic_peer *peer = nic_entry(at, struct nic_peer, ready);
+    for (bool more = !emu_list_empty(&fab->ready); more;) {
+        struct emu_list *at = fab->ready.next;
+        struct nic_peer *peer = emu_list_entry(at, struct nic_peer, ready);
 
         more = at != last;
         sent += peer_send(fab, peer);
-        if (nic_listed(at)) { /* to the end of the round */
-            nic_list_del(at);
-            nic_list_add(&fab->ready, at);
+        if (emu_listed(at)) { /* to the end of the round */
+            emu_list_del(at);
+            emu_list_add(&fab->ready, at);
         }
     }
     return sent;
@@ -331,9 +331,9 @@ static uint32_t requests_send(struct fabemu *fab)
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     op->state = NIC_OP_STREAM;
-    nic_list_add(&fab->bulk, &op->link);
+    emu_list_add(&fab->bulk, &op->link);
 }
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
@@ -375,16 +375,16 @@ static uint32_t bulk_send(struct fabemu *fab)
 {
     uint32_t sent = 0;
 
-    for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !nic_list_empty(&fab->bulk); sent += n) {
-        struct nic_op *op = nic_entry(fab->bulk.next, struct nic_op, link);
+    for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
+        struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, link);
 
         n = stream_send(fab, op);
         emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {
-            nic_list_del(&op->link);
-            nic_list_add(&fab->bulk, &op->link);
+            emu_list_del(&op->link);
+            emu_list_add(&fab->bulk, &op->link);
         }
     }
     return sent;
@@ -394,14 +394,14 @@ uint32_t nic_transmit(struct fabemu *fab)
 {
     uint32_t sent = 0;
 
-    if (!nic_list_empty(&fab->setting) && !nic_word_flush(fab))
+    if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
         return 0;
     sent += answers_send(fab);
-    if (!nic_list_empty(&fab->busy))
+    if (!emu_list_empty(&fab->busy))
         sent += nic_group_transmit(fab);
-    if (!nic_list_empty(&fab->ready))
+    if (!emu_list_empty(&fab->ready))
         sent += requests_send(fab);
-    if (!nic_list_empty(&fab->bulk))
+    if (!emu_list_empty(&fab->bulk))
         sent += bulk_send(fab);
     return sent;
 }

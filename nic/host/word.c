@@ -42,13 +42,13 @@ static bool word_send(struct fabemu_group *g, uint32_t word)
 
 bool nic_word_flush(struct fabemu *fab)
 {
-    while (!nic_list_empty(&fab->setting)) {
-        struct fabemu_group *g = nic_entry(fab->setting.next, struct fabemu_group, setting);
+    while (!emu_list_empty(&fab->setting)) {
+        struct fabemu_group *g = emu_list_entry(fab->setting.next, struct fabemu_group, setting);
 
         for (; g->unset; g->unset &= g->unset - 1)
             if (!word_send(g, (uint32_t)__builtin_ctz(g->unset)))
                 return false;
-        nic_list_del(&g->setting);
+        emu_list_del(&g->setting);
     }
     return true;
 }
@@ -56,10 +56,10 @@ bool nic_word_flush(struct fabemu *fab)
 /* In a group of one nobody else has to be asked. */
 static void set_alone(struct fabemu_group *g)
 {
-    struct nic_list *at, *next;
+    struct emu_list *at, *next;
 
     for (at = g->asked.next; at != &g->asked; at = next) {
-        struct nic_op *op = nic_entry(at, struct nic_op, link);
+        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
 
         next = at->next;
         if (emu_word_is(g->word[op->word], op->value, op->test))
@@ -75,8 +75,8 @@ static void word_set(struct fabemu_group *g, uint32_t word, uint64_t value)
         return;
     }
     g->unset |= 1u << word;
-    if (!nic_listed(&g->setting))
-        nic_list_add(&g->fab->setting, &g->setting);
+    if (!emu_listed(&g->setting))
+        emu_list_add(&g->fab->setting, &g->setting);
     nic_word_flush(g->fab);
 }
 
@@ -142,7 +142,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_QUEUED;
-    nic_list_add(alone ? &g->asked : &g->asking, &op->link);
+    emu_list_add(alone ? &g->asked : &g->asking, &op->link);
     nic_group_send(g);
     return 0;
 }
@@ -181,14 +181,14 @@ uint32_t nic_word_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
 
-    for (; !nic_list_empty(&g->asking); sent++) {
-        struct nic_op *op = nic_entry(g->asking.next, struct nic_op, link);
+    for (; !emu_list_empty(&g->asking); sent++) {
+        struct nic_op *op = emu_list_entry(g->asking.next, struct nic_op, link);
 
         if (!test_send(g, op, op->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
         op->state = NIC_OP_WAITING;
-        nic_list_del(&op->link);
-        nic_list_add(&g->asked, &op->link);
+        emu_list_del(&op->link);
+        emu_list_add(&g->asked, &op->link);
     }
     return sent;
 }
@@ -206,13 +206,13 @@ static void test_again(struct fabemu_group *g, struct nic_op *op)
 {
     struct fabemu *fab = g->fab;
 
-    nic_list_del(&op->link);
+    emu_list_del(&op->link);
     op->state = NIC_OP_QUEUED;
-    nic_list_add(&g->again, &op->link);
-    if (nic_list_empty(&fab->again))
+    emu_list_add(&g->again, &op->link);
+    if (emu_list_empty(&fab->again))
         fab->again_ns = nic_now_ns() + AGAIN_NS;
-    if (!nic_listed(&g->resting))
-        nic_list_add(&fab->again, &g->resting);
+    if (!emu_listed(&g->resting))
+        emu_list_add(&fab->again, &g->resting);
 }
 
 uint32_t nic_word_again(struct fabemu *fab)
@@ -221,15 +221,15 @@ uint32_t nic_word_again(struct fabemu *fab)
 
     if (nic_now_ns() < fab->again_ns)
         return 0;
-    while (!nic_list_empty(&fab->again)) {
-        struct fabemu_group *g = nic_entry(fab->again.next, struct fabemu_group, resting);
+    while (!emu_list_empty(&fab->again)) {
+        struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, resting);
 
-        nic_list_del(&g->resting);
-        while (!nic_list_empty(&g->again)) {
-            struct nic_list *link = g->again.next;
+        emu_list_del(&g->resting);
+        while (!emu_list_empty(&g->again)) {
+            struct emu_list *link = g->again.next;
 
-            nic_list_del(link);
-            nic_list_add(&g->asking, link);
+            emu_list_del(link);
+            emu_list_add(&g->asking, link);
         }
         sent += nic_group_send(g);
     }

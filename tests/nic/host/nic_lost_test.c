@@ -398,7 +398,7 @@ static void given_up__is_told_when_the_way_is_mended(void)
     meet(&w, 0, 1);
     cut(&w, 0, 1, true, true);
     inject(&w, 0, 1, 1, &v, 4);
-    while (!w.fab[0]->peers[1].broke || nic_listed(&w.fab[0]->peers[1].hail))
+    while (!w.fab[0]->peers[1].broke || emu_listed(&w.fab[0]->peers[1].hail))
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 0);
     cut(&w, 0, 1, false, false);

@@ -176,7 +176,7 @@ static void answers__that_matter_are_not_dropped(void)
     struct world w;
     struct fabemu_req get = {0}, *send = calloc(SENDS, sizeof *send);
     uint8_t memory[100], mine[100];
-    struct nic_list *full;
+    struct emu_list *full;
     uint64_t key;
 
     world_open(&w, 2, false);
@@ -196,7 +196,7 @@ static void answers__that_matter_are_not_dropped(void)
         fake_step(w.fake);
         nic_lock(w.fab[1]);
         full = &w.fab[1]->ctls;
-        if (nic_list_empty(full)) {
+        if (emu_list_empty(full)) {
             while (nic_claim(w.fab[1], 0)) /* nonsense that fills the ring */
                 ;
             w.fab[1]->ctl_count = NIC_CTL_MAX - 1;
@@ -429,9 +429,9 @@ static void peer__that_is_slow_is_waited_for(void)
     fake_quiet(w.fake);
     for (unsigned i = 0; i < 20; i++) {
         w.fab[0]->watch_ns = 0;
-        while (!nic_listed(&w.fab[0]->peers[1].hail))
+        while (!emu_listed(&w.fab[0]->peers[1].hail))
             fake_pump(w.fake);
-        while (nic_listed(&w.fab[0]->peers[1].hail))
+        while (emu_listed(&w.fab[0]->peers[1].hail))
             fake_pump(w.fake);
     }
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
@@ -587,7 +587,7 @@ static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t 
         CU_ASSERT_TRUE(fake_inject(w->fake, 0, seg));
         fabemu_progress(w->fab[0]);
     }
-    CU_ASSERT_TRUE(nic_list_empty(&w->fab[0]->ctls));
+    CU_ASSERT_TRUE(emu_list_empty(&w->fab[0]->ctls));
     return w->fab[0]->edge.up_tail - before;
 }
 

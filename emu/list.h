@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* list.h - doubly linked lists whose links lie inside the listed objects. */
-#ifndef NIC_LIST_H
-#define NIC_LIST_H
+#ifndef EMU_LIST_H
+#define EMU_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct nic_list {
-    struct nic_list *next, *prev; /* a head's first and last; NULL in an object that is on no list */
+struct emu_list {
+    struct emu_list *next, *prev; /* a head's first and last; NULL in an object that is on no list */
 } __attribute__((may_alias));     /* links of requests lie in the caller's opaque words */
 
-#define nic_entry(at, type, member) ((type *)(void *)((char *)(at) - offsetof(type, member)))
+#define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at) - offsetof(type, member)))
 
-static inline void nic_list_init(struct nic_list *head)
+static inline void emu_list_init(struct emu_list *head)
 {
     head->next = head->prev = head;
 }
 
-static inline bool nic_list_empty(const struct nic_list *head)
+static inline bool emu_list_empty(const struct emu_list *head)
 {
     return head->next == head;
 }
 
-static inline void nic_list_add(struct nic_list *head, struct nic_list *at)
+static inline void emu_list_add(struct emu_list *head, struct emu_list *at)
 {
     at->prev = head->prev;
     at->next = head;
@@ -31,7 +31,7 @@ static inline void nic_list_add(struct nic_list *head, struct nic_list *at)
 }
 
 /* Harmless for an object that is on no list. */
-static inline void nic_list_del(struct nic_list *at)
+static inline void emu_list_del(struct emu_list *at)
 {
     if (!at->next)
         return;
@@ -40,7 +40,7 @@ static inline void nic_list_del(struct nic_list *at)
     at->next = at->prev = NULL;
 }
 
-static inline bool nic_listed(const struct nic_list *at)
+static inline bool emu_listed(const struct emu_list *at)
 {
     return at->next != NULL;
 }

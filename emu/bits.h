@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bits.h - sets of up to 64 small numbers (ports, rows, channels, links) as the bits of a word.
+ * Pure; each is an instruction or two.
+ */
+#ifndef EMU_BITS_H
+#define EMU_BITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** emu_bit - the set of @n alone; @n < 64. */
+static inline uint64_t emu_bit(uint32_t n)
+{
+    return (uint64_t)1 << n;
+}
+
+/** emu_bits_below - the set of all numbers below @n; @n <= 64. */
+static inline uint64_t emu_bits_below(uint32_t n)
+{
+    return n >= 64 ? UINT64_MAX : emu_bit(n) - 1;
+}
+
+/** emu_bits_several - has @bits more than one? */
+static inline bool emu_bits_several(uint64_t bits)
+{
+    return bits & (bits - 1);
+}
+
+/** emu_bits_first - the least of @bits, which is not empty. */
+static inline uint32_t emu_bits_first(uint64_t bits)
+{
+    return (uint32_t)__builtin_ctzll(bits);
+}
+
+/** emu_bits_nth - the one of @bits with @n of them below it. There is one. */
+static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
+{
+    while (n--)
+        bits &= bits - 1;
+    return emu_bits_first(bits);
+}
+
+/** emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty. */
+static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
+{
+    uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
+
+    return emu_bits_first(above ? above : bits);
+}
+
+/**
+ * emu_each_bit - for each @i (declared here, uint32_t) of @bits, in order. @bits is looked at once,
+ * before the first; `break` and `continue` do what they do in a loop.
+ */
+#define emu_each_bit(i, bits)                                                            \
+    for (uint64_t i##_left = (bits); i##_left; i##_left = 0)                             \
+        for (uint32_t i; i##_left && (i = emu_bits_first(i##_left), true); i##_left &= i##_left - 1)
+
+#endif

@@ -320,11 +320,12 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
 
 uint64_t fabric_full_ns(const struct fabric *fabric)
 {
+    uint64_t now_ps = emu_clock_now(&fabric->clock);
     uint64_t full_ns = fabric->past_full_ns;
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            full_ns += emu_edge_full_ns(fabric->edge[n], emu_clock_now(&fabric->clock));
+            full_ns += emu_edge_full_ns(fabric->edge[n], now_ps);
     return full_ns;
 }
 

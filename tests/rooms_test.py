@@ -25,7 +25,7 @@ MAY = {
 }
 # libfabemu lives in the application's process: of emu it has these alone.
 HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/list.h",
-               "emu/random.h"}
+               "emu/now.h", "emu/random.h"}
 
 
 def files():

@@ -14,6 +14,7 @@
 
 #include "apps/bench/internal.h"
 #include "emu/link/ring.h"
+#include "emu/now.h"
 #include "emu/worker/wait.h"
 
 #define RING_SLOTS 1024
@@ -62,7 +63,7 @@ static unsigned pop_burst(struct emu_ring_end *ring, unsigned burst, uint32_t se
 
 static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_order)
 {
-    uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
     uint64_t moved = 0;
 
@@ -72,7 +73,7 @@ static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_o
             push_burst(&pair->in, pair->burst, seq);
             moved += pop_burst(&pair->out, pair->burst, seq, in_order);
         }
-        now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        now_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     return (double)(now_ns - start_ns) / (double)moved;
 }
@@ -105,26 +106,26 @@ static void *consume(void *arg)
     while (pair->popped < atomic_load_explicit(&pair->pushed_all, memory_order_relaxed)) {
         unsigned popped = pop_burst(&pair->out, pair->burst, (uint32_t)pair->popped, &in_order);
         if (popped && !pair->popped)
-            pair->first_ns = bench_clock_ns(CLOCK_MONOTONIC);
+            pair->first_ns = emu_now_ns();
         pair->popped += popped;
         if (popped)
             rounds = 0;
         else
             wait_a_little(&rounds);
     }
-    pair->last_ns = bench_clock_ns(CLOCK_MONOTONIC);
+    pair->last_ns = emu_now_ns();
     pair->out_of_order = !in_order;
     return NULL;
 }
 
 static uint64_t produce(struct ring_pair *pair, uint64_t sample_ns)
 {
-    uint64_t end_ns = bench_clock_ns(CLOCK_MONOTONIC) + sample_ns;
+    uint64_t end_ns = emu_now_ns() + sample_ns;
     uint64_t pushed = 0;
     unsigned rounds = 0;
 
     pin(pair->cpu[0]);
-    while (bench_clock_ns(CLOCK_MONOTONIC) < end_ns) {
+    while (emu_now_ns() < end_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
             unsigned one = push_burst(&pair->in, pair->burst, (uint32_t)pushed);
             pushed += one;

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
-#include "apps/now.h"
 #include "apps/run/procs.h"
+#include "emu/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
 
@@ -69,7 +69,7 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
     struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying };
 
     client->end_fd = pidfd_open(client->pid, 0);
-    client->how_by_ms = now_ms() + LAST_BREATH_MS;
+    client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
     if (client->end_fd >= 0) /* if it cannot be watched, the limit is what wakes us */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->end_fd, &event);
     client->next = client->prev = NULL;
@@ -103,7 +103,7 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
                                         sizeof death.how);
         if (client->unread)
             snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
-        else if (!known && !all && now_ms() < client->how_by_ms)
+        else if (!known && !all && emu_now_ms() < client->how_by_ms)
             return;
         snprintf(death.command, sizeof death.command, "%s", client->command);
         record(daemon, &death);
@@ -118,7 +118,7 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
 
 int daemon_dying_wait_ms(const struct daemon *daemon)
 {
-    int64_t left_ms = daemon->dying ? daemon->dying->how_by_ms - now_ms() : -1;
+    int64_t left_ms = daemon->dying ? daemon->dying->how_by_ms - emu_now_ms() : -1;
 
     return daemon->dying && left_ms < 0 ? 0 : (int)left_ms;
 }

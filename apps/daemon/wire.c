@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/now.h"
+#include "emu/now.h"
 
 void wire_open(struct wire *wire, int fd, size_t line_max)
 {
@@ -228,17 +228,17 @@ int wire_flush(struct wire *wire)
 
 void wire_drain(struct wire *wire, int timeout_ms)
 {
-    int64_t end_ms = now_ms() + timeout_ms;
+    int64_t end_ms = emu_now_ms() + timeout_ms;
 
-    while (wire_flush(wire) == -EAGAIN && now_ms() < end_ms) {
+    while (wire_flush(wire) == -EAGAIN && emu_now_ms() < end_ms) {
         struct pollfd room = { wire->fd, POLLOUT, 0 };
-        poll(&room, 1, (int)(end_ms - now_ms()));
+        poll(&room, 1, (int)(end_ms - emu_now_ms()));
     }
 }
 
 int wire_wait(struct wire *wire, struct json_object **ret, int timeout_ms)
 {
-    int64_t end_ms = now_ms() + timeout_ms;
+    int64_t end_ms = emu_now_ms() + timeout_ms;
 
     for (;;) {
         int got = wire_next(wire, ret);
@@ -247,7 +247,7 @@ int wire_wait(struct wire *wire, struct json_object **ret, int timeout_ms)
         int err = wire_flush(wire);
         if (err && err != -EAGAIN && err != -EPIPE)
             return err;
-        int64_t left_ms = end_ms - now_ms();
+        int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms <= 0)
             return -ETIMEDOUT;
         struct pollfd poll_fd = { wire->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0 };

@@ -26,10 +26,10 @@
 #include <unistd.h>
 
 #include "apps/daemon/daemon.h"
-#include "apps/now.h"
 #include "apps/run/procs.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
+#include "emu/now.h"
 
 #define START_MS 60000 /* for a fabric to start */
 #define STOP_MS  2000  /* for a fabric to end when asked */
@@ -227,12 +227,12 @@ static void take_last_messages(struct host *host)
 static bool reap(struct host *host)
 {
     struct pollfd end = { pidfd_open(host->pid, 0), POLLIN, 0 };
-    int64_t end_ms = now_ms() + STOP_MS;
+    int64_t end_ms = emu_now_ms() + STOP_MS;
     bool in_time = true;
     pid_t ended;
 
     while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
-        int64_t left_ms = end_ms - now_ms();
+        int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms > 0) {
             poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
         } else {

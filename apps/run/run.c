@@ -31,12 +31,12 @@
 
 #include "apps/command.h"
 #include "apps/run/host.h"
-#include "apps/now.h"
 #include "apps/options.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
+#include "emu/now.h"
 
 #define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
 #define KILL_MS     3500 /* after the reason to end */
@@ -76,7 +76,7 @@ static void begin_ending(struct run *run)
     if (run->phase >= ENDING)
         return;
     run->phase = ENDING;
-    run->reason_ms = now_ms();
+    run->reason_ms = emu_now_ms();
 }
 
 /* --- what happens ------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
     if (!run->interrupted)
         say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
     else if (run->phase == ENDING)
-        run->reason_ms = now_ms() - TERM_MS; /* asked twice: in a hurry */
+        run->reason_ms = emu_now_ms() - TERM_MS; /* asked twice: in a hurry */
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
     /* What a terminal sends reaches the whole foreground group: the command has it already. */
@@ -222,13 +222,13 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
 /* Escalates if a step is due. @left: descendants that live. */
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
-    int64_t since_ms = now_ms() - run->reason_ms;
+    int64_t since_ms = emu_now_ms() - run->reason_ms;
 
     if (run->phase == LEFTOVER && since_ms >= LEFTOVER_MS) {
         say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
             count == 1 ? "it" : "them");
         run->phase = ENDING;
-        run->reason_ms = now_ms() - TERM_MS;
+        run->reason_ms = emu_now_ms() - TERM_MS;
         since_ms = TERM_MS;
     }
     if (run->phase == ENDING && since_ms >= TERM_MS) {
@@ -250,7 +250,7 @@ static void escalate(struct run *run, const pid_t *left, size_t count)
 /* When the next step is due. */
 static int64_t next_step_ms(const struct run *run)
 {
-    int64_t since_ms = now_ms() - run->reason_ms;
+    int64_t since_ms = emu_now_ms() - run->reason_ms;
 
     switch (run->phase) {
     case RUNNING:
@@ -296,11 +296,11 @@ static bool step(struct run *run, int64_t *timeout_ms)
         return true;
     if (run->phase == RUNNING) {
         run->phase = LEFTOVER;
-        run->reason_ms = now_ms();
+        run->reason_ms = emu_now_ms();
     }
     escalate(run, left, count);
     *timeout_ms = next_step_ms(run);
-    return run->phase == LAST && now_ms() - run->reason_ms > GIVE_UP_MS;
+    return run->phase == LAST && emu_now_ms() - run->reason_ms > GIVE_UP_MS;
 }
 
 static void supervise(struct run *run)
@@ -350,7 +350,7 @@ static void finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     struct json_object *command = json_object_new_array();
-    double wall_s = (double)(now_ms() - run->start_ms) / 1000.0;
+    double wall_s = (double)(emu_now_ms() - run->start_ms) / 1000.0;
     char wall_text[32];
 
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
@@ -458,7 +458,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
 int run_main(int argc, char **argv)
 {
-    struct run run = { .start_ms = now_ms() };
+    struct run run = { .start_ms = emu_now_ms() };
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;

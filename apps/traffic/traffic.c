@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/now.h"
 #include "apps/options.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
 #include "apps/traffic/options.h"
 #include "apps/traffic/report.h"
 #include "apps/traffic/run.h"
+#include "emu/now.h"
 
 #define PROGRESS_MS      100
 #define EXIT_INTERRUPTED (128 + SIGINT)
@@ -75,7 +75,7 @@ static bool interrupted(void)
 static bool progress_tell(void *context, double done)
 {
     struct progress *progress = context;
-    int64_t at_ms = now_ms();
+    int64_t at_ms = emu_now_ms();
 
     if (at_ms - progress->last_ms < PROGRESS_MS)
         return true;

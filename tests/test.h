@@ -34,7 +34,7 @@ static inline uint64_t test_seed(void)
 /* The next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
 {
-    return emu_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
+    return emu_splitmix(state);
 }
 
 static inline void test_seed_print(const char *suite)

@@ -53,7 +53,7 @@ static uint32_t cont_check(uint32_t sum, const struct crc_input *in, unsigned i)
 
 static void fill(struct crc_input *in)
 {
-    uint64_t random = 0x9e3779b97f4a7c15u;
+    uint64_t random = EMU_GOLDEN;
 
     for (unsigned i = 0; i < SEGMENTS; i++) {
         for (unsigned b = 0; b < EMU_SEG_BYTES; b++)

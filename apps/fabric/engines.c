@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
+#include "emu/random.h"
 
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
 {
@@ -83,7 +84,7 @@ static struct emu_faults *faults_next(struct fabric *fabric)
     struct emu_faults *faults = &fabric->faults[fabric->faulty++];
 
     emu_faults_init(faults, fabric->config.faults,
-                    (fabric->config.seed + fabric->faulty) * 0x9e3779b97f4a7c15u);
+                    emu_spread(fabric->config.seed + fabric->faulty));
     return faults;
 }
 

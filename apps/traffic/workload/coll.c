@@ -57,7 +57,7 @@ static uint64_t weight_of(uint32_t node)
 /* The sum over @members nodes whose weights add up to @weights. */
 static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
 {
-    uint64_t a = emu_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
+    uint64_t a = emu_splitmix_at(element, op);
 
     return members * a + weights * emu_mix(a);
 }

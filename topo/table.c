@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
 #include "emu/random.h"
 #include "topo/route.h"
 
@@ -69,7 +70,7 @@ static uint64_t own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n
 
     for (uint32_t i = 0; i < node->links; i++)
         if (node->link[i].sw == s)
-            ports |= UINT64_C(1) << node->link[i].port;
+            ports |= emu_bit(node->link[i].port);
     return ports;
 }
 

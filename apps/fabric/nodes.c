@@ -10,6 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
+#include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
 
@@ -63,8 +64,8 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
-    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, (uint64_t)1 << host.port);
-    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, (uint64_t)1 << host.port);
+    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, emu_bit(host.port));
+    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_bit(host.port));
 }
 
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */

@@ -10,6 +10,7 @@
 
 #include "apps/say.h"
 #include "apps/traffic/relay.h"
+#include "emu/bits.h"
 
 #define NS_PS      1000u
 #define TIME_MOST  UINT64_C(1000000000000) /* ps: a second */
@@ -146,7 +147,7 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
     static bool read_##name(void *into, const char *value, const char **right)                     \
     {                                                                                              \
         struct traffic_options *options = into;                                                    \
-        options->given |= UINT64_C(1) << OPTION_##name;                                            \
+        options->given |= emu_bit(OPTION_##name);                                            \
         return take_##name(options, value, right);                                                 \
     }                                                                                              \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right)

@@ -286,7 +286,7 @@ static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint6
     emu_credit_put(&rx->credit, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-               (uint64_t)1 << rx->peer_port);
+               emu_bit(rx->peer_port));
 }
 
 /** emu_tx_flush - tell the receiver. Once a burst. */
@@ -298,7 +298,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
         emu_signal(tx->peer_worker, tx->peer_index, tx->owner->worker, EMU_EVENT_DATA,
-                   (uint64_t)1 << tx->peer_port);
+                   emu_bit(tx->peer_port));
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }
@@ -379,10 +379,10 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
         emu_credit_put(&rx->credit, owed, 0, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);
         emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-                   (uint64_t)1 << rx->peer_port);
+                   emu_bit(rx->peer_port));
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
-        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);
+        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));
     }
 }
 

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/bits.h"
 #include "emu/clock.h"
 #include "emu/link/pool.h"
 #include "emu/link/seg.h"
@@ -114,7 +115,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
         return;
     }
     to->told.ready[index][event] |= ports;
-    to->told.near[index / 64] |= (uint64_t)1 << index % 64;
+    to->told.near[index / 64] |= emu_bit(index % 64);
 }
 
 /** emu_dev_signal - the same, for a device. */
@@ -152,7 +153,7 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {
-    dev->worker->told.near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+    dev->worker->told.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
 /**

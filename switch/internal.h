@@ -252,6 +252,15 @@ static inline void switch_out_loses(struct switch_dev *sw, uint32_t r, uint32_t 
     sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
 }
 
+/*
+ * A segment leaves at @at_ps, and no sooner than it came: on clock real a credit, or room, may be told of
+ * late, and be older than what waits for it by now.
+ */
+static inline uint64_t switch_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
+{
+    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
+}
+
 /* Put a segment at one crosspoint. It has room. Returns its slot. */
 static inline uint32_t switch_put(struct switch_dev *sw, uint32_t r, uint32_t o,
                                  const struct emu_entry *entry)

@@ -20,8 +20,7 @@ static uint8_t queue_copies(struct switch_row *row, unsigned copies)
 /* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
 static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct emu_entry *entry)
 {
-    const struct emu_seg *payload =
-        entry->buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, entry->buf) : NULL;
+    const struct emu_seg *payload = emu_pool_payload(sw->dev.worker->cache.pool, entry->buf);
     uint64_t left = outs;
 
     for (; outs; outs &= outs - 1) {

@@ -83,7 +83,10 @@ static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t out
     return true;
 }
 
-/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
+/*
+ * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else into
+ * the crossbar. False: its crosspoints have no room.
+ */
 static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
                           uint32_t i, uint64_t at_ps)
 {
@@ -96,9 +99,13 @@ static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    if (!results_room(sw, sw->ports + u, outs))
+    if (!sw->dev.timed && u == root && switch_lends(sw, outs) &&
+        switch_lend(sw, outs, &state->hdr, emu_pool_payload(sw->dev.worker->cache.pool, part->buf)))
+        emu_pool_drop(&sw->dev.worker->cache, part->buf);
+    else if (results_room(sw, sw->ports + u, outs))
+        switch_queue(sw, sw->ports + u, outs, &entry);
+    else
         return false;
-    switch_queue(sw, sw->ports + u, outs, &entry);
     if (u == root)
         emu_count(&sw->counts.results, 1);
     return true;
@@ -125,28 +132,11 @@ static __attribute__((noinline)) void combine_queue(struct switch_dev *sw,
     results->pending = true;
 }
 
-/* Clock raw: the result of state @i, to processes that have room for it now, at once. */
-static bool combine_lend(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                         uint32_t u)
-{
-    const struct switch_state *state = switch_group_state(group, i);
-    uint32_t buf = state->part[u].buf;
-
-    if (u != sw->units - 1 || !switch_lends(sw, state->outs) ||
-        !switch_lend(sw, state->outs, &state->hdr,
-                     buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, buf) : NULL))
-        return false;
-    emu_pool_drop(&sw->dev.worker->cache, buf);
-    emu_count(&sw->counts.results, 1);
-    return true;
-}
-
 /* Clock raw: nothing waits before the result of state @i, and it is on its way. */
 static inline bool combine_at_once(struct switch_dev *sw, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return !sw->dev.timed && !switch_unit_pending(sw, u) &&
-           (combine_lend(sw, group, i, u) || results_enter(sw, u, group, i, 0));
+    return !sw->dev.timed && !switch_unit_pending(sw, u) && results_enter(sw, u, group, i, 0);
 }
 
 /* Unit @u has its part of state @i: its result goes on. */

@@ -130,8 +130,7 @@ static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
     r = switch_next_bit(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(sw, r, o);
-    if (at_ps < entry->time_ps) /* clock real: the credit was late, and is older than what waits for it */
-        at_ps = entry->time_ps;
+    at_ps = switch_no_sooner(at_ps, entry);
     sw->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
     emu_tx_flush(&out->tx);

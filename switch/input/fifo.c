@@ -64,8 +64,6 @@ void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     struct switch_input *in = &sw->input[r];
     uint32_t slot = switch_remove(sw, &in->fifo);
 
-    if (at_ps < sw->slot[slot].time_ps)
-        at_ps = sw->slot[slot].time_ps;
     in->queued--;
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
@@ -88,7 +86,7 @@ static uint64_t input_room(const struct switch_dev *sw, uint32_t r, uint64_t out
     return room;
 }
 
-/* The first segment of the fifo of @r: to its crosspoints. Returns those that it still goes to. */
+/* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
 static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 {
     uint32_t slot = sw->input[r].fifo.first;
@@ -96,8 +94,7 @@ static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     uint64_t room = input_room(sw, r, outs);
     struct emu_entry entry = sw->slot[slot];
 
-    if (entry.time_ps < at_ps) /* else, on clock real, the room was late, and is older than what moves there */
-        entry.time_ps = at_ps;
+    entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
@@ -117,8 +114,12 @@ bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     bool moved = false;
 
     sw->runnable = 0;
-    while (in->queued && !input_move(sw, r, at_ps)) {
-        switch_input_leave(sw, r, at_ps);
+    while (in->queued) {
+        uint64_t at = switch_no_sooner(at_ps, &sw->slot[in->fifo.first]);
+
+        if (input_move(sw, r, at))
+            break;
+        switch_input_leave(sw, r, at);
         moved = true;
     }
     moved |= sw->runnable != 0;

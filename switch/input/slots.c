@@ -101,12 +101,6 @@ static void slots_depart(struct switch_dev *sw, uint32_t o, struct emu_entry ent
     sw->slots.counted &= ~((uint64_t)1 << o);
 }
 
-/* Clock real: a credit that was late may be older than what waits for it, which leaves no sooner than it came. */
-static uint64_t slots_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
-{
-    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
-}
-
 /* The first unicast of @r for output @o, if there is one: the match says so. */
 static void slots_send_unicast(struct switch_dev *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
@@ -114,7 +108,7 @@ static void slots_send_unicast(struct switch_dev *sw, uint32_t r, uint32_t o, ui
     uint8_t left = --*switch_count(sw, r, o);
 
     switch_out_loses(sw, r, o, left);
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
+    at_ps = switch_no_sooner(at_ps, &sw->slot[slot]);
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
     sw->row[r].rx.owed++;
@@ -127,7 +121,7 @@ static void slots_send_multicast(struct switch_dev *sw, uint32_t r, uint64_t out
     struct switch_input *in = &sw->input[r];
     uint32_t slot = in->fifo.first;
 
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
+    at_ps = switch_no_sooner(at_ps, &sw->slot[slot]);
     sw->outs[slot] &= ~outs;
     for (; outs; outs &= outs - 1)
         slots_depart(sw, (uint32_t)__builtin_ctzll(outs), sw->slot[slot], at_ps);

@@ -39,7 +39,7 @@ static void input_drop(struct switch_dev *sw, uint32_t r, const struct emu_entry
     switch_count_drop(sw, switch_group_of(sw, entry->hdr.dst), &entry->hdr);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
     sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
 }
 
 /* At the end of the fifo of @r. */
@@ -52,7 +52,7 @@ static void input_append(struct switch_dev *sw, uint32_t r, uint64_t outs,
     in->queued++;
     sw->outs[slot] = outs;
     sw->little.held++;
-    if (entry->hdr.kind == EMU_UNICAST || !(outs & (outs - 1)))
+    if (entry->hdr.kind == EMU_UNICAST || !emu_bits_several(outs))
         return;
     emu_pool_share(sw->dev.worker->cache.pool, entry->buf,
                    (unsigned)__builtin_popcountll(outs) - 1);
@@ -68,7 +68,7 @@ void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
     sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
 }
 
 /* --- buffers=input_xpoint ------------------------------------------------------- */
@@ -78,9 +78,7 @@ static uint64_t input_room(const struct switch_dev *sw, uint32_t r, uint64_t out
 {
     uint64_t room = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         room |= (uint64_t)(*switch_count(sw, r, o) < sw->xpoint_slots) << o;
     }
     return room;
@@ -98,12 +96,12 @@ static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
-        switch_put(sw, r, room & (room - 1) ? switch_choose(sw, room)
-                                           : (uint32_t)__builtin_ctzll(room), &entry);
+        switch_put(sw, r, emu_bits_several(room) ? switch_choose(sw, room)
+                                           : emu_bits_first(room), &entry);
         return 0;
     }
-    for (uint64_t left = room; left; left &= left - 1)
-        switch_put(sw, r, (uint32_t)__builtin_ctzll(left), &entry);
+    emu_each_bit(o, room)
+        switch_put(sw, r, o, &entry);
     return sw->outs[slot] = outs & ~room;
 }
 
@@ -165,8 +163,7 @@ static uint64_t input_shortest(const struct switch_dev *sw, uint32_t r, uint64_t
     uint8_t least = UINT8_MAX;
     uint64_t best = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         uint8_t count = *switch_count(sw, r, o);
 
         if (count < least) {
@@ -174,7 +171,7 @@ static uint64_t input_shortest(const struct switch_dev *sw, uint32_t r, uint64_t
             best = 0;
         }
         if (count == least)
-            best |= (uint64_t)1 << o;
+            best |= emu_bit(o);
     }
     return best;
 }
@@ -189,8 +186,8 @@ void switch_input_admit(struct switch_dev *sw, uint32_t r, const struct emu_entr
     if (!outs || outs >> sw->ports)
         input_drop(sw, r, entry);
     else if (unicast)
-        input_put(sw, r, outs & (outs - 1) ? switch_choose(sw, input_shortest(sw, r, outs))
-                                           : (uint32_t)__builtin_ctzll(outs), entry);
+        input_put(sw, r, emu_bits_several(outs) ? switch_choose(sw, input_shortest(sw, r, outs))
+                                           : emu_bits_first(outs), entry);
     else
         input_append(sw, r, outs, entry);
 }

@@ -15,8 +15,7 @@ static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
     uint32_t least = UINT32_MAX;
     uint64_t best = 0;
 
-    for (; candidates; candidates &= candidates - 1) {
-        uint32_t out = (uint32_t)__builtin_ctzll(candidates);
+    emu_each_bit(out, candidates) {
         uint32_t queued = sw->out[out].queued;
 
         if (queued < least) {
@@ -24,14 +23,14 @@ static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
             best = 0;
         }
         if (queued == least)
-            best |= (uint64_t)1 << out;
+            best |= emu_bit(out);
     }
     return best;
 }
 
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
 {
-    return switch_nth_bit(from,
+    return emu_bits_nth(from,
                           (uint32_t)(emu_xorshift(&sw->random) % (unsigned)__builtin_popcountll(from)));
 }
 
@@ -39,12 +38,12 @@ uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
 {
     switch (sw->profile->choice) {
     case EMU_CHOICE_FIRST_FREE:
-        return (uint32_t)__builtin_ctzll(from);
+        return emu_bits_first(from);
     case EMU_CHOICE_RANDOM:
         return switch_pick_random(sw, from);
     case EMU_CHOICE_NEXT_FREE:
     default:
-        sw->turn = switch_next_bit(from, sw->turn);
+        sw->turn = emu_bits_next(from, sw->turn);
         return sw->turn;
     }
 }

@@ -37,14 +37,14 @@ static inline void switch_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t n
  * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
  * Returns when it arrives, if that is later.
  */
-static inline uint64_t switch_look(struct switch_dev *sw, struct switch_order *arrivals,
+static inline uint64_t switch_look(struct switch_dev *sw, struct emu_order *arrivals,
                                    uint32_t r, uint64_t until_ps)
 {
     struct emu_rx *rx = &sw->row[r].rx;
     uint64_t at_ps = emu_rx_front_ps(rx, until_ps);
 
     if (at_ps <= until_ps) {
-        order_add(arrivals, at_ps, r);
+        emu_order_add(arrivals, at_ps, r);
         return EMU_NEVER;
     }
     sw->arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
@@ -52,15 +52,14 @@ static inline uint64_t switch_look(struct switch_dev *sw, struct switch_order *a
 }
 
 /* Ports that something arrived at. Returns the earliest arrival after @until_ps. */
-static inline uint64_t switch_look_all(struct switch_dev *sw, struct switch_order *arrivals,
+static inline uint64_t switch_look_all(struct switch_dev *sw, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {
     uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
     uint64_t later_ps = EMU_NEVER;
 
     sw->arriving = 0;
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+    emu_each_bit(r, rows) {
         uint64_t next_ps;
 
         emu_rx_begin(&sw->row[r].rx);

@@ -68,8 +68,8 @@ static uint32_t group_part_holds(const struct switch_group *group, uint32_t port
         buf[count++] = part->buf;
     if (part->queued || !group->in_order)
         return count;
-    for (; have; have &= have - 1)
-        buf[count++] = *switch_group_kept(group, i, ports, (uint32_t)__builtin_ctzll(have));
+    emu_each_bit(input, have)
+        buf[count++] = *switch_group_kept(group, i, ports, input);
     return count;
 }
 

@@ -7,10 +7,11 @@
 
 #include <stddef.h>
 
+#include "emu/bits.h"
 #include "emu/clock.h"
 #include "emu/table.h"
 #include "switch/group.h"
-#include "switch/order.h"
+#include "emu/worker/order.h"
 #include "switch/switch.h"
 
 /* Twice the groups that can combine: one that is gone may still stand in a list. */
@@ -134,7 +135,7 @@ struct switch_dev {
     struct switch_row *row;       /* rows */
     struct switch_out *out;       /* rows */
     struct switch_unit *unit;     /* units */
-    struct switch_order acts;     /* timed: of the outputs in `due` */
+    struct emu_order acts;     /* timed: of the outputs in `due` */
     uint32_t width;               /* of a row in count and xpoint: rows, rounded up to 16 */
     uint8_t *count;               /* [row][output]: segments at the crosspoint; beyond them 0 */
     struct switch_list *xpoint;   /* [row][output]: which */
@@ -236,8 +237,8 @@ static inline void switch_out_gains(struct switch_dev *sw, uint32_t r, uint32_t 
 {
     struct switch_out *out = &sw->out[o];
 
-    out->waiting |= (uint64_t)1 << r;
-    sw->runnable |= (uint64_t)1 << o;
+    out->waiting |= emu_bit(r);
+    sw->runnable |= emu_bit(o);
     out->queued++;
     sw->light &= ~((uint64_t)(out->queued >= sw->light_slots) << o);
 }
@@ -250,6 +251,15 @@ static inline void switch_out_loses(struct switch_dev *sw, uint32_t r, uint32_t 
     out->waiting &= ~((uint64_t)(left == 0) << r);
     out->queued--;
     sw->light |= (uint64_t)(out->queued < sw->light_slots) << o;
+}
+
+/*
+ * A segment leaves at @at_ps, and no sooner than it came: on clock real a credit, or room, may be told of
+ * late, and be older than what waits for it by now.
+ */
+static inline uint64_t switch_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
+{
+    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
 }
 
 /* Put a segment at one crosspoint. It has room. Returns its slot. */
@@ -281,7 +291,7 @@ static inline struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r
     uint8_t left = --*switch_count(sw, r, o);
 
     switch_out_loses(sw, r, o, left);
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
     if (sw->dev.timed) { /* a departure that lowers the fullest */
         struct switch_row *row = &sw->row[r];
         uint8_t fullest = row->fullest;
@@ -299,14 +309,6 @@ static inline struct emu_entry *switch_dequeue(struct switch_dev *sw, uint32_t r
     return &sw->slot[slot];
 }
 
-/* The next set bit of @bits after bit @last, in turn. @bits is not 0. */
-static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
-{
-    uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
-
-    return (uint32_t)__builtin_ctzll(above ? above : bits);
-}
-
 /*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
  * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
@@ -315,7 +317,7 @@ static inline uint32_t switch_next_bit(uint64_t bits, uint32_t last)
 static inline bool switch_is_open(struct switch_dev *sw, uint32_t o)
 {
     struct switch_out *out = &sw->out[o];
-    uint64_t bit = (uint64_t)1 << o;
+    uint64_t bit = emu_bit(o);
 
     if (sw->shut & bit)
         return false;
@@ -334,7 +336,7 @@ static inline bool switch_is_open(struct switch_dev *sw, uint32_t o)
 static inline void switch_pass(struct switch_dev *sw, uint32_t o)
 {
     sw->out[o].room--;
-    sw->runnable |= (uint64_t)1 << o; /* its receiver is to be told */
+    sw->runnable |= emu_bit(o); /* its receiver is to be told */
 }
 
 static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
@@ -348,9 +350,7 @@ static inline bool switch_passes(struct switch_dev *sw, uint32_t o)
 /* Do all of @outs lead to processes, or to nobody? */
 static inline bool switch_lends(const struct switch_dev *sw, uint64_t outs)
 {
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         if (o >= sw->ports || !emu_tx_lends(&sw->out[o].tx))
             return false;
     }
@@ -361,14 +361,12 @@ static inline bool switch_lends(const struct switch_dev *sw, uint64_t outs)
 static inline bool switch_lend(struct switch_dev *sw, uint64_t outs, const struct emu_hdr *hdr,
                                const struct emu_seg *payload)
 {
-    for (uint64_t left = outs; left; left &= left - 1)
-        if (!switch_is_open(sw, (uint32_t)__builtin_ctzll(left)))
+    emu_each_bit(o, outs)
+        if (!switch_is_open(sw, o))
             return false;
-    if (outs & (outs - 1))
+    if (emu_bits_several(outs))
         emu_count(&sw->counts.multicasts, 1);
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         switch_pass(sw, o);
         emu_tx_put(&sw->out[o].tx, hdr, payload);
     }
@@ -419,13 +417,13 @@ const char *switch_input_check(const struct switch_dev *sw, uint32_t r, uint64_t
 static inline uint64_t switch_collective_outs(const struct switch_dev *sw, const struct switch_group *group,
                                               uint32_t row, const struct emu_hdr *hdr)
 {
-    uint64_t from = (uint64_t)1 << row;
+    uint64_t from = emu_bit(row);
 
     if (!group || !(group->ports & from))
         return 0;
     if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
         return group->ports & ~from;
-    return (uint64_t)1 << (sw->ports + switch_unit_of(sw, row));
+    return emu_bit(sw->ports + switch_unit_of(sw, row));
 }
 
 /*
@@ -454,14 +452,6 @@ uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates);
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
-
-/* The bit of @bits with @n of them below. There is one. */
-static inline uint32_t switch_nth_bit(uint64_t bits, uint32_t n)
-{
-    while (n--)
-        bits &= bits - 1;
-    return (uint32_t)__builtin_ctzll(bits);
-}
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
 uint32_t switch_send(struct switch_dev *sw);

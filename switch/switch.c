@@ -15,12 +15,10 @@ static void switch_take_credits(struct switch_dev *sw)
 {
     uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT);
 
-    for (; ports; ports &= ports - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(ports);
-
+    emu_each_bit(o, ports) {
         emu_tx_take_credits(&sw->out[o].tx);
         if (sw->out[o].waiting)
-            sw->runnable |= (uint64_t)1 << o;
+            sw->runnable |= emu_bit(o);
     }
 }
 
@@ -39,7 +37,7 @@ static uint32_t take_port(struct switch_dev *sw, uint32_t r)
     if (moved)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST) {
-        sw->arriving |= (uint64_t)1 << r;
+        sw->arriving |= emu_bit(r);
         emu_dev_again(&sw->dev);
     }
     return moved;
@@ -51,8 +49,7 @@ static uint32_t switch_take_segments(struct switch_dev *sw)
     uint32_t moved = 0;
 
     sw->arriving = 0;
-    for (; ports; ports &= ports - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(ports);
+    emu_each_bit(r, ports) {
         bool edge = sw->through && sw->row[r].rx.kind == EMU_LINK_EDGE;
 
         moved += edge ? switch_through(sw, r) : take_port(sw, r);
@@ -63,12 +60,10 @@ static uint32_t switch_take_segments(struct switch_dev *sw)
 /* One batch of credits a row and pass. */
 static void switch_return_credits(struct switch_dev *sw)
 {
-    uint64_t rows = sw->unsettled & (((uint64_t)1 << sw->ports) - 1);
+    uint64_t rows = sw->unsettled & emu_bits_below(sw->ports);
 
     sw->unsettled = 0;
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
-
+    emu_each_bit(r, rows) {
         if (switch_row_settle(sw, r))
             emu_rx_pay(&sw->row[r].rx, 0);
     }
@@ -102,7 +97,7 @@ static uint32_t switch_step(struct emu_dev *dev, uint64_t until_ps)
 
     (void)until_ps;
     sw->open = 0;
-    sw->shut = sw->through ? ~(((uint64_t)1 << sw->ports) - 1) : UINT64_MAX;
+    sw->shut = sw->through ? ~emu_bits_below(sw->ports) : UINT64_MAX;
     switch_take_credits(sw);       /* refill before spending */
     moved = switch_take_segments(sw); /* links -> crosspoints */
     moved += switch_combine(sw);   /* contributions fold into one */
@@ -150,7 +145,7 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
         return switch_channels_bytes(ports, profile);
     return sizeof(struct switch_dev) +
            rows * (sizeof(struct switch_row) + sizeof(struct switch_out) +
-                   3 * sizeof(struct switch_event)) +
+                   3 * sizeof(struct emu_order_event)) +
            profile->combine_units *
                (sizeof(struct switch_unit) + SWITCH_PENDING_MAX * sizeof(uint32_t)) +
            rows * switch_width((uint32_t)rows) * (1 + sizeof(struct switch_list)) +
@@ -191,7 +186,7 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     sw->row = switch_zeros(rows * sizeof(*sw->row));
     sw->out = switch_zeros(rows * sizeof(*sw->out));
     sw->unit = calloc(sw->units, sizeof(*sw->unit));
-    sw->acts.event = switch_lines(ORDER_ROOM(rows) * sizeof(*sw->acts.event));
+    sw->acts.event = switch_lines(EMU_ORDER_ROOM(rows) * sizeof(*sw->acts.event));
     sw->count = switch_zeros(rows * sw->width);
     sw->xpoint = switch_zeros(rows * sw->width * sizeof(*sw->xpoint));
     sw->slot = switch_lines(slots * sizeof(*sw->slot));
@@ -199,7 +194,7 @@ static int switch_alloc(struct switch_dev *sw, size_t rows)
     if (!sw->row || !sw->out || !sw->unit || !sw->count ||
         !sw->acts.event || !sw->xpoint || !sw->slot || !sw->link || !switch_alloc_inputs(sw, slots))
         return -ENOMEM;
-    order_init(&sw->acts, sw->acts.event, (uint32_t)rows, false);
+    emu_order_init(&sw->acts, sw->acts.event, (uint32_t)rows, false);
     for (uint32_t u = 0; u < sw->units; u++) {
         sw->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
         if (!sw->unit[u].group)

@@ -11,12 +11,6 @@ static void turn(uint64_t *at_ps, uint64_t by_ps)
     *at_ps = emu_turned_ps(*at_ps, by_ps);
 }
 
-static void turn_events(struct switch_order *order, uint64_t by_ps)
-{
-    for (struct switch_event *at = order->first; at != order->end; at++)
-        turn(&at->at_ps, by_ps);
-}
-
 static void turn_slots(struct switch_dev *sw, uint64_t by_ps)
 {
     for (uint32_t i = 0; i < sw->fresh; i++)
@@ -68,7 +62,7 @@ static void turn_channels(struct switch_channels *ch, uint64_t by_ps)
 
 void switch_turn_back(struct switch_dev *sw, uint64_t by_ps)
 {
-    turn_events(&sw->acts, by_ps);
+    emu_order_turn_back(&sw->acts, by_ps);
     turn(&sw->little.last_ps, by_ps);
     turn_slots(sw, by_ps);
     if (sw->acknowledged) {

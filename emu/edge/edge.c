@@ -405,8 +405,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
         edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.turned_ps;
         edge_lag(edge, entry);
     }
-    emu_edge_put(edge, &entry->hdr,
-                 entry->buf != EMU_NO_BUF ? emu_pool_seg(cache->pool, entry->buf) : NULL);
+    emu_edge_put(edge, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
     emu_pool_drop(cache, entry->buf);
 }
 

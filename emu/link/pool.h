@@ -13,6 +13,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "emu/link/seg.h"
@@ -64,6 +65,12 @@ void emu_pool_spill(struct emu_pool_cache *cache);
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
 {
     return &pool->buf[buf].seg;
+}
+
+/** emu_pool_payload - the segment with the payload in @buf; NULL for EMU_NO_BUF: there is none. */
+static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t buf)
+{
+    return buf != EMU_NO_BUF ? emu_pool_seg(pool, buf) : NULL;
 }
 
 /*

@@ -19,7 +19,7 @@ void switch_channel_plugged(struct switch_channels *ch)
 
         if (tx->kind != EMU_LINK_LOCAL)
             continue;
-        ch->plugged |= (uint64_t)1 << p;
+        ch->plugged |= emu_bit(p);
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
             bool twin = other->kind == EMU_LINK_LOCAL && other->peer_worker == tx->peer_worker &&
@@ -44,7 +44,7 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
         moved++;
     }
     if (moved == CHANNEL_BURST) {
-        ch->sw.arriving |= (uint64_t)1 << p;
+        ch->sw.arriving |= emu_bit(p);
         emu_dev_again(&ch->sw.dev);
     }
     return moved;
@@ -56,15 +56,15 @@ static uint32_t raw_take(struct switch_channels *ch)
     uint32_t moved = 0;
 
     ch->sw.arriving = 0;
-    for (; ports; ports &= ports - 1)
-        moved += raw_take_port(ch, (uint32_t)__builtin_ctzll(ports));
+    emu_each_bit(p, ports)
+        moved += raw_take_port(ch, p);
     return moved;
 }
 
 /* If the ring is full of replies (see channels_sane()), the far end empties it in its next step. */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
-    uint64_t bit = (uint64_t)1 << o;
+    uint64_t bit = emu_bit(o);
     uint32_t sent = 0;
 
     while (sent < CHANNEL_BURST && ch->queued & bit && emu_tx_has_slot(&ch->port[o].tx)) {
@@ -88,8 +88,8 @@ static uint32_t raw_send(struct switch_channels *ch)
     uint32_t sent = 0;
 
     ch->news = 0;
-    for (; outs; outs &= outs - 1)
-        sent += raw_send_port(ch, (uint32_t)__builtin_ctzll(outs));
+    emu_each_bit(o, outs)
+        sent += raw_send_port(ch, o);
     return sent;
 }
 
@@ -140,7 +140,7 @@ size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     return sizeof(struct switch_channels) +
            ports * (sizeof(struct switch_channel_port) + 2 * sizeof(uint64_t) +
-                    3 * sizeof(struct switch_event) +
+                    3 * sizeof(struct emu_order_event) +
                     EMU_CHANNELS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
                     ports * sizeof(struct switch_channel_pair) +
@@ -174,13 +174,13 @@ static int channels_alloc(struct switch_channels *ch)
     ch->pair = switch_zeros(ports * ports * sizeof(*ch->pair));
     ch->busy_ps = switch_zeros(ports * sizeof(*ch->busy_ps));
     ch->due_ps = switch_zeros(ports * sizeof(*ch->due_ps));
-    sw->acts.event = switch_zeros(ORDER_ROOM(ports) * sizeof(*sw->acts.event));
+    sw->acts.event = switch_zeros(EMU_ORDER_ROOM(ports) * sizeof(*sw->acts.event));
     sw->slot = switch_lines(slots * sizeof(*sw->slot));
     sw->link = calloc(slots, sizeof(*sw->link));
     if (!ch->port || !ch->in || !ch->out || !ch->pair || !ch->busy_ps || !ch->due_ps ||
         !sw->acts.event || !sw->slot || !sw->link)
         return -ENOMEM;
-    order_init(&sw->acts, sw->acts.event, ports, false);
+    emu_order_init(&sw->acts, sw->acts.event, ports, false);
     return 0;
 }
 

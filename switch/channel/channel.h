@@ -143,8 +143,8 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
 /* Output @o has something to send. */
 static inline void switch_channel_tell(struct switch_channels *ch, uint32_t o)
 {
-    ch->news |= (uint64_t)1 << o;
-    ch->queued |= (uint64_t)1 << o;
+    ch->news |= emu_bit(o);
+    ch->queued |= emu_bit(o);
 }
 
 /* Output @o may have nothing left to send. */
@@ -164,7 +164,7 @@ static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, 
     uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
     uint32_t closed = ch->channels - pending;
     uint32_t kept = ch->channels >= EMU_CHANNELS_KEPT_OF;
-    uint64_t bit = (uint64_t)1 << o;
+    uint64_t bit = emu_bit(o);
 
     ch->open += (uint32_t)more;
     ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
@@ -180,7 +180,7 @@ static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o,
 
     port->input_of[c] = (uint8_t)p;
     port->open_of[p] |= 1u << c;
-    port->served |= (uint64_t)1 << p;
+    port->served |= emu_bit(p);
     switch_channel_count(ch, o, 1);
 }
 

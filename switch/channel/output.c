@@ -18,7 +18,7 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->books.promised[c])
-        ch->news |= (uint64_t)1 << o; /* others may want the places */
+        ch->news |= emu_bit(o); /* others may want the places */
     emu_channels_forget(&port->books, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -61,22 +61,22 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
     struct switch_channel_pair *pair;
     uint32_t p = port->last_input, own = ready;
 
-    if (ready & (ready - 1)) {
+    if (emu_bits_several(ready)) {
         do {
-            p = switch_next_bit(port->served, p);
+            p = emu_bits_next(port->served, p);
             own = port->open_of[p] & ready;
         } while (!own);
     } else {
-        p = port->input_of[__builtin_ctz(ready)];
+        p = port->input_of[emu_bits_first(ready)];
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!(own & (own - 1))) { /* what it sent last is not read: its line may be far away */
-        pair->last_sent = (uint8_t)__builtin_ctz(own);
-        return (uint32_t)__builtin_ctz(own);
+    if (!emu_bits_several(own)) { /* what it sent last is not read: its line may be far away */
+        pair->last_sent = (uint8_t)emu_bits_first(own);
+        return emu_bits_first(own);
     }
     if (!(own >> pair->last_sent & 1)) /* its packet goes on, if it can */
-        pair->last_sent = (uint8_t)switch_next_bit(own, pair->last_sent);
+        pair->last_sent = (uint8_t)emu_bits_next(own, pair->last_sent);
     return pair->last_sent;
 }
 
@@ -111,7 +111,7 @@ static inline void output_depart(struct switch_channels *ch, uint32_t o, struct 
 static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
-    uint32_t c = switch_next_bit(port->replies, port->last_reply);
+    uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_CHANNELS + c];
     struct emu_entry entry = {.packet = {.tag = in->tag, .wire = EMU_REPLY_BYTES - 1,
                                          .channel = (uint8_t)c, .last = 1,

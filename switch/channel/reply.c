@@ -118,7 +118,7 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
             switch_channel_mute(ch, w);
             ch->port[o].books.open &= ~(1u << w % EMU_CHANNELS);
             switch_channel_closed(ch, o, w % EMU_CHANNELS);
-            closed |= (uint64_t)1 << o;
+            closed |= emu_bit(o);
         }
         out->from = CHANNEL_NONE;
     }
@@ -144,8 +144,8 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
     switch_channel_untell(ch, p);
     in->state = CHANNEL_CLOSED;
     emu_count(&sw->counts.given_up, 1);
-    for (; closed; closed &= closed - 1)
-        switch_channel_grant(ch, (uint32_t)__builtin_ctzll(closed), at_ps);
+    emu_each_bit(o, closed)
+        switch_channel_grant(ch, o, at_ps);
 }
 
 /* --- time-outs ---------------------------------------------------------------------- */
@@ -161,9 +161,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    for (uint32_t left = port->books.open; left; left &= left - 1) {
-        uint32_t c = (uint32_t)__builtin_ctz(left);
-
+    emu_each_bit(c, port->books.open) {
         if (!sweep_late(ch, ch->out[o * EMU_CHANNELS + c].tick))
             continue;
         port->books.open &= ~(1u << c);

@@ -19,7 +19,7 @@
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_dev *sw = &ch->sw;
-    uint64_t bit = (uint64_t)1 << o;
+    uint64_t bit = emu_bit(o);
 
     if (at_ps < ch->busy_ps[o])
         at_ps = ch->busy_ps[o];
@@ -27,11 +27,11 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (sw->due & bit) {
         if (ch->due_ps[o] <= at_ps)
             return;
-        order_drop(&sw->acts, o);
+        emu_order_drop(&sw->acts, o);
     }
     sw->due |= bit;
     ch->due_ps[o] = at_ps;
-    order_add(&sw->acts, at_ps, o);
+    emu_order_add(&sw->acts, at_ps, o);
 }
 
 /* Outputs that were given something at @at_ps. */
@@ -40,8 +40,8 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
     uint64_t outs = ch->news;
 
     ch->news = 0;
-    for (; outs; outs &= outs - 1)
-        timed_plan(ch, (uint32_t)__builtin_ctzll(outs), at_ps);
+    emu_each_bit(o, outs)
+        timed_plan(ch, o, at_ps);
 }
 
 /* Nothing at output @o has room at @at_ps: it waits for credits. */
@@ -54,15 +54,15 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        ch->sw.stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+        ch->sw.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
 }
 
 static void timed_act(struct switch_channels *ch, uint64_t now_ps)
 {
-    struct switch_event event = order_take(&ch->sw.acts);
+    struct emu_order_event event = emu_order_take(&ch->sw.acts);
     uint32_t o = (uint32_t)event.port;
 
-    ch->sw.due &= ~((uint64_t)1 << o);
+    ch->sw.due &= ~emu_bit(o);
     switch_lag(&ch->sw, event.at_ps, now_ps);
     if (switch_channel_send(ch, o, event.at_ps)) {
         if (ch->queued >> o & 1)
@@ -74,7 +74,7 @@ static void timed_act(struct switch_channels *ch, uint64_t now_ps)
 }
 
 /* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
-static uint64_t timed_look(struct switch_channels *ch, struct switch_order *arrivals, uint32_t p,
+static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
                            uint64_t until_ps)
 {
     struct switch_channel_port *port = &ch->port[p];
@@ -82,17 +82,17 @@ static uint64_t timed_look(struct switch_channels *ch, struct switch_order *arri
                                   : emu_rx_next_ps(&port->rx);
 
     if (at_ps <= until_ps) {
-        order_add(arrivals, at_ps, p);
+        emu_order_add(arrivals, at_ps, p);
         return EMU_NEVER;
     }
     ch->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << p;
     return at_ps;
 }
 
-static uint64_t timed_arrive(struct switch_channels *ch, struct switch_order *arrivals,
+static uint64_t timed_arrive(struct switch_channels *ch, struct emu_order *arrivals,
                              uint64_t until_ps)
 {
-    struct switch_event event = order_take(arrivals);
+    struct emu_order_event event = emu_order_take(arrivals);
     uint32_t p = (uint32_t)event.port;
     struct emu_entry entry;
     enum emu_fate fate;
@@ -116,15 +116,14 @@ static void timed_sweep(struct switch_channels *ch)
 }
 
 /* Outputs that wait for a credit that has come, and ports that something came to. */
-static uint64_t timed_begin(struct switch_channels *ch, struct switch_order *arrivals,
+static uint64_t timed_begin(struct switch_channels *ch, struct emu_order *arrivals,
                             uint64_t until_ps)
 {
     uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & ch->sw.stalled;
     uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
     uint64_t later_ps = EMU_NEVER;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
 
         if (next) /* clock real: it may have been seen late */
@@ -132,8 +131,8 @@ static uint64_t timed_begin(struct switch_channels *ch, struct switch_order *arr
                                                                     : ch->port[o].stalled_ps);
     }
     ch->sw.arriving = 0;
-    for (; ports; ports &= ports - 1) {
-        uint64_t next_ps = timed_look(ch, arrivals, (uint32_t)__builtin_ctzll(ports), until_ps);
+    emu_each_bit(p, ports) {
+        uint64_t next_ps = timed_look(ch, arrivals, p, until_ps);
 
         later_ps = next_ps < later_ps ? next_ps : later_ps;
     }
@@ -143,18 +142,18 @@ static uint64_t timed_begin(struct switch_channels *ch, struct switch_order *arr
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_channels *ch = (struct switch_channels *)dev;
-    struct switch_event event[ORDER_ROOM(TOPO_PORTS_MAX)];
-    struct switch_order arrivals;
+    struct emu_order_event event[EMU_ORDER_ROOM(TOPO_PORTS_MAX)];
+    struct emu_order arrivals;
     uint64_t later_ps;
     uint32_t moved = 0;
 
     if (!ch->plugged)
         switch_channel_plugged(ch);
-    order_init(&arrivals, event, TOPO_PORTS_MAX, true);
+    emu_order_init(&arrivals, event, TOPO_PORTS_MAX, true);
     later_ps = timed_begin(ch, &arrivals, until_ps);
     for (;; moved++) {
-        uint64_t act_ps = order_next_ps(&ch->sw.acts);
-        uint64_t arrive_ps = order_next_ps(&arrivals);
+        uint64_t act_ps = emu_order_next_ps(&ch->sw.acts);
+        uint64_t arrive_ps = emu_order_next_ps(&arrivals);
 
         if (arrive_ps != EMU_NEVER && arrive_ps <= act_ps && arrive_ps <= ch->sweep_ps) {
             uint64_t next_ps = timed_arrive(ch, &arrivals, until_ps);

@@ -20,17 +20,15 @@ static uint8_t queue_copies(struct switch_row *row, unsigned copies)
 /* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
 static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct emu_entry *entry)
 {
-    const struct emu_seg *payload =
-        entry->buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, entry->buf) : NULL;
+    const struct emu_seg *payload = emu_pool_payload(sw->dev.worker->cache.pool, entry->buf);
     uint64_t left = outs;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         struct emu_tx *tx = &sw->out[o].tx;
 
         if (o < sw->ports && emu_tx_lends(tx) && switch_passes(sw, o)) {
             emu_tx_put(tx, &entry->hdr, payload);
-            left &= ~((uint64_t)1 << o);
+            left &= ~emu_bit(o);
         }
     }
     return left;
@@ -60,10 +58,10 @@ void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
 {
     uint8_t copy_of = 0;
 
-    if (outs & (outs - 1))
+    if (emu_bits_several(outs))
         outs = queue_multicast(sw, row, outs, entry, &copy_of);
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs), slot;
+    emu_each_bit(o, outs) {
+        uint32_t slot;
 
         if (switch_passes(sw, o)) {
             emu_tx_send(&sw->out[o].tx, entry);
@@ -95,7 +93,7 @@ static inline void admit_collective(struct switch_dev *sw, uint32_t row, const s
         admit_drop(sw, row, group, entry);
         return;
     }
-    o = (uint32_t)__builtin_ctzll(outs);
+    o = emu_bits_first(outs);
     if (o >= sw->ports && sw->through && !*switch_count(sw, row, o))
         switch_unit_fold(sw, group, o - sw->ports, row, entry);
     else
@@ -111,7 +109,7 @@ static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const stru
         admit_drop(sw, row, NULL, entry);
         return;
     }
-    o = outs & (outs - 1) ? switch_choose(sw, outs) : (uint32_t)__builtin_ctzll(outs);
+    o = emu_bits_several(outs) ? switch_choose(sw, outs) : emu_bits_first(outs);
     if (switch_passes(sw, o)) {
         emu_tx_send(&sw->out[o].tx, entry);
         return;
@@ -139,7 +137,7 @@ void switch_admit(struct switch_dev *sw, uint32_t r, const struct emu_entry *ent
     if (sw->by_row && sw->dev.timed) /* room that it does not take is free at once */
         row->rx.owed += 1u + fullest - row->fullest;
     row->arrived++;
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
 }
 
 uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t r)

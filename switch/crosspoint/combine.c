@@ -54,19 +54,19 @@ static uint64_t combine_outs(const struct switch_group *group, const struct swit
 
     if (state->hdr.kind != EMU_REDUCE && group->up < 0)
         return missing ? 0 : group->ports;
-    if (state->hdr.kind != EMU_REDUCE && missing != (uint64_t)1 << group->up)
+    if (state->hdr.kind != EMU_REDUCE && missing != emu_bit(group->up))
         return 0;
-    return missing & (missing - 1) ? 0 : missing;
+    return emu_bits_several(missing) ? 0 : missing;
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
 static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
                              uint64_t have)
 {
-    uint32_t acc = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
+    uint32_t acc = *switch_group_kept(group, i, sw->ports, emu_bits_first(have));
 
-    for (have &= have - 1; have; have &= have - 1) {
-        uint32_t in = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
+    emu_each_bit(input, have & (have - 1)) {
+        uint32_t in = *switch_group_kept(group, i, sw->ports, input);
 
         combine_bufs(sw, &switch_group_state(group, i)->hdr, acc, in);
         emu_pool_drop(&sw->dev.worker->cache, in);
@@ -77,28 +77,35 @@ static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *g
 /* May the unit's row take one more segment for each of @outs? */
 static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
 {
-    for (; outs; outs &= outs - 1)
-        if (*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)) == sw->xpoint_slots)
+    emu_each_bit(o, outs)
+        if (*switch_count(sw, row, o) == sw->xpoint_slots)
             return false;
     return true;
 }
 
-/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
+/*
+ * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else into
+ * the crossbar. False: its crosspoints have no room.
+ */
 static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
                           uint32_t i, uint64_t at_ps)
 {
     const struct switch_state *state = switch_group_state(group, i);
     const struct switch_part *part = &state->part[u];
     uint32_t root = sw->units - 1;
-    uint64_t outs = u == root ? state->outs : (uint64_t)1 << (sw->ports + root);
+    uint64_t outs = u == root ? state->outs : emu_bit(sw->ports + root);
     struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
                               .hdr = state->hdr,
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    if (!results_room(sw, sw->ports + u, outs))
+    if (!sw->dev.timed && u == root && switch_lends(sw, outs) &&
+        switch_lend(sw, outs, &state->hdr, emu_pool_payload(sw->dev.worker->cache.pool, part->buf)))
+        emu_pool_drop(&sw->dev.worker->cache, part->buf);
+    else if (results_room(sw, sw->ports + u, outs))
+        switch_queue(sw, sw->ports + u, outs, &entry);
+    else
         return false;
-    switch_queue(sw, sw->ports + u, outs, &entry);
     if (u == root)
         emu_count(&sw->counts.results, 1);
     return true;
@@ -125,28 +132,11 @@ static __attribute__((noinline)) void combine_queue(struct switch_dev *sw,
     results->pending = true;
 }
 
-/* Clock raw: the result of state @i, to processes that have room for it now, at once. */
-static bool combine_lend(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                         uint32_t u)
-{
-    const struct switch_state *state = switch_group_state(group, i);
-    uint32_t buf = state->part[u].buf;
-
-    if (u != sw->units - 1 || !switch_lends(sw, state->outs) ||
-        !switch_lend(sw, state->outs, &state->hdr,
-                     buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, buf) : NULL))
-        return false;
-    emu_pool_drop(&sw->dev.worker->cache, buf);
-    emu_count(&sw->counts.results, 1);
-    return true;
-}
-
 /* Clock raw: nothing waits before the result of state @i, and it is on its way. */
 static inline bool combine_at_once(struct switch_dev *sw, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return !sw->dev.timed && !switch_unit_pending(sw, u) &&
-           (combine_lend(sw, group, i, u) || results_enter(sw, u, group, i, 0));
+    return !sw->dev.timed && !switch_unit_pending(sw, u) && results_enter(sw, u, group, i, 0);
 }
 
 /* Unit @u has its part of state @i: its result goes on. */
@@ -166,7 +156,7 @@ static inline void combine_pass(struct switch_dev *sw, const struct switch_group
 /* The ports of leaf @u. */
 static uint64_t combine_leaf(const struct switch_dev *sw, uint32_t u)
 {
-    uint64_t ones = ((uint64_t)1 << sw->leaf_ports) - 1;
+    uint64_t ones = emu_bits_below(sw->leaf_ports);
 
     return ones << u * sw->leaf_ports;
 }
@@ -178,7 +168,7 @@ static uint64_t combine_leaves(const struct switch_dev *sw, uint64_t have)
 
     for (uint32_t u = 0; u + 1 < sw->units; u++)
         if (have & combine_leaf(sw, u))
-            rows |= (uint64_t)1 << (sw->ports + u);
+            rows |= emu_bit(sw->ports + u);
     return rows;
 }
 
@@ -281,9 +271,9 @@ static inline void combine_came(struct switch_dev *sw, const struct switch_group
                                 struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                 uint64_t at_ps)
 {
-    state->part[u].have |= (uint64_t)1 << row;
+    state->part[u].have |= emu_bit(row);
     if (row < sw->ports) {
-        state->have |= (uint64_t)1 << row;
+        state->have |= emu_bit(row);
         emu_count(&sw->counts.combined, 1);
     }
     combine_progress(sw, group, state, i, u, at_ps);
@@ -369,7 +359,7 @@ bool switch_unit_add(struct switch_dev *sw, const struct switch_group *group, ui
 {
     uint32_t i = hdr->seq & (group->window - 1);
     struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
-    uint64_t bit = (uint64_t)1 << row;
+    uint64_t bit = emu_bit(row);
 
     if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
         !state->part[u].have || (state->part[u].have & bit) || !combine_agrees(&state->hdr, hdr))
@@ -399,7 +389,7 @@ uint32_t switch_combine(struct switch_dev *sw)
         struct switch_out *out = &sw->out[sw->ports + u];
 
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
-            out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
+            out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
             switch_unit_take(sw, u, out->last, 0);
         }
     }

@@ -54,7 +54,7 @@ static uint32_t send_port(struct switch_dev *sw, uint32_t o)
             break;
         }
         if (sent == SEND_BURST) {
-            sw->runnable |= (uint64_t)1 << o;
+            sw->runnable |= emu_bit(o);
             emu_dev_again(&sw->dev);
             break;
         }
@@ -62,7 +62,7 @@ static uint32_t send_port(struct switch_dev *sw, uint32_t o)
             room = SEND_BURST - sent;
         sent += room;
         for (; room && out->waiting; room--) {
-            out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
+            out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
             emu_tx_send(&out->tx, switch_dequeue(sw, out->last, o));
         }
         sent -= room;
@@ -72,13 +72,11 @@ static uint32_t send_port(struct switch_dev *sw, uint32_t o)
 
 uint32_t switch_send(struct switch_dev *sw)
 {
-    uint64_t outs = sw->runnable & (((uint64_t)1 << sw->ports) - 1);
+    uint64_t outs = sw->runnable & emu_bits_below(sw->ports);
     uint32_t sent = 0;
 
     sw->runnable = 0;
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         if (sw->out[o].waiting)
             sent += send_port(sw, o);
         emu_tx_flush(&sw->out[o].tx);

@@ -37,10 +37,10 @@ static void through_find(struct switch_dev *sw, uint32_t r, const struct emu_hdr
     way->group = unicast ? NULL : switch_group_of(sw, hdr->dst);
     way->outs = unicast ? topo_route_ports(sw->route, hdr->dst)
                         : switch_collective_outs(sw, way->group, r, hdr);
-    o = way->outs ? (uint32_t)__builtin_ctzll(way->outs) : 0;
+    o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= sw->ports)
         way->unit = o - sw->ports;
-    way->lends = way->outs && !(unicast && way->outs & (way->outs - 1)) &&
+    way->lends = way->outs && !(unicast && emu_bits_several(way->outs)) &&
                  switch_lends(sw, way->outs);
 }
 
@@ -86,7 +86,7 @@ uint32_t switch_through(struct switch_dev *sw, uint32_t r)
     if (moved)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST)
-        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_DATA, (uint64_t)1 << r);
+        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_DATA, emu_bit(r));
     sw->row[r].arrived += moved;
     sw->unsettled |= (uint64_t)(moved != 0) << r;
     return moved;

@@ -24,8 +24,8 @@
 /* Output @o will act at @at_ps. It had nothing to do so far. */
 static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
 {
-    sw->due |= (uint64_t)1 << o;
-    order_add(&sw->acts, at_ps, o);
+    sw->due |= emu_bit(o);
+    emu_order_add(&sw->acts, at_ps, o);
 }
 
 /*
@@ -38,7 +38,7 @@ static inline void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t r
     uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
 
     if (due_ps == EMU_NEVER) {
-        sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+        sw->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
         if (tx->kind != EMU_LINK_LOCAL)
             emu_count(&tx->counts.stalls, 1);
         return;
@@ -65,10 +65,10 @@ static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
     if (now_ps < sw->unit[u].free_ps)
         now_ps = sw->unit[u].free_ps;
     if (sw->due >> o & 1)
-        order_drop(&sw->acts, o);
-    sw->due &= ~((uint64_t)1 << o);
-    for (uint64_t rows = sw->out[o].waiting; rows; rows &= rows - 1) {
-        uint64_t whole_ps = timed_whole_ps(sw, u, (uint32_t)__builtin_ctzll(rows));
+        emu_order_drop(&sw->acts, o);
+    sw->due &= ~emu_bit(o);
+    emu_each_bit(row, sw->out[o].waiting) {
+        uint64_t whole_ps = timed_whole_ps(sw, u, row);
 
         if (whole_ps < begin_ps)
             begin_ps = whole_ps;
@@ -83,9 +83,7 @@ static inline void timed_news(struct switch_dev *sw, uint64_t at_ps)
     uint64_t outs = sw->runnable;
 
     sw->runnable = 0;
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         if (o >= sw->ports) {
             if (!sw->unit[o - sw->ports].working)
                 timed_plan_unit(sw, o - sw->ports, at_ps);
@@ -123,15 +121,14 @@ static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
     uint32_t r;
 
     if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
-        sw->stalled |= (uint64_t)1 << o;
+        sw->stalled |= emu_bit(o);
         return;
     }
     switch_little(sw, at_ps);
-    r = switch_next_bit(out->waiting, out->last);
+    r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(sw, r, o);
-    if (at_ps < entry->time_ps) /* clock real: the credit was late, and is older than what waits for it */
-        at_ps = entry->time_ps;
+    at_ps = switch_no_sooner(at_ps, entry);
     sw->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
     emu_tx_flush(&out->tx);
@@ -147,7 +144,7 @@ static uint32_t timed_unit_row(const struct switch_dev *sw, uint32_t u, uint64_t
     uint32_t r = out->last;
 
     do {
-        r = switch_next_bit(out->waiting, r);
+        r = emu_bits_next(out->waiting, r);
     } while (timed_whole_ps(sw, u, r) > at_ps);
     return r;
 }
@@ -182,9 +179,9 @@ static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
 
 static inline void timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
-    struct switch_event event = order_take(&sw->acts);
+    struct emu_order_event event = emu_order_take(&sw->acts);
 
-    sw->due &= ~((uint64_t)1 << event.port);
+    sw->due &= ~emu_bit(event.port);
     switch_lag(sw, event.at_ps, now_ps);
     if (event.port < sw->ports)
         timed_send(sw, event.port, event.at_ps);
@@ -192,10 +189,10 @@ static inline void timed_act(struct switch_dev *sw, uint64_t now_ps)
         timed_work(sw, event.port - sw->ports, event.at_ps);
 }
 
-static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals,
                              uint64_t until_ps)
 {
-    struct switch_event event = order_take(arrivals);
+    struct emu_order_event event = emu_order_take(arrivals);
     struct emu_rx *rx = &sw->row[event.port].rx;
 
     switch_little(sw, event.at_ps);
@@ -211,31 +208,31 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *
  * Ports that something arrived at, and outputs that wait for a credit that has come.
  * Returns the earliest arrival after @until_ps.
  */
-static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals,
+static uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals,
                             uint64_t until_ps)
 {
     uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & sw->stalled;
 
     sw->stalled &= ~outs;
-    for (; outs; outs &= outs - 1)
-        timed_plan_port(sw, (uint32_t)__builtin_ctzll(outs), 0);
+    emu_each_bit(o, outs)
+        timed_plan_port(sw, o, 0);
     return switch_look_all(sw, arrivals, until_ps);
 }
 
 uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_dev *sw = (struct switch_dev *)dev;
-    struct switch_event event[ORDER_ROOM(SWITCH_ROWS_MAX)];
-    struct switch_order arrivals;
+    struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
+    struct emu_order arrivals;
     uint64_t later_ps;
     uint32_t moved = 0;
 
-    order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
+    emu_order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
     later_ps = timed_begin(sw, &arrivals, until_ps);
 
     for (;; moved++) {
-        uint64_t act_ps = order_next_ps(&sw->acts);
-        uint64_t arrive_ps = order_next_ps(&arrivals);
+        uint64_t act_ps = emu_order_next_ps(&sw->acts);
+        uint64_t arrive_ps = emu_order_next_ps(&arrivals);
 
         if (arrive_ps != EMU_NEVER && arrive_ps <= act_ps) {
             uint64_t next_ps = timed_arrive(sw, &arrivals, until_ps);

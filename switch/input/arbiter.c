@@ -37,7 +37,7 @@ struct arbiter {
 
 static void arbiter_take(struct arbiter *free, uint32_t r, uint64_t outs, bool multicast)
 {
-    free->rows &= ~((uint64_t)1 << r);
+    free->rows &= ~emu_bit(r);
     free->outs &= ~outs;
     free->sends[r] = (struct switch_sends){.outs = outs, .multicast = multicast};
 }
@@ -48,24 +48,22 @@ static bool arbiter_iterate(struct switch_dev *sw, struct arbiter *free, bool fi
     uint64_t grants[SWITCH_ROWS_MAX];
     uint64_t rows = 0;
 
-    for (uint64_t outs = free->outs; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, free->outs) {
         uint64_t asks = sw->out[o].waiting & free->rows;
         uint32_t r;
 
         if (!asks)
             continue;
-        r = switch_next_bit(asks, sw->out[o].last);
+        r = emu_bits_next(asks, sw->out[o].last);
         if (!(rows >> r & 1))
             grants[r] = 0;
-        grants[r] |= (uint64_t)1 << o;
-        rows |= (uint64_t)1 << r;
+        grants[r] |= emu_bit(o);
+        rows |= emu_bit(r);
     }
-    for (uint64_t left = rows; left; left &= left - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(left);
-        uint32_t o = switch_next_bit(grants[r], sw->input[r].last);
+    emu_each_bit(r, rows) {
+        uint32_t o = emu_bits_next(grants[r], sw->input[r].last);
 
-        arbiter_take(free, r, (uint64_t)1 << o, false);
+        arbiter_take(free, r, emu_bit(o), false);
         if (first) {
             sw->out[o].last = (uint8_t)r;
             sw->input[r].last = o;
@@ -96,12 +94,11 @@ static uint32_t arbiter_heaviest(const struct switch_dev *sw, uint64_t rows, uin
     int64_t most = INT64_MIN;
     uint32_t best = 0;
 
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+    emu_each_bit(r, rows) {
         int64_t weight = arbiter_weight(sw, r, slot);
 
         if (weight < most ||
-            (weight == most && order_turn(slot, r) > order_turn(slot, best)))
+            (weight == most && emu_order_turn(slot, r) > emu_order_turn(slot, best)))
             continue;
         most = weight;
         best = r;
@@ -114,17 +111,15 @@ static void arbiter_multicasts(struct switch_dev *sw, uint64_t slot, struct arbi
 {
     uint64_t rows = 0;
 
-    for (uint64_t left = free->rows; left; left &= left - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(left);
-
+    emu_each_bit(r, free->rows) {
         if (sw->input[r].queued)
-            rows |= (uint64_t)1 << r;
+            rows |= emu_bit(r);
     }
     while (rows && free->outs) {
         uint32_t r = arbiter_heaviest(sw, rows, slot);
         uint64_t outs = sw->outs[sw->input[r].fifo.first] & free->outs;
 
-        rows &= ~((uint64_t)1 << r);
+        rows &= ~emu_bit(r);
         if (outs)
             arbiter_take(free, r, outs, true);
     }
@@ -133,7 +128,7 @@ static void arbiter_multicasts(struct switch_dev *sw, uint64_t slot, struct arbi
 void switch_match(struct switch_dev *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
 {
     struct arbiter free = {
-        .rows = ((uint64_t)1 << sw->ports) - 1, .outs = outs, .sends = sends};
+        .rows = emu_bits_below(sw->ports), .outs = outs, .sends = sends};
 
     for (uint32_t r = 0; r < sw->ports; r++)
         sends[r] = (struct switch_sends){0};

@@ -39,7 +39,7 @@ static void input_drop(struct switch_dev *sw, uint32_t r, const struct emu_entry
     switch_count_drop(sw, switch_group_of(sw, entry->hdr.dst), &entry->hdr);
     emu_pool_drop(&sw->dev.worker->cache, entry->buf);
     sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
 }
 
 /* At the end of the fifo of @r. */
@@ -52,7 +52,7 @@ static void input_append(struct switch_dev *sw, uint32_t r, uint64_t outs,
     in->queued++;
     sw->outs[slot] = outs;
     sw->little.held++;
-    if (entry->hdr.kind == EMU_UNICAST || !(outs & (outs - 1)))
+    if (entry->hdr.kind == EMU_UNICAST || !emu_bits_several(outs))
         return;
     emu_pool_share(sw->dev.worker->cache.pool, entry->buf,
                    (unsigned)__builtin_popcountll(outs) - 1);
@@ -64,13 +64,11 @@ void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     struct switch_input *in = &sw->input[r];
     uint32_t slot = switch_remove(sw, &in->fifo);
 
-    if (at_ps < sw->slot[slot].time_ps)
-        at_ps = sw->slot[slot].time_ps;
     in->queued--;
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
     sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
+    sw->unsettled |= emu_bit(r);
 }
 
 /* --- buffers=input_xpoint ------------------------------------------------------- */
@@ -80,15 +78,13 @@ static uint64_t input_room(const struct switch_dev *sw, uint32_t r, uint64_t out
 {
     uint64_t room = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         room |= (uint64_t)(*switch_count(sw, r, o) < sw->xpoint_slots) << o;
     }
     return room;
 }
 
-/* The first segment of the fifo of @r: to its crosspoints. Returns those that it still goes to. */
+/* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
 static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
 {
     uint32_t slot = sw->input[r].fifo.first;
@@ -96,17 +92,16 @@ static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     uint64_t room = input_room(sw, r, outs);
     struct emu_entry entry = sw->slot[slot];
 
-    if (entry.time_ps < at_ps) /* else, on clock real, the room was late, and is older than what moves there */
-        entry.time_ps = at_ps;
+    entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
-        switch_put(sw, r, room & (room - 1) ? switch_choose(sw, room)
-                                           : (uint32_t)__builtin_ctzll(room), &entry);
+        switch_put(sw, r, emu_bits_several(room) ? switch_choose(sw, room)
+                                           : emu_bits_first(room), &entry);
         return 0;
     }
-    for (uint64_t left = room; left; left &= left - 1)
-        switch_put(sw, r, (uint32_t)__builtin_ctzll(left), &entry);
+    emu_each_bit(o, room)
+        switch_put(sw, r, o, &entry);
     return sw->outs[slot] = outs & ~room;
 }
 
@@ -117,8 +112,12 @@ bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
     bool moved = false;
 
     sw->runnable = 0;
-    while (in->queued && !input_move(sw, r, at_ps)) {
-        switch_input_leave(sw, r, at_ps);
+    while (in->queued) {
+        uint64_t at = switch_no_sooner(at_ps, &sw->slot[in->fifo.first]);
+
+        if (input_move(sw, r, at))
+            break;
+        switch_input_leave(sw, r, at);
         moved = true;
     }
     moved |= sw->runnable != 0;
@@ -164,8 +163,7 @@ static uint64_t input_shortest(const struct switch_dev *sw, uint32_t r, uint64_t
     uint8_t least = UINT8_MAX;
     uint64_t best = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         uint8_t count = *switch_count(sw, r, o);
 
         if (count < least) {
@@ -173,7 +171,7 @@ static uint64_t input_shortest(const struct switch_dev *sw, uint32_t r, uint64_t
             best = 0;
         }
         if (count == least)
-            best |= (uint64_t)1 << o;
+            best |= emu_bit(o);
     }
     return best;
 }
@@ -188,8 +186,8 @@ void switch_input_admit(struct switch_dev *sw, uint32_t r, const struct emu_entr
     if (!outs || outs >> sw->ports)
         input_drop(sw, r, entry);
     else if (unicast)
-        input_put(sw, r, outs & (outs - 1) ? switch_choose(sw, input_shortest(sw, r, outs))
-                                           : (uint32_t)__builtin_ctzll(outs), entry);
+        input_put(sw, r, emu_bits_several(outs) ? switch_choose(sw, input_shortest(sw, r, outs))
+                                           : emu_bits_first(outs), entry);
     else
         input_append(sw, r, outs, entry);
 }

@@ -52,12 +52,11 @@ static uint64_t slots_wanted(const struct switch_dev *sw)
 /* Something waits for @outs: when can it go? */
 static void slots_plan_outs(struct switch_dev *sw, uint64_t outs)
 {
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         uint64_t due_ps = emu_tx_earliest_ps(&sw->out[o].tx, sw->slots.from_ps);
 
         if (due_ps == EMU_NEVER)
-            sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+            sw->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
         else
             slots_plan(sw, due_ps);
     }
@@ -77,9 +76,8 @@ static uint64_t slots_free(struct switch_dev *sw, uint64_t outs, uint64_t at_ps)
 {
     uint64_t free = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint64_t bit = (uint64_t)1 << o;
+    emu_each_bit(o, outs) {
+        uint64_t bit = emu_bit(o);
         struct emu_tx *tx = &sw->out[o].tx;
 
         if (emu_tx_earliest_ps(tx, at_ps) <= at_ps) {
@@ -98,13 +96,7 @@ static void slots_depart(struct switch_dev *sw, uint32_t o, struct emu_entry ent
 
     emu_tx_depart(tx, &entry, at_ps);
     emu_tx_flush(tx);
-    sw->slots.counted &= ~((uint64_t)1 << o);
-}
-
-/* Clock real: a credit that was late may be older than what waits for it, which leaves no sooner than it came. */
-static uint64_t slots_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
-{
-    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
+    sw->slots.counted &= ~emu_bit(o);
 }
 
 /* The first unicast of @r for output @o, if there is one: the match says so. */
@@ -114,7 +106,7 @@ static void slots_send_unicast(struct switch_dev *sw, uint32_t r, uint32_t o, ui
     uint8_t left = --*switch_count(sw, r, o);
 
     switch_out_loses(sw, r, o, left);
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
+    at_ps = switch_no_sooner(at_ps, &sw->slot[slot]);
     sw->little.held--;
     sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
     sw->row[r].rx.owed++;
@@ -127,10 +119,10 @@ static void slots_send_multicast(struct switch_dev *sw, uint32_t r, uint64_t out
     struct switch_input *in = &sw->input[r];
     uint32_t slot = in->fifo.first;
 
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
+    at_ps = switch_no_sooner(at_ps, &sw->slot[slot]);
     sw->outs[slot] &= ~outs;
-    for (; outs; outs &= outs - 1)
-        slots_depart(sw, (uint32_t)__builtin_ctzll(outs), sw->slot[slot], at_ps);
+    emu_each_bit(o, outs)
+        slots_depart(sw, o, sw->slot[slot], at_ps);
     if (sw->outs[slot])
         return;
     switch_input_leave(sw, r, at_ps);
@@ -153,7 +145,7 @@ static uint32_t slots_act(struct switch_dev *sw, uint64_t now_ps)
         if (sends[r].multicast)
             slots_send_multicast(sw, r, sends[r].outs, at_ps);
         else if (sends[r].outs)
-            slots_send_unicast(sw, r, (uint32_t)__builtin_ctzll(sends[r].outs), at_ps);
+            slots_send_unicast(sw, r, emu_bits_first(sends[r].outs), at_ps);
         moved += (uint32_t)__builtin_popcountll(sends[r].outs);
         switch_pay(sw, r, at_ps);
     }
@@ -161,10 +153,10 @@ static uint32_t slots_act(struct switch_dev *sw, uint64_t now_ps)
     return moved;
 }
 
-static uint64_t slots_arrive(struct switch_dev *sw, struct switch_order *arrivals,
+static uint64_t slots_arrive(struct switch_dev *sw, struct emu_order *arrivals,
                              uint64_t until_ps)
 {
-    struct switch_event event = order_take(arrivals);
+    struct emu_order_event event = emu_order_take(arrivals);
     struct switch_row *row = &sw->row[event.port];
     struct switch_input *in = &sw->input[event.port];
     bool empty = !in->queued;
@@ -183,16 +175,16 @@ static uint64_t slots_arrive(struct switch_dev *sw, struct switch_order *arrival
 uint32_t switch_step_slots(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_dev *sw = (struct switch_dev *)dev;
-    struct switch_event event[ORDER_ROOM(SWITCH_ROWS_MAX)];
-    struct switch_order arrivals;
+    struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
+    struct emu_order arrivals;
     uint64_t later_ps;
     uint32_t moved = 0;
 
-    order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
+    emu_order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
     slots_take_credits(sw);
     later_ps = switch_look_all(sw, &arrivals, until_ps);
     for (;;) {
-        uint64_t arrive_ps = order_next_ps(&arrivals);
+        uint64_t arrive_ps = emu_order_next_ps(&arrivals);
 
         if (arrive_ps != EMU_NEVER && arrive_ps <= sw->slots.next_ps) {
             uint64_t next_ps = slots_arrive(sw, &arrivals, until_ps);

@@ -320,7 +320,7 @@ static inline bool probe_send(struct probe *p, uint64_t at_ps)
 
         if (ready) { /* one packet after the other */
             if (!(ready >> p->last_channel & 1))
-                p->last_channel = switch_next_bit(ready, p->last_channel);
+                p->last_channel = emu_bits_next(ready, p->last_channel);
             probe_send_segment(p, p->last_channel, at_ps);
             return true;
         }

@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "emu/count.h"
+#include "emu/combiner.h"
 #include "emu/packet/crc.h"
 #include "emu/fault.h"
 #include "emu/table.h"
@@ -274,12 +275,21 @@ struct engine_group {
     uint64_t *word;   /* EMU_WORDS */
     uint32_t window;  /* numbers of the stream that may be under way; a power of two */
     struct engine_coll *state; /* window, by sequence number; NULL: multicasts only */
-    uint32_t *kept;             /* in order: of each state, a buffer a position */
+    uint32_t *kept;             /* in order: engine_kept() of each state */
     _Atomic uint32_t waiting;   /* states in lists of the engine's: it may not be freed */
     struct engine_flow flow;    /* what this node sends to it */
     uint32_t sources;
     struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
 };
+
+/* In order: the buffers that are kept for @state. */
+static inline struct emu_kept engine_kept(const struct engine_coll *state)
+{
+    const struct engine_group *group = state->group;
+
+    return (struct emu_kept){.buf = &group->kept[(size_t)(state - group->state) * emu_kept_slots(group->all)],
+                             .all = group->all};
+}
 
 /* --- links ----------------------------------------------------------------------------- */
 

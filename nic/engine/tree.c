@@ -47,7 +47,7 @@ static uint32_t position_of(const struct engine *e, const struct engine_group *g
 /* Hosts that send only lengths give no payload. */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
-    return !(emu_pool_seg(pool, buf)->hdr.kind & ENGINE_HOLLOW);
+    return !engine_is_hollow(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
@@ -83,7 +83,7 @@ static bool is_top(const struct engine_group *group)
 /* What all members get goes to the group, and to the host here, if there is one. */
 static uint64_t state_all_get(const struct engine_group *group)
 {
-    return (group->all & ENGINE_BIT(ENGINE_HERE)) | ENGINE_BIT(ENGINE_GROUP);
+    return (group->all & emu_bit(ENGINE_HERE)) | emu_bit(ENGINE_GROUP);
 }
 
 /* Where the result goes, by bits, now that these have contributed; 0: others are missing. */
@@ -92,9 +92,9 @@ static uint64_t state_outs(const struct engine *e, const struct engine_coll *sta
     const struct engine_group *group = state->group;
 
     if (by_conditional(e, state))
-        return is_top(group) ? ENGINE_BIT(ENGINE_ASK) : 0;
+        return is_top(group) ? emu_bit(ENGINE_ASK) : 0;
     return emu_combiner_outs(state->hdr.kind, group->all, state->have,
-                             group->all & ENGINE_BIT(ENGINE_PARENT), state_all_get(group));
+                             group->all & emu_bit(ENGINE_PARENT), state_all_get(group));
 }
 
 /* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
@@ -120,7 +120,7 @@ static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, 
         *emu_kept_at(engine_kept(state), at) = buf;
     else
         state->buf = state->have ? combine_bufs(e, &state->hdr, state->buf, buf) : buf;
-    state->have |= ENGINE_BIT(at);
+    state->have |= emu_bit(at);
     emu_count(&e->counts.contributions, 1);
 }
 
@@ -139,10 +139,8 @@ static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
 {
     state->outs = outs;
     state->due_ps = e->combine_ps;
-    state->next = NULL;
-    *(e->results ? &e->last_result->next : &e->results) = state;
-    e->last_result = state;
-    if (e->results == state)
+    engine_queue_add(&e->results, &state->at);
+    if (e->results.first == &state->at)
         e->results_ps = state->due_ps;
     engine_group_hold(state->group);
 }
@@ -200,17 +198,11 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
                            (struct engine_to){.dst = group->node[out], .class = ENGINE_TREE,
                                               .only = group->by_link && e->links > 1
                                                           ? (uint8_t)(group->link + 1u) : 0}, at_ps);
-    if (e->free.first == ENGINE_NONE)
+    if (engine_list_empty(&e->free))
         return false;
     engine_back(e, engine_begin(e, state->buf, engine_to_group(e, group, ENGINE_TREE)),
                 ENGINE_WORD_HERE, at_ps);
     return true;
-}
-
-static void state_gone(struct engine *e, struct engine_coll *state)
-{
-    e->results = state->next;
-    engine_group_release(state->group);
 }
 
 /* The reference that @state has becomes one to a buffer that nobody else writes or reads. */
@@ -220,7 +212,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
                      ? emu_kept_fold(engine_cache(e), &state->hdr, engine_kept(state), state->have, has_payload)
                      : emu_combiner_own(engine_cache(e), state->buf, engine_hdr(e, state->buf)->len);
     engine_hdr(e, state->buf)->src = e->node;
-    state->have = ENGINE_BIT(ENGINE_HERE); /* what is kept has been used */
+    state->have = emu_bit(ENGINE_HERE); /* what is kept has been used */
     emu_count(&e->counts.results, 1);
 }
 
@@ -228,7 +220,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
 static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     while (state->outs) {
-        uint32_t out = (uint32_t)__builtin_ctzll(state->outs);
+        uint32_t out = emu_bits_first(state->outs);
         uint64_t rest = state->outs & (state->outs - 1);
 
         if (rest)
@@ -251,7 +243,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         state->outs = 0;
         return true;
     }
-    if (state->outs == ENGINE_BIT(ENGINE_ASK)) {
+    if (state->outs == emu_bit(ENGINE_ASK)) {
         state->outs = 0;
         engine_ask_barrier(e, state, at_ps);
         return true;
@@ -271,17 +263,19 @@ void engine_results(struct engine *e, uint64_t at_ps)
     struct engine_coll *state;
 
     e->results_ps = EMU_NEVER;
-    while ((state = e->results) != NULL) {
+    while (!engine_queue_empty(&e->results)) {
+        state = engine_coll_of(e->results.first);
         if (state->due_ps > at_ps) {
             e->results_ps = state->due_ps;
             return;
         }
         if (!state_next(e, state, at_ps))
             return; /* until a packet is free: engine_free() */
-        state_gone(e, state);
+        engine_queue_pop(&e->results);
+        engine_group_release(state->group);
     }
     engine_asks_go(e, at_ps);
-    if (e->in_full && e->free.first != ENGINE_NONE) { /* what was free for results is the host's */
+    if (e->in_full && !engine_list_empty(&e->free)) { /* what was free for results is the host's */
         e->in_full = false;
         e->in_ps = at_ps;
     }

@@ -18,38 +18,21 @@
 
 #define ASKS_MANY 4u /* at rest: with twice as many each rests twice as long, so that they leave the links to others */
 
-/* --- lists --------------------------------------------------------------------------------- */
-
-static void asks_add(struct engine_ask_list *list, struct engine_ask *ask)
-{
-    ask->next = NULL;
-    *(list->first ? &list->last->next : &list->first) = ask;
-    list->last = ask;
-}
-
-static struct engine_ask *asks_pop(struct engine_ask_list *list)
-{
-    struct engine_ask *ask = list->first;
-
-    list->first = ask->next;
-    return ask;
-}
+/* --- those that rest ------------------------------------------------------------------------- */
 
 void engine_asks_init(struct engine_asks *asks, uint64_t random)
 {
     asks->jitter = (uint32_t)(random >> 32);
-    for (uint32_t i = ENGINE_ASKS; i-- > 0;) {
-        asks->place[i].next = asks->free;
-        asks->free = &asks->place[i];
-    }
+    for (uint32_t i = 0; i < ENGINE_ASKS; i++)
+        engine_queue_add(&asks->free, &asks->place[i].at);
 }
 
 uint64_t engine_asks_due_ps(const struct engine_asks *asks)
 {
     uint64_t at_ps = EMU_NEVER;
 
-    for (uint32_t any = asks->any; any; any &= any - 1) {
-        const struct engine_ask *first = asks->rest[__builtin_ctz(any)].first;
+    emu_each_bit (doublings, asks->any) {
+        const struct engine_ask *first = engine_ask_of(asks->rest[doublings].first);
 
         if (first->due_ps < at_ps)
             at_ps = first->due_ps;
@@ -82,8 +65,7 @@ static void ask_end(struct engine *e, struct engine_ask *ask)
         return;
     }
     ask->used = false;
-    ask->next = e->asks.free;
-    e->asks.free = ask;
+    engine_queue_push(&e->asks.free, &ask->at);
 }
 
 static void ask_drop(struct engine *e, struct engine_ask *ask)
@@ -111,7 +93,7 @@ static void ask_rest(struct engine *e, struct engine_ask *ask)
     rest_ps += (uint64_t)((unsigned __int128)(rest_ps / 2) * asks->jitter >> 32);
     ask->due_ps = e->now_ps + rest_ps;
     ask->tries = (uint16_t)(ask->tries + (ask->tries < UINT16_MAX));
-    asks_add(&asks->rest[doublings], ask);
+    engine_queue_add(&asks->rest[doublings], &ask->at);
     asks->any |= 1u << doublings;
     asks->resting++;
 }
@@ -148,16 +130,16 @@ static void ask_turn(struct engine *e, struct engine_ask *ask)
     else if (!ask->barrier && !engine_agrees(e, ask->buf))
         ask_rest(e, ask);
     else
-        asks_add(&e->asks.due, ask);
+        engine_queue_add(&e->asks.due, &ask->at);
 }
 
 void engine_asks_go(struct engine *e, uint64_t at_ps)
 {
     struct engine_asks *asks = &e->asks;
 
-    while (asks->due.first && asks->asked < e->packets / ENGINE_ASK_PART &&
-           e->free.first != ENGINE_NONE) {
-        struct engine_ask *ask = asks_pop(&asks->due);
+    while (!engine_queue_empty(&asks->due) && asks->asked < e->packets / ENGINE_ASK_PART &&
+           !engine_list_empty(&e->free)) {
+        struct engine_ask *ask = engine_ask_of(engine_queue_pop(&asks->due));
 
         if (ask_is_void(e, ask))
             ask_drop(e, ask);
@@ -171,15 +153,15 @@ void engine_asks_due(struct engine *e, uint64_t at_ps)
     struct engine_asks *asks = &e->asks;
     uint32_t turns = 0;
 
-    for (uint32_t any = asks->any; any; any &= any - 1) {
-        uint32_t doublings = (uint32_t)__builtin_ctz(any);
-        struct engine_ask_list *list = &asks->rest[doublings];
+    emu_each_bit (doublings, asks->any) {
+        struct engine_queue *rest = &asks->rest[doublings];
 
-        while (list->first && list->first->due_ps <= e->now_ps && turns++ < ENGINE_BURST) {
+        while (!engine_queue_empty(rest) && engine_ask_of(rest->first)->due_ps <= e->now_ps &&
+               turns++ < ENGINE_BURST) {
             asks->resting--;
-            ask_turn(e, asks_pop(list));
+            ask_turn(e, engine_ask_of(engine_queue_pop(rest)));
         }
-        asks->any &= ~((uint32_t)!list->first << doublings);
+        asks->any &= ~((uint32_t)engine_queue_empty(rest) << doublings);
     }
     engine_asks_go(e, at_ps);
 }
@@ -225,9 +207,8 @@ static void test_once(struct engine *e, struct engine_group *group, uint32_t buf
 
 static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    struct engine_ask *ask = e->asks.free;
+    struct engine_ask *ask = engine_ask_of(engine_queue_pop(&e->asks.free));
 
-    e->asks.free = ask->next;
     *ask = (struct engine_ask){.used = true, .buf = buf, .host = e->host,
                                .seq = engine_hdr(e, buf)->seq, .id = engine_hdr(e, buf)->dst};
     ask_turn(e, ask);
@@ -245,9 +226,9 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
         if (ask)
             ask->taken_back = true;
         emu_pool_drop(engine_cache(e), buf);
-    } else if (word->until == EMU_TEST_UNTIL && e->asks.free) {
+    } else if (word->until == EMU_TEST_UNTIL && !engine_queue_empty(&e->asks.free)) {
         test_until(e, buf, at_ps);
-    } else if (e->free.first != ENGINE_NONE) {
+    } else if (!engine_list_empty(&e->free)) {
         test_once(e, group, buf, at_ps);
     } else {
         return false;

@@ -13,6 +13,15 @@ static uint32_t list_length(const struct engine_list *list, const struct engine_
     return length;
 }
 
+static uint32_t queue_length(const struct engine_queue *queue)
+{
+    uint32_t length = 0;
+
+    for (const struct engine_queued *at = queue->first; at; at = at->next)
+        length++;
+    return length;
+}
+
 static const char *check_packets(const struct engine *e)
 {
     uint32_t count = list_length(&e->free, e->join) + list_length(&e->awaiting, e->join) +
@@ -55,24 +64,20 @@ static const char *check_link(const struct engine *e, const struct engine_link *
 /* Questions at rest, in packets, and free. */
 static const char *check_asks(const struct engine *e)
 {
-    uint32_t resting = 0, asked = 0, used = 0, free = 0;
+    uint32_t resting = 0, asked = 0, used = 0;
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
-        const struct engine_ask *ask = e->asks.rest[d].first;
-
-        if ((e->asks.any >> d & 1) != (ask != NULL))
+        if ((e->asks.any >> d & 1) == engine_queue_empty(&e->asks.rest[d]))
             return "an engine does not know which conditionals rest";
-        for (; ask; ask = ask->next)
-            resting++;
+        resting += queue_length(&e->asks.rest[d]);
     }
     for (uint32_t i = 0; i < e->packets; i++)
         asked += (e->packet[i].state == ENGINE_WAITING || e->packet[i].state == ENGINE_AWAITING) &&
                  e->packet[i].ask;
     for (uint32_t i = 0; i < ENGINE_ASKS; i++)
         used += e->asks.place[i].used;
-    for (const struct engine_ask *ask = e->asks.free; ask; ask = ask->next)
-        free++;
-    if (resting != e->asks.resting || asked != e->asks.asked || used + free != ENGINE_ASKS)
+    if (resting != e->asks.resting || asked != e->asks.asked ||
+        used + queue_length(&e->asks.free) != ENGINE_ASKS)
         return "an engine has lost a conditional";
     return NULL;
 }
@@ -108,9 +113,8 @@ bool engine_idle(const struct engine *e)
         if (e->link[i].replies)
             return false;
     return list_length(&e->free, e->join) == e->packets && !e->delivery.active &&
-           !e->asks.resting && !e->asks.due.first &&
-           e->parts.first == ENGINE_NONE && e->whole.first == ENGINE_NONE &&
-           e->stored.first == ENGINE_NONE && !e->results;
+           !e->asks.resting && engine_queue_empty(&e->asks.due) && engine_list_empty(&e->parts) &&
+           engine_list_empty(&e->whole) && engine_list_empty(&e->stored) && engine_queue_empty(&e->results);
 }
 
 /* Of the packets in a list; they are not in two. */
@@ -136,12 +140,12 @@ static uint32_t incoming_held(const struct engine_incoming *in)
 }
 
 /* Of the questions in a list: a host's has its segment, which no packet holds meanwhile. */
-static uint32_t asks_held(const struct engine_ask_list *list)
+static uint32_t asks_held(const struct engine_queue *asks)
 {
     uint32_t held = 0;
 
-    for (const struct engine_ask *ask = list->first; ask; ask = ask->next)
-        held += !ask->barrier;
+    for (struct engine_queued *at = asks->first; at; at = at->next)
+        held += !engine_ask_of(at)->barrier;
     return held;
 }
 

@@ -24,13 +24,13 @@ static uint64_t timers_ps(const struct engine *e)
 {
     uint64_t at_ps = EMU_NEVER;
 
-    if (e->awaiting.first != ENGINE_NONE)
+    if (!engine_list_empty(&e->awaiting))
         at_ps = e->packet[e->awaiting.first].due_ps;
-    if (e->resting.first != ENGINE_NONE && e->packet[e->resting.first].due_ps < at_ps)
+    if (!engine_list_empty(&e->resting) && e->packet[e->resting.first].due_ps < at_ps)
         at_ps = e->packet[e->resting.first].due_ps;
-    if (e->parts.first != ENGINE_NONE && e->incoming[e->parts.first].due_ps < at_ps)
+    if (!engine_list_empty(&e->parts) && e->incoming[e->parts.first].due_ps < at_ps)
         at_ps = e->incoming[e->parts.first].due_ps;
-    if (e->stored.first != ENGINE_NONE && e->incoming[e->stored.first].due_ps < at_ps)
+    if (!engine_list_empty(&e->stored) && e->incoming[e->stored.first].due_ps < at_ps)
         at_ps = e->incoming[e->stored.first].due_ps;
     if (e->asks.any && engine_asks_due_ps(&e->asks) < at_ps)
         at_ps = engine_asks_due_ps(&e->asks);
@@ -104,7 +104,7 @@ static uint32_t raw_take_link(struct engine *e, uint32_t i)
     for (; moved < ENGINE_BURST && link_take(e, l, 0, &entry, &fate); moved++)
         engine_arrive(e, l, &entry, fate, 0);
     if (moved == ENGINE_BURST || (l->faults && l->faults->held)) /* that comes when nothing else does */
-        e->more |= (uint64_t)1 << i;
+        e->more |= emu_bit(i);
     return moved;
 }
 
@@ -134,7 +134,7 @@ static uint32_t raw_take_host(struct engine *e)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->in_full && emu_rx_front(&e->in, 0)))
-        e->more |= (uint64_t)1 << ENGINE_HOST; /* more has come, or no buffer was left for it */
+        e->more |= emu_bit(ENGINE_HOST); /* more has come, or no buffer was left for it */
     return moved;
 }
 
@@ -142,8 +142,8 @@ static uint32_t raw_take(struct engine *e, uint64_t ports)
 {
     uint32_t moved = 0;
 
-    for (uint64_t links = ports & ((1u << ENGINE_HOST) - 1); links; links &= links - 1)
-        moved += raw_take_link(e, (uint32_t)__builtin_ctzll(links));
+    emu_each_bit (i, ports & emu_bits_below(ENGINE_HOST))
+        moved += raw_take_link(e, i);
     if ((ports >> ENGINE_HOST & 1) || (e->in_ps != EMU_NEVER && !e->in_full)) {
         e->in_ps = EMU_NEVER; /* 0: a packet became free */
         moved += raw_take_host(e);
@@ -194,7 +194,7 @@ static void raw_tell(struct engine *e)
         emu_tx_flush(&l->tx);
         if (l->credited)
             emu_signal(l->rx.peer_worker, l->rx.peer_index, e->dev.worker, EMU_EVENT_CREDIT,
-                       (uint64_t)1 << l->rx.peer_port);
+                       emu_bit(l->rx.peer_port));
         l->credited = 0;
     }
     emu_tx_flush(&e->out);
@@ -211,11 +211,10 @@ static uint32_t engine_step_raw(struct emu_dev *dev, uint64_t until_ps)
     (void)until_ps;
     e->more = 0;
     host_look(e);
-    for (uint32_t i = 0; i < e->links; i++)
-        if (credit >> i & 1) {
-            engine_take_credits(&e->link[i], EMU_NEVER);
-            engine_wake(&e->link[i], 0);
-        }
+    emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST)) {
+        engine_take_credits(&e->link[i], EMU_NEVER);
+        engine_wake(&e->link[i], 0);
+    }
     if (credit >> ENGINE_HOST & 1) {
         emu_tx_take_credits(&e->out);
         engine_deliver(e, 0);
@@ -366,9 +365,8 @@ static void timed_begin(struct engine *e, uint64_t until_ps)
     host_look(e); /* an edge may have gone since the last look */
     if (!e->in_full && ((data >> ENGINE_HOST & 1) || e->in_ps != EMU_NEVER))
         e->in_ps = emu_rx_front_ps(&e->in, until_ps);
-    for (uint32_t i = 0; i < e->links; i++)
-        if ((credit >> i & 1) && e->link[i].blocked &&
-            (back = emu_credit_front(&e->link[i].tx.credit)))
+    emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
+        if (e->link[i].blocked && (back = emu_credit_front(&e->link[i].tx.credit)))
             engine_wake(&e->link[i], back->time_ps);
     if (!(credit >> ENGINE_HOST & 1) || e->out_ps != EMU_NEVER)
         return;

@@ -49,18 +49,18 @@ static int group_combine(struct engine_group *group, const struct engine_group_c
     group->word = calloc(EMU_WORDS, sizeof(*group->word));
     group->window = emu_window(group->id);
     group->state = calloc(group->window, sizeof(*group->state));
-    if (config->in_order)
-        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
-    if (!group->node || !group->word || !group->state || (config->in_order && !group->kept))
+    if (!group->node || !group->word || !group->state)
         return -ENOMEM;
     group->node[ENGINE_PARENT] = config->parent;
     for (uint32_t i = 0; i < config->children; i++) {
         group->node[ENGINE_CHILD + i] = config->child[i];
-        group->all |= ENGINE_BIT(ENGINE_CHILD + i);
+        group->all |= emu_bit(ENGINE_CHILD + i);
     }
     for (uint32_t i = 0; i < group->window; i++)
         group->state[i].group = group;
-    return 0;
+    if (config->in_order)
+        group->kept = calloc((size_t)group->window * emu_kept_slots(group->all), sizeof(*group->kept));
+    return config->in_order && !group->kept ? -ENOMEM : 0;
 }
 
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)
@@ -93,8 +93,8 @@ static uint32_t state_holds(const struct engine_group *group, uint32_t i, uint32
 
     if (!kept && state->have)
         buf[count++] = state->buf;
-    for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
-        buf[count++] = group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)];
+    emu_each_bit (at, kept ? state->have : 0)
+        buf[count++] = *emu_kept_at(engine_kept(state), at);
     return count;
 }
 
@@ -184,7 +184,7 @@ bool engine_agrees(struct engine *e, uint32_t buf)
         return false;
     if (seg->hdr.op == ENGINE_TEST_BARRIER) {
         state = &group->state[seg->hdr.seq & (group->window - 1)];
-        return (state->have & ENGINE_BIT(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
+        return (state->have & emu_bit(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
                state->hdr.kind == EMU_BARRIER;
     }
     if (seg->hdr.len != sizeof(word))

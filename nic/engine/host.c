@@ -27,7 +27,7 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
     *hdr = entry->hdr;
     hdr->src = e->node;
     if (entry->buf == EMU_NO_BUF)
-        hdr->kind |= ENGINE_HOLLOW;
+        engine_set_hollow(hdr, true);
     *engine_born_ns(e, buf) = entry->born_ns;
     return buf;
 }
@@ -72,7 +72,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     engine_list_drop(&e->free, e->join, i);
     p->dst = to.dst;
     p->group = to.group;
-    p->class = (uint8_t)to.class;
+    p->class = to.class;
     p->only = to.only;
     p->back = ENGINE_WORD_NONE;
     p->asked = 0;
@@ -97,7 +97,7 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
         post_append(e, &e->packet[e->forming], buf);
         return true;
     }
-    if (e->free.first == ENGINE_NONE)
+    if (engine_list_empty(&e->free))
         return false;
     if (engine_flow_dead(e, to)) {
         emu_count(&e->counts.lost, 1);
@@ -113,7 +113,7 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
 
 static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count, uint64_t at_ps)
 {
-    if (e->free.first == ENGINE_NONE)
+    if (engine_list_empty(&e->free))
         return false;
     emu_count(count, 1);
     engine_back(e, engine_begin(e, buf, (struct engine_to){.dst = e->node}), ENGINE_WORD_FAILED,
@@ -140,7 +140,7 @@ static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    if (hdr->len != sizeof(*word) || (hdr->kind & ENGINE_HOLLOW))
+    if (hdr->len != sizeof(*word) || engine_is_hollow(hdr))
         return false;
     memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(*word));
     return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
@@ -168,7 +168,7 @@ static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
         return take_refused(e, buf, at_ps);
     switch (engine_kind(hdr)) {
     case EMU_SET:
-        if (hdr->kind & ENGINE_HOLLOW)
+        if (engine_is_hollow(hdr))
             return take_refused(e, buf, at_ps);
         memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(word));
         engine_set(e, group, hdr, &word);
@@ -224,7 +224,7 @@ void engine_back(struct engine *e, uint16_t i, enum engine_word word, uint64_t a
     struct engine_packet *p = &e->packet[i];
 
     p->state = ENGINE_BACK;
-    p->back = (uint8_t)word;
+    p->back = word;
     engine_list_add(&e->back, e->join, i);
     engine_deliver(e, at_ps);
 }
@@ -269,11 +269,11 @@ static bool deliver_next(struct engine *e, uint64_t at_ps)
 {
     if (e->delivery.active)
         return true;
-    if (e->back.first != ENGINE_NONE) {
+    if (!engine_list_empty(&e->back)) {
         deliver_back(e, e->back.first);
         return true;
     }
-    while (e->whole.first != ENGINE_NONE)
+    while (!engine_list_empty(&e->whole))
         if (deliver_whole(e, e->whole.first, at_ps))
             return true;
     return false;
@@ -285,10 +285,12 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
 {
     struct emu_entry entry = {.hdr = *engine_hdr(e, buf), .buf = buf,
                               .born_ns = *engine_born_ns(e, buf)};
-    bool bare = entry.hdr.kind & ENGINE_HOLLOW;
+    bool bare = engine_is_hollow(&entry.hdr);
 
-    entry.hdr.kind &= (uint8_t)~ENGINE_HOLLOW;
+    engine_set_hollow(&entry.hdr, false);
     switch (from->word) {
+    case ENGINE_WORD_NONE: /* nobody is told nothing */
+        break;
     case ENGINE_WORD_HERE:
         entry.hdr.kind &= (uint8_t)~EMU_TOLD;
         break;

@@ -13,10 +13,12 @@
 #include <assert.h>
 
 #include "emu/count.h"
+#include "emu/combiner.h"
 #include "emu/packet/crc.h"
 #include "emu/fault.h"
 #include "emu/table.h"
 #include "nic/engine/engine.h"
+#include "nic/engine/list.h"
 
 #define ENGINE_SEGS_MAX 17u  /* segments of a packet of EMU_PACKET_BYTES */
 #define ENGINE_WINDOW   256u /* packets that a source is ahead of its oldest one to a destination */
@@ -29,55 +31,6 @@
 #define ENGINE_ASKS      128u /* conditionals of a host that wait until they are true */
 #define ENGINE_ASK_PART  4u   /* conditionals have at most one packet in so many */
 
-#define ENGINE_NONE UINT16_MAX
-
-/*
- * In a stored header's kind: the host gave no payload (hosts inside the fabric that send only
- * lengths), so the buffer is the engine's own and goes no further.
- */
-#define ENGINE_HOLLOW 128u
-
-/* --- lists of packets, by index ------------------------------------------------------- */
-
-struct engine_join {
-    uint16_t next;
-    uint16_t prev;
-};
-
-struct engine_list {
-    uint16_t first; /* ENGINE_NONE: empty */
-    uint16_t last;
-};
-
-static inline void engine_list_init(struct engine_list *list)
-{
-    *list = (struct engine_list){ENGINE_NONE, ENGINE_NONE};
-}
-
-/* Put @i in behind @prev; ENGINE_NONE: first. */
-static inline void engine_list_insert(struct engine_list *list, struct engine_join *join,
-                                      uint16_t prev, uint16_t i)
-{
-    uint16_t next = prev == ENGINE_NONE ? list->first : join[prev].next;
-
-    join[i] = (struct engine_join){.next = next, .prev = prev};
-    *(prev == ENGINE_NONE ? &list->first : &join[prev].next) = i;
-    *(next == ENGINE_NONE ? &list->last : &join[next].prev) = i;
-}
-
-static inline void engine_list_add(struct engine_list *list, struct engine_join *join, uint16_t i)
-{
-    engine_list_insert(list, join, list->last, i);
-}
-
-static inline void engine_list_drop(struct engine_list *list, struct engine_join *join, uint16_t i)
-{
-    uint16_t next = join[i].next, prev = join[i].prev;
-
-    *(prev == ENGINE_NONE ? &list->first : &join[prev].next) = next;
-    *(next == ENGINE_NONE ? &list->last : &join[next].prev) = prev;
-}
-
 /* --- sending --------------------------------------------------------------------------- */
 
 enum engine_state {
@@ -86,14 +39,14 @@ enum engine_state {
     ENGINE_AWAITING, /* on a channel: its reply */
     ENGINE_RESTING,  /* until its next try */
     ENGINE_BACK      /* until the host has been told */
-};
+} __attribute__((packed));
 
 /* What a packet carries; the receiver sees it by its host segments. */
 enum engine_class {
     ENGINE_PLAIN, /* from host to host, or to a group's */
     ENGINE_TREE,  /* contributions and results of collectives */
     ENGINE_TEST   /* a network conditional: has no sequence number, for it changes nothing */
-};
+} __attribute__((packed));
 
 /* Where a packet goes. */
 struct engine_to {
@@ -110,7 +63,7 @@ enum engine_word {
     ENGINE_WORD_FAILED, /* its own: given up */
     ENGINE_WORD_TOLD,   /* its own: acknowledged, if it asked */
     ENGINE_WORD_ANSWER  /* its own: what a conditional came to */
-};
+} __attribute__((packed));
 
 struct engine_packet {
     uint64_t due_ps;    /* awaiting, resting: the list is in this order */
@@ -125,12 +78,12 @@ struct engine_packet {
     uint16_t older;     /* of the same flow; ENGINE_NONE */
     uint16_t newer;
     uint16_t tries;
-    uint8_t state;      /* enum engine_state */
+    enum engine_state state;
     bool group;
     bool more;          /* another one to there waits right behind */
-    uint8_t class;      /* enum engine_class */
+    enum engine_class class;
     uint8_t only;       /* 1 + the link that it must go by; 0: any */
-    uint8_t back;       /* enum engine_word: what the host is told when it is acknowledged, or of it now */
+    enum engine_word back; /* what the host is told when it is acknowledged, or of it now */
     uint8_t answer;     /* enum emu_test_answer */
     uint8_t asked;      /* 1 + the priority that was asked for: of conditionals, that are asked again,
                            bulk's. No host does yet. 0: none */
@@ -173,7 +126,7 @@ enum engine_incoming_state {
     ENGINE_WHOLE, /* waits for the host */
     ENGINE_TAKEN, /* is being delivered */
     ENGINE_STORED /* on its way to memory, which its acknowledgment waits for */
-};
+} __attribute__((packed));
 
 struct engine_incoming {
     uint64_t due_ps;    /* in parts: the list is in this order */
@@ -181,7 +134,7 @@ struct engine_incoming {
     uint64_t active_ps; /* when the last segment came; due_ps follows lazily */
     struct emu_head head;
     uint32_t tag;
-    uint8_t state;      /* enum engine_incoming_state */
+    enum engine_incoming_state state;
     bool broken;        /* will be answered with a NACK */
     uint8_t segs;       /* that came */
     uint8_t count;      /* whole: host segments */
@@ -191,7 +144,7 @@ struct engine_incoming {
 /* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
 struct engine_delivery {
     bool active;
-    uint8_t word;     /* enum engine_word */
+    enum engine_word word;
     uint8_t answer;   /* enum emu_test_answer */
     uint8_t at;       /* host segments handed over */
     uint8_t count;
@@ -206,7 +159,6 @@ struct engine_delivery {
 /* --- groups ------------------------------------------------------------------------------ */
 
 /* Who contributes to a collective at an adapter, or a combine unit: bits. */
-#define ENGINE_BIT(position) ((uint64_t)1 << (position))
 #define ENGINE_HERE   0u /* its host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* and those after it */
@@ -221,7 +173,7 @@ enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER }; /* in the op of a co
  * conditional, or a barrier's. It is in one list, free, at rest or due, or in a packet.
  */
 struct engine_ask {
-    struct engine_ask *next;
+    struct engine_queued at;     /* first: engine_ask_of() */
     struct engine_coll *barrier; /* whose question it is; NULL: a host's, */
     uint32_t buf;                /* and this its segment: the packet's, while it is in one */
     uint32_t seq, id;            /* a host's: its number, and the group */
@@ -232,25 +184,25 @@ struct engine_ask {
     bool taken_back;             /* a host's: it wants no answer any more */
 };
 
-struct engine_ask_list {
-    struct engine_ask *first;
-    struct engine_ask *last;
-};
+static inline struct engine_ask *engine_ask_of(struct engine_queued *at)
+{
+    return (struct engine_ask *)at;
+}
 
 struct engine_asks {
     uint32_t any;                   /* lists at rest that are not empty, by bit */
     uint32_t resting;
     uint32_t asked;                 /* in packets */
     uint32_t jitter;                /* in 2^-32: so much of half a rest more */
-    struct engine_ask_list rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
-    struct engine_ask_list due;     /* those that wait for a packet */
-    struct engine_ask *free;
+    struct engine_queue rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
+    struct engine_queue due;     /* those that wait for a packet */
+    struct engine_queue free;
     struct engine_ask place[ENGINE_ASKS];
 };
 
 /* One segment of a collective. Free: `have` is 0. */
 struct engine_coll {
-    struct engine_coll *next; /* of the results that wait to go */
+    struct engine_queued at; /* first: engine_coll_of(); the results that wait to go */
     struct engine_group *group;
     uint64_t due_ps;    /* timed: when the result is there */
     struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
@@ -263,6 +215,11 @@ struct engine_coll {
     struct engine_ask ask;
 };
 
+static inline struct engine_coll *engine_coll_of(struct engine_queued *at)
+{
+    return (struct engine_coll *)at;
+}
+
 struct engine_group {
     uint32_t id;
     uint8_t link;
@@ -274,12 +231,21 @@ struct engine_group {
     uint64_t *word;   /* EMU_WORDS */
     uint32_t window;  /* numbers of the stream that may be under way; a power of two */
     struct engine_coll *state; /* window, by sequence number; NULL: multicasts only */
-    uint32_t *kept;             /* in order: of each state, a buffer a position */
+    uint32_t *kept;             /* in order: engine_kept() of each state */
     _Atomic uint32_t waiting;   /* states in lists of the engine's: it may not be freed */
     struct engine_flow flow;    /* what this node sends to it */
     uint32_t sources;
     struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
 };
+
+/* In order: the buffers that are kept for @state. */
+static inline struct emu_kept engine_kept(const struct engine_coll *state)
+{
+    const struct engine_group *group = state->group;
+
+    return (struct emu_kept){.buf = &group->kept[(size_t)(state - group->state) * emu_kept_slots(group->all)],
+                             .all = group->all};
+}
 
 /* --- links ----------------------------------------------------------------------------- */
 
@@ -339,8 +305,7 @@ struct engine {
     struct engine_delivery delivery;
 
     _Atomic(struct emu_table *) groups;
-    struct engine_coll *results;      /* those that wait to go, by due_ps: the first and the last */
-    struct engine_coll *last_result;
+    struct engine_queue results;      /* those that wait to go, by due_ps */
     uint64_t results_ps;               /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t combine_ps;               /* timed: until then contributions are being combined */
     uint32_t tests;                    /* conditionals sent so far: names them */
@@ -367,6 +332,24 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
     return &emu_pool_seg(engine_cache(e)->pool, buf)->hdr;
 }
 
+/*
+ * A host inside the fabric may send only lengths: then its segment has no payload, its buffer is the
+ * engine's own, and goes no further. The header stored in the buffer says so, in a bit of its kind that
+ * no wire carries. It is set and asked for here alone.
+ */
+#define ENGINE_HOLLOW 128u
+static_assert(!(ENGINE_HOLLOW & (EMU_TOLD | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_TOLD, "a bit to spare");
+
+static inline bool engine_is_hollow(const struct emu_hdr *hdr)
+{
+    return hdr->kind & ENGINE_HOLLOW;
+}
+
+static inline void engine_set_hollow(struct emu_hdr *hdr, bool hollow)
+{
+    hdr->kind = (uint8_t)((hdr->kind & ~ENGINE_HOLLOW) | (hollow ? ENGINE_HOLLOW : 0));
+}
+
 /* When the host segment in @buf was posted. */
 static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 {
@@ -388,7 +371,7 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 /* Of these, the bytes that are there. */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
-    return EMU_HDR_BYTES + (hdr->kind & ENGINE_HOLLOW ? 0u : hdr->len);
+    return EMU_HDR_BYTES + (engine_is_hollow(hdr) ? 0u : hdr->len);
 }
 
 /* What names the flow from @src in a packet's tag. @dst: a node, or a group's whole address. Pure. */
@@ -409,6 +392,12 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     return emu_crc32(payload, where, sizeof(where));
 }
 
+/* What a packet's last segment on the wire has in the place of the time at which it was posted: its CRC-32. */
+static inline uint32_t *engine_entry_crc(struct emu_entry *last)
+{
+    return &last->born_ns;
+}
+
 /** engine_wake - link @l looks for something to send, at @at_ps or as soon as its wire is free. */
 static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 {
@@ -420,9 +409,8 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 
 static inline void engine_wake_all(struct engine *e, uint64_t at_ps)
 {
-    for (uint32_t i = 0; i < e->links; i++)
-        if (!(e->cut >> i & 1))
-            engine_wake(&e->link[i], at_ps);
+    emu_each_bit (i, emu_bits_below(e->links) & ~e->cut)
+        engine_wake(&e->link[i], at_ps);
 }
 
 /* --- engine/host.c ----------------------------------------------------------------------- */
@@ -561,7 +549,7 @@ void engine_turn_timers(struct engine *e, uint64_t by_ps);
 /* --- engine/receive.c ---------------------------------------------------------------------- */
 
 /** engine_arrive - what came on link @l, as a whole. Its reference is the engine's. */
-void engine_arrive(struct engine *e, struct engine_link *l, const struct emu_entry *entry,
+void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                    enum emu_fate fate, uint64_t at_ps);
 
 /** engine_answer - reply to incoming packet @i, and close it. */

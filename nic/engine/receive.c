@@ -35,7 +35,7 @@ static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_
 
 static inline uint64_t heard_bit(uint32_t seq)
 {
-    return (uint64_t)1 << seq % 64;
+    return emu_bit(seq % 64);
 }
 
 static inline uint64_t *heard_word(struct engine_heard *heard, uint32_t seq)
@@ -279,7 +279,7 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
            cont.index == in->segs && cont.last == hdr->last;
 }
 
-static void segment_arrive(struct engine *e, uint32_t i, const struct emu_entry *entry,
+static void segment_arrive(struct engine *e, uint32_t i, struct emu_entry *entry,
                            uint64_t at_ps)
 {
     struct engine_incoming *in = &e->incoming[i];
@@ -310,7 +310,7 @@ static void segment_arrive(struct engine *e, uint32_t i, const struct emu_entry 
     if (!hdr->last)
         return;
     engine_list_drop(&e->parts, e->incoming_join, (uint16_t)i);
-    incoming_judge(e, i, entry->born_ns, at_ps);
+    incoming_judge(e, i, *engine_entry_crc(entry), at_ps);
 }
 
 /* The segment's place in the link's buffer is free. */
@@ -325,7 +325,7 @@ static void segment_credit(struct engine *e, struct engine_link *l, uint32_t cha
     l->credited++; /* told once a burst */
 }
 
-void engine_arrive(struct engine *e, struct engine_link *l, const struct emu_entry *entry,
+void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                    enum emu_fate fate, uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;

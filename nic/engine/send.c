@@ -107,7 +107,7 @@ static void waiting_drop(struct engine *e, uint16_t i)
     struct engine_list *list = &e->waiting[e->packet[i].priority];
 
     engine_list_drop(list, e->join, i);
-    if (list->first == ENGINE_NONE)
+    if (engine_list_empty(list))
         e->waiting_any &= ~(1u << e->packet[i].priority);
 }
 
@@ -135,13 +135,13 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_wake_all(e, at_ps); /* the flow may have opened */
     p->state = ENGINE_FREE;
     engine_list_insert(&e->free, e->join, ENGINE_NONE, i); /* the last one is warm */
-    if (e->results && e->results_ps == EMU_NEVER) {
+    if (!engine_queue_empty(&e->results) && e->results_ps == EMU_NEVER) {
         e->results_ps = at_ps; /* results before conditionals, and these before what the host posts */
         return;
     }
-    if (e->asks.due.first)
+    if (!engine_queue_empty(&e->asks.due))
         engine_asks_go(e, at_ps);
-    if (!e->in_full || e->free.first == ENGINE_NONE)
+    if (!e->in_full || engine_list_empty(&e->free))
         return;
     e->in_full = false; /* the host's segments go on */
     e->in_ps = at_ps;
@@ -295,7 +295,7 @@ static void link_put(struct engine *e, struct engine_link *l, struct emu_entry *
 
 static void send_reply(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
-    uint32_t c = (uint32_t)__builtin_ctz(l->replies);
+    uint32_t c = emu_bits_first(l->replies);
     bool nack = l->nacks >> c & 1;
     struct emu_entry entry = {.packet = {.tag = l->reply_tag[c],
                                          .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK,
@@ -332,7 +332,7 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, ui
             .more = p->more, .dst = (uint16_t)p->dst, .bytes = p->bytes,
             .stamp = at_ps / 64000 % 1024});
     if (last) {
-        entry.born_ns = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
+        *engine_entry_crc(&entry) = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
         l->left[p->priority] &= ~(1u << c);
     } else {
         l->left[p->priority] |= 1u << c;
@@ -431,7 +431,7 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 {
     uint32_t from = channels & UINT32_MAX << at;
 
-    return (uint32_t)__builtin_ctz(from ? from : channels);
+    return emu_bits_first(from ? from : channels);
 }
 
 /*
@@ -443,7 +443,7 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
     uint32_t closed = l->books.usable & ~l->books.open;
     bool keeps = !priority && e->profile->channels >= EMU_CHANNELS_KEPT_OF;
 
-    return keeps && !(closed & (closed - 1)) ? 0 : closed;
+    return keeps && !emu_bits_several(closed) ? 0 : closed;
 }
 
 bool engine_send(struct engine *e, struct engine_link *l, uint64_t at_ps)

@@ -23,10 +23,9 @@ void engine_turn_timers(struct engine *e, uint64_t by_ps)
         turn(&e->incoming[i].due_ps, by_ps);
         turn(&e->incoming[i].active_ps, by_ps);
     }
-    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
-        for (struct engine_ask *ask = e->asks.any >> d & 1 ? e->asks.rest[d].first : NULL; ask;
-             ask = ask->next)
-            turn(&ask->due_ps, by_ps);
+    emu_each_bit (doublings, e->asks.any)
+        for (struct engine_queued *at = e->asks.rest[doublings].first; at; at = at->next)
+            turn(&engine_ask_of(at)->due_ps, by_ps);
 }
 
 void engine_turn_back(struct engine *e, uint64_t by_ps)
@@ -38,8 +37,8 @@ void engine_turn_back(struct engine *e, uint64_t by_ps)
     turn(&e->results_ps, by_ps);
     turn(&e->combine_ps, by_ps);
     turn(&e->delivery.time_ps, by_ps);
-    for (struct engine_coll *state = e->results; state; state = state->next)
-        turn(&state->due_ps, by_ps);
+    for (struct engine_queued *at = e->results.first; at; at = at->next)
+        turn(&engine_coll_of(at)->due_ps, by_ps);
     emu_tx_turn_back(&e->out, by_ps);
     emu_rx_turn_back(&e->in, by_ps);
     for (uint32_t i = 0; i < e->links; i++) {

@@ -133,7 +133,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
         const uint8_t *in = c->in + k * c->step;
 
         if (in != out)
-            memcpy(out, in, bytes);
+            emu_copy(out, in, bytes);
         emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
     } else {
         emu_copy(out, seg->payload, bytes);

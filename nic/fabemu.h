@@ -464,7 +464,7 @@ FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void
                                 size_t count, unsigned op, unsigned type,
                                 struct fabemu_req *req);
 
-/* The same values as enum emu_op and enum emu_type (static_assert in nic/host/coll.c). */
+/* The same values as enum emu_op and enum emu_type (static_assert in nic/host/group/coll.c). */
 enum fabemu_op {
     FABEMU_SUM, FABEMU_MIN, FABEMU_MAX, FABEMU_PROD,
     FABEMU_LAND, FABEMU_LOR, FABEMU_LXOR, /* logical: integers */

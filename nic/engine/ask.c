@@ -6,7 +6,7 @@
  * which questions have a part only. So however many wait for something to become true, what makes
  * it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it waits;
  * when all are taken, a question is asked once and the host, who has been told that it was false,
- * asks again (nic/host/word.c). A barrier's lies in the state of its number, so there is a place for each.
+ * asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there is a place for each.
  *
  * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
  * groups that all members have left. A barrier to which the process has contributed goes on, seldom.

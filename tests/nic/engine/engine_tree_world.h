@@ -46,7 +46,7 @@ struct setting {
     bool all;            /* streams have all nodes */
 };
 
-/* A host's place in a stream. As in nic/host/group.c. */
+/* A host's place in a stream. As in nic/host/group/stream.c. */
 struct member {
     struct stream *stream;
     uint64_t next;     /* operation to post next */

@@ -81,14 +81,10 @@ static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer
     return false;
 }
 
-/*
- * Has it confirmed all that was sent to it, and is nothing of its known to be missing here? Then nothing can be lost
- * whether it answers or not.
- */
+/* Has it confirmed all that was sent to it? Then nothing of ours can be lost, whether it answers or not. */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer) &&
-           (!peer->parted || peer->rx_next == peer->last);
+    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
 }
 
 /* False: there is no room now. */

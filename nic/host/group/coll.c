@@ -2,7 +2,7 @@
 /*
  * coll.c - the calls on groups: membership, collectives, counts for the report.
  */
-#include "nic/host/group.h"
+#include "nic/host/group/group.h"
 
 #include <json-c/json.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.c - a member's view of a group: collectives that the switches carry out.
+ * stream.c - a member's view of a group: collectives that the switches carry out.
  *
  * The operations of a group are one stream of segments (emu/link/seg.h). This file
  * counts operation segments without the tokens: half window h has usable() of them,
@@ -28,7 +28,7 @@
  * probes about once a second: a multicast that all must acknowledge. Who hears of
  * another's probe leaves it at that.
  */
-#include "nic/host/group.h"
+#include "nic/host/group/group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
         const uint8_t *in = c->in + k * c->step;
 
         if (in != out)
-            memcpy(out, in, bytes);
+            emu_copy(out, in, bytes);
         emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
     } else {
         emu_copy(out, seg->payload, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - registered memory; puts and gets of both sides.
+ * transfer.c - registered memory; puts and gets of both sides.
  *
  * A key is a table index and 43 random bits, so a peer reaches only what it was
  * told of; or NIC_KEY_SYMMETRIC and 63 bits that a group's members have agreed on

@@ -8,7 +8,7 @@
  * of each at a time. The last segment of a put waits for all the others to be told.
  * Source: QsNet III §IV-A; that the last one waits is ours.
  */
-#include "nic/host/group.h"
+#include "nic/host/group/group.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  * hundred or so. When they are taken it asks once and says false; then the conditional waits here, and is
  * asked again a little later, in turn with all others. So any number may wait.
  */
-#include "nic/host/group.h"
+#include "nic/host/group/group.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transmit.c - what leaves the adapter, and in which turn.
+ * request.c - what leaves the adapter, and in which turn.
  *
  * Answers first (a peer waits for them), then requests, peer by peer in post
  * order, then bulk data, transfer by transfer in short bursts that leave slots

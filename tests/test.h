@@ -31,6 +31,12 @@ static inline uint64_t test_random(uint64_t *state)
     return emu_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
+/** test_draw - a random number from @least to @most. */
+static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
+{
+    return least + test_random(state) % (most - least + 1);
+}
+
 /** test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed. */
 int test_run(const char *suite, const struct test_case *cases);
 

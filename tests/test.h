@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "emu/random.h"
 
@@ -23,50 +22,22 @@ struct test_case {
     void (*fn)(void);
 };
 
-/* Start of a test's own random numbers; the environment holds it since test_run(). */
-static inline uint64_t test_seed(void)
-{
-    const char *text = getenv(TEST_SEED);
+/** test_seed - where a test's own random numbers start; the environment holds it since test_run(). */
+uint64_t test_seed(void);
 
-    return text ? strtoull(text, NULL, 0) : 0;
-}
-
-/* The next random number (splitmix64). */
+/** test_random - the next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
 {
     return emu_splitmix(state);
 }
 
-static inline void test_seed_print(const char *suite)
+/** test_draw - a random number from @least to @most. */
+static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
 {
-    struct timespec now;
-    char text[24];
-
-    timespec_get(&now, TIME_UTC);
-    snprintf(text, sizeof(text), "%llu",
-             (unsigned long long)now.tv_sec * 1000000007ull ^ (unsigned long long)now.tv_nsec);
-    setenv(TEST_SEED, text, 0); /* one that the caller set stays */
-    printf("%s: " TEST_SEED "=%s\n", suite, getenv(TEST_SEED));
-    fflush(stdout);
+    return least + test_random(state) % (most - least + 1);
 }
 
-/* Run the cases; 0, or 1 if any failed. */
-static inline int test_run(const char *suite, const struct test_case *cases)
-{
-    int failed = 1;
-
-    test_seed_print(suite);
-    if (CU_initialize_registry() != CUE_SUCCESS)
-        return failed;
-    CU_basic_set_mode(CU_BRM_VERBOSE);
-    CU_pSuite into = CU_add_suite(suite, NULL, NULL);
-    for (; into && cases->name; cases++)
-        if (!CU_add_test(into, cases->name, cases->fn))
-            into = NULL;
-    if (into && CU_basic_run_tests() == CUE_SUCCESS)
-        failed = CU_get_number_of_failures() > 0;
-    CU_cleanup_registry();
-    return failed;
-}
+/** test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed. */
+int test_run(const char *suite, const struct test_case *cases);
 
 #endif

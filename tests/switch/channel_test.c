@@ -4,6 +4,7 @@
  * replies, time-outs, faults, and what must hold at every moment.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "tests/switch/channel_world.h"
 

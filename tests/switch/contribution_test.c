@@ -6,7 +6,9 @@
  * `contribution_test GROUPS` runs the storm with so many groups in each setting.
  */
 #include "emu/combine.h"
-#include "tests/switch/switch_world.h"
+#include "switch/internal.h"
+#include "tests/test.h"
+#include "tests/world/switch/bench.h"
 
 #define STORM_GROUPS 1000u
 #define LEN 240u /* bytes: 30 numbers */
@@ -33,15 +35,6 @@ static bool contribute(struct bench *b, uint32_t node, const struct emu_hdr *hdr
     return true;
 }
 
-static uint32_t group_of(struct bench *b, const uint32_t *members, uint32_t count)
-{
-    uint32_t group;
-    char error[256];
-
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create(b->fabric, members, count, &group, error, 256), 0);
-    return group;
-}
-
 static bool bufs_are_held(struct bench *b, const char *when)
 {
     char error[256];
@@ -61,7 +54,7 @@ static void leaves_open(struct bench *b, enum emu_combine_order order, struct em
     profile.combine_units = ROOT + 1;
     profile.combine_order = order;
     bench_start(b, "kary:8,1", &profile);
-    *hdr = (struct emu_hdr){.dst = group_of(b, members, 8), .kind = EMU_REDUCE, .op = EMU_SUM,
+    *hdr = (struct emu_hdr){.dst = world_group(b->fabric, members, 8), .kind = EMU_REDUCE, .op = EMU_SUM,
                             .type = EMU_F64, .len = LEN};
 }
 
@@ -165,7 +158,7 @@ static void parts__reach_the_root_when_all_else_is_quiet(void)
 
         profile.combine_units = units;
         bench_start(&b, "kary:2,2", &profile);
-        hdr.dst = group_of(&b, members, 4);
+        hdr.dst = world_group(b.fabric, members, 4);
         for (uint32_t n = 0; n < 4; n++) {
             CU_ASSERT_TRUE(contribute(&b, n, &hdr, n + 1));
             quieten(&b);
@@ -197,7 +190,7 @@ static void parts__of_two_groups_do_not_fit_at_once(void)
         profile.combine_units = units;
         bench_start(&b, "kary:8,1", &profile);
         for (uint32_t g = 0; g < 2; g++)
-            group[g] = group_of(&b, members[g], 2);
+            group[g] = world_group(b.fabric, members[g], 2);
         for (uint32_t i = 0; i < 4 * slots; i++) { /* of each node as many as it has credits for */
             hdr.dst = group[i / 2 % 2];
             hdr.seq = i / 4;
@@ -256,10 +249,10 @@ static uint32_t results_since(const struct bench *b, uint32_t count, uint32_t *b
  */
 static void late_one_is_dropped(const char *profile, const char *spec, const char *set, uint8_t kind)
 {
-    uint32_t members[NODES_MAX], count, seen = 0, want;
+    uint32_t members[BENCH_NODES], count, seen = 0, want;
     struct emu_hdr hdr = {.kind = kind, .op = EMU_SUM, .type = EMU_F64,
                           .len = kind == EMU_BARRIER ? 0 : LEN};
-    uint32_t root = kind == EMU_REDUCE ? 1 : NODES_MAX;
+    uint32_t root = kind == EMU_REDUCE ? 1 : BENCH_NODES;
     struct bench b;
 
     bench_of(&b, profile, spec, set);
@@ -267,7 +260,7 @@ static void late_one_is_dropped(const char *profile, const char *spec, const cha
     want = kind == EMU_REDUCE ? 1 : count;
     for (uint32_t n = 0; n < count; n++)
         members[n] = n;
-    hdr.dst = group_of(&b, members, count);
+    hdr.dst = world_group(b.fabric, members, count);
     for (uint32_t round = 0; round < 4; round++, hdr.seq += EMU_WINDOW) {
         operation(&b, count, hdr, round, root);
         CU_ASSERT_EQUAL(results_since(&b, count, &seen), want);
@@ -336,7 +329,7 @@ struct storm {
     uint64_t random;
     uint32_t group;
     uint32_t members;
-    uint32_t member[NODES_MAX];
+    uint32_t member[BENCH_NODES];
     enum storm_kind kind;
     uint32_t seq; /* where the group's numbers begin */
 };
@@ -446,7 +439,7 @@ static void storm_group(struct storm *s)
         s->member[j] = s->member[i];
         s->member[i] = other;
     }
-    s->group = group_of(&s->bench, s->member, s->members);
+    s->group = world_group(s->bench.fabric, s->member, s->members);
     for (uint32_t op = 0; s->kind != STORM_NONE && op < ops; op++)
         storm_operation(s, s->seq + op);
     storm_pass(s, storm_draw(s, 3) ? 30 : storm_draw(s, 10)); /* some end with contributions under way */

@@ -2,7 +2,9 @@
 /*
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
-#include "tests/switch/switch_world.h"
+#include "switch/internal.h"
+#include "tests/test.h"
+#include "tests/world/switch/bench.h"
 
 /* --- credit conservation ------------------------------------------------------------ */
 
@@ -88,14 +90,10 @@ static void conserve(const char *spec, const struct emu_profile *profile)
     uint32_t slots = profile->raw_xpoint_slots;
     struct bench b;
     uint64_t random = test_seed() ^ slots;
-    uint32_t leaks = 0, group, members[NODES_MAX], cast = 0;
-    char error[256];
+    uint32_t leaks = 0, group, cast = 0;
 
     bench_start(&b, spec, profile);
-    for (uint32_t n = 0; n < b.graph->nodes; n++)
-        members[n] = n;
-    CU_ASSERT_EQUAL_FATAL(
-        fabric_group_create(b.fabric, members, b.graph->nodes, &group, error, sizeof(error)), 0);
+    group = world_group_of_first(b.fabric, b.graph->nodes);
     for (uint32_t pass = 0; pass < 1500; pass++) {
         b.probe[0]->deaf = pass % 300 > 200; /* now and then the network backs up */
         for (uint32_t i = 0; i < b.graph->nodes; i++) {
@@ -239,14 +237,11 @@ static void credits__that_are_late_send_nothing_early(void)
 static void credits__multicast_is_paid_after_the_last_copy(void)
 {
     struct bench b;
-    uint32_t members[4] = {0, 1, 2, 3}, group;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST};
     struct emu_hdr fill = {.dst = 1};
-    char error[256];
 
     bench_open(&b, "kary:4,1", EMU_CREDIT_COUNTER, 2);
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create(b.fabric, members, 4, &group, error, 256), 0);
-    hdr.dst = group;
+    hdr.dst = world_group_of_first(b.fabric, 4);
     b.probe[1]->deaf = true;
     for (uint32_t i = 0; i < 2; i++) {
         CU_ASSERT_TRUE(probe_send(&b, 2, &fill)); /* the deaf node's wire is full */

@@ -5,7 +5,10 @@
  */
 #include <errno.h>
 
-#include "tests/switch/timed_trial.h"
+#include "emu/combine.h"
+#include "switch/internal.h"
+#include "tests/test.h"
+#include "tests/world/switch/trial.h"
 
 #define HOP_PS  110000u /* oq2004: a cable and the switch behind it */
 #define WIRE_PS 204800u /* a whole segment */
@@ -30,20 +33,20 @@ static void times__a_segment_takes_a_cable_and_a_switch_each_hop(void)
 {
     for (uint32_t policy = 0; policy < POLICIES; policy++) {
         uint64_t ready_ps = 1000007, at_ps = ready_ps;
-        struct world w;
+        struct sim w;
 
-        world_open(&w, "kary:2,2", policies[policy]);
-        world_post(&w, 0, ready_ps, whole_to(3));
-        CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
+        sim_open(&w, "kary:2,2", policies[policy]);
+        sim_post(&w, 0, ready_ps, whole_to(3));
+        CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
         for (uint32_t cable = 0; cable < 4; cable++) {
             if (policy == SLOTTED && cable)
                 at_ps = slot_from(at_ps);
             at_ps += HOP_PS;
         }
-        CU_ASSERT_EQUAL_FATAL(w.player[3]->gots, 1);
-        CU_ASSERT_EQUAL(w.player[3]->got[0].at_ps, at_ps);
-        CU_ASSERT_TRUE(world_holds(&w));
-        world_close(&w);
+        CU_ASSERT_EQUAL_FATAL(w.node[3]->gots, 1);
+        CU_ASSERT_EQUAL(w.node[3]->got[0].at_ps, at_ps);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        sim_close(&w);
     }
 }
 
@@ -51,17 +54,17 @@ static void times__a_wire_carries_one_segment_after_the_other(void)
 {
     static const uint8_t lens[] = {0, 8, 240, 100};
     uint64_t at_ps = 500000;
-    struct world w;
+    struct sim w;
 
-    world_open(&w, "kary:2,1", "buffers=xpoint");
+    sim_open(&w, "kary:2,1", "buffers=xpoint");
     for (uint32_t i = 0; i < 4; i++)
-        world_post(&w, 0, at_ps, (struct emu_hdr){.dst = 1, .len = lens[i]});
-    CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
+        sim_post(&w, 0, at_ps, (struct emu_hdr){.dst = 1, .len = lens[i]});
+    CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
     for (uint32_t i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(w.player[1]->got[i].at_ps, at_ps + 2 * HOP_PS);
+        CU_ASSERT_EQUAL(w.node[1]->got[i].at_ps, at_ps + 2 * HOP_PS);
         at_ps += (EMU_HDR_BYTES + lens[i]) * UINT64_C(800);
     }
-    world_close(&w);
+    sim_close(&w);
 }
 
 /* One credit a cable: the next segment leaves when it is back, 110 ns after its room was free. */
@@ -71,20 +74,20 @@ static void times__a_segment_waits_for_its_credit(void)
                                        "buffers=input_xpoint input_slots=1 xpoint_slots=4"};
 
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-        struct world w;
+        struct sim w;
 
-        world_open(&w, "kary:2,1", sets[i]);
-        w.player[1]->service_ps = 1000000;
+        sim_open(&w, "kary:2,1", sets[i]);
+        w.node[1]->service_ps = 1000000;
         for (uint32_t n = 0; n < 3; n++)
-            world_post(&w, 0, 0, whole_to(1));
-        CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
+            sim_post(&w, 0, 0, whole_to(1));
+        CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
         /* The second crosses its first cable with the credit that the first's leaving gave; its
            second cable's credit is given when the node has taken the first. */
-        CU_ASSERT_EQUAL(w.player[1]->got[0].at_ps, 2 * HOP_PS);
-        CU_ASSERT_EQUAL(w.player[1]->got[1].at_ps, 2 * HOP_PS + 1000000 + 2 * HOP_PS);
-        CU_ASSERT_EQUAL(w.player[1]->got[2].at_ps, 2 * (2 * HOP_PS + 1000000) + 2 * HOP_PS);
-        CU_ASSERT_TRUE(world_holds(&w));
-        world_close(&w);
+        CU_ASSERT_EQUAL(w.node[1]->got[0].at_ps, 2 * HOP_PS);
+        CU_ASSERT_EQUAL(w.node[1]->got[1].at_ps, 2 * HOP_PS + 1000000 + 2 * HOP_PS);
+        CU_ASSERT_EQUAL(w.node[1]->got[2].at_ps, 2 * (2 * HOP_PS + 1000000) + 2 * HOP_PS);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        sim_close(&w);
     }
 }
 
@@ -92,20 +95,20 @@ static void times__a_segment_waits_for_its_credit(void)
 static void times__rows_are_served_in_turn(void)
 {
     static const uint32_t order[] = {3, 1, 2, 3, 1};
-    struct world w;
+    struct sim w;
 
-    world_open(&w, "kary:4,1", "buffers=xpoint");
-    world_post(&w, 3, 0, whole_to(0));
-    world_post(&w, 3, 0, whole_to(0));
-    world_post(&w, 2, 1, whole_to(0));
-    world_post(&w, 1, 2, whole_to(0));
-    world_post(&w, 1, 2, whole_to(0));
-    CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
+    sim_open(&w, "kary:4,1", "buffers=xpoint");
+    sim_post(&w, 3, 0, whole_to(0));
+    sim_post(&w, 3, 0, whole_to(0));
+    sim_post(&w, 2, 1, whole_to(0));
+    sim_post(&w, 1, 2, whole_to(0));
+    sim_post(&w, 1, 2, whole_to(0));
+    CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
     for (uint32_t i = 0; i < 5; i++) {
-        CU_ASSERT_EQUAL(w.player[0]->got[i].hdr.src, order[i]);
-        CU_ASSERT_EQUAL(w.player[0]->got[i].at_ps, i * WIRE_PS + 2 * HOP_PS);
+        CU_ASSERT_EQUAL(w.node[0]->got[i].hdr.src, order[i]);
+        CU_ASSERT_EQUAL(w.node[0]->got[i].at_ps, i * WIRE_PS + 2 * HOP_PS);
     }
-    world_close(&w);
+    sim_close(&w);
 }
 
 /*
@@ -120,25 +123,24 @@ static void times__a_combine_unit_takes_its_time(void)
     } cases[] = {{1, 2, 2}, {1, 4, 4}, {2, 2, 3}, {2, 4, 5}, {5, 2, 3}, {5, 4, 5}, {3, 4, 4}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint32_t nodes[4] = {0, 1, 2, 3}, group;
-        char set[64], error[256];
-        struct world w;
+        uint32_t group;
+        char set[64];
+        struct sim w;
 
         snprintf(set, sizeof(set), "combine_units=%u", cases[i].units);
-        world_open(&w, "kary:4,1", set);
-        CU_ASSERT_EQUAL_FATAL(fabric_group_create(w.fabric, nodes, cases[i].members, &group, error,
-                                                  sizeof(error)), 0);
+        sim_open(&w, "kary:4,1", set);
+        group = world_group_of_first(w.fabric, cases[i].members);
         for (uint32_t n = 0; n < cases[i].members; n++)
-            world_post(&w, n, 0, (struct emu_hdr){.kind = EMU_ALLREDUCE, .dst = group, .len = 8,
-                                                  .op = EMU_SUM, .type = EMU_I64});
-        CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
+            sim_post(&w, n, 0, (struct emu_hdr){.kind = EMU_ALLREDUCE, .dst = group, .len = 8,
+                                                .op = EMU_SUM, .type = EMU_I64});
+        CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
         for (uint32_t n = 0; n < cases[i].members; n++) {
-            CU_ASSERT_EQUAL_FATAL(w.player[n]->gots, 1);
-            CU_ASSERT_EQUAL(w.player[n]->got[0].at_ps,
+            CU_ASSERT_EQUAL_FATAL(w.node[n]->gots, 1);
+            CU_ASSERT_EQUAL(w.node[n]->got[0].at_ps,
                             HOP_PS + 24 * 800 + cases[i].works * 20000 + HOP_PS);
         }
-        CU_ASSERT_TRUE(world_holds(&w));
-        world_close(&w);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        sim_close(&w);
     }
 }
 
@@ -157,17 +159,17 @@ static void fairness__inputs_of_an_output_take_turns(void)
         uint32_t inputs = 2 + i / (2 * POLICIES), each = 40, count[8] = {0};
         uint64_t last_ps[8] = {0}, longest_ps = 0;
         char set[80];
-        struct world w;
+        struct sim w;
 
         snprintf(set, sizeof(set), "%s%s", policies[i % POLICIES], slots[i / POLICIES % 2]);
-        world_open(&w, "kary:8,1", set);
+        sim_open(&w, "kary:8,1", set);
         for (uint32_t n = 1; n <= inputs; n++)
             for (uint32_t s = 0; s < each; s++)
-                world_post(&w, n, 0, whole_to(0));
-        CU_ASSERT_TRUE(world_drain(&w, 1u << 30));
-        CU_ASSERT_EQUAL_FATAL(w.player[0]->gots, inputs * each);
+                sim_post(&w, n, 0, whole_to(0));
+        CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
+        CU_ASSERT_EQUAL_FATAL(w.node[0]->gots, inputs * each);
         for (uint32_t s = 0; s < inputs * each; s++) {
-            const struct got *got = &w.player[0]->got[s];
+            const struct sim_got *got = &w.node[0]->got[s];
             uint32_t n = got->hdr.src;
 
             if (count[n]++ && got->at_ps - last_ps[n] > longest_ps)
@@ -178,7 +180,7 @@ static void fairness__inputs_of_an_output_take_turns(void)
         }
         CU_ASSERT_EQUAL(longest_ps,
                         inputs * (emu_profile_credits(&w.profile) > 1 ? WIRE_PS : 2 * HOP_PS));
-        world_close(&w);
+        sim_close(&w);
     }
 }
 
@@ -194,21 +196,21 @@ static void fairness__who_chooses_first_is_drawn(void)
     for (uint32_t policy = 0; policy < POLICIES; policy++) {
         struct switch_dev *top;
         char set[64];
-        struct world w;
+        struct sim w;
 
         snprintf(set, sizeof(set), "%s choice=first_free", policies[policy]);
-        world_open(&w, "kary:4,2", set);
+        sim_open(&w, "kary:4,2", set);
         for (uint32_t n = 0; n < 3; n++)
             for (uint32_t i = 0; i < rounds; i++)
-                world_post(&w, n, i * UINT64_C(2) * WIRE_PS, whole_to(4 * (n + 1)));
-        CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
+                sim_post(&w, n, i * UINT64_C(2) * WIRE_PS, whole_to(4 * (n + 1)));
+        CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         top = w.fabric->sw[w.graph->sw[0].end[4].id];
         for (uint32_t n = 0; n < 3; n++) { /* its port n + 1 leads to where node n sends */
             uint64_t first = emu_count_read(&top->out[n + 1].tx.counts.segments);
 
             CU_ASSERT_TRUE(first > rounds / 3 - 71 && first < rounds / 3 + 71);
         }
-        world_close(&w);
+        sim_close(&w);
     }
 }
 
@@ -224,15 +226,15 @@ static void fairness__sources_behind_adaptive_ways_get_alike(void)
     for (uint32_t policy = 0; policy < POLICIES; policy++) {
         uint64_t last_ps[8] = {0}, longest_ps = 0;
         uint32_t count[8] = {0}, ahead = 0;
-        struct world w;
+        struct sim w;
 
-        world_open(&w, "kary:4,2", policies[policy]);
+        sim_open(&w, "kary:4,2", policies[policy]);
         for (uint32_t n = 0; n < sources; n++)
             for (uint32_t s = 0; s < each; s++)
-                world_post(&w, n, 0, whole_to(8));
-        CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
+                sim_post(&w, n, 0, whole_to(8));
+        CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         for (uint32_t s = 0; s < sources * (each - 16); s++) { /* near the end some are done */
-            const struct got *got = &w.player[8]->got[s];
+            const struct sim_got *got = &w.node[8]->got[s];
             uint32_t src = got->hdr.src;
 
             if (count[src]++ && got->at_ps - last_ps[src] > longest_ps)
@@ -244,7 +246,7 @@ static void fairness__sources_behind_adaptive_ways_get_alike(void)
         }
         CU_ASSERT_TRUE(ahead <= emu_profile_credits(&w.profile));
         CU_ASSERT_TRUE(longest_ps <= 4 * sources * WIRE_PS);
-        world_close(&w);
+        sim_close(&w);
     }
 }
 
@@ -259,15 +261,15 @@ struct outcome {
 /* How the driver cuts time: all at once, by single events, at random, in tiny steps. */
 enum cut { CUT_ONCE, CUT_EVENTS, CUT_RANDOM, CUT_TINY, CUTS };
 
-static uint64_t cut_next(enum cut cut, struct world *w, uint64_t *random)
+static uint64_t cut_next(enum cut cut, struct sim *w, uint64_t *random)
 {
     switch (cut) {
     case CUT_EVENTS:
         return fabric_next_ps(w->fabric);
     case CUT_RANDOM:
-        return w->now_ps + draw(random, 1, 3000000);
+        return w->now_ps + test_draw(random, 1, 3000000);
     case CUT_TINY:
-        return fabric_next_ps(w->fabric) + draw(random, 0, 30000);
+        return fabric_next_ps(w->fabric) + test_draw(random, 0, 30000);
     default:
         return UINT64_C(1) << 40;
     }
@@ -277,17 +279,17 @@ static struct outcome outcome_of(struct trial t, uint32_t workers, enum cut cut)
 {
     uint64_t random = t.seed ^ cut;
     struct outcome outcome;
-    struct world w;
+    struct sim w;
 
     trial_open(&t, &w, workers);
-    world_advance(&w, 0);
+    sim_advance(&w, 0);
     while (!fabric_idle(w.fabric) && w.now_ps < UINT64_C(1) << 40)
-        world_advance(&w, cut_next(cut, &w, &random));
+        sim_advance(&w, cut_next(cut, &w, &random));
     CU_ASSERT_TRUE(trial_arrived(&t, &w));
-    outcome.digest = world_digest(&w);
+    outcome.digest = sim_digest(&w);
     fabric_totals_read(w.fabric, &outcome.totals);
     outcome.totals.worst_lag_ns = 0; /* on clock virtual without meaning */
-    world_close(&w);
+    sim_close(&w);
     return outcome;
 }
 
@@ -327,19 +329,19 @@ static void conserve(enum emu_buffers buffers)
         struct trial t = trial_draw(test_random(&seed), buffers);
         uint64_t random = t.seed;
         bool right = true;
-        struct world w;
+        struct sim w;
 
         trial_open(&t, &w, 1);
         for (uint32_t moment = 0; moment < 40; moment++) {
-            world_advance(&w, w.now_ps + draw(&random, 1, 1000000));
-            right &= world_holds(&w);
+            sim_advance(&w, w.now_ps + test_draw(&random, 1, 1000000));
+            right &= sim_holds(&w);
         }
-        right &= world_drain(&w, UINT64_C(1) << 40);
-        right &= world_holds(&w) && trial_arrived(&t, &w);
+        right &= sim_drain(&w, UINT64_C(1) << 40);
+        right &= sim_holds(&w) && trial_arrived(&t, &w);
         if (!right)
             trial_say(&t);
         CU_ASSERT_TRUE(right);
-        world_close(&w);
+        sim_close(&w);
     }
 }
 
@@ -361,19 +363,19 @@ static void conservation__holds_with_input_buffers(void)
 /* --- reductions and barriers ------------------------------------------------------------------ */
 
 /* Payloads of all results of a trial, in the order of nodes and operations. */
-static uint64_t results_digest(const struct trial *t, const struct world *w)
+static uint64_t results_digest(const struct trial *t, const struct sim *w)
 {
     uint64_t digest = 0;
 
     for (uint32_t n = 0; n < w->graph->nodes; n++)
         for (uint32_t op = 0; op < t->ops; op++)
-            for (uint32_t i = 0; i < w->player[n]->gots; i++) {
-                const struct got *got = &w->player[n]->got[i];
+            for (uint32_t i = 0; i < w->node[n]->gots; i++) {
+                const struct sim_got *got = &w->node[n]->got[i];
 
                 if (got->hdr.kind < EMU_REDUCE || got->hdr.seq != op)
                     continue;
                 for (uint32_t b = 0; b < got->hdr.len; b++)
-                    digest = (digest ^ got->payload[b]) * UINT64_C(0x100000001b3);
+                    digest = world_digest(digest, got->payload[b]);
             }
     return digest;
 }
@@ -390,10 +392,10 @@ static void reduction__port_order_gives_the_same_bits(void)
         for (uint32_t run = 0; run < 4; run++) {
             enum emu_combine_order order = (enum emu_combine_order)(run / 2);
             struct trial t = {.seed = test_seed() + i, .spread = test_seed() * 7 + i + run % 2};
-            struct world w;
+            struct sim w;
 
             t.spec = i % 2 ? "kary:4,2" : "kary:8,1";
-            world_profile(&t.profile, i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
+            world_profile(&t.profile, "oq2004", i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
             t.profile.combine_units = units[i % 3];
             t.profile.combine_order = order;
             t.posts = 20;
@@ -401,10 +403,10 @@ static void reduction__port_order_gives_the_same_bits(void)
             t.grid_ps = 1;
             t.type = EMU_F64;
             trial_open(&t, &w, 1);
-            CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
-            CU_ASSERT_TRUE(trial_arrived(&t, &w) && world_holds(&w));
+            CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
+            CU_ASSERT_TRUE(trial_arrived(&t, &w) && sim_holds(&w));
             digest[order][run % 2] = results_digest(&t, &w);
-            world_close(&w);
+            sim_close(&w);
         }
         CU_ASSERT_EQUAL(digest[EMU_COMBINE_PORT][0], digest[EMU_COMBINE_PORT][1]);
         differ += digest[EMU_COMBINE_ARRIVAL][0] != digest[EMU_COMBINE_ARRIVAL][1];
@@ -419,28 +421,25 @@ static void barrier__lets_nobody_through_before_the_last(void)
 
     for (uint32_t i = 0; i < 12; i++) {
         uint64_t last_ps = 0;
-        uint32_t nodes[16], group;
-        char set[64], error[256];
-        struct world w;
+        uint32_t group;
+        char set[64];
+        struct sim w;
 
         snprintf(set, sizeof(set), "%s combine_units=%u", policies[i % 2], units[i % 3]);
-        world_open(&w, "kary:4,2", set);
-        for (uint32_t n = 0; n < 16; n++)
-            nodes[n] = n;
-        CU_ASSERT_EQUAL_FATAL(fabric_group_create(w.fabric, nodes, 16, &group, error,
-                                                  sizeof(error)), 0);
+        sim_open(&w, "kary:4,2", set);
+        group = world_group_of_first(w.fabric, 16);
         for (uint32_t n = 0; n < 16; n++) {
-            uint64_t ready_ps = draw(&random, 0, 5000000);
+            uint64_t ready_ps = test_draw(&random, 0, 5000000);
 
             last_ps = ready_ps > last_ps ? ready_ps : last_ps;
-            world_post(&w, n, ready_ps, (struct emu_hdr){.kind = EMU_BARRIER, .dst = group});
+            sim_post(&w, n, ready_ps, (struct emu_hdr){.kind = EMU_BARRIER, .dst = group});
         }
-        CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
+        CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         for (uint32_t n = 0; n < 16; n++) {
-            CU_ASSERT_EQUAL_FATAL(w.player[n]->gots, 1);
-            CU_ASSERT_TRUE(w.player[n]->got[0].at_ps >= last_ps + 4 * HOP_PS);
+            CU_ASSERT_EQUAL_FATAL(w.node[n]->gots, 1);
+            CU_ASSERT_TRUE(w.node[n]->got[0].at_ps >= last_ps + 4 * HOP_PS);
         }
-        world_close(&w);
+        sim_close(&w);
     }
 }
 
@@ -454,9 +453,8 @@ static bool refused(const char *spec, const char *set, enum emu_clock_mode clock
     struct topo_graph *graph;
     char error[256] = "";
 
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&graph, spec, error, sizeof(error)), 0);
-    world_profile(&config.profile, set);
-    config.graph = graph;
+    config.graph = graph = world_graph(spec, UINT32_MAX);
+    world_profile(&config.profile, "oq2004", set);
     if (!fabric_start(&fabric, &config, error, sizeof(error)))
         fabric_stop(fabric);
     topo_free(graph);
@@ -467,7 +465,7 @@ static void policies__say_what_they_cannot_do(void)
 {
     uint32_t nodes[] = {0, 1}, group;
     char error[256] = "";
-    struct world w;
+    struct sim w;
 
     CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input", EMU_CLOCK_RAW, "time slots"));
     CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input input_slots=17", EMU_CLOCK_REAL, "1 to 16"));
@@ -476,12 +474,12 @@ static void policies__say_what_they_cannot_do(void)
     CU_ASSERT_FALSE(refused("kary:2,2", "buffers=input_xpoint input_slots=16", EMU_CLOCK_RAW, ""));
     CU_ASSERT_TRUE(refused("kary:30,2", "combine_units=5", EMU_CLOCK_RAW, "64 ports and units"));
     CU_ASSERT_FALSE(refused("kary:30,2", "combine_units=3", EMU_CLOCK_RAW, ""));
-    world_open(&w, "kary:2,1", "buffers=input");
+    sim_open(&w, "kary:2,1", "buffers=input");
     CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof(error)),
                     -ENOTSUP);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no combine units"));
     CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, 2, &group, error, sizeof(error)), 0);
-    world_close(&w);
+    sim_close(&w);
 }
 
 /*
@@ -495,20 +493,20 @@ static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
                                        "buffers=input_xpoint xpoint_slots=1 input_slots=4"};
 
     for (uint32_t i = 0; i < 2; i++) {
-        struct world w;
+        struct sim w;
 
-        world_open(&w, "kary:4,1", sets[i]);
-        w.player[1]->service_ps = 100000000;
+        sim_open(&w, "kary:4,1", sets[i]);
+        w.node[1]->service_ps = 100000000;
         for (uint32_t s = 0; s < 4 + 1 + 1; s++)
-            world_post(&w, 0, 0, whole_to(1));
-        world_post(&w, 0, 0, whole_to(2));
-        world_advance(&w, 90000000);
-        CU_ASSERT_EQUAL(w.player[2]->gots, i ? 0 : 1);
-        CU_ASSERT_TRUE(world_holds(&w));
-        CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
-        CU_ASSERT_EQUAL(w.player[2]->gots, 1);
-        CU_ASSERT_EQUAL(w.player[1]->gots, 6);
-        world_close(&w);
+            sim_post(&w, 0, 0, whole_to(1));
+        sim_post(&w, 0, 0, whole_to(2));
+        sim_advance(&w, 90000000);
+        CU_ASSERT_EQUAL(w.node[2]->gots, i ? 0 : 1);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
+        CU_ASSERT_EQUAL(w.node[2]->gots, 1);
+        CU_ASSERT_EQUAL(w.node[1]->gots, 6);
+        sim_close(&w);
     }
 }
 
@@ -518,29 +516,29 @@ static void input_buffers__copies_leave_apart_and_the_place_with_the_last(void)
     for (uint32_t policy = 1; policy < POLICIES; policy++) {
         uint32_t nodes[] = {0, 1, 2, 3}, group;
         char set[80], error[256];
-        struct world w;
+        struct sim w;
 
         snprintf(set, sizeof(set), "%s xpoint_slots=1 input_slots=2", policies[policy]);
-        world_open(&w, "kary:4,1", set);
+        sim_open(&w, "kary:4,1", set);
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 4, 4, &group, error,
                                                       sizeof(error)), 0);
-        w.player[1]->service_ps = 100000000;
+        w.node[1]->service_ps = 100000000;
         for (uint32_t s = 0; s < 2 + 1; s++) /* its cable and its crosspoint from node 3 are full */
-            world_post(&w, 3, 0, whole_to(1));
+            sim_post(&w, 3, 0, whole_to(1));
         for (uint32_t s = 0; s < 4; s++)
-            world_post(&w, 0, 2000000, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group});
-        world_advance(&w, 90000000);
+            sim_post(&w, 0, 2000000, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group});
+        sim_advance(&w, 90000000);
         /* xpoint: one is at the crosspoints, the next waits as the first of the fifo; input: the
            first waits. Their copies to others have left, those behind them have not moved. */
-        CU_ASSERT_EQUAL(w.player[2]->gots, policy == SLOTTED ? 1 : 2);
-        CU_ASSERT_EQUAL(w.player[3]->gots, policy == SLOTTED ? 1 : 2);
-        CU_ASSERT_EQUAL(w.player[0]->tx.credits, 0);
-        CU_ASSERT_TRUE(world_holds(&w));
-        CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
-        CU_ASSERT_EQUAL(w.player[2]->gots, 4);
-        CU_ASSERT_EQUAL(w.player[1]->gots, 3 + 4);
-        CU_ASSERT_TRUE(world_holds(&w));
-        world_close(&w);
+        CU_ASSERT_EQUAL(w.node[2]->gots, policy == SLOTTED ? 1 : 2);
+        CU_ASSERT_EQUAL(w.node[3]->gots, policy == SLOTTED ? 1 : 2);
+        CU_ASSERT_EQUAL(w.node[0]->tx.credits, 0);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
+        CU_ASSERT_EQUAL(w.node[2]->gots, 4);
+        CU_ASSERT_EQUAL(w.node[1]->gots, 3 + 4);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        sim_close(&w);
     }
 }
 
@@ -552,34 +550,32 @@ static void input__no_multicast_waits_long_at_the_head(void)
 {
     uint64_t random = test_seed(), longest = 0;
     struct switch_dev *sw;
-    struct world w;
+    struct sim w;
 
-    world_open(&w, "kary:8,1", "buffers=input");
+    sim_open(&w, "kary:8,1", "buffers=input");
     sw = w.fabric->sw[0];
     for (uint32_t i = 0; i < 8 * 40; i++) {
         uint32_t nodes[8] = {i % 8}, members = 1, group;
-        char error[256];
 
         for (uint32_t n = 0; n < 8; n++)
-            if (n != i % 8 && (draw(&random, 0, 1) || (members == 1 && n >= 6)))
+            if (n != i % 8 && (test_draw(&random, 0, 1) || (members == 1 && n >= 6)))
                 nodes[members++] = n;
-        CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, members, members, &group,
-                                                      error, sizeof(error)), 0);
+        group = world_multicast(w.fabric, nodes, members);
         for (uint32_t s = 0; s < 2; s++)
-            world_post(&w, i % 8, 0, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group,
-                                                      .len = EMU_PAYLOAD_BYTES});
+            sim_post(&w, i % 8, 0, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group,
+                                                    .len = EMU_PAYLOAD_BYTES});
     }
     for (uint64_t slot = 1; slot < 200; slot++) {
-        world_advance(&w, slot * WIRE_PS);
+        sim_advance(&w, slot * WIRE_PS);
         for (uint32_t r = 0; r < 8; r++)
             if (sw->input[r].queued && sw->input[r].head_slot <= slot &&
                 slot - sw->input[r].head_slot + 1 > longest)
                 longest = slot - sw->input[r].head_slot + 1;
     }
     CU_ASSERT_TRUE(longest > 1 && longest < 8 + 8);
-    CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
-    CU_ASSERT_TRUE(world_holds(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
+    CU_ASSERT_TRUE(sim_holds(&w));
+    sim_close(&w);
 }
 
 /* Virtual output queues and iSLIP: no head-of-line blocking, so uniform traffic fills the wires. */
@@ -587,20 +583,20 @@ static void input__uniform_unicasts_fill_the_wires(void)
 {
     const uint32_t each = 400;
     uint64_t random = test_seed(), end_ps = 0;
-    struct world w;
+    struct sim w;
 
-    world_open(&w, "kary:8,1", "buffers=input input_slots=200");
+    sim_open(&w, "kary:8,1", "buffers=input input_slots=200");
     for (uint32_t s = 0; s < each; s++) /* a permutation at a time: every wire has the same to do */
-        for (uint32_t n = 0, turn = draw(&random, 0, 7); n < 8; n++)
-            world_post(&w, n, 0, whole_to((n + turn) % 8));
-    CU_ASSERT_TRUE(world_drain(&w, UINT64_C(1) << 40));
+        for (uint32_t n = 0, turn = test_draw(&random, 0, 7); n < 8; n++)
+            sim_post(&w, n, 0, whole_to((n + turn) % 8));
+    CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
     for (uint32_t n = 0; n < 8; n++) {
-        const struct got *last = &w.player[n]->got[each - 1];
+        const struct sim_got *last = &w.node[n]->got[each - 1];
 
         end_ps = last->at_ps > end_ps ? last->at_ps : end_ps;
     }
     CU_ASSERT_TRUE(end_ps < (each + each / 10) * WIRE_PS);
-    world_close(&w);
+    sim_close(&w);
 }
 
 int main(void)

@@ -3,6 +3,8 @@
  * engine_test.c - the link engine: packets, acknowledgments, and everything that can go wrong
  * between two of them.
  */
+#include <time.h>
+
 #include "tests/nic/engine/engine_world.h"
 
 #define LIMIT_PS 10000000000000u /* simulated: 10 s */

@@ -3,6 +3,7 @@
  * engine_tree_test.c - collectives among adapters: right results, each once, whatever the cables,
  * the hosts and the manager do meanwhile.
  */
+#include <time.h>
 #include <unistd.h>
 
 #include "emu/edge/edge.h"

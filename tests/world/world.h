@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world.h - what all worlds of tests are made of: memory, profiles, networks, workers, pools.
+ *
+ * A *world* is what a test stands in: devices on workers, and what is at their ends. Each has a header of
+ * its own, which says what it builds and how its time goes on. What cannot be made fails the test there
+ * and then, so callers look at nothing.
+ */
+#ifndef TESTS_WORLD_H
+#define TESTS_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/fault.h"
+#include "emu/profile.h"
+#include "emu/worker/worker.h"
+#include "topo/topo.h"
+
+/** world_zeros - whole cache lines for @bytes, all 0, for a device; free() takes them back. */
+void *world_zeros(size_t bytes);
+
+/**
+ * world_profile - the profile @name with what @set changes of it.
+ * @set: "FIELD=VALUE FIELD=VALUE", or NULL.
+ */
+void world_profile(struct emu_profile *profile, const char *name, const char *set);
+
+/** world_graph - the network @spec, of @most nodes at most; topo_free() takes it back. */
+struct topo_graph *world_graph(const char *spec, uint32_t most);
+
+/* What follows asserts nothing: programs without CUnit have it, too. */
+
+/** world_faults - losses, damaged heads and payloads, doubles and delays, each in @each of a million entries. */
+struct emu_fault_rates world_faults(uint32_t each, uint64_t late_ps);
+
+/** world_threads_stop - end the threads of @workers workers; from then on these are stepped by hand. */
+void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers);
+
+/** world_bufs_held - buffers of @pool that are in no worker's cache and not in the depot. Nobody runs. */
+uint32_t world_bufs_held(const struct emu_pool *pool, struct emu_worker *const *worker,
+                         uint32_t workers);
+
+/** world_digest - @digest with @number after it (FNV-1a, by words). */
+static inline uint64_t world_digest(uint64_t digest, uint64_t number)
+{
+    return (digest ^ number) * UINT64_C(0x100000001b3);
+}
+
+#endif

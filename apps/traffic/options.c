@@ -147,7 +147,7 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
     static bool read_##name(void *into, const char *value, const char **right)                     \
     {                                                                                              \
         struct traffic_options *options = into;                                                    \
-        options->given |= emu_bit(OPTION_##name);                                            \
+        options->given |= emu_bit(OPTION_##name);                                                  \
         return take_##name(options, value, right);                                                 \
     }                                                                                              \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right)

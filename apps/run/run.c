@@ -392,10 +392,13 @@ static int finish(struct run *run)
 /* --- the beginning ---------------------------------------------------------------- */
 
 static const struct options_command run_command = {
-    "run", "-- COMMAND [ARGUMENTS]",
-    "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
-    "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT, true
+    .name = "run",
+    .operands = "-- COMMAND [ARGUMENTS]",
+    .about =
+        "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+        "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT,
+    .command_follows = true,
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

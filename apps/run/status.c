@@ -60,8 +60,9 @@ static int ask(const char *name, const char *command, struct json_object **reply
 /* --- down ------------------------------------------------------------------------- */
 
 static const struct options_command down_command = {
-    "down", "[NAME]", "Stop the fabric NAME (default). Processes that are attached lose it.", 0,
-    false
+    .name = "down",
+    .operands = "[NAME]",
+    .about = "Stop the fabric NAME (default). Processes that are attached lose it.",
 };
 
 int down_main(int argc, char **argv)
@@ -99,7 +100,10 @@ int down_main(int argc, char **argv)
 /* --- status ------------------------------------------------------------------------ */
 
 static const struct options_command status_command = {
-    "status", "[NAME]", "What runs: one fabric, or all of this user's.", OPTIONS_JSON, false
+    .name = "status",
+    .operands = "[NAME]",
+    .about = "What runs: one fabric, or all of this user's.",
+    .groups = OPTIONS_JSON,
 };
 
 struct status {
@@ -189,10 +193,11 @@ int status_main(int argc, char **argv)
 /* --- env ----------------------------------------------------------------------------- */
 
 static const struct options_command env_command = {
-    "env", "[NAME]",
-    "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
-    "eval \"$(fabemu env NAME)\"",
-    0, false
+    .name = "env",
+    .operands = "[NAME]",
+    .about =
+        "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
+        "eval \"$(fabemu env NAME)\"",
 };
 
 /* Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. */

@@ -27,10 +27,12 @@
 #define DEFAULT_NAME "default"
 
 static const struct options_command up_command = {
-    "up", "[NAME]",
-    "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
-    "in a shell after: eval \"$(fabemu env NAME)\"",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND, false
+    .name = "up",
+    .operands = "[NAME]",
+    .about =
+        "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
+        "in a shell after: eval \"$(fabemu env NAME)\"",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND,
 };
 
 struct up {

@@ -152,8 +152,7 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile)
            switch_segments(ports, profile) *
                (sizeof(struct emu_entry) + sizeof(struct switch_slot)) +
            switch_input_bytes(ports, profile) +
-           ports * (emu_ring_bytes(emu_profile_credits(profile)) +
-                    emu_credit_ring_bytes(emu_profile_credits(profile)));
+           ports * emu_link_bytes(emu_profile_credits(profile));
 }
 
 void *switch_lines(size_t bytes)

@@ -24,8 +24,8 @@ MAY = {
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
 # libfabemu lives in the application's process: of emu it has these alone.
-HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/list.h",
-               "emu/now.h", "emu/random.h"}
+HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h",
+               "emu/json.h", "emu/list.h", "emu/now.h", "emu/random.h"}
 
 
 def files():

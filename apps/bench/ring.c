@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring.c - what it costs to push and pop a descriptor.
+ * ring.c - what it costs to push and pop a descriptor, as cables with channels do on clock raw:
+ * the sender looks whether there is a slot.
  *
  * On one core a burst is pushed and popped in turn, and the figure is the
  * thread's own time. Across two threads, each on a core of its own, producer
@@ -42,8 +43,9 @@ static unsigned push_burst(struct emu_ring_end *ring, unsigned burst, uint32_t s
     for (; pushed < burst; pushed++) {
         struct emu_entry entry = { .hdr = { .seq = seq + pushed }, .buf = EMU_NO_BUF };
 
-        if (!emu_ring_push(ring, &entry))
+        if (!emu_ring_has_slot(ring))
             break;
+        emu_ring_put(ring, &entry);
     }
     return pushed;
 }

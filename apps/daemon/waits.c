@@ -148,7 +148,7 @@ void daemon_waits_open(struct daemon *daemon)
 
 void daemon_waits_close(struct daemon *daemon)
 {
-    for (struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(struct client, client, &daemon->clients, link)
         waits_close(client->waits);
     waits_close(daemon->waits.fabric);
 }

@@ -157,9 +157,9 @@ static int wait_ready(struct host *host, char *error, size_t error_bytes)
                     err == -ETIMEDOUT
                         ? "did not start within a minute; try a smaller one"
                         : "died while it started; try a smaller one, and see the lines above");
-    if (strcmp(wire_text(event, "event", ""), "ready") != 0)
+    if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
-                   wire_text(event, "error", "no reason was given"));
+                   emu_json_text(event, "error", "no reason was given"));
     json_object_put(event);
     return err;
 }
@@ -216,7 +216,7 @@ static void take_last_messages(struct host *host)
     bool ended = false;
 
     while (!ended && wire_wait(&host->wire, &message, STOP_MS) == 0) {
-        ended = strcmp(wire_text(message, "event", ""), "ended") == 0;
+        ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         if (ended && !host->report)
             host->report = json_object_get(json_object_object_get(message, "report"));
         json_object_put(message);

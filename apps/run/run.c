@@ -83,9 +83,9 @@ static void begin_ending(struct run *run)
 
 static void say_death(struct json_object *death, const char *then)
 {
-    say("node %lld (pid %lld, %s) died: %s%s", (long long)wire_number(death, "node", -1),
-        (long long)wire_number(death, "pid", 0), wire_text(death, "command", "?"),
-        wire_text(death, "how", "?"), then);
+    say("node %lld (pid %lld, %s) died: %s%s", (long long)emu_json_number(death, "node", -1),
+        (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
+        emu_json_text(death, "how", "?"), then);
 }
 
 /* Deaths that follow from the run's end are no news. */
@@ -103,16 +103,16 @@ static void on_death(struct run *run, struct json_object *event)
 
 static void on_event(struct run *run, struct json_object *event)
 {
-    const char *what = wire_text(event, "event", "");
+    const char *what = emu_json_text(event, "event", "");
 
     if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
     } else if (strcmp(what, "refused") == 0) {
-        snprintf(run->refused, sizeof run->refused, "%s", wire_text(event, "error", ""));
+        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);
     } else if (strcmp(what, "cut_off") == 0) {
         say("node %lld was cut off: its process does not take its segments (stopped?)",
-            (long long)wire_number(event, "node", -1));
+            (long long)emu_json_number(event, "node", -1));
     } else if (strcmp(what, "ended") == 0) {
         json_object_put(run->host.report);
         run->host.report = json_object_get(json_object_object_get(event, "report"));
@@ -366,7 +366,7 @@ static void finish_report(struct run *run, int status)
 
 static bool nobody_attached(struct json_object *report)
 {
-    return wire_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
+    return emu_json_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
 }
 
 static int finish(struct run *run)
@@ -392,10 +392,13 @@ static int finish(struct run *run)
 /* --- the beginning ---------------------------------------------------------------- */
 
 static const struct options_command run_command = {
-    "run", "-- COMMAND [ARGUMENTS]",
-    "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
-    "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT, true
+    .name = "run",
+    .operands = "-- COMMAND [ARGUMENTS]",
+    .about =
+        "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+        "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT,
+    .command_follows = true,
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

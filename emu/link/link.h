@@ -94,6 +94,12 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
 
+/** emu_link_bytes - memory that the rings of such a cable take. Pure. */
+static inline size_t emu_link_bytes(uint32_t credits)
+{
+    return emu_ring_bytes(credits) + emu_credit_bytes(credits);
+}
+
 /** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
 void emu_link_unjoin(struct emu_tx *tx);
 
@@ -256,13 +262,10 @@ static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
     return 3 * profile->channels + profile->pool_places;
 }
 
-/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. R1. */
+/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
-    const struct emu_ring_end *ring = &tx->data;
-
-    return !(__atomic_load_n(emu_ring_word(&ring->slot[ring->at & ring->mask]), __ATOMIC_ACQUIRE) &
-             EMU_RING_FULL);
+    return emu_ring_has_slot(&tx->data);
 }
 
 /**

@@ -437,8 +437,7 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
 {
     return sizeof(struct engine) +
-           links * (sizeof(struct engine_link) + emu_ring_bytes(EMU_CHANNEL_SLOTS) +
-                    emu_credit_ring_bytes(EMU_CHANNEL_SLOTS)) +
+           links * (sizeof(struct engine_link) + emu_link_bytes(EMU_CHANNEL_SLOTS)) +
            engine_packets(links, profile) *
                (sizeof(struct engine_packet) + sizeof(struct engine_join)) +
            links * EMU_CHANNELS * (sizeof(struct engine_incoming) + sizeof(struct engine_join));

@@ -144,7 +144,7 @@ size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile)
                     EMU_CHANNELS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
                     ports * sizeof(struct switch_channel_pair) +
-                    emu_ring_bytes(EMU_CHANNEL_SLOTS) + emu_credit_ring_bytes(EMU_CHANNEL_SLOTS)) +
+                    emu_link_bytes(EMU_CHANNEL_SLOTS)) +
            switch_channels_segments(ports, profile) *
                (sizeof(struct emu_entry) + sizeof(struct switch_slot));
 }

@@ -155,7 +155,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
     while (member_sends(member)) {
         uint64_t ready_ps = member_ready_ps(member);
-        struct emu_entry entry = { .born_ns = 0 };
+        struct emu_entry entry = { .note = 0 };
 
         depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
         if (depart_ps > until_ps)

@@ -13,7 +13,8 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "emu/worker/worker.h"
-#include "switch/internal.h"
+#include "switch/input/fifo.h"
+#include "switch/input/slots.h"
 #include "tests/test.h"
 
 #define NODES_MAX 64

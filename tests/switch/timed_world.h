@@ -12,7 +12,7 @@
 #include "apps/fabric/internal.h"
 #include "emu/combine.h"
 #include "emu/worker/worker.h"
-#include "switch/internal.h"
+#include "switch/input/slots.h"
 #include "tests/test.h"
 
 #define NODES_MAX 64

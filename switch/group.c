@@ -2,7 +2,7 @@
 /*
  * group.c - group tables: built by the manager, published by RCU.
  */
-#include "switch/internal.h"
+#include "switch/base.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
     *old = NULL;
-    if (sw->acknowledged && group->units)
+    if (!sw->kind->combines && group->units)
         return -ENOTSUP;
     return emu_table_set(&sw->groups, group->id, group, old);
 }

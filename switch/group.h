@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/bits.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
 #include "switch/switch.h"

@@ -99,13 +99,13 @@ static inline void output_depart(struct switch_channels *ch, uint32_t o, struct 
 {
     struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!ch->sw.dev.timed) { /* flushed at the end of the burst */
+    if (!ch->timing) { /* flushed at the end of the burst */
         emu_tx_send(tx, entry);
         return;
     }
     emu_tx_depart_packet(tx, entry, at_ps);
     emu_tx_flush(tx);
-    ch->busy_ps[o] = tx->busy_ps;
+    ch->timing->busy_ps[o] = tx->busy_ps;
 }
 
 static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
@@ -150,7 +150,7 @@ static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32
 
     out->tick = ch->tick;
     if (slot != ch->in[out->from].queue.last) {
-        out->cursor = ch->sw.link[slot].next;
+        out->cursor = ch->store.next[slot];
     } else {
         out->cursor = CHANNEL_NONE;
         port->ready[out->priority] &= ~(1u << c);
@@ -174,16 +174,15 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
     uint32_t w = o * EMU_CHANNELS + c;
     uint32_t v = ch->out[w].from;
     uint32_t slot = ch->out[w].cursor;
-    struct emu_entry entry = ch->sw.slot[slot];
+    struct emu_entry entry = ch->store.slot[slot];
 
-    if (at_ps < entry.time_ps) /* clock real: what let it go came earlier, and was seen later */
-        at_ps = entry.time_ps;
+    at_ps = switch_no_sooner(at_ps, &entry);
     output_relabel(ch, &entry.packet, v % EMU_CHANNELS, c);
     output_advance(ch, w, slot);
     output_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)
         output_end(ch, w, at_ps);
-    if (!--ch->sw.link[slot].left)
+    if (!--ch->hold[slot].left)
         switch_channel_leave(ch, v, at_ps);
 }
 

@@ -32,34 +32,24 @@
  * the pool hold: they can never be sent so, and get a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
+#include "emu/least.h"
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
 static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
 {
     outs &= ~ch->queued;
-    emu_each_bit(o, ch->sw.dev.timed ? outs : 0) {
-        outs &= ~((uint64_t)(ch->busy_ps[o] > at_ps) << o);
-    }
+    if (!ch->timing)
+        return outs;
+    emu_each_bit(o, outs)
+        outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
     return outs;
 }
 
-/* Of @outs, those that wait for fewest replies. */
-static uint64_t route_least(const struct switch_channels *ch, uint64_t outs)
+/* Replies that output @o waits for. */
+static uint32_t route_pending(const void *of, uint32_t o)
 {
-    uint32_t least = UINT32_MAX;
-    uint64_t best = 0;
-
-    emu_each_bit(o, outs) {
-        uint32_t pending = ch->port[o].pending;
-
-        if (pending < least) {
-            least = pending;
-            best = 0;
-        }
-        best |= (uint64_t)(pending == least) << o;
-    }
-    return best;
+    return ((const struct switch_channel_port *)of)[o].pending;
 }
 
 /* The lightly loaded of @outs first: links without activity, and with few replies pending. */
@@ -70,7 +60,7 @@ static uint32_t route_choose(struct switch_channels *ch, uint64_t outs, uint64_t
     if (!emu_bits_several(outs))
         return emu_bits_first(outs);
     from = route_idle(ch, outs & ch->light, at_ps);
-    return switch_pick(&ch->sw, from ? from : route_least(ch, outs));
+    return switch_pick(&ch->sw, from ? from : emu_least(outs, route_pending, ch->port));
 }
 
 /* Combine units are asked for here, or one switch further. */

@@ -558,13 +558,13 @@ static void raw__ticks_where_the_hosts_time_wraps(void)
 
     world_open(&w, &setting);
     for (uint32_t s = 0; s < w.graph->switches; s++) {
-        struct switch_channels *ch = switch_channels_of(w.fabric->sw[s]);
+        struct switch_channels_raw *sw = switch_channels_raw_of(w.fabric->sw[s]);
 
-        ch->sweep_ps = UINT64_MAX - 2 * ch->tick_ps; /* the last look was just before */
+        sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last look was just before */
     }
     CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
     for (uint32_t s = 0; s < w.graph->switches; s++)
-        CU_ASSERT_TRUE(switch_channels_of(w.fabric->sw[s])->sweep_ps < UINT64_MAX / 2);
+        CU_ASSERT_TRUE(switch_channels_raw_of(w.fabric->sw[s])->swept_ps < UINT64_MAX / 2);
     CU_ASSERT_TRUE(world_exactly_once(&w));
     world_close(&w);
 }

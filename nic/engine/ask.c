@@ -18,7 +18,8 @@
 
 #include "nic/engine/internal.h"
 
-#define ASKS_MANY 4u /* at rest: with twice as many each rests twice as long, so that they leave the links to others */
+/* At rest: with twice as many each rests twice as long, so that they leave the links to others. */
+#define ASKS_MANY 4u
 
 /* --- those that rest ------------------------------------------------------------------------- */
 

@@ -114,7 +114,8 @@ bool engine_idle(const struct engine *e)
             return false;
     return list_length(&e->send.free, e->send.join) == e->send.packets && !e->host.delivery.active &&
            !e->asks.resting && engine_queue_empty(&e->asks.due) && engine_list_empty(&e->receive.parts) &&
-           engine_list_empty(&e->receive.whole) && engine_list_empty(&e->receive.stored) && engine_queue_empty(&e->tree.results);
+           engine_list_empty(&e->receive.whole) && engine_list_empty(&e->receive.stored) &&
+           engine_queue_empty(&e->tree.results);
 }
 
 /* Of the packets in a list; they are not in two. */

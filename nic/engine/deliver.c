@@ -26,7 +26,7 @@ static void deliver_back(struct engine *e, uint16_t i)
     *to = (struct engine_delivery){.active = true, .word = p->back, .answer = p->answer,
                                    .count = p->count, .packet = i, .reply = ENGINE_NONE,
                                    .process = p->process};
-    memcpy(to->buf, p->buf, p->count * sizeof(p->buf[0]));
+    memcpy(to->buf, p->buf, p->count * sizeof p->buf[0]);
     p->count = 0; /* its buffers are the delivery's */
 }
 
@@ -48,7 +48,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     in->state = ENGINE_TAKEN;
     *to = (struct engine_delivery){.active = true, .word = ENGINE_WORD_HERE, .count = in->count,
                                    .packet = ENGINE_NONE, .reply = i, .late_ps = in->late_ps};
-    memcpy(to->buf, in->buf, in->count * sizeof(in->buf[0]));
+    memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
     return true;
 }
 
@@ -122,11 +122,14 @@ static bool deliver_void(const struct engine *e)
            from->process != (edge ? edge->serial : 0);
 }
 
-/* What differs between machines. All are constants where they are used, so nothing is called through them. */
+/*
+ * What differs between machines. The functions below that take it are inlined where it is a constant, so
+ * nothing is called through it.
+ */
 struct deliver_how {
     uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
-    void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps); /* incoming packet @i has been handed over */
+    void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps); /* incoming packet @i was handed over */
 };
 
 static inline __attribute__((always_inline)) void deliver_end(struct engine *e, uint64_t at_ps,

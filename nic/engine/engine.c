@@ -43,19 +43,21 @@ static bool engine_sane(const struct engine_config *config)
 
 static bool engine_alloc(struct engine *e)
 {
-    size_t links = e->links * sizeof(*e->link);
+    struct engine_sending *send = &e->send;
+    struct engine_receiving *receive = &e->receive;
+    size_t links = e->links * sizeof *e->link;
 
     e->link = aligned_alloc(EMU_LINE, links);
-    e->send.packet = calloc(e->send.packets, sizeof(*e->send.packet));
-    e->send.join = calloc(e->send.packets, sizeof(*e->send.join));
-    e->receive.incoming = calloc(e->links * EMU_CHANNELS, sizeof(*e->receive.incoming));
-    e->receive.join = calloc(e->links * EMU_CHANNELS, sizeof(*e->receive.join));
-    e->send.flow = calloc(e->nodes, sizeof(*e->send.flow)); /* this and the next: memory follows use */
-    e->receive.heard = calloc(e->nodes, sizeof(*e->receive.heard));
+    send->packet = calloc(send->packets, sizeof *send->packet);
+    send->join = calloc(send->packets, sizeof *send->join);
+    receive->incoming = calloc(e->links * EMU_CHANNELS, sizeof *receive->incoming);
+    receive->join = calloc(e->links * EMU_CHANNELS, sizeof *receive->join);
+    send->flow = calloc(e->nodes, sizeof *send->flow); /* this and the next: memory follows use */
+    receive->heard = calloc(e->nodes, sizeof *receive->heard);
     if (e->link)
         memset(e->link, 0, links);
-    return e->link && e->send.packet && e->send.join && e->receive.incoming && e->receive.join && e->send.flow &&
-           e->receive.heard;
+    return e->link && send->packet && send->join && receive->incoming && receive->join && send->flow &&
+           receive->heard;
 }
 
 static void engine_init(struct engine *e)

@@ -59,7 +59,10 @@ void engine_flow_leave(struct engine *e, const struct engine_packet *p);
 /** engine_flow_acked - packet @p was acknowledged: by all members, if it was to a group. */
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);
 
-/** engine_flow_key - what names the flow from @src in a packet's tag. @dst: a node, or a group's whole address. Pure. */
+/**
+ * engine_flow_key - what names the flow from @src in a packet's tag. @dst: a node, or a group's whole
+ * address. Pure.
+ */
 static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
     uint64_t key = (uint64_t)src << 33 | (uint64_t)dst << 1 | group;

@@ -197,8 +197,8 @@ bool engine_agrees(struct engine *e, uint32_t buf)
         return (state->have & emu_bit(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
                state->hdr.kind == EMU_BARRIER;
     }
-    if (seg->hdr.len != sizeof(word))
+    if (seg->hdr.len != sizeof word)
         return false;
-    memcpy(&word, seg->payload, sizeof(word));
+    memcpy(&word, seg->payload, sizeof word);
     return word.word < EMU_WORDS && emu_word_is(group->tree->word[word.word], word.value, word.test);
 }

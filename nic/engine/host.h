@@ -33,7 +33,7 @@ typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 struct engine_host {
     struct emu_rx in;    /* from the host */
     struct emu_tx out;   /* to it */
-    uint64_t in_ps;      /* when the next of its segments can be taken; EMU_NEVER: none is known, or no room */
+    uint64_t in_ps;      /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
     bool in_full;        /* segments of the host wait for a free packet */
     uint32_t process;    /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
@@ -52,7 +52,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 /** engine_take - a segment of the host's enters. False: no room for it now; nothing changed. */
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
-/** engine_posts_again - there are free packets again, and the host's segments go on if they waited for one. */
+/** engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on. */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
 /** engine_back - @word about packet @i goes to the host; it is in no list. */

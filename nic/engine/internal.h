@@ -113,10 +113,10 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
 {
     uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16};
 
-    return emu_crc32(payload, where, sizeof(where));
+    return emu_crc32(payload, where, sizeof where);
 }
 
-/* What a packet's last segment on the wire has in the place of the time at which it was posted: its CRC-32. */
+/* A packet's last segment on the wire has its CRC-32, in the place of the time at which it was posted. */
 static inline uint32_t *engine_entry_crc(struct emu_entry *last)
 {
     return &last->born_ns;
@@ -147,7 +147,10 @@ static inline void engine_host_look(struct engine *e)
         e->host.process = in->plug.plugged ? in->plug.plugged->serial : 0;
 }
 
-/** engine_next_link - the link that sends next by @until_ps: the earliest; then the least loaded; then in turn. NULL: none. */
+/**
+ * engine_next_link - the link that sends next by @until_ps: the earliest; then the least loaded; then in
+ * turn. NULL: none.
+ */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
     struct engine_link *best = NULL;

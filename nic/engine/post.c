@@ -44,8 +44,8 @@ static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct
     p = &e->send.packet[e->send.forming];
     bytes = p->bytes + engine_seg_bytes(hdr);
     segs = emu_packet_segments(bytes);
-    return p->process == e->host.process && p->dst == to.dst && p->class == to.class && p->group == to.group &&
-           p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
+    return p->process == e->host.process && p->dst == to.dst && p->class == to.class &&
+           p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
            (!to.group || segs <= 1 + e->profile->pool_places);
 }
 
@@ -66,6 +66,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     uint16_t i = e->send.free.first;
     struct engine_packet *p = &e->send.packet[i];
 
+    assert(i != ENGINE_NONE && (to.group || to.dst < e->nodes));
     engine_list_drop(&e->send.free, e->send.join, i);
     p->dst = to.dst;
     p->group = to.group;
@@ -137,9 +138,9 @@ static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    if (hdr->len != sizeof(*word) || engine_is_hollow(hdr))
+    if (hdr->len != sizeof *word || engine_is_hollow(hdr))
         return false;
-    memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(*word));
+    memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof *word);
     return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
            word->until <= EMU_TEST_TAKE_BACK;
 }
@@ -167,7 +168,7 @@ static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
     case EMU_SET:
         if (engine_is_hollow(hdr))
             return take_refused(e, buf, at_ps);
-        memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof(word));
+        memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof word);
         engine_set(e, group, hdr, &word);
         emu_pool_drop(engine_cache(e), buf);
         return true;

@@ -70,7 +70,8 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     enum emu_fate fate;
     uint32_t moved = 0;
 
-    for (; moved < ENGINE_BURST && emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate); moved++) {
+    while (moved < ENGINE_BURST && emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
+        moved++;
         if (engine_arrives_credit(&entry, fate)) {
             emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_CHANNELS, 0);
             r->credited |= emu_bit(i);

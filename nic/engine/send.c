@@ -56,6 +56,7 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
 
+    assert(p->state != ENGINE_FREE);
     for (uint32_t s = 0; s < p->count; s++)
         emu_pool_drop(engine_cache(e), p->buf[s]);
     engine_flow_leave(e, p);
@@ -100,7 +101,8 @@ static bool packet_in_vain(const struct engine *e, const struct engine_packet *p
     return p->group && !engine_group_of(e, p->dst);
 }
 
-void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps)
+/* This try has come to nothing; the packet is in no list. */
+static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
     bool vain = packet_in_vain(e, p);
@@ -133,7 +135,7 @@ void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps)
         return;
     }
     if (!taken) {
-        engine_rest(e, i, at_ps);
+        packet_rest(e, i, at_ps);
         return;
     }
     engine_flow_acked(e, p);

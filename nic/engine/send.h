@@ -118,11 +118,8 @@ void engine_waiting_drop(struct engine *e, uint16_t i);
 /** engine_await - packet @i awaits a reply from now on. */
 void engine_await(struct engine *e, uint16_t i);
 
-/** engine_replied - the try of packet @i on its channel has ended: its reply has come. */
-void engine_replied(struct engine *e, uint16_t i, bool ack, uint64_t at_ps);
-
-/** engine_rest - this try has come to nothing; the packet is in no list. */
-void engine_rest(struct engine *e, uint16_t i, uint64_t at_ps);
+/** engine_replied - the try of packet @i has ended, and the packet is in no list. @taken: it had an ACK. */
+void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 
 /** engine_free - packet @i is over; it is in no list. */
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);

@@ -13,9 +13,10 @@
  * With barrier=conditional nothing is sent up: the top asks all members whether they have come.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
- * What comes from another adapter is exactly once there (engine/receive.c), what comes from the
+ * What comes from another adapter is exactly once there (flow.c), what comes from the
  * host is by its protocol, and a contribution that was made already, or to what is over, is dropped:
- * nothing is counted twice. There is room for all results that can be under way: the manager has set it aside.
+ * nothing is counted twice. There is room for all results that can be under way: the manager has set it
+ * aside.
  */
 #include "nic/engine/internal.h"
 

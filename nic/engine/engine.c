@@ -25,7 +25,7 @@ size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
            links * (sizeof(struct engine_link) + emu_ring_bytes(EMU_CHANNEL_SLOTS) +
                     emu_credit_ring_bytes(EMU_CHANNEL_SLOTS)) +
            engine_packets(links, profile->channels) *
-               (sizeof(struct engine_packet) + sizeof(struct engine_join)) +
+               (sizeof(struct engine_packet) + 2 * sizeof(struct engine_join)) +
            links * EMU_CHANNELS * (sizeof(struct engine_incoming) + sizeof(struct engine_join));
 }
 
@@ -50,14 +50,15 @@ static bool engine_alloc(struct engine *e)
     e->link = aligned_alloc(EMU_LINE, links);
     send->packet = calloc(send->packets, sizeof *send->packet);
     send->join = calloc(send->packets, sizeof *send->join);
+    send->flow_join = calloc(send->packets, sizeof *send->flow_join);
     receive->incoming = calloc(e->links * EMU_CHANNELS, sizeof *receive->incoming);
     receive->join = calloc(e->links * EMU_CHANNELS, sizeof *receive->join);
     send->flow = calloc(e->nodes, sizeof *send->flow); /* this and the next: memory follows use */
     receive->heard = calloc(e->nodes, sizeof *receive->heard);
     if (e->link)
         memset(e->link, 0, links);
-    return e->link && send->packet && send->join && receive->incoming && receive->join && send->flow &&
-           receive->heard;
+    return e->link && send->packet && send->join && send->flow_join && receive->incoming && receive->join &&
+           send->flow && receive->heard;
 }
 
 static void engine_init(struct engine *e)
@@ -129,6 +130,7 @@ void engine_destroy(struct engine *engine)
     free(engine->receive.join);
     free(engine->receive.incoming);
     free(engine->send.flow);
+    free(engine->send.flow_join);
     free(engine->send.join);
     free(engine->send.packet);
     free(engine->link);

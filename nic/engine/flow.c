@@ -44,38 +44,46 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p)
     return flow->next + e->send.first_seq - e->send.packet[flow->oldest - 1].seq < ENGINE_WINDOW;
 }
 
+/* The packets of a flow, from the oldest: a list, whose ends are 0 in memory that was never written. */
+static struct engine_list flow_list(const struct engine_flow *flow)
+{
+    static_assert((uint16_t)(ENGINE_NONE + 1u) == 0, "0 is none");
+    return (struct engine_list){.first = (uint16_t)(flow->oldest - 1u), .last = (uint16_t)(flow->newest - 1u)};
+}
+
+static void flow_set(struct engine_flow *flow, const struct engine_list *list)
+{
+    flow->oldest = (uint16_t)(list->first + 1u);
+    flow->newest = (uint16_t)(list->last + 1u);
+}
+
 void engine_flow_number(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
     struct engine_flow *flow = flow_of(e, p);
+    struct engine_list list;
 
     p->seq = e->send.first_seq;
-    p->newer = p->older = ENGINE_NONE;
+    e->send.flow_join[i] = (struct engine_join){ENGINE_NONE, ENGINE_NONE};
     if (!flow)
         return;
     p->seq += flow->next++;
-    p->older = flow->oldest ? (uint16_t)(flow->newest - 1u) : ENGINE_NONE;
-    if (p->older == ENGINE_NONE)
-        flow->oldest = (uint16_t)(i + 1u);
-    else
-        e->send.packet[p->older].newer = i;
-    flow->newest = (uint16_t)(i + 1u);
+    list = flow_list(flow);
+    engine_list_add(&list, e->send.flow_join, i);
+    flow_set(flow, &list);
 }
 
-void engine_flow_leave(struct engine *e, const struct engine_packet *p)
+void engine_flow_leave(struct engine *e, uint16_t i)
 {
+    const struct engine_packet *p = &e->send.packet[i];
     struct engine_flow *flow = p->tries && p->class != ENGINE_TEST ? flow_of(e, p) : NULL;
+    struct engine_list list;
 
     if (!flow)
         return;
-    if (p->older == ENGINE_NONE)
-        flow->oldest = p->newer == ENGINE_NONE ? 0 : (uint16_t)(p->newer + 1u);
-    else
-        e->send.packet[p->older].newer = p->newer;
-    if (p->newer == ENGINE_NONE)
-        flow->newest = p->older == ENGINE_NONE ? 0 : (uint16_t)(p->older + 1u);
-    else
-        e->send.packet[p->newer].older = p->older;
+    list = flow_list(flow);
+    engine_list_drop(&list, e->send.flow_join, i);
+    flow_set(flow, &list);
 }
 
 void engine_flow_acked(struct engine *e, const struct engine_packet *p)

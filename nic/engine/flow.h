@@ -53,8 +53,8 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 /** engine_flow_number - the first try of packet @i: it gets its number. */
 void engine_flow_number(struct engine *e, uint16_t i);
 
-/** engine_flow_leave - packet @p is over. Harmless for one that is in no flow. */
-void engine_flow_leave(struct engine *e, const struct engine_packet *p);
+/** engine_flow_leave - packet @i is over. Harmless for one that is in no flow. */
+void engine_flow_leave(struct engine *e, uint16_t i);
 
 /** engine_flow_acked - packet @p was acknowledged: by all members, if it was to a group. */
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);

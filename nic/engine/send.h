@@ -62,8 +62,6 @@ struct engine_packet {
     uint32_t tag;       /* of this try */
     uint32_t crc;       /* over the payload */
     uint16_t bytes;     /* of payload */
-    uint16_t older;     /* of the same flow; ENGINE_NONE */
-    uint16_t newer;
     uint16_t tries;
     enum engine_state state;
     bool group;
@@ -97,6 +95,7 @@ struct engine_sending {
     uint32_t packets;
     struct engine_packet *packet;
     struct engine_join *join;  /* like packet */
+    struct engine_join *flow_join; /* like packet: of those in one flow */
     struct engine_flow *flow;  /* by node; those to groups are theirs */
 };
 

@@ -76,7 +76,7 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
 
     engine_set_hollow(&entry.hdr, false);
     switch (from->word) {
-    case ENGINE_WORD_NONE: /* nobody is told nothing */
+    case ENGINE_WORD_NONE: /* of no delivery */
         break;
     case ENGINE_WORD_HERE:
         entry.hdr.kind &= (uint8_t)~EMU_TOLD;
@@ -99,7 +99,7 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
     return entry;
 }
 
-/* Segments that there is nothing to say about. */
+/* An acknowledged packet's host is told only of those of its segments for which it asked to be told. */
 static void deliver_skip(struct engine *e)
 {
     struct engine_delivery *from = &e->host.delivery;
@@ -238,7 +238,10 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* Early for all but the last packet to a destination: of that it says that it lies in memory. */
+/*
+ * All packets to a destination but the last one are acknowledged as soon as they are handed over. The
+ * ACK of the last one says that it lies in memory.
+ */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];

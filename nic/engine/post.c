@@ -154,64 +154,56 @@ static bool take_test(struct engine *e, struct engine_group *group, uint32_t buf
     return engine_test(e, group, buf, &word, at_ps);
 }
 
-static bool take_collective(struct engine *e, uint32_t buf, uint64_t at_ps)
+static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
-    struct engine_group *group = engine_group_of(e, hdr->dst);
     struct emu_word word;
 
-    if (!group)
-        return take_in_vain(e, buf, at_ps);
-    if (!group->tree)
+    if (engine_is_hollow(hdr))
         return take_refused(e, buf, at_ps);
-    switch (engine_kind(hdr)) {
-    case EMU_SET:
-        if (engine_is_hollow(hdr))
-            return take_refused(e, buf, at_ps);
-        memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof word);
-        engine_set(e, group, hdr, &word);
-        emu_pool_drop(engine_cache(e), buf);
-        return true;
-    case EMU_TEST:
-        return take_test(e, group, buf, at_ps);
-    default:
-        engine_contribute(e, group, e->node, buf, at_ps);
-        return true;
-    }
+    memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof word);
+    engine_set(e, group, hdr, &word);
+    emu_pool_drop(engine_cache(e), buf);
+    return true;
 }
 
-/* The id of a group that has gone has a slot in the switches' tables, which may be another's by now. */
-static bool take_multicast(struct engine *e, uint32_t buf, uint64_t at_ps)
+/* What it is for says its kind, and where it goes its group. */
+static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    const struct engine_group *group = engine_group_of(e, engine_hdr(e, buf)->dst);
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+    uint8_t kind = engine_kind(hdr);
+    struct engine_group *group;
 
-    if (!group)
+    if (hdr->len > EMU_PAYLOAD_BYTES || kind > EMU_TEST || (kind == EMU_UNICAST && hdr->dst >= e->nodes))
+        return take_refused(e, buf, at_ps);
+    if (kind == EMU_UNICAST)
+        return engine_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
+    group = engine_group_of(e, hdr->dst);
+    if (!group) /* its id may have a slot in the switches' tables that is another's by now */
         return take_in_vain(e, buf, at_ps);
-    return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
+    if (kind == EMU_MULTICAST)
+        return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
+    if (!group->tree)
+        return take_refused(e, buf, at_ps);
+    if (kind == EMU_SET)
+        return take_set(e, group, buf, at_ps);
+    if (kind == EMU_TEST)
+        return take_test(e, group, buf, at_ps);
+    engine_contribute(e, group, e->node, buf, at_ps);
+    return true;
 }
 
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps)
 {
-    uint8_t kind = engine_kind(&entry->hdr);
     uint32_t buf = host_buf(e, entry);
-    bool taken;
 
     if (buf == EMU_NO_BUF)
         return false;
-    if (entry->hdr.len > EMU_PAYLOAD_BYTES || kind > EMU_TEST ||
-        (kind == EMU_UNICAST && entry->hdr.dst >= e->nodes))
-        taken = take_refused(e, buf, at_ps);
-    else if (kind == EMU_UNICAST)
-        taken = engine_post(e, buf, (struct engine_to){.dst = entry->hdr.dst}, at_ps);
-    else if (kind == EMU_MULTICAST)
-        taken = take_multicast(e, buf, at_ps);
-    else
-        taken = take_collective(e, buf, at_ps);
-    if (taken)
+    if (take_segment(e, buf, at_ps))
         return true;
     if (entry->buf == EMU_NO_BUF)
         emu_pool_drop(engine_cache(e), buf);
-    e->host.in_full = true; /* until a packet is free: engine_free() */
+    e->host.in_full = true; /* until a packet is free: engine_posts_again() */
     return false;
 }
 

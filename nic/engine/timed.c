@@ -110,15 +110,6 @@ static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
     e->host.in_ps = front_ps > at_ps ? front_ps : at_ps;
 }
 
-/* How late this host is; see docs/ARCHITECTURE.md, "real". */
-static void timed_lag(struct engine *e, uint64_t at_ps, uint64_t now_ps)
-{
-    _Atomic uint64_t *worst = &e->dev.worker->worst_lag_ps;
-
-    if (now_ps - at_ps > atomic_load_explicit(worst, memory_order_relaxed))
-        atomic_store_explicit(worst, now_ps - at_ps, memory_order_relaxed);
-}
-
 static void timed_send(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
     const struct emu_credit *back;
@@ -183,7 +174,7 @@ static void timed_event(struct engine *e, const struct engine_event *event, uint
         engine_results(e, at_ps);
         break;
     case EVENT_SEND:
-        timed_lag(e, at_ps, until_ps);
+        emu_dev_lag(&e->dev, at_ps, until_ps);
         timed_send(e, event->link, at_ps);
         break;
     }

@@ -68,8 +68,8 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 
 /*
  * A host inside the fabric may send only lengths: then its segment has no payload, its buffer is the
- * engine's own, and goes no further. The header stored in the buffer says so, in a bit of its kind that
- * no wire carries. It is set and asked for here alone.
+ * engine's own and goes no further than to the far end's engine. The header stored in the buffer says so,
+ * in a bit of its kind that is the engines': no host sees it. It is set and asked for here alone.
  */
 #define ENGINE_HOLLOW 128u
 static_assert(!(ENGINE_HOLLOW & (EMU_TOLD | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_TOLD, "a bit to spare");

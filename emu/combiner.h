@@ -57,7 +57,7 @@ static inline uint64_t emu_combiner_outs(uint8_t kind, uint64_t all, uint64_t ha
 
 /**
  * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be written.
- * The caller's reference to @buf is given up for it. A pool has a buffer to spare for each such call.
+ * The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. A pool has a buffer to spare for each such call.
  * @bytes: of payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
@@ -65,7 +65,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     struct emu_pool *pool = cache->pool;
     uint32_t own;
 
-    if (emu_pool_alone(pool, buf))
+    if (buf == EMU_NO_BUF || emu_pool_alone(pool, buf))
         return buf;
     own = emu_pool_take(cache);
     assert(own != EMU_NO_BUF); /* the manager has set it aside */

@@ -150,6 +150,18 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
         worker->sent_ps = at_ps;
 }
 
+/**
+ * emu_dev_lag - timed: what was due at @due_ps happens at @now_ps, which says how late this host is
+ * (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
+ */
+static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
+{
+    _Atomic uint64_t *worst = &dev->worker->worst_lag_ps;
+
+    if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
+        atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
+}
+
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {

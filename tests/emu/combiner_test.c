@@ -142,6 +142,24 @@ static void kept__writes_into_a_buffer_of_its_own(void)
     bufs_close(&b);
 }
 
+static bool has_buffer(struct emu_pool *pool, uint32_t buf)
+{
+    (void)pool;
+    return buf != EMU_NO_BUF;
+}
+
+/* Where a segment without payload has no buffer, nothing is written, and nothing dropped. */
+static void kept__may_have_no_buffers(void)
+{
+    uint32_t slot[3] = {EMU_NO_BUF, EMU_NO_BUF, EMU_NO_BUF};
+    struct emu_kept kept = {.buf = slot, .all = emu_bits_below(3)};
+    struct bufs b;
+
+    bufs_open(&b);
+    CU_ASSERT_EQUAL(emu_kept_fold(&b.cache, &sum, kept, emu_bits_below(3), has_buffer), EMU_NO_BUF);
+    bufs_close(&b);
+}
+
 /* Inputs 0 to 3. */
 static void outs__say_where_the_result_goes(void)
 {
@@ -183,6 +201,7 @@ int main(void)
         CASE(fold__leaves_out_what_has_no_payload),
         CASE(kept__folds_in_order_of_inputs),
         CASE(kept__writes_into_a_buffer_of_its_own),
+        CASE(kept__may_have_no_buffers),
         CASE(outs__say_where_the_result_goes),
         CASE(agrees__looks_at_the_operation_alone),
         { NULL, NULL },

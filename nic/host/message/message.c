@@ -2,15 +2,18 @@
 /*
  * message.c - arriving messages: into the receive that waits for them, or kept.
  *
- * The segments of one eager message follow each other in the sender's order,
- * so a peer has at most one message under way (peer->filling).
+ * The segments of one eager message follow each other in the sender's order, so a peer has at most one
+ * message under way (peer->filling).
  */
-#include "nic/host/adapter.h"
+#include "nic/host/message/message.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- memory of unexpected messages --------------------------------------------- */
+#include "nic/host/send/answer.h"
+
+/* --- memory of unexpected messages ------------------------------------------------ */
 
 static const uint32_t msg_pool_bytes[NIC_MSG_POOLS] = {0, NIC_INLINE_BYTES, 1024, 8192};
 
@@ -56,7 +59,7 @@ void nic_message_release_pools(struct fabemu *fab)
     }
 }
 
-/* --- matched ------------------------------------------------------------------- */
+/* --- matched ---------------------------------------------------------------------- */
 
 /* What the receive learns of its message. op->bytes is still the room that it has. */
 static void receive_learn(struct nic_op *op, uint32_t node, uint64_t seat, uint16_t src_queue,
@@ -137,7 +140,7 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     msg_free(fab, msg);
 }
 
-/* --- unmatched ----------------------------------------------------------------- */
+/* --- unmatched -------------------------------------------------------------------- */
 
 /* NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no refusal. */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
@@ -174,7 +177,7 @@ static struct nic_op *queue_match(struct fabemu_queue *queue, const struct nic_p
     return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
 }
 
-/* --- the wire -------------------------------------------------------------------- */
+/* --- the wire --------------------------------------------------------------------- */
 
 /* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,

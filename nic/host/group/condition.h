@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * condition.h - conditionals on a group's words: what goes to the adapter's engine, and its answers.
+ *
+ * Owner: a group's lists of conditionals (`asking`, `asked`, `again`, `resting`). Lock: held. Callers:
+ * word.c, send.c and receive.c.
+ */
+#ifndef NIC_CONDITION_H
+#define NIC_CONDITION_H
+
+#include "nic/host/group/group.h"
+#include "nic/host/op/op.h"
+
+/** nic_condition_send - conditionals that are not on their way. Returns segments. */
+uint32_t nic_condition_send(struct fabemu_group *g);
+/** nic_condition_answer - the network's answer to a conditional. */
+void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_condition_take_back - @op is about to end: tell the adapter, if it waits there. False: no room now. */
+bool nic_condition_take_back(const struct nic_op *op);
+
+#endif

@@ -108,10 +108,10 @@ free_fab:
 static void nic_free_pools(struct fabemu *fab)
 {
     while (!emu_list_empty(&fab->serving)) {
-        struct nic_op *op = emu_list_entry(fab->serving.next, struct nic_op, link);
+        struct nic_serve *serve = emu_list_entry(fab->serving.next, struct nic_serve, op.post.link);
 
-        emu_list_del(&op->link);
-        free(op);
+        emu_list_del(&serve->op.post.link);
+        free(serve);
     }
     for (struct emu_list *head = &fab->ctls;; head = &fab->ctl_free) {
         while (!emu_list_empty(head)) {

@@ -268,10 +268,10 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     if (op->moved < op->bytes)
         return;
     if (op->kind == NIC_OP_SERVE_PUT)
-        nic_region_written(fab, op->region);
+        nic_region_written(fab, nic_serve_of(op)->region);
     if (op->kind != NIC_OP_GET)
         nic_fin(fab, peer, op->remote, 0);
-    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
+    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? nic_recv_of(op)->status : 0);
 }
 
 /* --- all -------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #include <errno.h>
 
 #include "nic/host/base.h"
+#include "nic/host/group/cast.h"
+#include "nic/host/group/condition.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
@@ -53,9 +55,9 @@ void nic_group_over(struct fabemu *fab, uint32_t id)
 /* An operation's, named by its id: is it under way? */
 static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
 {
-    const struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
+    struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
 
-    return op && (op->kind == NIC_OP_CAST ? op->cast_group : op->group) == g;
+    return op && (op->kind == NIC_OP_CAST ? nic_broadcast_of(op)->group : nic_condition_of(op)->group) == g;
 }
 
 /* Is @seg missing from something that is under way? The group's alarm is not. */

@@ -11,32 +11,33 @@
 
 #include <string.h>
 
+#include "emu/bits.h"
 #include "nic/host/wire.h"
 
 static_assert(FABEMU_CAST_BYTES == NIC_CAST_BYTES, "fabemu.h");
-static_assert(NIC_CAST_WINDOW <= 64, "op->told has a bit for each");
+static_assert(NIC_CAST_WINDOW <= 64, "told has a bit for each");
 
-static uint32_t cast_segs(const struct nic_op *op)
+static uint32_t cast_segs(const struct nic_broadcast *put)
 {
-    return op->bytes ? (uint32_t)((op->bytes + NIC_CAST_BYTES - 1) / NIC_CAST_BYTES) : 1;
+    return put->op.bytes ? (uint32_t)((put->op.bytes + NIC_CAST_BYTES - 1) / NIC_CAST_BYTES) : 1;
 }
 
-static uint32_t cast_out(const struct nic_op *op)
+static uint32_t cast_out(const struct nic_broadcast *put)
 {
-    return op->sent - op->base - (uint32_t)__builtin_popcountll(op->told);
+    return put->sent - put->base - (uint32_t)__builtin_popcountll(put->told);
 }
 
 /* May the next segment be sent, if there is room for it? */
-static bool cast_may_send(const struct fabemu_group *g, const struct nic_op *op)
+static bool cast_may_send(const struct fabemu_group *g, const struct nic_broadcast *put)
 {
-    uint32_t segs = cast_segs(op);
+    uint32_t segs = cast_segs(put);
 
-    return op->sent < segs && g->cast_out < NIC_CAST_WINDOW &&
-           op->sent - op->base < NIC_CAST_WINDOW && (op->sent + 1 < segs || op->base == op->sent);
+    return put->sent < segs && g->cast_out < NIC_CAST_WINDOW &&
+           put->sent - put->base < NIC_CAST_WINDOW && (put->sent + 1 < segs || put->base == put->sent);
 }
 
 struct nic_region *nic_cast_region(struct fabemu *fab, uint32_t group, uint64_t key,
-                                      uint64_t offset, uint64_t bytes)
+                                   uint64_t offset, uint64_t bytes)
 {
     struct nic_region *region = key & NIC_KEY_SYMMETRIC ? nic_region_find(fab, key) : NULL;
 
@@ -47,7 +48,7 @@ struct nic_region *nic_cast_region(struct fabemu *fab, uint32_t group, uint64_t 
 }
 
 void nic_cast_write(struct fabemu *fab, struct nic_region *region, uint64_t offset,
-                       const void *from, size_t bytes, bool last)
+                    const void *from, size_t bytes, bool last)
 {
     if (bytes && region->base + offset != (const uint8_t *)from)
         emu_copy(region->base + offset, from, bytes);
@@ -55,28 +56,28 @@ void nic_cast_write(struct fabemu *fab, struct nic_region *region, uint64_t offs
         nic_region_written(fab, region);
 }
 
-static bool segment_send(struct fabemu_group *g, struct nic_op *op)
+static bool segment_send(struct fabemu_group *g, struct nic_broadcast *put)
 {
-    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, op->id);
-    uint64_t at = (uint64_t)op->sent * NIC_CAST_BYTES, left = op->bytes - at;
+    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, put->op.id);
+    uint64_t at = (uint64_t)put->sent * NIC_CAST_BYTES, left = put->op.bytes - at;
     uint64_t n = left < NIC_CAST_BYTES ? left : NIC_CAST_BYTES;
-    struct nic_wire_cast cast = {.key = op->key, .offset = op->offset + at};
-    const uint8_t *from = (const uint8_t *)op->iov[0].base + at;
+    struct nic_wire_cast cast = {.key = put->key, .offset = put->offset + at};
+    const uint8_t *from = (const uint8_t *)put->op.iov[0].base + at;
     struct nic_region *own;
-    bool last = op->sent + 1 == cast_segs(op);
+    bool last = put->sent + 1 == cast_segs(put);
 
     if (!seg)
         return false;
     seg->hdr.op = last ? NIC_CAST_LAST : NIC_CAST_PART;
-    seg->hdr.type = (uint8_t)op->sent;
+    seg->hdr.type = (uint8_t)put->sent;
     seg->hdr.len = (uint8_t)(sizeof cast + n);
     memcpy(seg->payload, &cast, sizeof cast);
     if (n)
         emu_copy(seg->payload + sizeof cast, from, n);
-    own = nic_cast_region(g->fab, g->id, op->key, cast.offset, n);
+    own = nic_cast_region(g->fab, g->id, put->key, cast.offset, n);
     if (own)
         nic_cast_write(g->fab, own, cast.offset, from, n, last);
-    op->sent++;
+    put->sent++;
     g->cast_out++;
     return true;
 }
@@ -86,10 +87,10 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
     uint32_t sent = 0;
 
     for (struct emu_list *at = g->casts.next; at != &g->casts; at = at->next) {
-        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
+        struct nic_broadcast *put = emu_list_entry(at, struct nic_broadcast, op.post.link);
 
-        for (; cast_may_send(g, op); sent++)
-            if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, op))
+        for (; cast_may_send(g, put); sent++)
+            if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, put))
                 return sent;
     }
     return sent;
@@ -98,36 +99,45 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
 bool nic_cast_due(const struct fabemu_group *g)
 {
     for (const struct emu_list *at = g->casts.next; at != &g->casts; at = at->next)
-        if (cast_may_send(g, emu_list_entry(at, struct nic_op, link)))
+        if (cast_may_send(g, emu_list_entry(at, struct nic_broadcast, op.post.link)))
             return true;
     return false;
 }
 
-void nic_cast_abandon(struct nic_op *op)
+void nic_cast_abandon(struct nic_broadcast *put)
 {
-    op->cast_group->cast_out -= cast_out(op);
+    put->group->cast_out -= cast_out(put);
+}
+
+/*
+ * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far that all
+ * have it?
+ */
+static bool cast_awaits(const struct nic_broadcast *put, uint32_t group, uint8_t ahead)
+{
+    return put->group->id == group && ahead < put->sent - put->base &&
+           !(put->told >> (put->base + ahead) % 64 & 1);
 }
 
 struct fabemu_group *nic_cast_told(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
+    struct nic_broadcast *put = op && op->kind == NIC_OP_CAST ? nic_broadcast_of(op) : NULL;
+    uint8_t ahead = put ? (uint8_t)(seg->hdr.type - put->base) : 0;
     struct fabemu_group *g;
-    uint8_t ahead;
 
     if (!op)
         return NULL;
-    ahead = (uint8_t)(seg->hdr.type - op->base);
-    if (op->kind != NIC_OP_CAST || op->cast_group->id != seg->hdr.dst ||
-        ahead >= op->sent - op->base || op->told >> (op->base + ahead) % 64 & 1) {
+    if (!put || !cast_awaits(put, seg->hdr.dst, ahead)) {
         fab->counts.malformed++;
         return NULL;
     }
-    g = op->cast_group;
+    g = put->group;
     g->cast_out--;
-    op->told |= UINT64_C(1) << (op->base + ahead) % 64;
-    for (; op->told >> op->base % 64 & 1; op->base++)
-        op->told &= ~(UINT64_C(1) << op->base % 64);
-    if (op->base == cast_segs(op))
+    put->told |= emu_bit((put->base + ahead) % 64);
+    for (; put->told & emu_bit(put->base % 64); put->base++)
+        put->told &= ~emu_bit(put->base % 64);
+    if (put->base == cast_segs(put))
         nic_op_end(fab, op, 0);
     return g;
 }

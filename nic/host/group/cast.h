@@ -14,6 +14,22 @@
 
 #define NIC_CAST_WINDOW 64u /* segments of a group's broadcast puts that not all members have; at most 64 */
 
+/* A broadcast put. */
+struct nic_broadcast {
+    struct nic_op op;
+    uint64_t key, offset;
+    struct fabemu_group *group;
+    uint64_t told;  /* segments that all have, of the 64 from base on: by number modulo 64 */
+    uint32_t sent;  /* segments */
+    uint32_t base;  /* of them, all before this one are told */
+} __attribute__((may_alias));
+NIC_OP_FITS(struct nic_broadcast);
+
+static inline struct nic_broadcast *nic_broadcast_of(struct nic_op *op)
+{
+    return emu_list_entry(op, struct nic_broadcast, op);
+}
+
 /**
  * nic_cast_region - where these bytes lie here, or NULL: in no region of the group's, or in one that was
  * unregistered.
@@ -34,7 +50,7 @@ bool nic_cast_due(const struct fabemu_group *g);
 struct fabemu_group *nic_cast_told(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_cast_receive - a segment of another member's. */
 void nic_cast_receive(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_cast_abandon - @op is about to end; answers to its segments are stale from now on. */
-void nic_cast_abandon(struct nic_op *op);
+/** nic_cast_abandon - @put is about to end; answers to its segments are stale from now on. */
+void nic_cast_abandon(struct nic_broadcast *put);
 
 #endif

@@ -49,7 +49,7 @@ int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct n
     if (nic_event_check(g->fab, req))
         return -EINVAL;
     *c = *init;
-    c->req = req;
+    c->post.req = req;
     c->post.begin = coll_begin;
     c->group = g;
     c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;

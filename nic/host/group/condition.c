@@ -15,12 +15,12 @@
 
 #define AGAIN_NS 1000000u /* before conditionals that the adapter had no room for are asked again: 1 ms */
 
-/* Say something of the conditional @op to the adapter. False: no room. */
-static bool test_send(struct fabemu_group *g, const struct nic_op *op, enum emu_test_until until)
+/* Say something of @condition to the adapter. False: no room. */
+static bool condition_say(const struct nic_condition *condition, enum emu_test_until until)
 {
-    struct emu_word ask = {.value = op->value, .word = op->word, .test = op->test,
+    struct emu_word ask = {.value = condition->value, .word = condition->word, .test = condition->test,
                            .until = (uint8_t)until};
-    struct emu_seg *seg = nic_group_claim(g, EMU_TEST, op->id);
+    struct emu_seg *seg = nic_group_claim(condition->group, EMU_TEST, condition->op.id);
 
     if (!seg)
         return false;
@@ -34,33 +34,32 @@ uint32_t nic_condition_send(struct fabemu_group *g)
     uint32_t sent = 0;
 
     for (; !emu_list_empty(&g->asking); sent++) {
-        struct nic_op *op = emu_list_entry(g->asking.next, struct nic_op, link);
+        struct nic_condition *condition = emu_list_entry(g->asking.next, struct nic_condition, op.post.link);
 
-        if (!test_send(g, op, op->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
+        if (!condition_say(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
-        op->state = NIC_OP_WAITING;
-        emu_list_del(&op->link);
-        emu_list_add(&g->asked, &op->link);
+        condition->op.state = NIC_OP_WAITING;
+        emu_list_del(&condition->op.post.link);
+        emu_list_add(&g->asked, &condition->op.post.link);
     }
     return sent;
 }
 
-bool nic_condition_take_back(const struct nic_op *op)
+bool nic_condition_take_back(const struct nic_condition *condition)
 {
-    struct fabemu_group *g = op->group;
-
-    return op->state != NIC_OP_WAITING || !op->until || g->members == 1 ||
-           test_send(g, op, EMU_TEST_TAKE_BACK);
+    return condition->op.state != NIC_OP_WAITING || !condition->until || condition->group->members == 1 ||
+           condition_say(condition, EMU_TEST_TAKE_BACK);
 }
 
 /* It was false, and there was no place for it in the adapter. */
-static void test_again(struct fabemu_group *g, struct nic_op *op)
+static void condition_rest(struct nic_condition *condition)
 {
+    struct fabemu_group *g = condition->group;
     struct fabemu *fab = g->fab;
 
-    emu_list_del(&op->link);
-    op->state = NIC_OP_QUEUED;
-    emu_list_add(&g->again, &op->link);
+    emu_list_del(&condition->op.post.link);
+    condition->op.state = NIC_OP_QUEUED;
+    emu_list_add(&g->again, &condition->op.post.link);
     if (emu_list_empty(&fab->again))
         fab->again_ns = nic_now_ns() + AGAIN_NS;
     if (!emu_listed(&g->resting))
@@ -79,12 +78,13 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
     op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
     if (!op)
         return;
-    if (op->kind != NIC_OP_TEST || op->state != NIC_OP_WAITING || op->group->id != seg->hdr.dst) {
+    if (op->kind != NIC_OP_TEST || op->state != NIC_OP_WAITING ||
+        nic_condition_of(op)->group->id != seg->hdr.dst) {
         fab->counts.malformed++;
         return;
     }
-    if (seg->hdr.op == EMU_TEST_FALSE && op->until)
-        test_again(op->group, op);
+    if (seg->hdr.op == EMU_TEST_FALSE && nic_condition_of(op)->until)
+        condition_rest(nic_condition_of(op));
     else
         nic_op_end(fab, op, seg->hdr.op == EMU_TEST_TRUE ? 0 : -EAGAIN);
 }

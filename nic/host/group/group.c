@@ -37,7 +37,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
 static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
 {
     while (!emu_list_empty(ops))
-        nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, link), status);
+        nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, post.link), status);
 }
 
 /* What is not of the stream. */

@@ -17,13 +17,7 @@
 
 /* One collective. Lies in the request's opaque words. */
 struct nic_coll {
-    union {
-        struct nic_post post;
-        struct {
-            struct emu_list link; /* event's, group's ops */
-            struct fabemu_req *req;
-        };
-    };
+    struct nic_post post; /* on a list of the event's, or the group's ops */
     struct fabemu_group *group;
     const uint8_t *in; /* contribution, or what the root broadcasts; NULL: none */
     uint8_t *out;      /* result; NULL: none */

@@ -81,11 +81,11 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
-    emu_list_del(&c->link);
+    emu_list_del(&c->post.link);
     if (c->ended)
         c->ended(g, c);
     else
-        nic_complete(g->fab, c->req, c->status);
+        nic_complete(g->fab, c->post.req, c->status);
 }
 
 /* @count segments of one half window, from @index on. */
@@ -178,6 +178,14 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
     }
 }
 
+/* The next one in the stream; NULL: @c is the last. */
+static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    struct emu_list *next = c->post.link.next;
+
+    return next == &g->ops ? NULL : emu_list_entry(next, struct nic_coll, post.link);
+}
+
 static void group_bind(struct fabemu_group *g)
 {
     uint64_t end;
@@ -188,8 +196,7 @@ static void group_bind(struct fabemu_group *g)
 
         g->bound = least(least(end, of_c), half_end(g, index));
         if (g->bound == of_c)
-            g->binding = c->link.next == &g->ops ? NULL
-                                                 : emu_list_entry(c->link.next, struct nic_coll, link);
+            g->binding = coll_after(g, c);
         bind_run(g, c, index, g->bound - index);
     }
 }
@@ -226,11 +233,11 @@ static uint32_t tokens_send(struct fabemu_group *g)
 
 static void sending_next(struct fabemu_group *g)
 {
-    struct emu_list *at = g->sending->link.next;
+    struct emu_list *at = g->sending->post.link.next;
 
-    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, link)->sends)
+    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, post.link)->sends)
         at = at->next;
-    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, link);
+    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, post.link);
 }
 
 /* The k-th segment of @c. False: no room. */
@@ -289,7 +296,7 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
     c->first = g->posted;
     g->posted += c->segs;
-    emu_list_add(&g->ops, &c->link);
+    emu_list_add(&g->ops, &c->post.link);
     if (!g->binding)
         g->binding = c;
     if (!g->sending && c->sends)
@@ -358,7 +365,7 @@ void nic_stream_break(struct fabemu_group *g)
     for (uint32_t i = 0; i < g->window; i++)
         g->owner[i] = NULL;
     while (!emu_list_empty(&g->ops)) {
-        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, link);
+        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
 
         c->status = -EPIPE;
         nic_coll_end(g, c);

@@ -16,7 +16,7 @@
 static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
 {
     nic_region_drop(g->fab, c->region);
-    nic_complete(g->fab, c->req, c->status);
+    nic_complete(g->fab, c->post.req, c->status);
 }
 
 /* All have the key. */
@@ -27,7 +27,7 @@ static void region_ready(struct fabemu_group *g, struct nic_coll *c)
         return;
     }
     *c->key = c->region->key;
-    nic_complete(g->fab, c->req, 0);
+    nic_complete(g->fab, c->post.req, 0);
 }
 
 /* The members have told each other what they would register. Nobody may use the key before all know it. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "nic/host/base.h"
+#include "nic/host/group/condition.h"
 #include "nic/host/group/send.h"
 #include "nic/host/lock.h"
 #include "nic/host/op/op.h"
@@ -29,11 +30,11 @@ static void set_alone(struct fabemu_group *g)
     struct emu_list *at, *next;
 
     for (at = g->asked.next; at != &g->asked; at = next) {
-        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
+        struct nic_condition *condition = emu_list_entry(at, struct nic_condition, op.post.link);
 
         next = at->next;
-        if (emu_word_is(g->words.value[op->word], op->value, op->test))
-            nic_op_end(g->fab, op, 0);
+        if (emu_word_is(g->words.value[condition->word], condition->value, condition->test))
+            nic_op_end(g->fab, &condition->op, 0);
     }
 }
 
@@ -48,25 +49,13 @@ static void word_set(struct fabemu_group *g, uint32_t word, uint64_t value)
 
 static int set_begin(struct fabemu *fab, struct nic_post *post)
 {
-    struct nic_op *op = nic_op_of(post->req);
-    struct fabemu_group *g = op->group;
+    struct nic_set *set = nic_set_of(nic_op_of(post->req));
+    struct fabemu_group *g = set->group;
 
     if (!g->broken)
-        word_set(g, op->word, op->value);
-    nic_op_end(fab, op, g->broken);
+        word_set(g, set->word, set->value);
+    nic_op_end(fab, &set->op, g->broken);
     return 0;
-}
-
-static struct nic_op *word_op(struct fabemu_group *g, enum nic_op_kind kind, uint32_t word,
-                              uint64_t value, struct fabemu_req *req,
-                              int (*begin)(struct fabemu *fab, struct nic_post *post))
-{
-    struct nic_op *op = nic_op_new(req, kind, FABEMU_ANY_NODE, begin);
-
-    op->group = g;
-    op->word = word;
-    op->value = value;
-    return op;
 }
 
 static int word_check(const struct fabemu_group *g, uint32_t word, const struct fabemu_req *req)
@@ -82,12 +71,15 @@ int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, stru
 {
     struct fabemu_req now = {0};
     int err = word_check(g, word, req);
-    struct nic_op *op;
+    struct nic_set *set;
 
     if (err)
         return err;
-    op = word_op(g, NIC_OP_SET, word, value, req ? req : &now, set_begin);
-    err = nic_post(g->fab, &op->post);
+    set = nic_set_of(nic_op_new(req ? req : &now, NIC_OP_SET, FABEMU_ANY_NODE, set_begin));
+    set->group = g;
+    set->word = word;
+    set->value = value;
+    err = nic_post(g->fab, &set->op.post);
     return err ? err : now.status;
 }
 
@@ -96,11 +88,13 @@ int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, stru
 static int test_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
-    struct fabemu_group *g = op->group;
-    bool alone = g->members == 1, yes = alone && emu_word_is(g->words.value[op->word], op->value, op->test);
+    struct nic_condition *condition = nic_condition_of(op);
+    struct fabemu_group *g = condition->group;
+    bool alone = g->members == 1;
+    bool yes = alone && emu_word_is(g->words.value[condition->word], condition->value, condition->test);
     int err = 0;
 
-    if (g->broken || yes || (alone && !op->until)) {
+    if (g->broken || yes || (alone && !condition->until)) {
         nic_op_end(fab, op, g->broken ? g->broken : yes ? 0 : -EAGAIN);
         return 0;
     }
@@ -108,7 +102,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_QUEUED;
-    emu_list_add(alone ? &g->asked : &g->asking, &op->link);
+    emu_list_add(alone ? &g->asked : &g->asking, &op->post.link);
     nic_group_send(g);
     return 0;
 }
@@ -117,16 +111,19 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
                       struct fabemu_req *req)
 {
     int err = word_check(g, word, req);
-    struct nic_op *op;
+    struct nic_condition *condition;
 
     if (!err && how > (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL))
         err = nic_fail(-EINVAL, "no such way to test");
     if (err)
         return err;
-    op = word_op(g, NIC_OP_TEST, word, value, req, test_begin);
-    op->test = how & FABEMU_TEST_REACHED ? EMU_TEST_REACHED : EMU_TEST_EQUAL;
-    op->until = how & FABEMU_TEST_UNTIL ? 1 : 0;
-    return nic_post(g->fab, &op->post);
+    condition = nic_condition_of(nic_op_new(req, NIC_OP_TEST, FABEMU_ANY_NODE, test_begin));
+    condition->group = g;
+    condition->word = word;
+    condition->value = value;
+    condition->test = how & FABEMU_TEST_REACHED ? EMU_TEST_REACHED : EMU_TEST_EQUAL;
+    condition->until = how & FABEMU_TEST_UNTIL;
+    return nic_post(g->fab, &condition->op.post);
 }
 
 uint32_t nic_word_again(struct fabemu *fab)

@@ -97,7 +97,7 @@ static void region_fail(struct fabemu *fab, const struct nic_region *region, int
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (!op || !op_served(op) || op->region != region)
+        if (!op || !op_served(op) || nic_serve_of(op)->region != region)
             continue;
         nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
         nic_op_end(fab, op, status);

@@ -57,18 +57,18 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 static struct nic_op *memory_serve(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                    struct nic_region *region, const struct nic_wire_mem *mem)
 {
-    struct nic_op *op = nic_op_serve(fab, kind, peer->node);
+    struct nic_serve *serve = nic_op_serve(fab, kind, peer->node);
     struct fabemu_iov iov = {.base = region->base + mem->offset, .bytes = mem->bytes};
 
-    if (!op) {
+    if (!serve) {
         nic_fin(fab, peer, mem->id, -ENOBUFS);
         return NULL;
     }
-    op->remote = mem->id;
-    op->region = region;
-    op->state = NIC_OP_WAITING;
-    nic_op_iov(op, &iov, 1);
-    return op;
+    serve->region = region;
+    serve->op.remote = mem->id;
+    serve->op.state = NIC_OP_WAITING;
+    nic_op_iov(&serve->op, &iov, 1);
+    return &serve->op;
 }
 
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

@@ -36,8 +36,8 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
 {
     struct nic_op *op = nic_op_new(req, kind, node, memory_begin);
 
-    op->key = key;
-    op->offset = offset;
+    nic_access_of(op)->key = key;
+    nic_access_of(op)->offset = offset;
     nic_op_iov(op, iov, iovs);
     return op;
 }
@@ -108,21 +108,21 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
 {
     struct fabemu_iov local = {.base = what->result};
     int err = memory_check(fab, what->node, req);
-    struct nic_op *op;
+    struct nic_atomic_access *at;
 
     if (!err)
         err = atomic_check(what);
     if (err)
         return err;
     local.bytes = emu_type_bytes(what->type);
-    op = memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req);
-    op->atomic_op = (uint8_t)what->op;
-    op->atomic_type = (uint8_t)what->type;
+    at = nic_atomic_of(memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
+    at->what = (uint8_t)what->op;
+    at->type = (uint8_t)what->type;
     if (what->op != FABEMU_ATOMIC_FETCH)
-        memcpy(&op->operand, what->operand, local.bytes);
+        memcpy(&at->operand, what->operand, local.bytes);
     if (what->op == FABEMU_ATOMIC_CAS)
-        memcpy(&op->compare, what->compare, local.bytes);
-    return nic_post(fab, &op->post);
+        memcpy(&at->compare, what->compare, local.bytes);
+    return nic_post(fab, &at->access.op.post);
 }
 
 void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

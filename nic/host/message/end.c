@@ -10,15 +10,16 @@
 #include "nic/host/message/message.h"
 #include "nic/host/send/answer.h"
 
-void nic_receive_abandon(struct fabemu *fab, struct nic_op *op)
+void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
 {
+    struct nic_op *op = &recv->op;
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
     if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
-    if (peer && peer->fill_op == op)
-        peer->fill_op = NULL;
-    else if (peer && peer->fill_msg && peer->fill_msg->op == op)
+    if (peer && peer->fill_recv == recv)
+        peer->fill_recv = NULL;
+    else if (peer && peer->fill_msg && peer->fill_msg->recv == recv)
         nic_message_drop(fab, peer->fill_msg);
     nic_op_end(fab, op, -ECANCELED);
 }
@@ -28,9 +29,9 @@ void nic_queue_free(struct fabemu_queue *queue)
     struct fabemu *fab = queue->fab;
 
     while (!emu_list_empty(&queue->posted))
-        nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, link), -ECANCELED);
+        nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, post.link), -ECANCELED);
     while (!emu_list_empty(&queue->active))
-        nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_op, link));
+        nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_recv, op.post.link));
     while (!emu_list_empty(&queue->unexpected)) {
         if (!queue->open)
             fab->parked--;
@@ -53,7 +54,7 @@ static void queue_passed(struct fabemu *fab, struct fabemu_queue *queue, uint32_
     struct emu_list *at, *next;
 
     for (at = queue->posted.next; at != &queue->posted; at = next) {
-        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
+        struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
 
         next = at->next;
         if (op->node == node && op->seat < first)

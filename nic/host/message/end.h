@@ -10,7 +10,7 @@
 #include "nic/host/message/queue.h"
 
 /** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
-void nic_receive_abandon(struct fabemu *fab, struct nic_op *op);
+void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
  * nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are with
  * them, drop their messages that are not here.

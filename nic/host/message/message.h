@@ -18,8 +18,8 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 
-/** nic_message_take - let the receive @op have @msg, which ends now or when all of it is here. */
-void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_op *op);
+/** nic_message_take - let the receive @recv have @msg, which ends now or when all of it is here. */
+void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_recv *recv);
 /** nic_message_break - the sender of what is being filled has died. */
 void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status);
 void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg);

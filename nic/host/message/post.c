@@ -24,11 +24,13 @@ static int send_begin(struct fabemu *fab, struct nic_post *post)
     return 0;
 }
 
-static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
+static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue,
                          const struct fabemu_dest *dest, const struct fabemu_iov *iov,
                          unsigned iovs)
 {
-    op->link = (struct emu_list){0};
+    struct nic_op *op = &send->op;
+
+    op->post.link = (struct emu_list){0};
     op->post.begin = send_begin;
     op->kind = NIC_OP_SEND;
     op->state = NIC_OP_ARMED;
@@ -36,11 +38,11 @@ static void send_prepare(struct nic_op *op, const struct fabemu_queue *queue,
     op->id = 0;
     op->seat = dest->seat;
     op->named = dest->seat != 0;
-    op->tag = dest->tag;
-    op->data_or_ignore = dest->data;
-    op->dst_queue = dest->queue;
-    op->src_queue = queue->id;
-    op->delivered = dest->delivered;
+    send->tag = dest->tag;
+    send->data = dest->data;
+    send->dst_queue = dest->queue;
+    send->src_queue = queue->id;
+    send->delivered = dest->delivered;
     nic_op_iov(op, iov, iovs);
 }
 
@@ -57,11 +59,11 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
         err = nic_event_check(fab, req);
     if (err)
         return err;
-    send_prepare(op, queue, dest, iov, iovs);
+    send_prepare(nic_send_of(op), queue, dest, iov, iovs);
     if (op->bytes > NIC_TRANSFER_MAX)
         return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
                         (unsigned long long)NIC_TRANSFER_MAX);
-    op->req = req;
+    op->post.req = req;
     return nic_post(fab, &op->post);
 }
 
@@ -80,7 +82,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 {
     struct fabemu *fab = queue->fab;
     struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
-    struct nic_op op;
+    struct nic_send send;
     int err = bytes > FABEMU_INJECT_BYTES
                   ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
                   : nic_node_check(fab, dest->node);
@@ -89,19 +91,19 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         err = nic_buffer_check(buf, bytes);
     if (err)
         return err;
-    send_prepare(&op, queue, dest, &iov, 1);
-    op.req = NULL;
+    send_prepare(&send, queue, dest, &iov, 1);
+    send.op.post.req = NULL;
     nic_lock(fab);
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
-    err = nic_peer_begin(fab, peer, &op);
+    err = nic_peer_begin(fab, peer, &send.op);
     if (err || peer->unanswered)
         nic_peer_named(fab, peer->node);
     if (!err && peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
-    } else if (!err && !nic_request_now(fab, peer, &op)) {
+    } else if (!err && !nic_request_now(fab, peer, &send)) {
         err = -EAGAIN;
         inject_asks(fab, peer);
     }
@@ -125,26 +127,28 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
         return nic_fail(-EINVAL, "a receive is posted at once");
     if (nic_event_check(queue->fab, req))
         return -EINVAL;
-    op->link = (struct emu_list){0};
-    op->req = req;
+    op->post.link = (struct emu_list){0};
+    op->post.req = req;
     op->kind = NIC_OP_RECV;
     op->state = NIC_OP_POSTED;
     op->id = 0;
     op->seat = req->seat;
     op->named = req->seat != 0;
-    op->queue = queue;
+    nic_recv_of(op)->queue = queue;
     nic_op_iov(op, iov, iovs);
     return 0;
 }
 
 /* After one that is gone we ask for its successor: if there is none, the receive ends. */
-static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
+    struct nic_op *op = &recv->op;
+
     if (nic_peer_begin(fab, peer, op)) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         return;
     }
-    emu_list_add(&op->queue->posted, &op->link);
+    emu_list_add(&recv->queue->posted, &op->post.link);
     if (peer->missed)
         nic_peer_hail(fab, peer);
 }
@@ -155,7 +159,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
 {
     static const struct fabemu_iov nothing = {0};
     struct fabemu *fab = queue->fab;
-    struct nic_op *op = nic_op_of(req);
+    struct nic_recv *recv = nic_recv_of(nic_op_of(req));
     struct fabemu_message *msg;
     int err;
 
@@ -169,19 +173,19 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     err = receive_prepare(queue, iov, iovs, req);
     if (err)
         return err;
-    op->node = from.node;
-    op->from = from.queue;
-    op->tag = tag;
-    op->data_or_ignore = ignore;
+    recv->op.node = from.node;
+    recv->from = from.queue;
+    recv->tag = tag;
+    recv->ignore = ignore;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     msg = nic_queue_find(queue, from, req->seat, tag, ignore);
     if (msg)
-        nic_message_take(fab, msg, op);
+        nic_message_take(fab, msg, recv);
     else if (from.node == FABEMU_ANY_NODE)
-        emu_list_add(&queue->posted, &op->link);
+        emu_list_add(&queue->posted, &recv->op.post.link);
     else
-        receive_post(fab, nic_peer(fab, from.node), op);
+        receive_post(fab, nic_peer(fab, from.node), recv);
     nic_unlock(fab);
     return 0;
 }
@@ -238,7 +242,7 @@ int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim
         return err;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    nic_message_take(fab, claim, nic_op_of(req));
+    nic_message_take(fab, claim, nic_recv_of(nic_op_of(req)));
     nic_unlock(fab);
     return 0;
 }
@@ -253,7 +257,7 @@ int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
         return nic_fail_gone();
     nic_lock(fab);
     if (fabemu_req_status(req) == FABEMU_PENDING && op->kind == NIC_OP_RECV &&
-        op->state == NIC_OP_POSTED && op->queue == queue) {
+        op->state == NIC_OP_POSTED && nic_recv_of(op)->queue == queue) {
         nic_op_end(fab, op, -ECANCELED);
         err = 0;
     }

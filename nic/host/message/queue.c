@@ -17,22 +17,22 @@ static bool source_matches(struct fabemu_source from, struct fabemu_source want)
            (want.queue == FABEMU_ANY_QUEUE || want.queue == from.queue);
 }
 
-struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag)
+struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag)
 {
     for (struct emu_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
-        struct nic_op *op = emu_list_entry(at, struct nic_op, link);
+        struct nic_recv *recv = emu_list_entry(at, struct nic_recv, op.post.link);
 
-        if (!source_matches(from, (struct fabemu_source){op->node, op->from}) ||
-            !tag_matches(tag, op->tag, op->data_or_ignore))
+        if (!source_matches(from, (struct fabemu_source){recv->op.node, recv->from}) ||
+            !tag_matches(tag, recv->tag, recv->ignore))
             continue;
         emu_list_del(at);
-        return op;
+        return recv;
     }
     return NULL;
 }
 
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
-                                           uint64_t seat, uint64_t tag, uint64_t ignore)
+                                      uint64_t seat, uint64_t tag, uint64_t ignore)
 {
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next) {
         struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);

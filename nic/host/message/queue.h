@@ -19,7 +19,7 @@
 struct fabemu_message {
     struct emu_list link; /* queue's unexpected; unlisted once claimed or matched */
     struct fabemu_queue *queue;
-    struct nic_op *op;    /* the receive that waits for the rest of it */
+    struct nic_recv *recv; /* the receive that waits for the rest of it */
     uint32_t src_node;
     uint64_t src_seat;
     uint32_t check;       /* of the process that sent it, and the epoch */
@@ -42,10 +42,25 @@ struct fabemu_queue {
     bool open;                  /* false: messages came before fabemu_queue_open() */
 };
 
+/* A receive. */
+struct nic_recv {
+    struct nic_op op;
+    uint64_t tag, ignore; /* wanted: the tag's bits but those of ignore */
+    struct fabemu_queue *queue;
+    int32_t status;       /* matched: with which it will complete */
+    uint32_t from;        /* the sender's queue, or FABEMU_ANY_QUEUE */
+} __attribute__((may_alias));
+NIC_OP_FITS(struct nic_recv);
+
+static inline struct nic_recv *nic_recv_of(struct nic_op *op)
+{
+    return emu_list_entry(op, struct nic_recv, op);
+}
+
 /** nic_queue_at - the queue @id, made (not open) if need be; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
 /** nic_queue_match - the oldest posted receive that wants it, taken off the list; or NULL. */
-struct nic_op *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag);
+struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag);
 /**
  * nic_queue_find - the oldest message without a receive that is wanted; or NULL.
  * @seat: 0, whichever process of the node sent it.

@@ -22,13 +22,13 @@
 static void op_abort(struct fabemu *fab, struct nic_op *op)
 {
     if (op->kind == NIC_OP_RECV) {
-        nic_receive_abandon(fab, op);
+        nic_receive_abandon(fab, nic_recv_of(op));
         return;
     }
-    if (op->kind == NIC_OP_TEST && !nic_condition_take_back(op))
+    if (op->kind == NIC_OP_TEST && !nic_condition_take_back(nic_condition_of(op)))
         return;
     if (op->kind == NIC_OP_CAST)
-        nic_cast_abandon(op);
+        nic_cast_abandon(nic_broadcast_of(op));
     if (op->state == NIC_OP_STREAM)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
     nic_op_end(fab, op, -ECANCELED);

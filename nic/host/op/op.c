@@ -68,9 +68,9 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
 
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
-    if (status == -EHOSTUNREACH && op->req)
+    if (status == -EHOSTUNREACH && op->post.req)
         nic_peer_named(fab, op->node);
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
 
@@ -81,11 +81,11 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         op->id = 0;
     }
     op->state = NIC_OP_IDLE;
-    if (op->req) {
-        nic_complete(fab, op->req, status);
+    if (op->post.req) {
+        nic_complete(fab, op->post.req, status);
     } else {
         fab->served--;
-        emu_list_add(&fab->serving, &op->link);
+        emu_list_add(&fab->serving, &op->post.link);
     }
 }
 
@@ -94,8 +94,8 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
 {
     struct nic_op *op = nic_op_of(req);
 
-    memset(op, 0, sizeof *op);
-    op->req = req;
+    memset(req->opaque, 0, sizeof req->opaque);
+    op->post.req = req;
     op->post.begin = begin;
     op->kind = (uint8_t)kind;
     op->state = NIC_OP_ARMED;
@@ -105,29 +105,29 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
     return op;
 }
 
-struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
+struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
 {
-    struct nic_op *op;
+    struct nic_serve *serve;
 
     if (fab->served >= NIC_SERVED_MAX)
         return NULL;
     if (!emu_list_empty(&fab->serving)) {
-        op = emu_list_entry(fab->serving.next, struct nic_op, link);
-        emu_list_del(&op->link);
+        serve = emu_list_entry(fab->serving.next, struct nic_serve, op.post.link);
+        emu_list_del(&serve->op.post.link);
     } else {
-        op = malloc(sizeof *op);
-        if (!op)
+        serve = malloc(sizeof *serve);
+        if (!serve)
             return NULL;
     }
-    memset(op, 0, sizeof *op);
-    op->kind = kind;
-    op->node = node;
+    memset(serve, 0, sizeof *serve);
+    serve->op.kind = kind;
+    serve->op.node = node;
     fab->served++;
-    if (nic_op_id(fab, op)) {
-        nic_op_end(fab, op, 0);
+    if (nic_op_id(fab, &serve->op)) {
+        nic_op_end(fab, &serve->op, 0);
         return NULL;
     }
-    return op;
+    return serve;
 }
 
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)

@@ -40,15 +40,15 @@ enum nic_op_kind {
     NIC_OP_CAST
 };
 
-/* One message or transfer. Lies in the request's opaque words, or is the adapter's (req NULL). */
+/*
+ * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct of
+ * its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h), nic_serve
+ * (below), nic_set and nic_condition (group/condition.h), nic_broadcast (group/cast.h). That lies in the
+ * request's opaque words, or is the adapter's.
+ */
 struct nic_op {
-    union {
-        struct nic_post post;
-        struct {
-            struct emu_list link;   /* event's, peer's sendq, adapter's bulk, queue's posted or active, group's */
-            struct fabemu_req *req; /* NULL when it serves a peer */
-        };
-    };
+    struct nic_post post;   /* on a list of its event, peer, queue or group, or of the adapter (bulk);
+                               req: NULL when it serves a peer */
     uint8_t kind;           /* enum nic_op_kind */
     uint8_t state;          /* enum nic_op_state */
     uint8_t iovs;
@@ -62,41 +62,22 @@ struct nic_op {
     uint64_t iov_off;       /* sending: within that piece, bytes */
     uint64_t bytes;         /* to move */
     uint64_t moved;
-    union {
-        struct { /* messages */
-            uint64_t tag;
-            uint64_t data_or_ignore; /* sends: data; receives: ignore */
-            struct fabemu_queue *queue; /* receives */
-            uint16_t dst_queue, src_queue; /* sends */
-            int32_t status;   /* receives: with which it will complete */
-            uint32_t from;    /* receives: the sender's queue, or FABEMU_ANY_QUEUE */
-            bool delivered;   /* sends: complete when it is in the receiver's memory */
-        };
-        struct { /* memory; broadcast puts, too */
-            uint64_t key, offset;
-            union {
-                struct nic_region *region; /* serving */
-                struct {                   /* atomics */
-                    uint64_t operand, compare;
-                    uint8_t atomic_op, atomic_type;
-                };
-                struct {                   /* broadcast puts */
-                    struct fabemu_group *cast_group;
-                    uint64_t told;  /* segments that all have, of the 64 from base on: by number modulo 64 */
-                    uint32_t sent;  /* segments */
-                    uint32_t base;  /* of them, all before this one are told */
-                };
-            };
-        };
-        struct { /* words, conditionals */
-            struct fabemu_group *group;
-            uint64_t value;
-            uint32_t word;
-            uint8_t test, until;
-        };
-    };
 } __attribute__((may_alias));
-static_assert(sizeof(struct nic_op) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
+
+/* Does an operation of this kind fit the words of a request? */
+#define NIC_OP_FITS(type) static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
+
+/* A put or get of a peer's. */
+struct nic_serve {
+    struct nic_op op;
+    struct nic_region *region;
+};
+
+static inline struct nic_serve *nic_serve_of(struct nic_op *op)
+{
+    assert(op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET);
+    return emu_list_entry(op, struct nic_serve, op);
+}
 
 struct nic_slot {
     struct nic_op *op;
@@ -116,11 +97,12 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
 /** nic_op_end - off every list and out of the table; completes the request, or frees a served one. */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /** nic_op_serve - an operation on behalf of a peer, or NULL. */
-struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
+struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_fail_all - end every transfer with @node (or any). */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
- * nic_op_new - the operation in the words of @req, not begun: what is not named here is 0.
+ * nic_op_new - the operation in the words of @req, not begun: what is not named here is 0, in all of the
+ * words.
  * @node: FABEMU_ANY_NODE: it is with no peer.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,

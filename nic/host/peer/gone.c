@@ -26,7 +26,7 @@
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))
-        nic_op_end(fab, emu_list_entry(peer->sendq.next, struct nic_op, link), status);
+        nic_op_end(fab, emu_list_entry(peer->sendq.next, struct nic_op, post.link), status);
     emu_list_del(&peer->ready);
 }
 

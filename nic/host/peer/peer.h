@@ -15,7 +15,7 @@
 #define NIC_ORDER_WINDOW 1024u        /* requests under way to one peer; a power of two */
 #define NIC_EAGER_WINDOW (256u << 10) /* bytes of eager messages of several segments, a peer */
 
-struct nic_op;
+struct nic_recv;
 
 /* An early segment. */
 struct nic_early {
@@ -50,7 +50,7 @@ struct nic_peer {
     uint32_t earlies;
 
     bool filling;                  /* an eager message of several segments is under way */
-    struct nic_op *fill_op;        /* into this receive, */
+    struct nic_recv *fill_recv;    /* into this receive, */
     struct fabemu_message *fill_msg; /* or this message, or nowhere */
     uint64_t fill_got, fill_bytes;
     uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */

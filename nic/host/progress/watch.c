@@ -22,7 +22,7 @@ static void queue_probe(struct fabemu *fab)
 
         for (struct emu_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
              at = at->next) {
-            uint32_t node = emu_list_entry(at, struct nic_op, link)->node;
+            uint32_t node = emu_list_entry(at, struct nic_op, post.link)->node;
 
             if (node != FABEMU_ANY_NODE)
                 nic_peer_probe(fab, nic_peer(fab, node));

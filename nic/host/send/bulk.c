@@ -13,9 +13,9 @@
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     op->state = NIC_OP_STREAM;
-    emu_list_add(&fab->bulk, &op->link);
+    emu_list_add(&fab->bulk, &op->post.link);
 }
 
 /* All of it is sent: complete, unless it has an id, which the receiver is to name when it has it all. */
@@ -25,7 +25,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
         nic_op_end(fab, op, 0);
         return;
     }
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
 }
 
@@ -69,15 +69,15 @@ uint32_t nic_bulk_send(struct fabemu *fab)
     uint32_t sent = 0;
 
     for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
-        struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, link);
+        struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
         n = stream_send(fab, op);
         emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
         if (op->moved == op->bytes) {
             stream_end(fab, op);
         } else {
-            emu_list_del(&op->link);
-            emu_list_add(&fab->bulk, &op->link);
+            emu_list_del(&op->post.link);
+            emu_list_add(&fab->bulk, &op->post.link);
         }
     }
     return sent;

@@ -26,16 +26,17 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
 }
 
 /* The first segment of a message, which has an id unless it is @eager. False: no room, nothing changed. */
-static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op, bool eager)
+static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
 {
+    struct nic_op *op = &send->op;
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
         return false;
 
-    struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS, op->dst_queue),
-                               .src_queue = op->src_queue, .id = op->id, .tag = op->tag,
-                               .data = op->data_or_ignore, .bytes = op->bytes};
+    struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS, send->dst_queue),
+                               .src_queue = send->src_queue, .id = op->id, .tag = send->tag,
+                               .data = send->data, .bytes = op->bytes};
     uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
 
     seg->hdr.seq = peer->tx_seq++;
@@ -43,7 +44,7 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op 
     memcpy(seg->payload, &msg, sizeof msg);
     nic_op_read(op, seg->payload + sizeof msg, n);
     if (!eager) {
-        emu_list_del(&op->link);
+        emu_list_del(&op->post.link);
         op->state = NIC_OP_WAITING;
         return true;
     }
@@ -54,14 +55,15 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_op 
     return true;
 }
 
-static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
+    struct nic_op *op = &send->op;
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
         return false;
 
-    struct nic_wire_head head = nic_head(peer, NIC_MORE, op->dst_queue);
+    struct nic_wire_head head = nic_head(peer, NIC_MORE, send->dst_queue);
     uint64_t left = op->bytes - op->moved;
     uint64_t n = left < NIC_MORE_BYTES ? left : NIC_MORE_BYTES;
 
@@ -73,8 +75,9 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
     return true;
 }
 
-static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_access *access)
 {
+    struct nic_op *op = &access->op;
     bool small = op->kind == NIC_OP_PUT && op->bytes <= NIC_INLINE_BYTES;
     enum nic_what what = small ? NIC_PUT : op->kind == NIC_OP_PUT ? NIC_PUT_RTS : NIC_GET;
     struct emu_seg *seg = nic_claim(fab, peer->node);
@@ -82,8 +85,8 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     if (!seg)
         return false;
 
-    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0), .id = op->id, .key = op->key,
-                               .offset = op->offset, .bytes = op->bytes};
+    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0), .id = op->id, .key = access->key,
+                               .offset = access->offset, .bytes = op->bytes};
 
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = (uint8_t)(sizeof mem + (small ? op->bytes : 0));
@@ -92,53 +95,59 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
         nic_op_read(op, seg->payload + sizeof mem, op->bytes);
         op->moved = op->bytes;
     }
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
     return true;
 }
 
-static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_atomic_access *at)
 {
+    struct nic_op *op = &at->access.op;
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
         return false;
 
     struct nic_wire_atomic atomic = {
-        .mem = {.head = nic_head(peer, NIC_ATOMIC, 0), .id = op->id, .key = op->key,
-                .offset = op->offset, .bytes = op->bytes},
-        .op = op->atomic_op, .type = op->atomic_type,
+        .mem = {.head = nic_head(peer, NIC_ATOMIC, 0), .id = op->id, .key = at->access.key,
+                .offset = at->access.offset, .bytes = op->bytes},
+        .op = at->what, .type = at->type,
         .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
-        .operand = op->operand, .compare = op->compare};
+        .operand = at->operand, .compare = at->compare};
 
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
+    return true;
+}
+
+/* One segment of the message. False: no room. */
+static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    struct nic_op *op = &send->op;
+    bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, op);
+
+    if ((!eager || send->delivered) && !op->id && nic_op_id(fab, op)) {
+        nic_op_end(fab, op, -ENOBUFS);
+        return true;
+    }
+    if (begun ? !send_more(fab, peer, send) : !send_first(fab, peer, send, eager))
+        return false;
+    if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
+        nic_send_end(fab, op);
     return true;
 }
 
 /* One segment of the request. False: no room. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    bool begun = op->state == NIC_OP_EAGER, eager = begun;
-
     if (op->kind == NIC_OP_ATOMIC)
-        return atomic_request(fab, peer, op);
+        return atomic_request(fab, peer, nic_atomic_of(op));
     if (op->kind != NIC_OP_SEND)
-        return memory_request(fab, peer, op);
-    if (!begun)
-        eager = send_is_eager(fab, peer, op);
-    if ((!eager || op->delivered) && !op->id && nic_op_id(fab, op)) {
-        nic_op_end(fab, op, -ENOBUFS);
-        return true;
-    }
-    if (begun ? !send_more(fab, peer, op) : !send_first(fab, peer, op, eager))
-        return false;
-    if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
-        nic_send_end(fab, op);
-    return true;
+        return memory_request(fab, peer, nic_access_of(op));
+    return send_step(fab, peer, nic_send_of(op));
 }
 
 static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
@@ -146,7 +155,7 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
     uint32_t sent = 0;
 
     while (sent < NIC_PEER_BURST && !emu_list_empty(&peer->sendq) && nic_peer_window(peer)) {
-        if (!request_step(fab, peer, emu_list_entry(peer->sendq.next, struct nic_op, link)))
+        if (!request_step(fab, peer, emu_list_entry(peer->sendq.next, struct nic_op, post.link)))
             break;
         sent++;
     }
@@ -162,7 +171,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
         return;
     }
     op->state = NIC_OP_QUEUED;
-    emu_list_add(&peer->sendq, &op->link);
+    emu_list_add(&peer->sendq, &op->post.link);
     if (!peer->open) {
         nic_peer_hail(fab, peer);
         return;
@@ -172,14 +181,14 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
     peer_send(fab, peer);
 }
 
-bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
     if (!peer->open) {
         nic_peer_hail(fab, peer);
         return false;
     }
     return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
-           send_first(fab, peer, op, true); /* one segment */
+           send_first(fab, peer, send, true); /* one segment */
 }
 
 uint32_t nic_requests_send(struct fabemu *fab)

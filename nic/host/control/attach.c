@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach.c - which fabrics this process is attached to.
+ * attach.c - which fabrics this process is attached to, and what they say of others.
  *
- * The list below is the library's one mutable global: a process has one
- * adapter a fabric however many libraries in it attach (a libfabric provider
- * and an MPI component do not know of each other).
+ * The list below is the library's one mutable global: a process has one adapter a fabric however many
+ * libraries in it attach (a libfabric provider and an MPI component do not know of each other).
  */
-#include "nic/host/adapter.h"
+#include "nic/fabemu.h"
 
+#include <errno.h>
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "nic/host/base.h"
+#include "nic/host/control/control.h"
+#include "nic/host/group/break.h"
+#include "nic/host/life.h"
+#include "nic/host/lock.h"
+#include "nic/host/peer/leave.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/thread.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fabemu *registry; /* under registry_lock */
@@ -51,6 +61,45 @@ static void registry_init(void)
 {
     pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
 }
+
+/* --- what the fabric says of others: on the watcher's thread ---------------------- */
+
+/* Under the adapter's lock. */
+static void event_groups(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *groups;
+
+    if (json_object_object_get_ex(event, "groups", &groups))
+        for (size_t i = 0; i < json_object_array_length(groups); i++)
+            nic_group_over(fab, (uint32_t)json_object_get_int64(
+                                    json_object_array_get_idx(groups, i)));
+}
+
+static void event_groups_broken(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
+/* A process died. Which one it was is in the edge: step, and see. */
+static void event_node_died(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_step(fab);
+    nic_unlock(fab);
+}
+
+static void attach_event(struct fabemu *fab, const char *name, struct json_object *event)
+{
+    if (strcmp(name, "node_died") == 0)
+        event_node_died(fab, event);
+    else if (strcmp(name, "groups_broken") == 0)
+        event_groups_broken(fab, event);
+}
+
+/* --- attach and detach ------------------------------------------------------------ */
 
 static int node_wanted(void)
 {
@@ -101,7 +150,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
     if (!err)
-        err = nic_control_watch(control, fab);
+        err = nic_control_watch(control, fab, attach_event);
     if (!err && thread_wanted())
         err = nic_thread_start(&fab->thread, fab);
     if (err) {

@@ -2,15 +2,16 @@
 /*
  * control.c - the client's end of the control socket (docs/control.md).
  *
- * A thread reads the socket: replies go to the one who asked, events to the
- * adapter. The connection is the life of the node, both ways: when it ends
- * without our detach, the fabric has died, and a process that would wait for
- * it for ever is ended with one line instead.
+ * A thread reads the socket: replies go to the one who asked, events to whom the watch was begun for. The
+ * connection is the life of the node, both ways: when it ends without our detach, the fabric has died, and a
+ * process that would wait for it for ever is ended with one line instead.
  */
-#include "nic/host/adapter.h"
+#include "nic/host/control/control.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <json-c/json.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,25 +21,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES (16u << 20)
-#define READ_BYTES 4096u
+#include "emu/edge/edge.h"
+#include "nic/host/base.h"
+#include "nic/host/control/line.h"
+
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_TIMEOUT_S 2
 
 struct nic_control {
-    int fd;
-    struct fabemu *fab;
+    struct fabemu *fab; /* for the events, which go there: */
+    void (*event)(struct fabemu *fab, const char *name, struct json_object *object);
     pthread_t watcher;
     bool watched;
-    atomic_bool detaching;
+    _Atomic bool detaching;
     const char *why; /* the watcher's: what the fabric said last about its end */
 
-    /* Input: attach's, then the watcher's. */
-    char *line;
-    size_t bytes, room;
-    int passed[2]; /* descriptors that came, -1 when none */
-    bool no_room;  /* there was no room in this process for one that came */
-    bool seated;   /* attach's: the fabric has given us a node */
+    struct nic_line line; /* what comes in: attach's, then the watcher's */
+    bool seated;          /* attach's: the fabric has given us a node */
 
     pthread_mutex_t ask; /* one request at a time */
     pthread_mutex_t lock;
@@ -46,152 +45,6 @@ struct nic_control {
     struct json_object *reply; /* under lock */
     bool waiting, closed;
 };
-
-/* --- lines ------------------------------------------------------------------------ */
-
-/*
- * Above standard input, output and error. A program may have closed these, and then writes where nobody reads:
- * that must not be our socket. Returns -1 with errno where there is no room, and for -1.
- */
-static int above_standard(int fd)
-{
-    int moved, err;
-
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    err = errno;
-    close(fd);
-    errno = err;
-    return moved;
-}
-
-static void control_take_fds(struct nic_control *c, struct msghdr *msg)
-{
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
-        size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        int fds[2];
-
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS || count > 2)
-            continue;
-        memcpy(fds, CMSG_DATA(at), count * sizeof(int));
-        for (size_t i = 0; i < count; i++) {
-            fds[i] = above_standard(fds[i]);
-            c->no_room |= fds[i] < 0;
-            if (c->passed[i] < 0)
-                c->passed[i] = fds[i];
-            else if (fds[i] >= 0)
-                close(fds[i]);
-        }
-    }
-}
-
-/* Read more. Returns bytes, 0 at the end, or a negative errno. */
-static ssize_t control_read(struct nic_control *c)
-{
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct iovec iov;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-                         .msg_controllen = sizeof control.space};
-    ssize_t n;
-
-    if (c->room - c->bytes < READ_BYTES) {
-        size_t room = c->room * 2 + READ_BYTES;
-        char *line = room > LINE_MAX_BYTES ? NULL : realloc(c->line, room);
-
-        if (!line)
-            return -ENOMEM;
-        c->line = line;
-        c->room = room;
-    }
-    iov = (struct iovec){.iov_base = c->line + c->bytes, .iov_len = c->room - c->bytes};
-    do
-        n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    control_take_fds(c, &msg);
-    c->no_room |= (msg.msg_flags & MSG_CTRUNC) != 0;
-    c->bytes += (size_t)n;
-    return n;
-}
-
-/* The next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON, -errno. */
-static int control_next(struct nic_control *c, struct json_object **ret)
-{
-    char *end;
-
-    while (!(end = c->bytes ? memchr(c->line, '\n', c->bytes) : NULL)) {
-        ssize_t n = control_read(c);
-
-        if (n <= 0)
-            return n ? (int)n : -EPIPE;
-    }
-    *end++ = '\0';
-    *ret = json_tokener_parse(c->line);
-    c->bytes -= (size_t)(end - c->line);
-    memmove(c->line, end, c->bytes);
-    return *ret ? 0 : -EPROTO;
-}
-
-/* Sends @request and puts it. */
-static int control_send(struct nic_control *c, struct json_object *request)
-{
-    const char *text = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
-    size_t left = strlen(text);
-    int err = 0;
-
-    while (left && !err) {
-        ssize_t n = send(c->fd, text, left, MSG_NOSIGNAL);
-
-        if (n >= 0) {
-            text += n;
-            left -= (size_t)n;
-        } else if (errno != EINTR) {
-            err = -errno;
-        }
-    }
-    if (!err && send(c->fd, "\n", 1, MSG_NOSIGNAL) != 1)
-        err = -errno;
-    json_object_put(request);
-    return err;
-}
-
-/* --- fields ----------------------------------------------------------------------- */
-
-static int64_t field_number(struct json_object *object, const char *name, int64_t otherwise)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) ? json_object_get_int64(field)
-                                                           : otherwise;
-}
-
-static const char *field_text(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-    const char *text = json_object_object_get_ex(object, name, &field)
-                           ? json_object_get_string(field) : NULL;
-
-    return text ? text : "";
-}
-
-static double field_double(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) ? json_object_get_double(field) : 0;
-}
-
-static bool field_bool(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) && json_object_get_boolean(field);
-}
 
 /* 0 for a reply that is ok; otherwise the fabric's errno, its line in fabemu_error(). */
 static int reply_check(struct json_object *reply)
@@ -201,13 +54,13 @@ static int reply_check(struct json_object *reply)
 
     if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok))
         return 0;
-    err = field_number(reply, "errno", EPROTO);
+    err = nic_field_number(reply, "errno", EPROTO);
     if (err <= 0 || err > 4095)
         err = EPROTO;
-    return nic_fail((int)-err, "%s", field_text(reply, "error"));
+    return nic_fail((int)-err, "%s", nic_field_text(reply, "error"));
 }
 
-/* --- attach ------------------------------------------------------------------------- */
+/* --- attach ----------------------------------------------------------------------- */
 
 static int control_connect(const char *path)
 {
@@ -218,7 +71,7 @@ static int control_connect(const char *path)
     if (strlen(path) >= sizeof to.sun_path)
         return nic_fail(-ENAMETOOLONG, "the socket's path is too long: %s", path);
     strcpy(to.sun_path, path);
-    fd = above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    fd = nic_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -245,17 +98,17 @@ static uint64_t fabric_id(const char *text, const char *name)
 static void reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     memset(info, 0, sizeof *info);
-    snprintf(info->fabric, sizeof info->fabric, "%s", field_text(reply, "fabric"));
-    snprintf(info->topo, sizeof info->topo, "%s", field_text(reply, "topo"));
-    snprintf(info->profile, sizeof info->profile, "%s", field_text(reply, "profile"));
-    snprintf(info->clock, sizeof info->clock, "%s", field_text(reply, "clock"));
-    info->node = (uint32_t)field_number(reply, "node", 0);
-    info->nodes = (uint32_t)field_number(reply, "nodes", 0);
-    info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
-    info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
-    info->seat = (uint64_t)field_number(reply, "seat", 0);
-    info->acknowledged = field_bool(reply, "acknowledged");
-    info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
+    snprintf(info->fabric, sizeof info->fabric, "%s", nic_field_text(reply, "fabric"));
+    snprintf(info->topo, sizeof info->topo, "%s", nic_field_text(reply, "topo"));
+    snprintf(info->profile, sizeof info->profile, "%s", nic_field_text(reply, "profile"));
+    snprintf(info->clock, sizeof info->clock, "%s", nic_field_text(reply, "clock"));
+    info->node = (uint32_t)nic_field_number(reply, "node", 0);
+    info->nodes = (uint32_t)nic_field_number(reply, "nodes", 0);
+    info->link_bytes_per_s = nic_field_double(reply, "link_bytes_per_s");
+    info->hop_limit = (uint32_t)nic_field_number(reply, "hop_limit", 0);
+    info->seat = (uint64_t)nic_field_number(reply, "seat", 0);
+    info->acknowledged = nic_field_bool(reply, "acknowledged");
+    info->fabric_id = fabric_id(nic_field_text(reply, "fabric_id"), info->fabric);
 }
 
 static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
@@ -267,22 +120,22 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
     json_object_object_add(ask, "cmd", json_object_new_string("attach"));
     json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
     json_object_object_add(ask, "want", json_object_new_int(want));
-    err = control_send(c, ask);
+    err = nic_line_send(&c->line, ask);
     if (!err || err == -EPIPE) /* who has closed already has said why */
-        err = control_next(c, &reply);
+        err = nic_line_next(&c->line, &reply);
     if (err)
         return nic_fail(err == -EAGAIN ? -ETIMEDOUT : err, "the fabric does not answer: %s",
                         strerror(err == -EAGAIN ? ETIMEDOUT : -err));
     err = reply_check(reply);
     c->seated = !err;
-    if (!err && c->no_room)
+    if (!err && c->line.no_room)
         err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s", nic_remedy(-EMFILE));
-    else if (!err && (c->passed[0] < 0 || c->passed[1] < 0))
+    else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
         err = nic_fail(-EPROTO, "the fabric handed over no edge");
     if (!err)
         reply_info(reply, info);
     json_object_put(reply);
-    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
     return err;
 }
 
@@ -294,13 +147,13 @@ static void control_give_back(struct nic_control *c)
     bool answered;
 
     json_object_object_add(ask, "cmd", json_object_new_string("detach"));
-    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (control_send(c, ask))
+    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (nic_line_send(&c->line, ask))
         return;
     do {
-        if (control_next(c, &reply))
+        if (nic_line_next(&c->line, &reply))
             return;
-        answered = !*field_text(reply, "event");
+        answered = !*nic_field_text(reply, "event");
         json_object_put(reply);
     } while (!answered);
 }
@@ -308,15 +161,15 @@ static void control_give_back(struct nic_control *c)
 static void control_free(struct nic_control *c)
 {
     for (int i = 0; i < 2; i++)
-        if (c->passed[i] >= 0)
-            close(c->passed[i]);
-    if (c->fd >= 0)
-        close(c->fd);
+        if (c->line.passed[i] >= 0)
+            close(c->line.passed[i]);
+    if (c->line.fd >= 0)
+        close(c->line.fd);
     json_object_put(c->reply);
     pthread_cond_destroy(&c->replied);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->ask);
-    free(c->line);
+    free(c->line.text);
     free(c);
 }
 
@@ -329,7 +182,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
 
     if (!c)
         return -ENOMEM;
-    c->passed[0] = c->passed[1] = -1;
+    c->line.passed[0] = c->line.passed[1] = -1;
     c->why = "its control socket closed";
     pthread_mutex_init(&c->ask, NULL);
     pthread_mutex_init(&c->lock, NULL);
@@ -337,49 +190,22 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&c->replied, &attr);
     pthread_condattr_destroy(&attr);
-    c->fd = control_connect(path);
-    err = c->fd < 0 ? c->fd : control_greet(c, want, info);
+    c->line.fd = control_connect(path);
+    err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, info);
     if (err) {
         if (c->seated)
             control_give_back(c);
         control_free(c);
         return err;
     }
-    *memfd = c->passed[0];
-    *bell = c->passed[1];
-    c->passed[0] = c->passed[1] = -1;
+    *memfd = c->line.passed[0];
+    *bell = c->line.passed[1];
+    c->line.passed[0] = c->line.passed[1] = -1;
     *ret = c;
     return 0;
 }
 
-/* --- the watcher ----------------------------------------------------------------------- */
-
-/* Under the adapter's lock. */
-static void event_groups(struct fabemu *fab, struct json_object *event)
-{
-    struct json_object *groups;
-
-    if (json_object_object_get_ex(event, "groups", &groups))
-        for (size_t i = 0; i < json_object_array_length(groups); i++)
-            nic_group_over(fab, (uint32_t)json_object_get_int64(
-                                    json_object_array_get_idx(groups, i)));
-}
-
-static void event_groups_broken(struct fabemu *fab, struct json_object *event)
-{
-    nic_lock(fab);
-    event_groups(fab, event);
-    nic_unlock(fab);
-}
-
-/* A process died. Which one it was is in the edge: step, and see. */
-static void event_node_died(struct fabemu *fab, struct json_object *event)
-{
-    nic_lock(fab);
-    event_groups(fab, event);
-    nic_step(fab);
-    nic_unlock(fab);
-}
+/* --- the watcher ------------------------------------------------------------------ */
 
 static _Noreturn void control_end(const struct nic_control *c)
 {
@@ -389,16 +215,14 @@ static _Noreturn void control_end(const struct nic_control *c)
 
 static void control_event(struct nic_control *c, const char *event, struct json_object *object)
 {
-    if (strcmp(event, "node_died") == 0) {
-        event_node_died(c->fab, object);
-    } else if (strcmp(event, "groups_broken") == 0) {
-        event_groups_broken(c->fab, object);
-    } else if (strcmp(event, "shutdown") == 0) {
+    if (strcmp(event, "shutdown") == 0) {
         c->why = "it was shut down";
     } else if (strcmp(event, "cut_off") == 0) {
         c->why = "it cut this process off, which did not take its segments";
         if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
             control_end(c);
+    } else {
+        c->event(c->fab, event, object);
     }
 }
 
@@ -407,8 +231,8 @@ static void *control_watch(void *argument)
     struct nic_control *c = argument;
     struct json_object *object;
 
-    while (control_next(c, &object) == 0) {
-        const char *event = field_text(object, "event");
+    while (nic_line_next(&c->line, &object) == 0) {
+        const char *event = nic_field_text(object, "event");
 
         if (*event) {
             control_event(c, event, object);
@@ -432,17 +256,19 @@ static void *control_watch(void *argument)
     return NULL;
 }
 
-int nic_control_watch(struct nic_control *c, struct fabemu *fab)
+int nic_control_watch(struct nic_control *c, struct fabemu *fab,
+                      void (*event)(struct fabemu *fab, const char *name, struct json_object *object))
 {
     int err;
 
     c->fab = fab;
+    c->event = event;
     err = nic_spawn(&c->watcher, control_watch, c);
     c->watched = !err;
     return err;
 }
 
-/* --- requests ------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------- */
 
 /* Send, and wait for the reply until @limit_s passed (0: for ever). */
 static int control_ask(struct nic_control *c, struct json_object *request, unsigned limit_s,
@@ -457,7 +283,7 @@ static int control_ask(struct nic_control *c, struct json_object *request, unsig
     pthread_mutex_lock(&c->lock);
     c->waiting = true;
     pthread_mutex_unlock(&c->lock);
-    err = control_send(c, request);
+    err = nic_line_send(&c->line, request);
     pthread_mutex_lock(&c->lock);
     while (!err && !c->reply && !c->closed) {
         if (limit_s)
@@ -500,7 +326,7 @@ void nic_control_detach(struct nic_control *c, uint32_t unheard)
         json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
         control_ask(c, ask, DETACH_TIMEOUT_S, &reply);
         json_object_put(reply);
-        shutdown(c->fd, SHUT_RDWR);
+        shutdown(c->line.fd, SHUT_RDWR);
         pthread_join(c->watcher, NULL);
     } else {
         control_give_back(c);
@@ -512,16 +338,16 @@ void nic_control_exits(struct nic_control *c)
 {
     static const char line[] = "{\"cmd\":\"exits\"}\n";
 
-    if (!c || c->fd < 0 || pthread_mutex_trylock(&c->ask))
+    if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->ask))
         return; /* a request of another thread is on its way: no place for another line */
-    send(c->fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     pthread_mutex_unlock(&c->ask);
 }
 
 void nic_control_forked(struct nic_control *c)
 {
-    if (c && c->fd >= 0)
-        close(c->fd);
+    if (c && c->line.fd >= 0)
+        close(c->line.fd);
     if (c)
-        c->fd = -1;
+        c->line.fd = -1;
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - what the files of groups share: group.c (the stream of segments), coll.c (the calls),
- * word.c (words and conditionals), cast.c (symmetric regions, broadcast puts).
+ * group.h - a member's view of a group, and the table of groups.
+ *
+ * Owner: the table (`groups`), the groups that were left broken (`broken_ids`). Of a group's fields,
+ * stream.c owns those of the stream, condition.c and word.c those of words and conditionals, cast.c those of
+ * broadcast puts, break.c the alarm and the probe. Lock: held, but for nic_group_check(). Callers: the rest
+ * of group/, and life.c.
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
 
-#include "nic/host/adapter.h"
+#include "nic/host/op/complete.h"
+#include "nic/host/send/up.h"
+
+#define NIC_GROUP_BURST 128u /* segments a group sends in its turn */
 
 /* One collective. Lies in the request's opaque words. */
 struct nic_coll {
-    union {
-        struct nic_post post;
-        struct {
-            struct emu_list link; /* event's, group's ops */
-            struct fabemu_req *req;
-        };
-    };
+    struct nic_post post; /* on a list of the event's, or the group's ops */
     struct fabemu_group *group;
     const uint8_t *in; /* contribution, or what the root broadcasts; NULL: none */
     uint8_t *out;      /* result; NULL: none */
@@ -73,9 +74,7 @@ struct fabemu_group {
     uint32_t stashes;          /* and how many */
 
     /* Words and conditionals. */
-    struct emu_list setting;   /* in fab->setting: some of unset */
-    uint32_t unset;            /* a bit a word: its value is not in the adapter yet */
-    uint64_t word[EMU_WORDS];  /* one's own, as last set */
+    struct nic_words words;    /* one's own */
     struct emu_list asking;    /* conditionals that are not on their way */
     struct emu_list asked;     /* and those that are; or wait for a word, in a group of one */
     struct emu_list again;     /* and those that the adapter had no place for */
@@ -86,43 +85,48 @@ struct fabemu_group {
     uint32_t cast_out;         /* segments of them that not all have */
 };
 
-/* All want the adapter's lock. */
-struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id);
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
-void nic_group_unmake(struct fabemu_group *g);
-/** nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the id. */
+/** nic_group_early - a place for what comes before this process joins; NULL: there may be none. */
+struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
+/** nic_group_end_ops - end what is under way and not of the stream. */
+void nic_group_end_ops(struct fabemu_group *g, int status);
+/**
+ * nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the
+ * id.
+ */
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - forget what came for a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
 /** nic_group_known - the id has an owner here (again). */
 void nic_group_known(struct fabemu *fab, uint32_t id);
-/** nic_group_claim - a slot for a segment of the group's; NULL: no room. */
-struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq);
-/** nic_group_send - what can be sent of all that the group has. Returns segments. */
-uint32_t nic_group_send(struct fabemu_group *g);
-/** nic_coll_end - @c is over, with its status. */
-void nic_coll_end(struct fabemu_group *g, struct nic_coll *c);
-/** nic_coll_post - @init has what, from where and to where; the rest is found here. */
-int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init);
-/** nic_group_start - @c takes the next numbers of the stream; sends what can be sent. */
-void nic_group_start(struct fabemu_group *g, struct nic_coll *c);
-
-/** nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP, -ENOTCONN, -EINVAL. Lock: none. */
+/** nic_group_remember_broken - what still comes for @id is late. */
+void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
+/**
+ * nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP, -ENOTCONN,
+ * -EINVAL. Lock: none.
+ */
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
+void nic_group_release(struct fabemu *fab);
 
-/* --- word.c, cast.c ------------------------------------------------------------------- */
+/** nic_group_find - the group of that id, or NULL. */
+static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = fab->groups[id % NIC_GROUP_BUCKETS];
 
-/** nic_word_send - conditionals that are not on their way. Returns segments. */
-uint32_t nic_word_send(struct fabemu_group *g);
-/** nic_cast_send - up to @most segments of broadcast puts. */
-uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most);
-/** nic_cast_due - is there a segment that only waits for room in the up ring? */
-bool nic_cast_due(const struct fabemu_group *g);
-/** nic_cast_receive - a multicast that is not of the stream. */
-void nic_cast_receive(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_probed - another member has probed: it will do for a while. */
-void nic_group_probed(struct fabemu_group *g);
-/** nic_cast_release - the group's symmetric regions go. */
-void nic_cast_release(struct fabemu_group *g);
+    while (g && g->id != id)
+        g = g->next;
+    return g;
+}
+
+/** nic_group_claim - a slot for a segment of the group's; NULL: no room. */
+static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
+{
+    struct emu_seg *seg = nic_claim_up(g->fab);
+
+    if (seg)
+        seg->hdr = (struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq,
+                                    .kind = kind};
+    return seg;
+}
 
 #endif

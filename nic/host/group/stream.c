@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stream.c - a member's view of a group: collectives that the switches carry out.
+ * stream.c - collectives that the switches carry out: one stream of numbered segments a group.
  *
  * The operations of a group are one stream of segments (emu/link/seg.h). This file
  * counts operation segments without the tokens: half window h has usable() of them,
- * and the number of segment i on the wire is nic_seq(i). Three marks move along
+ * and the number of segment i on the wire is seq_of(i). Three marks move along
  * the stream:
  *   cur     the lowest half window in which a segment is not complete here
  *   issued  tokens that this member has sent: one for each half window below cur
@@ -14,24 +14,17 @@
  * Segments are bound to their operation while they lie in these two; one that
  * comes before its operation (or before this process joined) is stashed.
  *
- * A segment is complete when its result is here or, for a member that only
- * contributes, when it is in the up ring.
+ * A segment is complete when its result is here or, for a member that only contributes, when it is in the up
+ * ring.
  *
- * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses
- * differ, and pipelines large ones, the copy out behind the next segment: so does
- * this stream. The buffer is the down ring, or the stash for who has not posted yet;
- * what is bound goes from the ring straight to where it belongs.
- *
- * With acknowledgments a group breaks where the network gives up a segment of it.
- * The member whose segment that was tells the others, again and again until all
- * know. But who only waits has no segment that could fail. So of those who wait one
- * probes about once a second: a multicast that all must acknowledge. Who hears of
- * another's probe leaves it at that.
+ * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses differ, and pipelines
+ * large ones, the copy out behind the next segment: so does this stream. The buffer is the down ring, or the
+ * stash for who has not posted yet; what is bound goes from the ring straight to where it belongs.
  */
-#include "nic/host/group/group.h"
+#include "nic/host/group/stream.h"
 
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "emu/combine.h"
 
@@ -53,7 +46,7 @@ static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 }
 
 /* One number more for each token before it. */
-static uint64_t nic_seq(const struct fabemu_group *g, uint64_t index)
+static uint64_t seq_of(const struct fabemu_group *g, uint64_t index)
 {
     return index + half_of(g, index);
 }
@@ -84,15 +77,15 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
     return half < g->done + 2;
 }
 
-/* --- completion ------------------------------------------------------------------ */
+/* --- completion ------------------------------------------------------------------- */
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
-    emu_list_del(&c->link);
+    emu_list_del(&c->post.link);
     if (c->ended)
         c->ended(g, c);
     else
-        nic_complete(g->fab, c->req, c->status);
+        nic_complete(g->fab, c->post.req, c->status);
 }
 
 /* @count segments of one half window, from @index on. */
@@ -172,7 +165,7 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 /* @count segments of @c in one half window, from @index on. Nobody owns what only goes out. */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
-    uint32_t at = place_of(g, (uint32_t)nic_seq(g, index));
+    uint32_t at = place_of(g, (uint32_t)seq_of(g, index));
 
     for (uint64_t i = 0; c->awaits && i < count; i++)
         g->owner[at + i] = c;
@@ -185,6 +178,14 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
     }
 }
 
+/* The next one in the stream; NULL: @c is the last. */
+static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    struct emu_list *next = c->post.link.next;
+
+    return next == &g->ops ? NULL : emu_list_entry(next, struct nic_coll, post.link);
+}
+
 static void group_bind(struct fabemu_group *g)
 {
     uint64_t end;
@@ -195,8 +196,7 @@ static void group_bind(struct fabemu_group *g)
 
         g->bound = least(least(end, of_c), half_end(g, index));
         if (g->bound == of_c)
-            g->binding = c->link.next == &g->ops ? NULL
-                                                 : emu_list_entry(c->link.next, struct nic_coll, link);
+            g->binding = coll_after(g, c);
         bind_run(g, c, index, g->bound - index);
     }
 }
@@ -216,133 +216,7 @@ static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
     g->stash[at] = *seg;
 }
 
-/* --- the table of groups ------------------------------------------------------------- */
-
-struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
-{
-    struct fabemu_group *g = fab->groups[id % NIC_GROUP_BUCKETS];
-
-    while (g && g->id != id)
-        g = g->next;
-    return g;
-}
-
-struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
-{
-    uint32_t window = emu_window(id);
-    struct fabemu_group *g =
-        calloc(1, sizeof *g + window * (sizeof(struct nic_coll *) + sizeof(bool)));
-
-    if (!g)
-        return NULL;
-    g->fab = fab;
-    g->id = id;
-    g->window = window;
-    g->owner = (struct nic_coll **)(g + 1);
-    g->stashed = (bool *)(g->owner + window);
-    emu_list_init(&g->ops);
-    emu_list_init(&g->asking);
-    emu_list_init(&g->asked);
-    emu_list_init(&g->again);
-    emu_list_init(&g->casts);
-    g->next = fab->groups[id % NIC_GROUP_BUCKETS];
-    fab->groups[id % NIC_GROUP_BUCKETS] = g;
-    return g;
-}
-
-static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
-{
-    while (!emu_list_empty(ops))
-        nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, link), status);
-}
-
-/* What is not of the stream. */
-static void group_end_ops(struct fabemu_group *g, int status)
-{
-    ops_end(g->fab, &g->asking, status);
-    ops_end(g->fab, &g->asked, status);
-    ops_end(g->fab, &g->again, status);
-    ops_end(g->fab, &g->casts, status);
-    g->cast_out = 0;
-}
-
-void nic_group_unmake(struct fabemu_group *g)
-{
-    struct fabemu_group **at = &g->fab->groups[g->id % NIC_GROUP_BUCKETS];
-
-    while (*at != g)
-        at = &(*at)->next;
-    *at = g->next;
-    emu_list_del(&g->busy);
-    emu_list_del(&g->setting);
-    emu_list_del(&g->resting);
-    group_end_ops(g, -ECANCELED);
-    nic_cast_release(g);
-    free(g->stash);
-    free(g);
-}
-
-/* What still comes for @id is late. */
-static void group_remember_broken(struct fabemu *fab, uint32_t id)
-{
-    fab->broken_ids[fab->broken_count++ % NIC_BROKEN_GROUPS] = id;
-}
-
-void nic_group_leave(struct fabemu_group *g)
-{
-    if (g->broken)
-        group_remember_broken(g->fab, g->id);
-    nic_group_unmake(g);
-}
-
-void nic_group_drop_early(struct fabemu_group *g)
-{
-    g->fab->early_groups--;
-    nic_group_unmake(g);
-}
-
-static uint32_t broken_kept(const struct fabemu *fab)
-{
-    return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
-}
-
-void nic_group_known(struct fabemu *fab, uint32_t id)
-{
-    for (uint32_t i = 0; i < broken_kept(fab); i++)
-        if (fab->broken_ids[i] == id)
-            fab->broken_ids[i] = UINT32_MAX; /* no group's */
-}
-
-static bool group_was_broken(const struct fabemu *fab, uint32_t id)
-{
-    for (uint32_t i = 0; i < broken_kept(fab); i++)
-        if (fab->broken_ids[i] == id)
-            return true;
-    return false;
-}
-
-static struct fabemu_group *group_early(struct fabemu *fab, uint32_t id)
-{
-    struct fabemu_group *g = NULL;
-
-    if (fab->early_groups < NIC_EARLY_GROUPS_MAX && !group_was_broken(fab, id))
-        g = nic_group_make(fab, id);
-    if (g)
-        fab->early_groups++;
-    return g;
-}
-
 /* --- sending ---------------------------------------------------------------------- */
-
-struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t kind, uint64_t seq)
-{
-    struct emu_seg *seg = nic_claim_up(g->fab);
-
-    if (seg)
-        seg->hdr = (struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq,
-                                    .kind = kind};
-    return seg;
-}
 
 static uint32_t tokens_send(struct fabemu_group *g)
 {
@@ -359,11 +233,11 @@ static uint32_t tokens_send(struct fabemu_group *g)
 
 static void sending_next(struct fabemu_group *g)
 {
-    struct emu_list *at = g->sending->link.next;
+    struct emu_list *at = g->sending->post.link.next;
 
-    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, link)->sends)
+    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, post.link)->sends)
         at = at->next;
-    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, link);
+    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, post.link);
 }
 
 /* The k-th segment of @c. False: no room. */
@@ -388,7 +262,7 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
     struct nic_coll *c = g->sending;
-    uint64_t index = c->first + c->sent, seq = nic_seq(g, index), count;
+    uint64_t index = c->first + c->sent, seq = seq_of(g, index), count;
     uint32_t sent = 0;
 
     if (!half_open(g, half_of(g, index)))
@@ -406,7 +280,7 @@ static uint32_t run_send(struct fabemu_group *g, uint32_t most)
     return sent;
 }
 
-static uint32_t stream_send(struct fabemu_group *g)
+uint32_t nic_stream_send(struct fabemu_group *g)
 {
     uint32_t sent = tokens_send(g), run = 1;
 
@@ -418,63 +292,19 @@ static uint32_t stream_send(struct fabemu_group *g)
     return sent + tokens_send(g);
 }
 
-/* To all the others: nothing more will come of this group. */
-static uint32_t alarm_send(struct fabemu_group *g)
-{
-    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
-
-    if (!seg)
-        return 0;
-    seg->hdr.op = NIC_CAST_BROKEN;
-    g->alarm = NIC_ALARM_SENT;
-    return 1;
-}
-
-uint32_t nic_group_send(struct fabemu_group *g)
-{
-    uint32_t sent;
-    bool left;
-
-    if (g->broken) {
-        sent = g->alarm == NIC_ALARM_DUE ? alarm_send(g) : 0;
-        left = g->alarm == NIC_ALARM_DUE;
-    } else {
-        sent = nic_word_send(g) + stream_send(g) + nic_cast_send(g, NIC_GROUP_BURST);
-        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) || nic_cast_due(g);
-    }
-    if (!left)
-        emu_list_del(&g->busy);
-    else if (!emu_listed(&g->busy))
-        emu_list_add(&g->fab->busy, &g->busy);
-    return sent;
-}
-
-void nic_group_start(struct fabemu_group *g, struct nic_coll *c)
+void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
     c->first = g->posted;
     g->posted += c->segs;
-    emu_list_add(&g->ops, &c->link);
+    emu_list_add(&g->ops, &c->post.link);
     if (!g->binding)
         g->binding = c;
     if (!g->sending && c->sends)
         g->sending = c;
     group_bind(g);
-    nic_group_send(g);
 }
 
-uint32_t nic_group_transmit(struct fabemu *fab)
-{
-    struct emu_list *at = fab->busy.next, *next;
-    uint32_t sent = 0;
-
-    for (; at != &fab->busy; at = next) {
-        next = at->next;
-        sent += nic_group_send(emu_list_entry(at, struct fabemu_group, busy));
-    }
-    return sent;
-}
-
-/* --- receiving ----------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------- */
 
 static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
@@ -491,7 +321,7 @@ static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
     }
 }
 
-static void group_receive(struct fabemu_group *g, const struct emu_seg *seg)
+static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
     uint32_t half = half_numbers(g);
     uint32_t ahead = seg->hdr.seq - (uint32_t)(g->cur * half);
@@ -508,160 +338,36 @@ static void group_receive(struct fabemu_group *g, const struct emu_seg *seg)
     }
 }
 
-void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
+void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    struct fabemu_group *g;
-
-    if ((seg->hdr.kind & ~EMU_TOLD) == EMU_MULTICAST && seg->hdr.op != NIC_CAST_STREAM) {
-        nic_cast_receive(fab, seg);
-        return;
-    }
-    g = nic_group_find(fab, seg->hdr.dst);
-    if (!g && (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE))
-        g = group_early(fab, seg->hdr.dst);
-    if (!g || g->broken) {
-        fab->counts.late++;
-        return;
-    }
     if (seg->hdr.kind == EMU_BARRIER && is_token(g, seg->hdr.seq))
         token_receive(g, seg);
     else
-        group_receive(g, seg);
-    if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
-        emu_list_add(&fab->busy, &g->busy); /* a token is due. Who waits for a window is there already */
+        stream_receive(g, seg);
 }
 
-static void group_break(struct fabemu_group *g)
+/* --- the end ---------------------------------------------------------------------- */
+
+/*
+ * A half window whose token is back has arrived everywhere,
+ * whatever the network thinks of a segment of it.
+ */
+bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
 {
-    g->broken = -EPIPE;
+    return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
+}
+
+void nic_stream_break(struct fabemu_group *g)
+{
     g->binding = g->sending = NULL;
     g->issued = g->cur; /* no more tokens */
     emu_list_del(&g->busy);
     for (uint32_t i = 0; i < g->window; i++)
         g->owner[i] = NULL;
     while (!emu_list_empty(&g->ops)) {
-        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, link);
+        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
 
         c->status = -EPIPE;
         nic_coll_end(g, c);
     }
-    group_end_ops(g, -EPIPE);
-}
-
-void nic_group_broken(struct fabemu *fab, uint32_t id)
-{
-    struct fabemu_group *g = nic_group_find(fab, id);
-
-    if (!g) /* others may know of the group before we join */
-        g = group_early(fab, id);
-    if (g)
-        group_break(g);
-}
-
-void nic_group_over(struct fabemu *fab, uint32_t id)
-{
-    struct fabemu_group *g = nic_group_find(fab, id);
-
-    if (g && (g->joined || g->joining)) {
-        group_break(g);
-        return;
-    }
-    group_remember_broken(fab, id);
-    if (g)
-        nic_group_drop_early(g);
-}
-
-/*
- * Does the stream still wait for it? A half window whose token is back has arrived everywhere,
- * whatever the network thinks of a segment of it.
- */
-static bool stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
-{
-    return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
-}
-
-/* An operation's, named by its id: is it under way? */
-static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
-{
-    const struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
-
-    return op && (op->kind == NIC_OP_CAST ? op->cast_group : op->group) == g;
-}
-
-/* Is @seg missing from something that is under way? The group's alarm is not. */
-static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
-{
-    if (kind == EMU_SET)
-        return true; /* the adapter does not have it: conditionals would not be what they seem */
-    if (kind == EMU_TEST)
-        return op_needs(g->fab, g, seg);
-    if (kind != EMU_MULTICAST || seg->hdr.op == NIC_CAST_STREAM)
-        return stream_needs(g, seg);
-    if (seg->hdr.op == NIC_CAST_PROBE)
-        return g->probing;
-    return seg->hdr.op < NIC_CAST_BROKEN && op_needs(g->fab, g, seg);
-}
-
-void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
-{
-    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
-    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
-
-    if (!g || !g->joined) {
-        fab->counts.late++;
-        return;
-    }
-    if (kind == EMU_MULTICAST && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
-        g->alarm = NIC_ALARM_LOST;
-    if (g->broken || !group_needs(g, kind, seg))
-        return;
-    group_break(g);
-    g->alarm = NIC_ALARM_DUE;
-    nic_group_send(g);
-}
-
-/* --- who only waits -------------------------------------------------------------------- */
-
-/* So long, and up to twice that: they are not to probe all at once. */
-void nic_group_probed(struct fabemu_group *g)
-{
-    uint64_t gap = g->fab->watch_gap_ns;
-
-    g->probe_ns = nic_now_ns() + gap + nic_random() % (gap + 1);
-}
-
-static void group_probe(struct fabemu_group *g)
-{
-    struct emu_seg *seg;
-
-    if (g->probing || nic_now_ns() < g->probe_ns ||
-        (emu_list_empty(&g->ops) && emu_list_empty(&g->asked) && emu_list_empty(&g->again)))
-        return;
-    seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
-    if (!seg)
-        return;
-    seg->hdr.op = NIC_CAST_PROBE;
-    g->probing = true;
-    nic_group_probed(g);
-}
-
-void nic_group_watch(struct fabemu *fab)
-{
-    for (uint32_t i = 0; fab->info.acknowledged && i < NIC_GROUP_BUCKETS; i++) {
-        for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
-            if (g->alarm == NIC_ALARM_LOST) {
-                g->alarm = NIC_ALARM_DUE;
-                nic_group_send(g);
-            }
-            if (!g->broken && g->members > 1)
-                group_probe(g);
-        }
-    }
-}
-
-void nic_group_release(struct fabemu *fab)
-{
-    for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++)
-        while (fab->groups[i])
-            nic_group_unmake(fab->groups[i]);
 }

@@ -2,14 +2,16 @@
 /*
  * atomic.c - one operation on one word of memory that others may change meanwhile.
  *
- * Always by compare and exchange, whatever the operation: one form for all, and
- * somebody gets on in each round. Sequentially consistent: what it is mixed with
- * is not ours to know.
+ * Always by compare and exchange, whatever the operation: one form for all, and somebody gets on in each
+ * round. Sequentially consistent: what it is mixed with is not ours to know.
  */
-#include "emu/combine.h"
-#include "nic/host/adapter.h"
+#include "nic/host/memory/atomic.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+#include "emu/combine.h"
+#include "nic/fabemu.h"
 
 typedef uint32_t __attribute__((may_alias)) word32;
 typedef uint64_t __attribute__((may_alias)) word64;

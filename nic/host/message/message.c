@@ -2,15 +2,18 @@
 /*
  * message.c - arriving messages: into the receive that waits for them, or kept.
  *
- * The segments of one eager message follow each other in the sender's order,
- * so a peer has at most one message under way (peer->filling).
+ * The segments of one eager message follow each other in the sender's order, so a peer has at most one
+ * message under way (peer->filling).
  */
-#include "nic/host/adapter.h"
+#include "nic/host/message/message.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- memory of unexpected messages --------------------------------------------- */
+#include "nic/host/send/answer.h"
+
+/* --- memory of unexpected messages ------------------------------------------------ */
 
 static const uint32_t msg_pool_bytes[NIC_MSG_POOLS] = {0, NIC_INLINE_BYTES, 1024, 8192};
 
@@ -56,28 +59,31 @@ void nic_message_release_pools(struct fabemu *fab)
     }
 }
 
-/* --- matched ------------------------------------------------------------------- */
+/* --- matched ---------------------------------------------------------------------- */
 
 /* What the receive learns of its message. op->bytes is still the room that it has. */
-static void receive_learn(struct nic_op *op, uint32_t node, uint64_t seat, uint16_t src_queue,
+static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
                           uint64_t tag, uint64_t data, uint64_t bytes)
 {
+    struct nic_op *op = &recv->op;
+
     op->node = node;
-    op->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
-    op->req->src_node = node;
-    op->req->src_seat = seat;
-    op->req->src_queue = src_queue;
-    op->req->tag = tag;
-    op->req->data = data;
-    op->req->bytes = bytes;
+    recv->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
+    op->post.req->src_node = node;
+    op->post.req->src_seat = seat;
+    op->post.req->src_queue = src_queue;
+    op->post.req->tag = tag;
+    op->post.req->data = data;
+    op->post.req->bytes = bytes;
 }
 
 /* Fetch what waits at the sender under @id. */
-static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op, uint32_t id,
+static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv, uint32_t id,
                           uint64_t bytes)
 {
+    struct nic_op *op = &recv->op;
     uint64_t accept = bytes < op->bytes ? bytes : op->bytes;
-    int status = op->status;
+    int status = recv->status;
 
     if (accept && nic_op_id(fab, op)) {
         accept = 0;
@@ -92,35 +98,35 @@ static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_
     op->moved = 0;
     op->remote = id;
     op->state = NIC_OP_WAITING;
-    emu_list_add(&op->queue->active, &op->link);
+    emu_list_add(&recv->queue->active, &op->post.link);
 }
 
-static void receive_copy(struct fabemu *fab, struct nic_op *op, struct fabemu_message *msg)
+static void receive_copy(struct fabemu *fab, struct nic_recv *recv, struct fabemu_message *msg)
 {
-    nic_op_write(op, 0, msg->buf, msg->bytes);
-    nic_op_end(fab, op, op->status);
+    nic_op_write(&recv->op, 0, msg->buf, msg->bytes);
+    nic_op_end(fab, &recv->op, recv->status);
     nic_message_drop(fab, msg);
 }
 
-void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_op *op)
+void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_recv *recv)
 {
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
     emu_list_del(&msg->link);
-    receive_learn(op, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
+    receive_learn(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
                   msg->bytes);
     if (msg->broken || (msg->rts && !nic_peer_is(peer, msg->check))) {
-        nic_op_end(fab, op, -EHOSTUNREACH);
+        nic_op_end(fab, &recv->op, -EHOSTUNREACH);
         msg_free(fab, msg);
     } else if (msg->rts) {
-        receive_fetch(fab, peer, op, msg->id, msg->bytes);
+        receive_fetch(fab, peer, recv, msg->id, msg->bytes);
         msg_free(fab, msg);
     } else if (msg->whole) {
-        receive_copy(fab, op, msg);
+        receive_copy(fab, recv, msg);
     } else {
-        msg->op = op;
-        op->state = NIC_OP_FILLING;
-        emu_list_add(&op->queue->active, &op->link);
+        msg->recv = recv;
+        recv->op.state = NIC_OP_FILLING;
+        emu_list_add(&recv->queue->active, &recv->op.post.link);
     }
 }
 
@@ -137,7 +143,7 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     msg_free(fab, msg);
 }
 
-/* --- unmatched ----------------------------------------------------------------- */
+/* --- unmatched -------------------------------------------------------------------- */
 
 /* NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no refusal. */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
@@ -168,13 +174,13 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     return msg;
 }
 
-static struct nic_op *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
-                                  const struct nic_wire_msg *wire)
+static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
+                                    const struct nic_wire_msg *wire)
 {
     return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
 }
 
-/* --- the wire -------------------------------------------------------------------- */
+/* --- the wire --------------------------------------------------------------------- */
 
 /* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
@@ -205,15 +211,15 @@ static void message_tell(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
 }
 
 /* The rest of it is to come. */
-static void fill_begin(struct nic_peer *peer, struct nic_op *op, struct fabemu_message *msg,
+static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabemu_message *msg,
                        const struct nic_wire_msg *wire, uint64_t got)
 {
-    if (op) {
-        op->state = NIC_OP_FILLING;
-        emu_list_add(&op->queue->active, &op->link);
+    if (recv) {
+        recv->op.state = NIC_OP_FILLING;
+        emu_list_add(&recv->queue->active, &recv->op.post.link);
     }
     peer->filling = true;
-    peer->fill_op = op;
+    peer->fill_recv = recv;
     peer->fill_msg = msg;
     peer->fill_got = got;
     peer->fill_bytes = wire->bytes;
@@ -235,27 +241,27 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
 
-    struct nic_op *op = queue_match(queue, peer, &wire);
+    struct nic_recv *recv = queue_match(queue, peer, &wire);
     struct fabemu_message *msg = NULL;
 
-    if (op) {
-        receive_learn(op, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
-        nic_op_write(op, 0, from, n);
+    if (recv) {
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        nic_op_write(&recv->op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false);
         if (msg)
             emu_copy(msg->buf, from, n);
     }
-    if (!op && !msg) {
+    if (!recv && !msg) {
         message_tell(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
         wire.id = 0;
     }
     if (n < wire.bytes) {
-        fill_begin(peer, op, msg, &wire, n);
+        fill_begin(peer, recv, msg, &wire, n);
         return;
     }
-    if (op)
-        nic_op_end(fab, op, op->status);
+    if (recv)
+        nic_op_end(fab, &recv->op, recv->status);
     else if (msg)
         msg->whole = true;
     message_tell(fab, peer, wire.id, 0);
@@ -263,21 +269,21 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
 
 static void fill_end(struct fabemu *fab, struct nic_peer *peer)
 {
-    struct nic_op *op = peer->fill_op;
+    struct nic_recv *recv = peer->fill_recv;
     struct fabemu_message *msg = peer->fill_msg;
 
-    message_tell(fab, peer, peer->fill_id, op || msg ? 0 : -ECANCELED);
+    message_tell(fab, peer, peer->fill_id, recv || msg ? 0 : -ECANCELED);
     peer->filling = false;
-    peer->fill_op = NULL;
+    peer->fill_recv = NULL;
     peer->fill_msg = NULL;
     if (msg) {
         msg->whole = true;
-        if (msg->op)
-            receive_copy(fab, msg->op, msg);
+        if (msg->recv)
+            receive_copy(fab, msg->recv, msg);
         return;
     }
-    if (op)
-        nic_op_end(fab, op, op->status);
+    if (recv)
+        nic_op_end(fab, &recv->op, recv->status);
     nic_peer_eaten(fab, peer, peer->rx_check, peer->fill_bytes);
 }
 
@@ -290,8 +296,8 @@ void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct em
         fab->counts.malformed++;
         return;
     }
-    if (peer->fill_op)
-        nic_op_write(peer->fill_op, peer->fill_got, from, n);
+    if (peer->fill_recv)
+        nic_op_write(&peer->fill_recv->op, peer->fill_got, from, n);
     else if (peer->fill_msg)
         emu_copy(peer->fill_msg->buf + peer->fill_got, from, n);
     peer->fill_got += n;
@@ -301,18 +307,18 @@ void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct em
 
 void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
 {
-    struct nic_op *op = peer->fill_op;
+    struct nic_recv *recv = peer->fill_recv;
     struct fabemu_message *msg = peer->fill_msg;
 
     peer->filling = false;
-    peer->fill_op = NULL;
+    peer->fill_recv = NULL;
     peer->fill_msg = NULL;
-    if (op)
-        nic_op_end(fab, op, status);
+    if (recv)
+        nic_op_end(fab, &recv->op, status);
     if (!msg)
         return;
-    if (msg->op) {
-        nic_op_end(fab, msg->op, status);
+    if (msg->recv) {
+        nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
     } else if (emu_listed(&msg->link)) {
         if (!msg->queue->open)
@@ -331,11 +337,11 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     if (!queue)
         return;
 
-    struct nic_op *op = queue_match(queue, peer, &wire);
+    struct nic_recv *recv = queue_match(queue, peer, &wire);
 
-    if (op) {
-        receive_learn(op, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
-        receive_fetch(fab, peer, op, wire.id, wire.bytes);
+    if (recv) {
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) { /* else our goodbye ends it */
         nic_fin(fab, peer, wire.id, -ENOMEM);
     }

@@ -2,15 +2,18 @@
 /*
  * op.c - operations under way, and the table that names them on the wire.
  *
- * An id is 20 bits of table index and 12 bits of generation, so that a late or
- * invented segment names nothing rather than someone else's memory. Successive
- * processes of a node begin with different generations.
+ * An id is 20 bits of table index and 12 bits of generation, so that a late or invented segment names
+ * nothing rather than someone else's memory. Successive processes of a node begin with different
+ * generations.
  */
-#include "nic/host/adapter.h"
+#include "nic/host/op/op.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "nic/host/base.h"
+#include "nic/host/peer/peer.h"
 
 #define INDEX_BITS 20
 #define INDEX_MASK ((1u << INDEX_BITS) - 1)
@@ -63,27 +66,11 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
     return slot->op;
 }
 
-/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
-void nic_peer_named(struct fabemu *fab, uint32_t node)
-{
-    struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
-    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
-
-    if (!peer || !peer->unanswered || peer->named || fab->leaving)
-        return;
-    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
-        return; /* it is gone: the fabric says that */
-    peer->named = true;
-    fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
-                    "under way with it fails\n", node, (unsigned long long)(fab->hail_limit_ns / 1000000),
-            fab->info.node);
-}
-
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
-    if (status == -EHOSTUNREACH && op->req)
+    if (status == -EHOSTUNREACH && op->post.req)
         nic_peer_named(fab, op->node);
-    emu_list_del(&op->link);
+    emu_list_del(&op->post.link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
 
@@ -94,11 +81,11 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         op->id = 0;
     }
     op->state = NIC_OP_IDLE;
-    if (op->req) {
-        nic_complete(fab, op->req, status);
+    if (op->post.req) {
+        nic_complete(fab, op->post.req, status);
     } else {
         fab->served--;
-        emu_list_add(&fab->serving, &op->link);
+        emu_list_add(&fab->serving, &op->post.link);
     }
 }
 
@@ -107,8 +94,8 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
 {
     struct nic_op *op = nic_op_of(req);
 
-    memset(op, 0, sizeof *op);
-    op->req = req;
+    memset(req->opaque, 0, sizeof req->opaque);
+    op->post.req = req;
     op->post.begin = begin;
     op->kind = (uint8_t)kind;
     op->state = NIC_OP_ARMED;
@@ -118,90 +105,43 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
     return op;
 }
 
-struct nic_op *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
+struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
 {
-    struct nic_op *op;
+    struct nic_serve *serve;
 
     if (fab->served >= NIC_SERVED_MAX)
         return NULL;
     if (!emu_list_empty(&fab->serving)) {
-        op = emu_list_entry(fab->serving.next, struct nic_op, link);
-        emu_list_del(&op->link);
+        serve = emu_list_entry(fab->serving.next, struct nic_serve, op.post.link);
+        emu_list_del(&serve->op.post.link);
     } else {
-        op = malloc(sizeof *op);
-        if (!op)
+        serve = malloc(sizeof *serve);
+        if (!serve)
             return NULL;
     }
-    memset(op, 0, sizeof *op);
-    op->kind = kind;
-    op->node = node;
+    memset(serve, 0, sizeof *serve);
+    serve->op.kind = kind;
+    serve->op.node = node;
     fab->served++;
-    if (nic_op_id(fab, op)) {
-        nic_op_end(fab, op, 0);
+    if (nic_op_id(fab, &serve->op)) {
+        nic_op_end(fab, &serve->op, 0);
         return NULL;
     }
-    return op;
+    return serve;
 }
 
-/*
- * Segments that come for it later find another generation of its id. What waits in the adapter is taken
- * back from there; when there is no room to say so, the operation goes on, and is tried again.
- */
-static void op_abort(struct fabemu *fab, struct nic_op *op)
-{
-    if (op->kind == NIC_OP_RECV) {
-        nic_receive_abandon(fab, op);
-        return;
-    }
-    if (op->kind == NIC_OP_TEST && !nic_word_take_back(op))
-        return;
-    if (op->kind == NIC_OP_CAST)
-        nic_cast_abandon(op);
-    if (op->state == NIC_OP_STREAM)
-        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
-    nic_op_end(fab, op, -ECANCELED);
-}
-
-int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
-{
-    const struct nic_op *op = nic_op_of(req);
-
-    for (unsigned rounds = 0;; rounds++) {
-        if (nic_gone(fab))
-            return nic_fail_gone();
-        nic_lock(fab); /* what is complete is over, done and all, once we have this */
-        if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
-            op_abort(fab, nic_op_of(req));
-        nic_unlock(fab);
-        if (fabemu_req_status(req) != FABEMU_PENDING)
-            return fabemu_req_status(req);
-        if (fabemu_progress(fab))
-            rounds = 0;
-        else
-            fabemu_idle(fab, rounds);
-    }
-}
-
-static bool op_served(const struct nic_op *op)
-{
-    return op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET;
-}
-
-void nic_op_fail_all(struct fabemu *fab, uint32_t node, const struct nic_region *region, int status)
+void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (!op || op->state == NIC_OP_ARMED) /* one that is just being begun finds out by itself */
-            continue;
-        if (region ? op_served(op) && op->region == region
-                   : node == FABEMU_ANY_NODE || op->node == node) {
-            if (region)
-                nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
+        if (op && op->state != NIC_OP_ARMED && /* one that is just being begun finds out by itself */
+            (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
-        }
     }
 }
+
+/* --- the pieces of memory of an operation ----------------------------------------- */
 
 int nic_buffer_check(const void *base, size_t bytes)
 {

@@ -2,31 +2,36 @@
 /*
  * leave.c - an adapter parts from all that it has met.
  *
- * An operation completes when its buffer may be used again; then its segments may still be in the up
- * ring, in the network, or kept for their turn at the other end. So a process that detaches waits until
- * they have arrived. It asks each peer (NIC_BYE_ASK), which answers once it has dispatched all requests that the
- * question counts, has all bulk data that it fetches, and knows what became of its own. The answer counts the peer's own requests:
- * whoever leaves takes these as well. From its answer on the peer sends no more to it, but to its successor.
+ * An operation completes when its buffer may be used again; then its segments may still be in the up ring,
+ * in the network, or kept for their turn at the other end. So a process that detaches waits until they have
+ * arrived. It asks each peer (NIC_BYE_ASK), which answers once it has all (bye.c).
  *
  * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
- * again until it is answered, and the answer to the last one that left is kept: one may overtake another. Whoever
- * leaves takes the answer to its last question as well, so that nothing comes for an empty node.
- * Both may leave at once: who has answered is done with the other. Its answer to us may still be on its way then;
- * we wait for that at most BYE_LAST_NS, and what comes later is counted as dropped.
+ * again until it is answered: one may overtake another. Whoever leaves takes the answer to its last question
+ * as well, so that nothing comes for an empty node. Both may leave at once: who has answered is done with
+ * the other. Its answer to us may still be on its way then; we wait for that at most BYE_LAST_NS, and what
+ * comes later is counted as dropped.
  */
-#include "nic/host/adapter.h"
+#include "nic/host/peer/leave.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "emu/worker/wait.h"
+#include "nic/host/base.h"
+#include "nic/host/lock.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/bye.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/wait.h"
+#include "nic/host/receive.h"
+#include "nic/host/send/answer.h"
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS 50000000u
 /* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
    the questions above, and a program that ends is not kept waiting by one that is stopped. */
 #define BYE_QUIET_NS 1000000000u
-#define BYE_AHEAD 256u /* answers at once to questions of who is not met: more than one asks in 10 s, for it waits for the last */
 #define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
@@ -59,25 +64,8 @@ static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer
     if (!emu_list_empty(&peer->sendq))
         return true;
     for (const struct emu_list *at = fab->bulk.next; at != &fab->bulk; at = at->next)
-        if (emu_list_entry(at, struct nic_op, link)->node == peer->node)
+        if (emu_list_entry(at, struct nic_op, post.link)->node == peer->node)
             return true;
-    return false;
-}
-
-/*
- * Does a receive here wait for bulk data from it, or a send for its word that it has all of it? That word
- * is on its way, and may be overtaken by the news that it is gone.
- */
-static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer)
-{
-    for (uint32_t i = 1; i < fab->slot_count; i++) {
-        const struct nic_op *op = fab->slots[i].op;
-        bool waits = op && op->state == NIC_OP_WAITING && op->node == peer->node;
-
-        if (waits && (op->kind == NIC_OP_RECV ||
-                      (op->kind == NIC_OP_SEND && op->moved == op->bytes)))
-            return true;
-    }
     return false;
 }
 
@@ -87,103 +75,14 @@ static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
     return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
 }
 
-/* False: there is no room now. */
-static bool bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
-{
-    bye->life = fab->life;
-    return nic_answer(fab, peer, bye, sizeof *bye);
-}
-
 static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
 {
     struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
                                .kind = NIC_BYE_ASK, .number = (uint16_t)(peer->asked + 1)};
 
-    if (bye_say(fab, peer, &bye)) /* else the next time */
+    if (nic_bye_say(fab, peer, &bye)) /* else the next time */
         peer->asked++;
 }
-
-/* --- the other side: somebody leaves --------------------------------------------------- */
-
-/* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
-static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_bye *ask)
-{
-    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ANSWER, .number = ask->number};
-
-    if (peer->rx_next != ask->sent || peer_owes_bulk(fab, peer) || !bye_say(fab, peer, &bye))
-        return;
-    peer->bye_tx = peer->tx_check;
-    peer->bye_rx = peer->rx_check;
-    peer->bye_sent = peer->tx_seq;
-    peer->bye_at_ns = nic_now_ns();
-    nic_peer_passed(fab, peer, peer->life + 1, true);
-}
-
-/* A question under a check that is not the pair's: it was answered, or comes from one that we do not know. */
-static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
-                             const struct nic_wire_bye *ask)
-{
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
-
-    nic_peer_look(fab, peer);
-    if (!nic_peer_may_answer(&peer->bye_debt_ns, BYE_AHEAD))
-        return;
-    if (peer->bye_rx && ask->head.check == peer->bye_rx) {
-        bye.kind = NIC_BYE_ANSWER;
-        bye.head.check = peer->bye_tx;
-        bye.sent = peer->bye_sent;
-        bye_say(fab, peer, &bye);
-    } else if (peer->life) { /* we are in another epoch, or it is gone */
-        nic_peer_stranger(fab, peer);
-    } else { /* a hello of it may still come: it is too late to meet */
-        fab->counts.stranger++;
-        bye.kind = NIC_BYE_UNKNOWN;
-        bye.head.check = ask->head.check;
-        if (bye_say(fab, peer, &bye) && ask->life == peer->first)
-            nic_peer_passed(fab, peer, ask->life + 1, true);
-    }
-}
-
-/* --- what comes -------------------------------------------------------------------------- */
-
-static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint16_t number, uint32_t last)
-{
-    if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
-        fab->counts.malformed++;
-        return;
-    }
-    if (!peer->parted || (int16_t)(number - peer->answered) > 0)
-        peer->answered = number;
-    peer->parted = true;
-    peer->last = last;
-}
-
-void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
-                       bool known)
-{
-    struct nic_wire_bye bye;
-
-    if (seg->hdr.len != sizeof bye) {
-        fab->counts.malformed++;
-        return;
-    }
-    memcpy(&bye, seg->payload, sizeof bye);
-    if (bye.kind == NIC_BYE_ASK && known)
-        bye_answer(fab, peer, &bye);
-    else if (bye.kind == NIC_BYE_ASK)
-        bye_answer_again(fab, peer, &bye);
-    else if (bye.kind == NIC_BYE_ANSWER && known)
-        bye_answered(fab, peer, bye.number, bye.sent);
-    else if (bye.kind == NIC_BYE_ANSWER && fab->leaving && bye.head.check == peer->bye_rx)
-        peer->answered = bye.number;
-    else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
-        bye_answered(fab, peer, bye.number, peer->rx_next);
-    else
-        fab->counts.stranger++;
-}
-
-/* --- leaving ----------------------------------------------------------------------------- */
 
 void nic_leave_begin(struct fabemu *fab)
 {

@@ -13,7 +13,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "emu/fault.h"
-#include "nic/host/adapter.h"
+#include "tests/nic/host/parts.h"
 #include "tests/test.h"
 #include "tests/nic/engine/transport_bytes.h"
 

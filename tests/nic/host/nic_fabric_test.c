@@ -455,7 +455,7 @@ static void waiting__can_be_taken_back(void)
     for (uint32_t i = 0; i < WAITERS; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
             nic_lock(w.fab[0]); /* fabemu_abort() would wait for a fabric that this thread steps */
-            if (nic_word_take_back(nic_op_of(&req[i])))
+            if (nic_condition_take_back(nic_condition_of(nic_op_of(&req[i]))))
                 nic_op_end(w.fab[0], nic_op_of(&req[i]), -ECANCELED);
             nic_unlock(w.fab[0]);
             pump(&w);

@@ -18,7 +18,7 @@
 #include "emu/fault.h"
 #include "emu/worker/worker.h"
 #include "nic/engine/internal.h"
-#include "nic/host/group/group.h"
+#include "tests/nic/host/parts.h"
 #include "tests/test.h"
 
 #define NODES_MAX 8

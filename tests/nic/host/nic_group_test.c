@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "nic/host/group/group.h"
+#include "tests/nic/host/parts.h"
 #include "tests/nic/host/fake_fabric.h"
 #include "tests/test.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/host/group/group.h"
+#include "tests/nic/host/parts.h"
 #include "tests/nic/host/nic_team.h"
 
 #define BIG 100000u

@@ -2,18 +2,20 @@
 /*
  * thread.c - the adapter's thread: steps it when no thread of the application does.
  *
- * Ordinary fabrics: it looks every few milliseconds whether the application
- * polls; only if not it steps, and then sleeps until the fabric wakes it. With
- * --threads device it is the one that steps, first of all.
+ * Ordinary fabrics: it looks every few milliseconds whether the application polls; only if not it steps, and
+ * then sleeps until the fabric wakes it. With --threads device it is the one that steps, first of all.
  * Rejected: always stepping. On a small host every message would wait for a thread switch.
  */
-#include "nic/host/adapter.h"
+#include "nic/host/progress/thread.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "emu/worker/wait.h"
+#include "nic/host/base.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/wait.h"
 
 struct nic_thread {
     struct fabemu *fab;
@@ -22,18 +24,6 @@ struct nic_thread {
     pthread_cond_t stopped;
     bool stop; /* under lock */
 };
-
-int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument)
-{
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(thread, NULL, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -err;
-}
 
 /* Sleep @ns or until told to stop; 0 only asks. */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)

@@ -26,7 +26,7 @@ uint32_t world_group_of_first(struct fabric *fabric, uint32_t count);
 /** world_multicast - a group for multicasts, to which all of these nodes send; its address. */
 uint32_t world_multicast(struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
-/** world_fabric_pass - step every worker of a fabric that was started stopped, once. Returns segments moved. */
+/** world_fabric_pass - step every worker of a fabric that was started stopped. Returns segments moved. */
 uint32_t world_fabric_pass(struct fabric *fabric);
 
 /** world_fabric_bufs_held - buffers that are in no cache and not in the depot. Nobody runs. No CUnit. */

@@ -33,8 +33,8 @@ struct topo_graph *world_graph(const char *spec, uint32_t most);
 
 /* What follows asserts nothing: programs without CUnit have it, too. */
 
-/** world_faults - loss, damage to heads, to payloads, doubles, delays: each in @each of a million entries. */
-struct emu_fault_rates world_faults(uint32_t each, uint64_t late_ps);
+/** world_faults - loss, damage to heads, to payloads, doubles, delays of 2 us: each in @each of a million. */
+struct emu_fault_rates world_faults(uint32_t each);
 
 /** world_threads_stop - end the threads of @workers workers; from then on these are stepped by hand. */
 void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers);

@@ -5,10 +5,10 @@
  * What host n sends as its i-th segment is drawn by a function, so a receiver knows what every segment must
  * look like; it marks each that came. Nothing is kept but these marks.
  *
- * The world owns the workers or the fabric, the engines, the hosts and what is wrong with the cables. On clock
- * virtual time goes on in hosts_advance() and hosts_run(); on clock raw in hosts_step(), or by threads. Before
- * it is closed hosts_exactly_once() and hosts_clean() say whether each segment was settled once, and whether
- * anything is left.
+ * The world owns the workers or the fabric, the engines, the hosts and what is wrong with the cables. On
+ * clock virtual time goes on in hosts_advance() and hosts_run(); on clock raw in hosts_step(), or by threads.
+ * Before it is closed hosts_exactly_once() and hosts_clean() say whether each segment was settled once, and
+ * whether anything is left.
  */
 #ifndef TESTS_WORLD_HOSTS_H
 #define TESTS_WORLD_HOSTS_H
@@ -94,6 +94,7 @@ void hosts_draw_mixed(const struct hosts *w, uint32_t node, uint64_t i, struct h
 /** hosts_draw_whole - whole segments to the next host. */
 void hosts_draw_whole(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret);
 
+/** hosts_open - as @set says; nothing has moved yet. */
 void hosts_open(struct hosts *w, const struct hosts_config *set);
 /** hosts_close - whatever is under way. */
 void hosts_close(struct hosts *w);
@@ -112,8 +113,8 @@ void hosts_run(struct hosts *w, uint64_t limit_ps);
  */
 void hosts_turn_back(struct hosts *w, uint64_t by_ps);
 /**
- * hosts_step - clock raw, by hand: until @awaited segments are settled and the engines are idle. False: not in
- * so many passes.
+ * hosts_step - clock raw, by hand: until @awaited segments are settled and the engines are idle. False: not
+ * in so many passes.
  */
 bool hosts_step(struct hosts *w, uint64_t awaited, uint32_t passes);
 
@@ -126,8 +127,8 @@ bool hosts_idle(const struct hosts *w);
 /** hosts_exactly_once - each post came once, or was told as failed once, and all was right. */
 bool hosts_exactly_once(const struct hosts *w);
 /**
- * hosts_clean - no engine keeps anything, and every buffer is back: on clock raw, of those on stale channels of
- * switches only when somebody needs these. The threads have ended.
+ * hosts_clean - no engine keeps anything, and every buffer is back: on clock raw, of those on stale channels
+ * of switches only when somebody needs these. The threads have ended.
  */
 bool hosts_clean(struct hosts *w);
 

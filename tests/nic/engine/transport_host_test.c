@@ -15,7 +15,7 @@
 #include "emu/fault.h"
 #include "nic/host/adapter.h"
 #include "tests/test.h"
-#include "tests/nic/engine/transport_bytes.h"
+#include "tests/world/bytes.h"
 
 #define NODES_MAX  32u
 #define DEPTH      4u      /* operations of one kind that a node has under way */
@@ -139,7 +139,7 @@ static void member_open(struct world *w, uint32_t n)
     m->random = emu_mix(w->seed + n);
     m->source = malloc(2 * BYTES_MAX);
     m->target = malloc(targets);
-    transport_fill(w->seed ^ n, m->source, 2 * BYTES_MAX);
+    bytes_fill(m->source, 2 * BYTES_MAX, w->seed ^ n);
     memset(m->target, GUARD_BYTE, targets);
     attach(w, n);
     CU_ASSERT_EQUAL_FATAL(
@@ -271,7 +271,7 @@ static uint32_t draw_bytes(struct member *m)
 {
     static const uint32_t most[] = {192, 8192, BYTES_MAX};
 
-    return transport_below(&m->random, most[transport_below(&m->random, 3)] + 1);
+    return bytes_below(&m->random, most[bytes_below(&m->random, 3)] + 1);
 }
 
 static int begin_send(struct world *w, uint32_t n, struct action *a)
@@ -282,7 +282,7 @@ static int begin_send(struct world *w, uint32_t n, struct action *a)
                                .data = (uint64_t)n << 32 | a->bytes};
     struct fabemu_iov iov = {.base = a->buf, .bytes = a->bytes};
 
-    transport_fill(message_key(w, n, a->peer, number), a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, message_key(w, n, a->peer, number));
     m->sent_all++;
     return fabemu_send(m->queue, &dest, &iov, 1, &a->req);
 }
@@ -292,7 +292,7 @@ static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
     struct member *m = &w->member[n];
 
     a->key = emu_mix(m->random);
-    transport_fill(a->key, a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, a->key);
     memset(w->member[a->peer].target + target_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_put(m->fab, a->peer, w->member[a->peer].target_key, target_at(n, d), a->buf,
                       a->bytes, &a->req);
@@ -302,7 +302,7 @@ static int begin_get(struct world *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
 
-    a->offset = transport_below(&m->random, 2 * BYTES_MAX - a->bytes + 1);
+    a->offset = bytes_below(&m->random, 2 * BYTES_MAX - a->bytes + 1);
     memset(a->buf + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_get(m->fab, a->peer, w->member[a->peer].source_key, a->offset, a->buf, a->bytes,
                       &a->req);
@@ -317,7 +317,7 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
                                  .result = &a->before};
     double number;
 
-    a->word = transport_below(&m->random, WORDS);
+    a->word = bytes_below(&m->random, WORDS);
     what.offset = a->word * sizeof(uint64_t);
     switch (a->word) {
     case WORD_SUM:
@@ -337,7 +337,7 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
         what.compare = &a->compare;
         break;
     case WORD_DOUBLE:
-        number = transport_below(&m->random, 1000);
+        number = bytes_below(&m->random, 1000);
         peer->doubles += (uint64_t)number;
         memcpy(&operand, &number, sizeof(operand));
         what.type = FABEMU_F64;
@@ -359,9 +359,9 @@ static int begin_cast(struct world *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
-    a->bytes = transport_below(&m->random, transport_below(&m->random, 2) ? CAST_MAX : 300) + 1;
+    a->bytes = bytes_below(&m->random, bytes_below(&m->random, 2) ? CAST_MAX : 300) + 1;
     a->key = emu_mix(m->random);
-    transport_fill(a->key, a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, a->key);
     for (uint32_t to = 0; to < w->nodes; to++)
         memset(w->member[to].cast + cast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_broadcast_put(m->group, m->cast_key, cast_at(n, d), a->buf, a->bytes, &a->req);
@@ -376,7 +376,7 @@ static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
     m->left[kind]--;
     memset(&a->req, 0, sizeof(a->req));
     a->busy = true;
-    a->peer = transport_below(&m->random, w->nodes); /* itself, too */
+    a->peer = bytes_below(&m->random, w->nodes); /* itself, too */
     a->bytes = draw_bytes(m);
     switch (kind) {
     case KIND_SEND:
@@ -413,7 +413,7 @@ static bool is_guarded(const uint8_t *behind)
 /* All as it should be, and nothing behind it? */
 static bool is_right(const uint8_t *buf, uint64_t key, uint32_t bytes)
 {
-    return is_guarded(buf + bytes) && transport_same(key, buf, bytes);
+    return is_guarded(buf + bytes) && bytes_filled(buf, bytes, key);
 }
 
 static void end_atomic(struct world *w, uint32_t n, struct action *a)
@@ -524,9 +524,9 @@ static struct joint joint_of(const struct world *w, uint32_t number)
 {
     uint64_t state = w->seed * 31 + number;
 
-    return (struct joint){.what = transport_below(&state, 4),
-                          .root = transport_below(&state, w->nodes),
-                          .bytes = 8 * transport_below(&state, CAST_MAX / 8 + 1),
+    return (struct joint){.what = bytes_below(&state, 4),
+                          .root = bytes_below(&state, w->nodes),
+                          .bytes = 8 * bytes_below(&state, CAST_MAX / 8 + 1),
                           .key = state};
 }
 
@@ -550,7 +550,7 @@ static void joint_begin(struct world *w, uint32_t n)
     for (uint32_t i = 0; i < joint.bytes / 8; i++)
         in[i] = joint_value(&joint, n, i);
     if (joint.root == n && joint.what == TOGETHER_BROADCAST)
-        transport_fill(joint.key, m->out, joint.bytes);
+        bytes_fill(m->out, joint.bytes, joint.key);
     switch (joint.what) {
     case TOGETHER_BARRIER:
         err = fabemu_barrier(m->group, &m->together_req);
@@ -599,7 +599,7 @@ static void joint_end(struct world *w, uint32_t n)
     else if (joint.what == TOGETHER_BARRIER)
         right = w->entered[m->together] == w->nodes;
     else if (joint.what == TOGETHER_BROADCAST)
-        right = transport_same(joint.key, m->out, joint.bytes);
+        right = bytes_filled(m->out, joint.bytes, joint.key);
     else if (joint.what == TOGETHER_ALLREDUCE || joint.root == n)
         right = sums_right(w, &joint, m->out);
     if (!right)

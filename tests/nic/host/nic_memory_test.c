@@ -15,8 +15,8 @@
 #include "emu/fault.h"
 #include "emu/worker/worker.h"
 #include "nic/engine/internal.h"
-#include "tests/nic/host/fake_fabric.h"
 #include "tests/test.h"
+#include "tests/world/host/fake.h"
 
 #define NODES 4u
 #define SLOTS 4u           /* parts of a node's memory; each of one operation at a time */

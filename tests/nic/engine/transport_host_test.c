@@ -9,13 +9,11 @@
  * seed, who does it, and its number.
  */
 #include <sched.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "apps/fabric/fabric.h"
-#include "emu/fault.h"
-#include "nic/host/adapter.h"
 #include "tests/test.h"
 #include "tests/world/bytes.h"
+#include "tests/world/host/adapters.h"
 
 #define NODES_MAX  32u
 #define DEPTH      4u      /* operations of one kind that a node has under way */
@@ -114,11 +112,8 @@ static void attach(struct world *w, uint32_t n)
     struct fabemu_info info = {.fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1,
                                 .acknowledged = true};
     struct member *m = &w->member[n];
-    struct fabric_seat seat;
 
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, n, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_open(&m->fab, seat.memfd, seat.bell, &info), 0);
-    close(seat.memfd);
+    m->fab = adapters_open(w->fabric, &info);
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(m->fab, 1, &m->queue), 0);
     CU_ASSERT_EQUAL_FATAL(fabemu_group_join(m->fab, w->group, w->nodes, &m->group), 0);
 }
@@ -195,26 +190,17 @@ static void world_open(struct world *w, const struct setting *set)
     const struct emu_fault_rates rates = {.lost = set->each, .head = set->each / 2,
                                           .payload = set->each / 2, .twice = set->each,
                                           .late = set->each, .late_ps = 2000000};
-    struct fabric_config config = {.name = "transport", .clock = set->clock,
+    struct fabric_config config = {.name = "transport", .clock = set->clock, .seed = test_seed(),
                                    .threads = set->threads, .faults = set->each ? &rates : NULL};
-    uint32_t nodes[NODES_MAX];
-    char error[256];
 
-    memset(w, 0, sizeof(*w));
-    w->seed = config.seed = test_seed();
+    memset(w, 0, sizeof *w);
+    w->seed = test_seed();
     w->count = set->count;
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, set->topo, error, sizeof(error)), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "qsnet3", error, sizeof(error)), 0);
-    config.profile.transport = EMU_TRANSPORT_ACKNOWLEDGED;
-    config.graph = w->graph;
+    world_profile(&config.profile, "qsnet3", NULL);
+    w->fabric = world_fabric_start(&w->graph, set->topo, NODES_MAX, &config);
     w->nodes = w->graph->nodes;
-    CU_ASSERT_TRUE_FATAL(w->nodes <= NODES_MAX);
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof(error)), 0);
-    w->entered = calloc(w->count + 1, sizeof(*w->entered));
-    for (uint32_t n = 0; n < w->nodes; n++)
-        nodes[n] = n;
-    CU_ASSERT_EQUAL_FATAL(
-        fabric_group_create(w->fabric, nodes, w->nodes, &w->group, error, sizeof(error)), 0);
+    w->entered = calloc(w->count + 1, sizeof *w->entered);
+    w->group = world_group_of_first(w->fabric, w->nodes);
     for (uint32_t n = 0; n < w->nodes; n++)
         member_open(w, n);
     register_symmetric(w);
@@ -247,8 +233,7 @@ static void world_close(struct world *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
         member_close(w, n);
-    fabric_stop(w->fabric);
-    topo_free(w->graph);
+    world_fabric_stop(w->fabric, w->graph);
     free(w->entered);
 }
 

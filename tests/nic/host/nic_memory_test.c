@@ -6,16 +6,11 @@
  * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
  * argument is how many times as long as usual it goes on.
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "apps/fabric/internal.h"
-#include "emu/fault.h"
-#include "emu/worker/worker.h"
-#include "nic/engine/internal.h"
 #include "tests/test.h"
+#include "tests/world/host/adapters.h"
 #include "tests/world/host/fake.h"
 
 #define NODES 4u
@@ -26,7 +21,6 @@
 #define UNDER_WAY 12u      /* operations, of all nodes */
 #define OPERATIONS 300u    /* of a run */
 #define TICKETS (1u << 20) /* at most, of a run */
-#define IMPATIENCE_PS UINT64_C(2000000000)
 #define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */
 
 /* What to run over. */
@@ -78,32 +72,20 @@ static unsigned times = 1; /* as long as usual; written once, by main() */
 
 static void fabric_open(struct world *w)
 {
-    struct emu_fault_rates rates = {.lost = w->set->bad, .head = w->set->bad, .payload = w->set->bad,
-                                    .twice = w->set->bad, .late = w->set->bad};
+    struct emu_fault_rates rates = world_faults(w->set->bad);
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
-                                   .start_stopped = true};
-    char error[256];
+                                   .start_stopped = true, .seed = test_random(&w->random)};
 
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, "kary:2,2", error, sizeof error), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, w->set->profile, error, sizeof error), 0);
-    if (w->set->set)
-        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&config.profile, w->set->set, error, sizeof error), 0);
-    config.graph = w->graph;
-    config.seed = test_random(&w->random);
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof error), 0);
-    for (uint32_t n = 0; n < NODES && w->set->acknowledged; n++)
-        w->fabric->engine[n]->timeout_ps = IMPATIENCE_PS; /* nobody has to wait for a processor */
+    world_profile(&config.profile, w->set->profile, w->set->set);
+    w->fabric = world_fabric_start(&w->graph, "kary:2,2", NODES, &config);
+    adapters_hasten(w->fabric, NODES);
 }
 
 static void fabric_node(struct world *w, uint32_t node)
 {
-    struct fabemu_info info = {.fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
-                               .acknowledged = w->set->acknowledged};
-    struct fabric_seat seat;
-
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_open(&w->fab[node], seat.memfd, seat.bell, &info), 0);
-    close(seat.memfd);
+    w->fab[node] = adapters_open(w->fabric, &(struct fabemu_info){
+        .fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
+        .acknowledged = w->set->acknowledged});
 }
 
 static void memory_open(struct world *w, uint32_t node)
@@ -163,26 +145,17 @@ static void world_close(struct world *w)
     if (w->fake) {
         fake_close(w->fake);
     } else {
-        fabric_stop(w->fabric);
-        topo_free(w->graph);
+        world_fabric_stop(w->fabric, w->graph);
     }
     free(w->drawn);
 }
 
 static void pump(struct world *w)
 {
-    uint32_t moved = 0;
-
-    if (w->fake) {
+    if (w->fake)
         fake_pump(w->fake);
-        return;
-    }
-    for (uint32_t i = 0; i < w->fabric->workers; i++)
-        moved += emu_worker_pass(fabric_worker(w->fabric, i));
-    for (uint32_t n = 0; n < NODES; n++)
-        moved += fabemu_progress(w->fab[n]);
-    if (!moved)
-        sched_yield(); /* a time-out is what comes next */
+    else
+        adapters_pass(w->fabric, w->fab, NODES);
 }
 
 /* Until @req is complete; false: it hangs. */

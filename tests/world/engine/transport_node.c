@@ -2,7 +2,7 @@
 /*
  * transport_node.c - how segments are drawn, sent, received and checked.
  */
-#include "tests/nic/engine/transport_node.h"
+#include "tests/world/engine/transport_node.h"
 
 #include <errno.h>
 #include <stdio.h>

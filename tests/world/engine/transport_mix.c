@@ -4,7 +4,7 @@
  */
 #include "emu/random.h"
 #include "tests/world/bytes.h"
-#include "tests/nic/engine/transport_run.h"
+#include "tests/world/engine/transport_run.h"
 
 #define COUNT(list) ((uint32_t)(sizeof(list) / sizeof((list)[0])))
 

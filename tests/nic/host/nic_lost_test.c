@@ -430,13 +430,24 @@ static void peer__that_was_silent_is_met_again(void)
     peers_close(&w);
 }
 
+/* A message on its way from node 0 to node 1 is given up. */
+static void give_up_one(struct peers *w)
+{
+    uint32_t v = 3;
+
+    fake_cut(w->fake, 0, 1, true);
+    peers_inject(w, 0, 1, 1, &v, 4);
+    fake_step(w->fake);
+    fake_cut(w->fake, 0, 1, false);
+    fake_quiet(w->fake);
+}
+
 /* What had come before a break is taken after it: it counts for the epoch that it is of. */
 static void message__of_an_earlier_epoch_is_not_charged(void)
 {
     static uint8_t out[8000], in[8000];
     struct peers w;
     struct fabemu_req req[40], recv;
-    uint32_t v = 3;
 
     peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
@@ -444,11 +455,7 @@ static void message__of_an_earlier_epoch_is_not_charged(void)
         peers_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 30));
     fake_quiet(w.fake);
-    fake_cut(w.fake, 0, 1, true);
-    peers_inject(&w, 0, 1, 1, &v, 4);
-    fake_step(w.fake);
-    fake_cut(w.fake, 0, 1, false);
-    fake_quiet(w.fake);
+    give_up_one(&w);
     talk(&w, 0, 1);
     for (uint32_t i = 0; i < 30; i++) {
         peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
@@ -478,11 +485,7 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
     for (uint32_t round = 0; round < 3; round++) {
-        fake_cut(w.fake, 0, 1, true);
-        peers_inject(&w, 0, 1, 1, &v, 4);
-        fake_step(w.fake);
-        fake_cut(w.fake, 0, 1, false);
-        fake_quiet(w.fake);
+        give_up_one(&w);
         talk(&w, 0, 1);
     }
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);

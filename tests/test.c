@@ -11,6 +11,16 @@ uint64_t test_seed(void)
     return text ? strtoull(text, NULL, 0) : 0;
 }
 
+void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i + (uint32_t)(test_random(state) % (all - i)), was = of[i];
+
+        of[i] = of[at];
+        of[at] = was;
+    }
+}
+
 /* Draw a seed unless the caller set one, and say which. */
 static void seed_print(const char *suite)
 {

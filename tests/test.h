@@ -37,6 +37,9 @@ static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
     return least + test_random(state) % (most - least + 1);
 }
 
+/** test_shuffle - @count of the @all numbers at @of, random ones in random order, come to its beginning. */
+void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
+
 /** test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed. */
 int test_run(const char *suite, const struct test_case *cases);
 

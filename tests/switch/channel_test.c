@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <time.h>
 
-#include "tests/switch/channel_world.h"
+#include "switch/channel/channel.h"
+#include "tests/test.h"
+#include "tests/world/switch/vcnet.h"
 
 #define HOP_PS   60000u  /* qsnet3: a cable and the switch behind it */
 #define BYTE_PS  400u
@@ -22,11 +24,6 @@ static uint32_t longer(uint32_t count)
     return count * (uint32_t)(times ? times : 1);
 }
 
-static uint64_t draw(uint64_t *random, uint64_t least, uint64_t most)
-{
-    return least + test_random(random) % (most - least + 1);
-}
-
 static uint64_t wire_ps(uint32_t bytes, uint32_t segments)
 {
     uint64_t sum = 0;
@@ -40,7 +37,7 @@ static uint64_t wire_ps(uint32_t bytes, uint32_t segments)
 
 /* Node 0, @count switches in a row joined by @cables cables each, node 1. */
 struct row {
-    struct world w;
+    struct vcnet w;
     struct topo_route route;
     uint64_t sets[2];
 };
@@ -49,73 +46,73 @@ static void row_open(struct row *row, uint32_t count, uint32_t cables, const cha
 {
     uint64_t left = ((uint64_t)1 << cables) - 1;
 
-    world_begin(&row->w, set, EMU_CLOCK_VIRTUAL, 1);
+    vcnet_begin(&row->w, set, EMU_CLOCK_VIRTUAL, 1);
     row->sets[0] = left;
     row->sets[1] = left << cables;
     row->route = (struct topo_route){.span = 2, .stride = 1, .spread = 1, .sets = row->sets};
     for (uint32_t s = 0; s < count; s++)
-        world_switch(&row->w, 0, 2 * cables, &row->route);
+        vcnet_switch(&row->w, 0, 2 * cables, &row->route);
     for (uint32_t s = 0; s + 1 < count; s++)
         for (uint32_t c = 0; c < cables; c++) {
-            world_cable(&row->w, s, cables + c, s + 1, c);
-            world_cable(&row->w, s + 1, c, s, cables + c);
+            vcnet_cable(&row->w, s, cables + c, s + 1, c);
+            vcnet_cable(&row->w, s + 1, c, s, cables + c);
         }
-    world_plug(&row->w, world_probe(&row->w, 0), row->w.sw[0], 0);
-    world_plug(&row->w, world_probe(&row->w, 0), row->w.sw[count - 1], 2 * cables - 1);
-    world_ready(&row->w);
+    vcnet_plug(&row->w, vcnet_node(&row->w, 0), row->w.sw[0], 0);
+    vcnet_plug(&row->w, vcnet_node(&row->w, 0), row->w.sw[count - 1], 2 * cables - 1);
+    vcnet_ready(&row->w);
 }
 
 /* --- random packets ----------------------------------------------------------------- */
 
 /* Random packets of all nodes, one in @casts to a group. */
-static void random_posts(struct world *w, uint64_t *random, uint32_t packets, uint32_t casts,
+static void random_posts(struct vcnet *w, uint64_t *random, uint32_t packets, uint32_t casts,
                          uint16_t cast_bytes, uint64_t within_ps)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 500, 1024, 1024, 2000, 4096};
     uint64_t at_ps = 0;
 
     for (uint32_t i = 0; i < packets; i++) {
-        bool group = casts && draw(random, 1, casts) == 1;
-        uint32_t src = (uint32_t)draw(random, 0, w->probes - 1);
-        uint16_t bytes = sizes[draw(random, 0, 8)];
+        bool group = casts && test_draw(random, 1, casts) == 1;
+        uint32_t src = (uint32_t)test_draw(random, 0, w->nodes - 1);
+        uint16_t bytes = sizes[test_draw(random, 0, 8)];
 
-        at_ps += within_ps ? draw(random, 0, 2 * within_ps / packets) : 0;
-        world_post(w, src, at_ps, (struct post){
-            .group = group, .priority = (uint8_t)(draw(random, 0, 7) ? 0 : draw(random, 1, 3)),
+        at_ps += within_ps ? test_draw(random, 0, 2 * within_ps / packets) : 0;
+        vcnet_post(w, src, at_ps, (struct vcnet_post){
+            .group = group, .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
             .bytes = group && bytes > cast_bytes ? cast_bytes : bytes,
-            .dst = (uint16_t)(group ? draw(random, 0, 3) : draw(random, 0, w->probes - 1))});
+            .dst = (uint16_t)(group ? test_draw(random, 0, 3) : test_draw(random, 0, w->nodes - 1))});
     }
 }
 
 /* Groups 0 to 3, of random nodes. */
-static void random_groups(struct world *w, uint64_t *random)
+static void random_groups(struct vcnet *w, uint64_t *random)
 {
     for (uint32_t g = 0; g < 4; g++) {
-        uint32_t nodes[PROBES_MAX], members = 0;
+        uint32_t nodes[VCNET_NODES], members = 0;
 
-        for (uint32_t n = 0; n < w->probes; n++)
-            if (draw(random, 0, 2) || (w->probes - n <= 2 && members < 2))
+        for (uint32_t n = 0; n < w->nodes; n++)
+            if (test_draw(random, 0, 2) || (w->nodes - n <= 2 && members < 2))
                 nodes[members++] = n;
-        world_group(w, g, nodes, members);
+        vcnet_group(w, g, nodes, members);
     }
 }
 
 /* All are over and went as they should; time-outs, if the host was too slow for some, are NACKs. */
-static void posts_judge(const struct world *w, uint32_t packets)
+static void posts_judge(const struct vcnet *w, uint32_t packets)
 {
-    struct verdict verdict = world_judge(w);
-    uint32_t nacked = world_count(w, POST_NACKED), timed_out = world_count(w, POST_TIMED_OUT);
-    uint64_t late = WORLD_SUM(w, timeouts) + timed_out;
+    struct vcnet_verdict verdict = vcnet_judge(w);
+    uint32_t nacked = vcnet_count(w, POST_NACKED), timed_out = vcnet_count(w, POST_TIMED_OUT);
+    uint64_t late = VCNET_SUM(w, timeouts) + timed_out;
 
-    CU_ASSERT_EQUAL(world_count(w, POST_ACKED) + nacked + timed_out, packets);
-    CU_ASSERT_TRUE(late || nacked == WORLD_SUM(w, refused));
+    CU_ASSERT_EQUAL(vcnet_count(w, POST_ACKED) + nacked + timed_out, packets);
+    CU_ASSERT_TRUE(late || nacked == VCNET_SUM(w, refused));
     CU_ASSERT_EQUAL(verdict.wrong, 0);
     CU_ASSERT_EQUAL(verdict.twice, 0);
     CU_ASSERT_EQUAL(verdict.lost, 0);
     if (late && w->clock != EMU_CLOCK_VIRTUAL)
         printf("\n    %u packets, %llu time-outs, %u of nodes: %u NACKs, %llu of them refused\n    ",
-               packets, (unsigned long long)WORLD_SUM(w, timeouts), timed_out, nacked,
-               (unsigned long long)WORLD_SUM(w, refused));
+               packets, (unsigned long long)VCNET_SUM(w, timeouts), timed_out, nacked,
+               (unsigned long long)VCNET_SUM(w, refused));
 }
 
 /* --- exact times ------------------------------------------------------------------------ */
@@ -132,18 +129,18 @@ static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
         struct row row;
 
         row_open(&row, count, 1, "");
-        world_post(&row.w, 0, start_ps, (struct post){.dst = 1, .bytes = bytes});
-        CU_ASSERT_TRUE(world_drain(&row.w, LONG_PS));
-        CU_ASSERT_EQUAL_FATAL(row.w.probe[1]->gots, 1);
+        vcnet_post(&row.w, 0, start_ps, (struct vcnet_post){.dst = 1, .bytes = bytes});
+        CU_ASSERT_TRUE(vcnet_drain(&row.w, LONG_PS));
+        CU_ASSERT_EQUAL_FATAL(row.w.node[1]->gots, 1);
         whole_ps = start_ps + (count + 1) * HOP_PS + wire_ps(bytes, emu_packet_segments(bytes));
-        CU_ASSERT_EQUAL(row.w.probe[1]->got[0].head_ps, start_ps + (count + 1) * HOP_PS);
-        CU_ASSERT_EQUAL(row.w.probe[1]->got[0].whole_ps, whole_ps);
-        CU_ASSERT_TRUE(row.w.probe[1]->got[0].good);
-        CU_ASSERT_EQUAL(row.w.probe[0]->post[0].state, POST_ACKED);
-        CU_ASSERT_EQUAL(row.w.probe[0]->post[0].reply_ps, whole_ps + (count + 1) * HOP_PS);
-        CU_ASSERT_TRUE(world_holds(&row.w));
-        CU_ASSERT_TRUE(world_free(&row.w, false));
-        world_close(&row.w);
+        CU_ASSERT_EQUAL(row.w.node[1]->got[0].head_ps, start_ps + (count + 1) * HOP_PS);
+        CU_ASSERT_EQUAL(row.w.node[1]->got[0].whole_ps, whole_ps);
+        CU_ASSERT_TRUE(row.w.node[1]->got[0].good);
+        CU_ASSERT_EQUAL(row.w.node[0]->post[0].state, POST_ACKED);
+        CU_ASSERT_EQUAL(row.w.node[0]->post[0].reply_ps, whole_ps + (count + 1) * HOP_PS);
+        CU_ASSERT_TRUE(vcnet_holds(&row.w));
+        CU_ASSERT_TRUE(vcnet_free(&row.w, false));
+        vcnet_close(&row.w);
     }
 }
 
@@ -154,14 +151,14 @@ static void times__a_segment_waits_for_its_place(void)
     struct row row;
 
     row_open(&row, 1, 1, "channels=1 pool_places=0");
-    world_post(&row.w, 0, 0, (struct post){.dst = 1, .bytes = 1024});
-    CU_ASSERT_TRUE(world_drain(&row.w, LONG_PS));
+    vcnet_post(&row.w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
+    CU_ASSERT_TRUE(vcnet_drain(&row.w, LONG_PS));
     first_ps = 2 * HOP_PS;
-    CU_ASSERT_EQUAL(row.w.probe[1]->got[0].head_ps, first_ps);
-    CU_ASSERT_EQUAL(row.w.probe[1]->got[0].whole_ps,
+    CU_ASSERT_EQUAL(row.w.node[1]->got[0].head_ps, first_ps);
+    CU_ASSERT_EQUAL(row.w.node[1]->got[0].whole_ps,
                     first_ps + 4 * 2 * HOP_PS + emu_packet_wire_bytes(1024, 4) * BYTE_PS);
-    CU_ASSERT_TRUE(world_free(&row.w, false));
-    world_close(&row.w);
+    CU_ASSERT_TRUE(vcnet_free(&row.w, false));
+    vcnet_close(&row.w);
 }
 
 /*
@@ -178,11 +175,11 @@ static double channels_throughput(uint32_t channels, uint32_t count, uint16_t by
     snprintf(set, sizeof(set), "channels=%u", channels);
     row_open(&row, count, 1, set);
     for (uint32_t i = 0; i < packets; i++)
-        world_post(&row.w, 0, 0, (struct post){.dst = 1, .bytes = bytes});
-    CU_ASSERT_TRUE(world_drain(&row.w, LONG_PS));
-    CU_ASSERT_EQUAL(world_count(&row.w, POST_ACKED), packets);
-    end_ps = row.w.probe[1]->got[packets - 1].whole_ps - (count + 1) * HOP_PS;
-    world_close(&row.w);
+        vcnet_post(&row.w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = bytes});
+    CU_ASSERT_TRUE(vcnet_drain(&row.w, LONG_PS));
+    CU_ASSERT_EQUAL(vcnet_count(&row.w, POST_ACKED), packets);
+    end_ps = row.w.node[1]->got[packets - 1].whole_ps - (count + 1) * HOP_PS;
+    vcnet_close(&row.w);
     return (double)(packets * wire_ps(bytes, emu_packet_segments(bytes))) / (double)end_ps;
 }
 
@@ -218,23 +215,23 @@ static void priorities__a_small_packet_passes_bulk(void)
     for (uint32_t i = 0; i < 100; i++) {
         uint64_t start_ps = 5000000 + i * 10301, took_ps;
         const uint64_t ideal_ps = 4 * HOP_PS + wire_ps(24, 1);
-        const struct got *got;
+        const struct vcnet_got *got;
         struct row row;
 
         row_open(&row, 3, 1, "");
         for (uint32_t n = 0; n < 60; n++)
-            world_post(&row.w, 0, 0, (struct post){.dst = 1, .bytes = 4096});
-        world_post(&row.w, 0, start_ps, (struct post){.dst = 1, .bytes = 24, .priority = 2});
-        world_advance(&row.w, 12000000);
-        got = row.w.probe[1]->got;
-        while (got < row.w.probe[1]->got + row.w.probe[1]->gots && got->priority != 2)
+            vcnet_post(&row.w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 4096});
+        vcnet_post(&row.w, 0, start_ps, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 2});
+        vcnet_advance(&row.w, 12000000);
+        got = row.w.node[1]->got;
+        while (got < row.w.node[1]->got + row.w.node[1]->gots && got->priority != 2)
             got++;
-        CU_ASSERT_TRUE_FATAL(got < row.w.probe[1]->got + row.w.probe[1]->gots);
+        CU_ASSERT_TRUE_FATAL(got < row.w.node[1]->got + row.w.node[1]->gots);
         took_ps = got->whole_ps - start_ps;
         worst_ps = took_ps > worst_ps ? took_ps : worst_ps;
         CU_ASSERT_TRUE(took_ps <= ideal_ps + 4 * WIRE_PS);
-        CU_ASSERT_TRUE(world_holds(&row.w));
-        world_close(&row.w);
+        CU_ASSERT_TRUE(vcnet_holds(&row.w));
+        vcnet_close(&row.w);
     }
     CU_ASSERT_TRUE(worst_ps > 4 * HOP_PS + wire_ps(24, 1)); /* it did meet bulk */
 }
@@ -250,31 +247,31 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
     const uint64_t bulk_ps = wire_ps(bulk_bytes, emu_packet_segments(bulk_bytes));
     uint64_t most_ps = 0;
     uint32_t came = 0;
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:4,3", set);
+    vcnet_open(&w, "kary:4,3", set);
     for (uint32_t n = 0; n < sources; n++)
         for (uint64_t ps = 0; ps < trials * every_ps; ps += bulk_ps * (n < 60 && n ? 4 : 1))
-            world_post(&w, n, 0, (struct post){.dst = 63, .bytes = bulk_bytes});
+            vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 63, .bytes = bulk_bytes});
     for (uint32_t i = 0; i < trials; i++) /* at phases all over a segment */
-        world_post(&w, 0, 5000000 + i * every_ps,
-                   (struct post){.dst = 63, .bytes = 24, .priority = 1});
-    world_advance(&w, 5000000 + (trials + 1) * every_ps);
-    for (uint32_t i = 0; i < w.probe[63]->gots; i++) {
-        const struct got *got = &w.probe[63]->got[i];
+        vcnet_post(&w, 0, 5000000 + i * every_ps,
+                   (struct vcnet_post){.dst = 63, .bytes = 24, .priority = 1});
+    vcnet_advance(&w, 5000000 + (trials + 1) * every_ps);
+    for (uint32_t i = 0; i < w.node[63]->gots; i++) {
+        const struct vcnet_got *got = &w.node[63]->got[i];
         uint32_t post = (got->tag & ((1u << TAG_NODE) - 1)) - 1;
         uint64_t took_ps;
 
         if (!got->priority)
             continue;
-        took_ps = got->whole_ps - w.probe[0]->post[post].ready_ps;
+        took_ps = got->whole_ps - w.node[0]->post[post].ready_ps;
         came++;
         CU_ASSERT_TRUE(took_ps >= alone_ps);
         most_ps = took_ps - alone_ps > most_ps ? took_ps - alone_ps : most_ps;
     }
     CU_ASSERT_EQUAL(came, trials);
-    CU_ASSERT_TRUE(world_holds(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(vcnet_holds(&w));
+    vcnet_close(&w);
     return most_ps;
 }
 
@@ -305,43 +302,43 @@ static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
  */
 static void priorities__bulk_leaves_a_channel(void)
 {
-    struct world w;
+    struct vcnet w;
     uint64_t start_ps = 40000000;
 
-    world_open(&w, "kary:4,1", "");
+    vcnet_open(&w, "kary:4,1", "");
     for (uint32_t i = 0; i < 200; i++)
         for (uint32_t n = 1; n < 3; n++)
-            world_post(&w, n, 0, (struct post){.dst = 0, .bytes = 1024});
-    world_post(&w, 3, start_ps, (struct post){.dst = 0, .bytes = 24, .priority = 1});
-    world_advance(&w, start_ps - 1);
+            vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 0, .bytes = 1024});
+    vcnet_post(&w, 3, start_ps, (struct vcnet_post){.dst = 0, .bytes = 24, .priority = 1});
+    vcnet_advance(&w, start_ps - 1);
     CU_ASSERT_EQUAL(emu_channels_pending(&switch_channels_of(w.sw[0])->port[0].books), 31);
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-    CU_ASSERT_TRUE(w.probe[3]->post[0].reply_ps - start_ps < 4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
-    CU_ASSERT_EQUAL(world_count(&w, POST_ACKED), 401);
-    CU_ASSERT_TRUE(world_free(&w, false));
-    world_close(&w);
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+    CU_ASSERT_TRUE(w.node[3]->post[0].reply_ps - start_ps < 4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
+    CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 401);
+    CU_ASSERT_TRUE(vcnet_free(&w, false));
+    vcnet_close(&w);
 }
 
 /* Inputs take turns, however many channels each of them has. */
 static void arbitration__inputs_take_turns(void)
 {
     uint32_t count[4] = {0};
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:4,1", "");
-    w.probe[1]->open_max = w.probe[3]->open_max = 12; /* nobody waits for a channel */
-    w.probe[2]->open_max = 1;
+    vcnet_open(&w, "kary:4,1", "");
+    w.node[1]->open_max = w.node[3]->open_max = 12; /* nobody waits for a channel */
+    w.node[2]->open_max = 1;
     for (uint32_t i = 0; i < 60; i++)
         for (uint32_t n = 1; n < 4; n++)
-            world_post(&w, n, 0, (struct post){.dst = 0, .bytes = 4096});
-    world_advance(&w, 100000000);
-    for (uint32_t i = 0; i < w.probe[0]->gots; i++)
-        count[w.probe[0]->got[i].tag >> TAG_NODE]++;
+            vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 0, .bytes = 4096});
+    vcnet_advance(&w, 100000000);
+    for (uint32_t i = 0; i < w.node[0]->gots; i++)
+        count[w.node[0]->got[i].tag >> TAG_NODE]++;
     for (uint32_t n = 1; n < 4; n++)
-        CU_ASSERT_TRUE(count[n] * 3 + 12 > w.probe[0]->gots);
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-    CU_ASSERT_EQUAL(world_count(&w, POST_ACKED), 180);
-    world_close(&w);
+        CU_ASSERT_TRUE(count[n] * 3 + 12 > w.node[0]->gots);
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+    CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 180);
+    vcnet_close(&w);
 }
 
 /* Broadcasts, which collect places, and other packets take turns for channels. */
@@ -351,28 +348,28 @@ static void arbitration__broadcasts_and_others_take_turns(void)
 
     for (uint32_t channels = 1; channels <= 4; channels++) {
         uint32_t count[4] = {0};
-        struct world w;
+        struct vcnet w;
         char set[40];
 
         snprintf(set, sizeof(set), "channels=%u pool_places=4", channels);
-        world_open(&w, "kary:4,1", set);
+        vcnet_open(&w, "kary:4,1", set);
         for (uint32_t g = 0; g < 3; g++)
-            world_group(&w, g, pairs[g], 2);
+            vcnet_group(&w, g, pairs[g], 2);
         for (uint32_t i = 0; i < 100; i++) {
-            world_post(&w, 1, 0, (struct post){.dst = 0, .group = true, .bytes = 996});
-            world_post(&w, 2, 0, (struct post){.dst = 0, .bytes = 996});
-            world_post(&w, 3, 0, (struct post){.dst = 2, .group = true, .bytes = 996});
+            vcnet_post(&w, 1, 0, (struct vcnet_post){.dst = 0, .group = true, .bytes = 996});
+            vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 0, .bytes = 996});
+            vcnet_post(&w, 3, 0, (struct vcnet_post){.dst = 2, .group = true, .bytes = 996});
         }
-        world_advance(&w, 60000000);
-        for (uint32_t i = 0; i < w.probe[0]->gots; i++)
-            count[w.probe[0]->got[i].tag >> TAG_NODE]++;
-        CU_ASSERT_TRUE(w.probe[0]->gots > 30 && w.probe[0]->gots < 250);
+        vcnet_advance(&w, 60000000);
+        for (uint32_t i = 0; i < w.node[0]->gots; i++)
+            count[w.node[0]->got[i].tag >> TAG_NODE]++;
+        CU_ASSERT_TRUE(w.node[0]->gots > 30 && w.node[0]->gots < 250);
         for (uint32_t n = 1; n < 4; n++)
-            CU_ASSERT_TRUE(count[n] * 6 > w.probe[0]->gots);
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+            CU_ASSERT_TRUE(count[n] * 6 > w.node[0]->gots);
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         posts_judge(&w, 300);
-        CU_ASSERT_TRUE(world_free(&w, false));
-        world_close(&w);
+        CU_ASSERT_TRUE(vcnet_free(&w, false));
+        vcnet_close(&w);
     }
 }
 
@@ -384,79 +381,79 @@ static const uint32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 static void replies__are_merged(void)
 {
     for (uint16_t bytes = 24; bytes <= 4096; bytes *= 5) {
-        struct world w;
+        struct vcnet w;
         uint64_t last_ps = 0;
 
-        world_open(&w, "kary:2,3", "");
+        vcnet_open(&w, "kary:2,3", "");
         w.payload = true;
-        w.probe[5]->service_ps = 3000000; /* the slowest */
-        world_group(&w, 7, eight, 8);
-        world_post(&w, 2, 0, (struct post){.dst = 7, .group = true, .bytes = bytes});
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+        w.node[5]->service_ps = 3000000; /* the slowest */
+        vcnet_group(&w, 7, eight, 8);
+        vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 7, .group = true, .bytes = bytes});
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         for (uint32_t n = 0; n < 8; n++) {
-            CU_ASSERT_EQUAL_FATAL(w.probe[n]->gots, n != 2);
+            CU_ASSERT_EQUAL_FATAL(w.node[n]->gots, n != 2);
             if (n == 2)
                 continue;
-            CU_ASSERT_TRUE(w.probe[n]->got[0].good);
-            if (w.probe[n]->got[0].whole_ps > last_ps)
-                last_ps = w.probe[n]->got[0].whole_ps;
+            CU_ASSERT_TRUE(w.node[n]->got[0].good);
+            if (w.node[n]->got[0].whole_ps > last_ps)
+                last_ps = w.node[n]->got[0].whole_ps;
         }
-        CU_ASSERT_EQUAL(w.probe[2]->post[0].state, POST_ACKED);
-        CU_ASSERT_EQUAL(w.probe[2]->stale, 0);
-        CU_ASSERT_TRUE(w.probe[2]->post[0].reply_ps >= last_ps + 3000000 + 6 * HOP_PS);
-        CU_ASSERT_TRUE(world_holds(&w));
-        CU_ASSERT_TRUE(world_free(&w, false));
-        world_close(&w);
+        CU_ASSERT_EQUAL(w.node[2]->post[0].state, POST_ACKED);
+        CU_ASSERT_EQUAL(w.node[2]->stale, 0);
+        CU_ASSERT_TRUE(w.node[2]->post[0].reply_ps >= last_ps + 3000000 + 6 * HOP_PS);
+        CU_ASSERT_TRUE(vcnet_holds(&w));
+        CU_ASSERT_TRUE(vcnet_free(&w, false));
+        vcnet_close(&w);
     }
 }
 
 static void replies__one_nack_makes_a_nack(void)
 {
     for (uint32_t who = 0; who < 8; who++) {
-        struct world w;
+        struct vcnet w;
 
-        world_open(&w, "kary:2,3", "");
-        w.probe[who]->refuse = 1000;
-        world_group(&w, 7, eight, 8);
+        vcnet_open(&w, "kary:2,3", "");
+        w.node[who]->refuse = 1000;
+        vcnet_group(&w, 7, eight, 8);
         for (uint32_t n = 0; n < 8; n++)
-            world_post(&w, n, n, (struct post){.dst = 7, .group = true, .bytes = 100});
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+            vcnet_post(&w, n, n, (struct vcnet_post){.dst = 7, .group = true, .bytes = 100});
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         for (uint32_t n = 0; n < 8; n++)
-            CU_ASSERT_EQUAL(w.probe[n]->post[0].state, n == who ? POST_ACKED : POST_NACKED);
-        CU_ASSERT_TRUE(world_free(&w, false));
-        world_close(&w);
+            CU_ASSERT_EQUAL(w.node[n]->post[0].state, n == who ? POST_ACKED : POST_NACKED);
+        CU_ASSERT_TRUE(vcnet_free(&w, false));
+        vcnet_close(&w);
     }
 }
 
 /* Nobody there, no such group, or a broadcast that the places in its way cannot hold: NACK. */
 static void replies__what_goes_nowhere_gets_a_nack(void)
 {
-    static const struct post posts[] = {
+    static const struct vcnet_post posts[] = {
         {.dst = 4000, .bytes = 1024}, {.dst = 9, .group = true, .bytes = 1024},
         {.dst = 7, .group = true, .bytes = 1024}, {.dst = 8, .group = true, .bytes = 24},
     };
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:2,2", "pool_places=3");
-    world_group(&w, 7, eight, 4);
-    world_group(&w, 8, eight, 3); /* without node 3 */
+    vcnet_open(&w, "kary:2,2", "pool_places=3");
+    vcnet_group(&w, 7, eight, 4);
+    vcnet_group(&w, 8, eight, 3); /* without node 3 */
     for (uint32_t i = 0; i < 4; i++)
-        world_post(&w, 3, i * 10000000, posts[i]);
-    world_advance(&w, 9000000);
-    CU_ASSERT_EQUAL(w.probe[3]->post[0].state, POST_NACKED);
-    CU_ASSERT_EQUAL(w.probe[3]->post[0].reply_ps, 4 * HOP_PS + wire_ps(1024, 4)); /* by the top switch */
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+        vcnet_post(&w, 3, i * 10000000, posts[i]);
+    vcnet_advance(&w, 9000000);
+    CU_ASSERT_EQUAL(w.node[3]->post[0].state, POST_NACKED);
+    CU_ASSERT_EQUAL(w.node[3]->post[0].reply_ps, 4 * HOP_PS + wire_ps(1024, 4)); /* by the top switch */
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     for (uint32_t i = 1; i < 4; i++) {
         uint64_t sent_ps = i * 10000000 + (i < 3 ? wire_ps(1024, 4) : 0);
 
-        CU_ASSERT_EQUAL(w.probe[3]->post[i].state, POST_NACKED);
-        CU_ASSERT_EQUAL(w.probe[3]->post[i].reply_ps, sent_ps + 2 * HOP_PS);
+        CU_ASSERT_EQUAL(w.node[3]->post[i].state, POST_NACKED);
+        CU_ASSERT_EQUAL(w.node[3]->post[i].reply_ps, sent_ps + 2 * HOP_PS);
     }
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, refused), 4);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, refused), 4);
     for (uint32_t n = 0; n < 4; n++)
-        CU_ASSERT_EQUAL(w.probe[n]->gots, 0);
-    CU_ASSERT_TRUE(world_free(&w, false));
-    world_close(&w);
+        CU_ASSERT_EQUAL(w.node[n]->gots, 0);
+    CU_ASSERT_TRUE(vcnet_free(&w, false));
+    vcnet_close(&w);
 }
 
 /* --- time-outs ---------------------------------------------------------------------------------- */
@@ -467,63 +464,63 @@ static void timeouts__free_everything(void)
     const uint64_t timeout_ps = 20000000;
 
     for (uint32_t group = 0; group < 2; group++) {
-        struct world w;
+        struct vcnet w;
 
-        world_open(&w, "kary:2,3", "reply_timeout_ps=20000000");
-        world_group(&w, 7, eight, 8);
-        w.probe[7]->silent = true;
+        vcnet_open(&w, "kary:2,3", "reply_timeout_ps=20000000");
+        vcnet_group(&w, 7, eight, 8);
+        w.node[7]->silent = true;
         for (uint32_t i = 0; i < 20; i++)
-            world_post(&w, 0, i * 300000, (struct post){.dst = 7, .group = group, .bytes = 1024});
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+            vcnet_post(&w, 0, i * 300000, (struct vcnet_post){.dst = 7, .group = group, .bytes = 1024});
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         for (uint32_t i = 0; i < 20; i++) {
-            const struct post *post = &w.probe[0]->post[i];
+            const struct vcnet_post *post = &w.node[0]->post[i];
 
             CU_ASSERT_EQUAL(post->state, POST_NACKED);
             CU_ASSERT_TRUE(post->reply_ps - post->head_ps > timeout_ps);
             CU_ASSERT_TRUE(post->reply_ps - post->head_ps < timeout_ps + timeout_ps / 8 + 4000000);
         }
-        CU_ASSERT_TRUE(WORLD_SUM(&w, timeouts) >= 20);
-        CU_ASSERT_TRUE(world_holds(&w));
-        CU_ASSERT_TRUE(world_free(&w, false));
-        world_close(&w);
+        CU_ASSERT_TRUE(VCNET_SUM(&w, timeouts) >= 20);
+        CU_ASSERT_TRUE(vcnet_holds(&w));
+        CU_ASSERT_TRUE(vcnet_free(&w, false));
+        vcnet_close(&w);
     }
 }
 
 /* A reply that comes after its time-out is old, also if the channel has another packet by then. */
 static void timeouts__late_replies_are_old(void)
 {
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:2,1", "reply_timeout_ps=1000000 channels=2");
-    w.probe[1]->service_ps = 3000000;
+    vcnet_open(&w, "kary:2,1", "reply_timeout_ps=1000000 channels=2");
+    w.node[1]->service_ps = 3000000;
     for (uint32_t i = 0; i < 12; i++)
-        world_post(&w, 0, 0, (struct post){.dst = 1, .bytes = 24});
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-    CU_ASSERT_EQUAL(world_count(&w, POST_NACKED) + world_count(&w, POST_ACKED), 12);
-    CU_ASSERT_TRUE(WORLD_SUM(&w, stale) > 0);
-    CU_ASSERT_TRUE(WORLD_SUM(&w, timeouts) > 0);
-    CU_ASSERT_TRUE(world_free(&w, false));
-    world_close(&w);
+        vcnet_post(&w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 24});
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+    CU_ASSERT_EQUAL(vcnet_count(&w, POST_NACKED) + vcnet_count(&w, POST_ACKED), 12);
+    CU_ASSERT_TRUE(VCNET_SUM(&w, stale) > 0);
+    CU_ASSERT_TRUE(VCNET_SUM(&w, timeouts) > 0);
+    CU_ASSERT_TRUE(vcnet_free(&w, false));
+    vcnet_close(&w);
 }
 
 /* The sender opens a channel anew whose packet the switch still waits with: that one is given up. */
 static void timeouts__a_new_head_ends_the_packet_before(void)
 {
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:2,1", "channels=1");
-    w.probe[1]->service_ps = 5000000;
+    vcnet_open(&w, "kary:2,1", "channels=1");
+    w.node[1]->service_ps = 5000000;
     w.timeout_ps = 2000000;
     w.payload = true;
     for (uint32_t i = 0; i < 10; i++)
-        world_post(&w, 0, 0, (struct post){.dst = 1, .bytes = 1024});
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-    CU_ASSERT_EQUAL(world_count(&w, POST_TIMED_OUT) + world_count(&w, POST_ACKED) +
-                    world_count(&w, POST_NACKED), 10);
-    CU_ASSERT_TRUE(WORLD_SUM(&w, given_up) > 0);
-    CU_ASSERT_TRUE(world_holds(&w));
-    CU_ASSERT_TRUE(world_free(&w, true));
-    world_close(&w);
+        vcnet_post(&w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+    CU_ASSERT_EQUAL(vcnet_count(&w, POST_TIMED_OUT) + vcnet_count(&w, POST_ACKED) +
+                    vcnet_count(&w, POST_NACKED), 10);
+    CU_ASSERT_TRUE(VCNET_SUM(&w, given_up) > 0);
+    CU_ASSERT_TRUE(vcnet_holds(&w));
+    CU_ASSERT_TRUE(vcnet_free(&w, true));
+    vcnet_close(&w);
 }
 
 /* Time-outs that hardly a packet can keep: NACKs, and nothing worse. */
@@ -535,28 +532,28 @@ static void timeouts__that_come_early_lose_nothing(void)
 
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t random = test_seed() + i;
-        struct world w;
+        struct vcnet w;
 
-        world_open(&w, "kary:4,2", sets[i]);
+        vcnet_open(&w, "kary:4,2", sets[i]);
         w.payload = true;
         random_groups(&w, &random);
         random_posts(&w, &random, longer(1500), 4, 1000, 30000000);
         for (uint64_t at_ps = 0; at_ps < 40000000; at_ps += 1730000) {
-            world_advance(&w, at_ps);
-            CU_ASSERT_TRUE_FATAL(world_holds(&w));
+            vcnet_advance(&w, at_ps);
+            CU_ASSERT_TRUE_FATAL(vcnet_holds(&w));
         }
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-        CU_ASSERT_TRUE(WORLD_SUM(&w, timeouts) > 0);
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+        CU_ASSERT_TRUE(VCNET_SUM(&w, timeouts) > 0);
         posts_judge(&w, longer(1500));
-        CU_ASSERT_TRUE(world_free(&w, true));
-        world_close(&w);
+        CU_ASSERT_TRUE(vcnet_free(&w, true));
+        vcnet_close(&w);
     }
 }
 
 /* --- routing ------------------------------------------------------------------------------------- */
 
 /* Segments that left switch @s by ports [from, from + count): the least and the most of a port. */
-static void port_use(const struct world *w, uint32_t s, uint32_t from, uint32_t count,
+static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t count,
                      uint64_t *least, uint64_t *most)
 {
     const struct switch_channels *ch = switch_channels_of(w->sw[s]);
@@ -580,32 +577,32 @@ static void routing__adaptive_spreads_static_does_not(void)
 
     for (uint32_t i = 0; i < 5; i++) {
         uint64_t least, most;
-        struct world w;
+        struct vcnet w;
 
-        world_open(&w, "kary:4,2", sets[i]);
+        vcnet_open(&w, "kary:4,2", sets[i]);
         for (uint32_t n = 0; n < 4; n++)
             for (uint32_t k = 0; k < 40; k++)
-                world_post(&w, n, 0, (struct post){.dst = 13, .bytes = 1024});
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-        CU_ASSERT_EQUAL(world_count(&w, POST_ACKED), 160);
+                vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 13, .bytes = 1024});
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+        CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 160);
         port_use(&w, 0, 4, 4, &least, &most);
         CU_ASSERT_TRUE(i < 4 ? least > 20 * 5 && most < 70 * 5 : least == 0 && most == 160 * 5);
         CU_ASSERT_TRUE(i || most - least <= 40 * 5 / 8);
-        world_close(&w);
+        vcnet_close(&w);
     }
 }
 
 /* Static ways of all destinations together use every way up alike. */
 static void routing__static_spreads_destinations(void)
 {
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "kary:4,3", "routing=static");
+    vcnet_open(&w, "kary:4,3", "routing=static");
     for (uint32_t dst = 0; dst < 64; dst++)
         for (uint32_t src = 0; src < 64; src += 16)
             if (src != dst)
-                world_post(&w, src, 0, (struct post){.dst = (uint16_t)dst, .bytes = 24});
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+                vcnet_post(&w, src, 0, (struct vcnet_post){.dst = (uint16_t)dst, .bytes = 24});
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     for (uint32_t s = 0; s < w.switches; s++) {
         uint64_t least, most;
 
@@ -615,20 +612,20 @@ static void routing__static_spreads_destinations(void)
         CU_ASSERT_TRUE(least == most || w.graph->sw[s].level == 0);
         CU_ASSERT_TRUE(most - least <= 5);
     }
-    world_close(&w);
+    vcnet_close(&w);
 }
 
 /* And every link of several to one switch. 112 destinations behind 8 switches, 2 links to each. */
 static void routing__static_uses_parallel_links(void)
 {
     uint64_t least, most;
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, "qsnet:128", "routing=static");
+    vcnet_open(&w, "qsnet:128", "routing=static");
     for (uint32_t dst = 16; dst < 128; dst++)
         for (uint32_t src = 0; src < 16; src++)
-            world_post(&w, src, 0, (struct post){.dst = (uint16_t)dst, .bytes = 24});
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
+            vcnet_post(&w, src, 0, (struct vcnet_post){.dst = (uint16_t)dst, .bytes = 24});
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     port_use(&w, 0, 16, 16, &least, &most);
     CU_ASSERT_EQUAL(least, 7 * 16);
     CU_ASSERT_EQUAL(most, 7 * 16);
@@ -637,7 +634,7 @@ static void routing__static_uses_parallel_links(void)
         CU_ASSERT_EQUAL(least, 16);
         CU_ASSERT_EQUAL(most, 16);
     }
-    world_close(&w);
+    vcnet_close(&w);
 }
 
 /* Several cables between two switches, several into one node: one load. */
@@ -649,26 +646,26 @@ static void routing__adaptive_uses_equivalent_links(void)
     for (uint32_t adaptive = 0; adaptive < 2; adaptive++) {
         row_open(&row, 2, 4, adaptive ? "" : "routing=static");
         for (uint32_t n = 0; n < 3; n++) { /* three more sources, and three more cables into node 1 */
-            struct probe *from = world_probe(&row.w, 0), *into = world_probe(&row.w, 0);
+            struct vcnode *from = vcnet_node(&row.w, 0), *into = vcnet_node(&row.w, 0);
 
-            world_plug(&row.w, from, row.w.sw[0], 1 + n);
-            world_plug(&row.w, into, row.w.sw[1], 4 + n);
+            vcnet_plug(&row.w, from, row.w.sw[0], 1 + n);
+            vcnet_plug(&row.w, into, row.w.sw[1], 4 + n);
         }
         for (uint32_t s = 0; s < 2; s++)
             switch_channels_of(row.w.sw[s])->plugged = 0;
         for (uint32_t k = 0; k < 100; k++)
             for (uint32_t n = 0; n < 4; n++)
-                world_post(&row.w, n ? 2 * n : 0, 0, (struct post){.dst = 1, .bytes = 1024});
+                vcnet_post(&row.w, n ? 2 * n : 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
         start_ps = row.w.now_ps;
-        CU_ASSERT_TRUE(world_drain(&row.w, LONG_PS));
-        CU_ASSERT_EQUAL(world_count(&row.w, POST_ACKED), 400);
+        CU_ASSERT_TRUE(vcnet_drain(&row.w, LONG_PS));
+        CU_ASSERT_EQUAL(vcnet_count(&row.w, POST_ACKED), 400);
         for (uint32_t s = 0; s < 2; s++) {
             port_use(&row.w, s, 4, 4, &least, &most);
             CU_ASSERT_TRUE(adaptive ? least > 100 * 5 * 8 / 10 && most < 100 * 5 * 12 / 10
                                     : least == 0 && most == 400 * 5);
         }
         CU_ASSERT_TRUE(row.w.now_ps - start_ps > 0);
-        world_close(&row.w);
+        vcnet_close(&row.w);
     }
 }
 
@@ -694,9 +691,9 @@ static struct emu_entry odd_entry(uint32_t kind, uint32_t channel, uint32_t tag,
 }
 
 /* Put an entry on node 0's wire as it is; count how many of them make one `bad` or `stale`. */
-static void odd_send(struct world *w, struct emu_entry entry)
+static void odd_send(struct vcnet *w, struct emu_entry entry)
 {
-    struct probe *p = w->probe[0];
+    struct vcnode *p = w->node[0];
 
     if (entry.packet.kind == EMU_PACKET_HEAD || entry.packet.kind == EMU_PACKET_CONT)
         emu_channels_spend(&p->books, entry.packet.channel % EMU_CHANNELS);
@@ -709,15 +706,15 @@ static void odd_send(struct world *w, struct emu_entry entry)
 /* What breaks the protocol is counted and dropped, its credit comes back, and nothing else happens. */
 static void input__drops_what_breaks_the_protocol(void)
 {
-    struct world w;
+    struct vcnet w;
     uint32_t bad = 0, stale = 0;
     struct emu_entry odd[18];
     uint32_t count = 0;
 
-    world_open_on(&w, "kary:2,1", "channels=8", EMU_CLOCK_RAW, 1);
-    w.probe[1]->silent = true;
+    vcnet_open_on(&w, "kary:2,1", "channels=8", EMU_CLOCK_RAW, 1);
+    w.node[1]->silent = true;
     odd_send(&w, odd_entry(EMU_PACKET_HEAD, 2, 77, 1024, 0)); /* this one is right */
-    CU_ASSERT_EQUAL(w.probe[1]->segments_got, 1);
+    CU_ASSERT_EQUAL(w.node[1]->segments_got, 1);
     for (uint32_t bit = 0; bit < 5; bit++) { /* wrong CRC-16 */
         odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);
         odd[count++].packet.head ^= (uint64_t)1 << (bit * 15);
@@ -744,31 +741,31 @@ static void input__drops_what_breaks_the_protocol(void)
     stale = count - bad;
     for (uint32_t i = 0; i < count; i++) {
         if (odd[i].packet.kind == 50) { /* has a place, whatever it is */
-            emu_channels_spend(&w.probe[0]->books, 2);
+            emu_channels_spend(&w.node[0]->books, 2);
         }
         odd_send(&w, odd[i]);
-        CU_ASSERT_EQUAL(WORLD_SUM(&w, bad) + WORLD_SUM(&w, stale), i + 1);
+        CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), i + 1);
     }
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, bad), bad);
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, stale), stale);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), bad);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, stale), stale);
     for (uint32_t s = 1; s < 5; s++) /* and it goes on where it stood */
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 2, 77, 1024, s));
-    CU_ASSERT_EQUAL(w.probe[1]->gots, 1);
-    CU_ASSERT_TRUE(w.probe[1]->got[0].good);
-    CU_ASSERT_EQUAL(w.probe[0]->books.pool, 16);
+    CU_ASSERT_EQUAL(w.node[1]->gots, 1);
+    CU_ASSERT_TRUE(w.node[1]->got[0].good);
+    CU_ASSERT_EQUAL(w.node[0]->books.pool, 16);
     for (uint32_t c = 0; c < EMU_CHANNELS; c++)
-        CU_ASSERT_EQUAL(w.probe[0]->books.used[c], 0);
-    world_close(&w);
+        CU_ASSERT_EQUAL(w.node[0]->books.used[c], 0);
+    vcnet_close(&w);
 }
 
 /* More segments than there are places: the rest is dropped. */
 static void input__takes_no_more_than_it_has_places(void)
 {
-    struct world w;
+    struct vcnet w;
 
-    world_open_on(&w, "kary:2,1", "channels=1 pool_places=2", EMU_CLOCK_RAW, 1);
-    w.probe[1]->silent = true;
-    w.probe[1]->books.pool = 0;
+    vcnet_open_on(&w, "kary:2,1", "channels=1 pool_places=2", EMU_CLOCK_RAW, 1);
+    w.node[1]->silent = true;
+    w.node[1]->books.pool = 0;
     switch_channels_of(w.sw[0])->port[1].books.pool = 0; /* the far end's places are taken */
     switch_channels_of(w.sw[0])->port[1].books.used[0] = 1;
     switch_channels_of(w.sw[0])->port[1].books.occupied = 1;
@@ -776,8 +773,8 @@ static void input__takes_no_more_than_it_has_places(void)
     for (uint32_t s = 1; s < 10; s++)
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 0, 77, 4096, s));
     CU_ASSERT_EQUAL(switch_channels_of(w.sw[0])->port[0].held, 3);
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, bad), 7);
-    world_close(&w);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, bad), 7);
+    vcnet_close(&w);
 }
 
 /* Cables, groups and profiles that this switch cannot have are refused. */
@@ -792,9 +789,9 @@ static void create__refuses_what_it_cannot_do(void)
     void *old;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 4, &clock, NULL), 0);
-    world_profile(&profile, "pool_places=48");
+    world_profile(&profile, "qsnet3", "pool_places=48");
     CU_ASSERT_EQUAL(switch_create(&sw, worker, 8, &route, &profile, 1), -EINVAL);
-    world_profile(&profile, "pool_places=32");
+    world_profile(&profile, "qsnet3", "pool_places=32");
     CU_ASSERT_EQUAL(switch_create(&sw, worker, TOPO_PORTS_MAX + 1, &route, &profile, 1), -EINVAL);
     CU_ASSERT_EQUAL_FATAL(switch_create(&sw, worker, 8, &route, &profile, 1), 0);
     CU_ASSERT_EQUAL_FATAL(switch_group_create(&group, 3, 7, -1, 1, EMU_COMBINE_ARRIVAL), 0);
@@ -811,29 +808,29 @@ static void conserve(const char *spec, const char *set, uint16_t cast_bytes)
 {
     uint64_t random = test_seed() ^ (uint64_t)(set[9] * 31 + cast_bytes);
     uint32_t packets = 1200;
-    struct world w;
+    struct vcnet w;
 
-    world_open(&w, spec, set);
+    vcnet_open(&w, spec, set);
     w.payload = true;
     random_groups(&w, &random);
     random_posts(&w, &random, packets, 8, cast_bytes, 30000000);
-    w.probe[1]->service_ps = 300000;
-    w.probe[2]->refuse = 300;
+    w.node[1]->service_ps = 300000;
+    w.node[2]->refuse = 300;
     for (uint64_t at_ps = 0; at_ps < 200000000 && emu_windows_next_ps(w.windows) != EMU_NEVER;
          at_ps += 173000) {
-        world_advance(&w, at_ps);
-        CU_ASSERT_TRUE_FATAL(world_holds(&w));
+        vcnet_advance(&w, at_ps);
+        CU_ASSERT_TRUE_FATAL(vcnet_holds(&w));
     }
-    CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-    CU_ASSERT_TRUE(world_holds(&w));
-    CU_ASSERT_TRUE(world_free(&w, false));
-    CU_ASSERT_EQUAL(world_count(&w, POST_ACKED) + world_count(&w, POST_NACKED), packets);
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, timeouts), 0);
-    CU_ASSERT_EQUAL(WORLD_SUM(&w, bad) + WORLD_SUM(&w, stale), 0);
-    for (uint32_t n = 0; n < w.probes; n++)
-        for (uint32_t i = 0; i < w.probe[n]->gots; i++)
-            CU_ASSERT_TRUE(w.probe[n]->got[i].good);
-    world_close(&w);
+    CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+    CU_ASSERT_TRUE(vcnet_holds(&w));
+    CU_ASSERT_TRUE(vcnet_free(&w, false));
+    CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED) + vcnet_count(&w, POST_NACKED), packets);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, timeouts), 0);
+    CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), 0);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        for (uint32_t i = 0; i < w.node[n]->gots; i++)
+            CU_ASSERT_TRUE(w.node[n]->got[i].good);
+    vcnet_close(&w);
 }
 
 static void conservation__holds_at_every_step(void)
@@ -846,9 +843,9 @@ static void conservation__holds_at_every_step(void)
 }
 
 /* Of groups 0 to 3, one that @src is in; -1: none. */
-static int live_group(const struct world *w, uint32_t src, uint64_t *random)
+static int live_group(const struct vcnet *w, uint32_t src, uint64_t *random)
 {
-    uint32_t first = (uint32_t)draw(random, 0, 3);
+    uint32_t first = (uint32_t)test_draw(random, 0, 3);
 
     for (uint32_t i = 0; i < 4; i++)
         if (w->member[(first + i) % 4][src])
@@ -857,28 +854,29 @@ static int live_group(const struct world *w, uint32_t src, uint64_t *random)
 }
 
 /* Each node to each other one, in an order of its own, and before each to a group with chance 1 of 3. */
-static uint32_t live_posts(struct world *w, uint64_t *random, uint16_t cast_bytes)
+static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t cast_bytes)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 500, 1024, 1024, 2000, 4096};
     uint32_t packets = 0;
 
-    for (uint32_t src = 0; src < w->probes; src++) {
-        uint32_t order = (uint32_t)draw(random, 0, w->probes - 1);
+    for (uint32_t src = 0; src < w->nodes; src++) {
+        uint32_t order = (uint32_t)test_draw(random, 0, w->nodes - 1);
 
-        for (uint32_t i = 0; i < w->probes; i++) {
-            struct post post = {.priority = (uint8_t)(draw(random, 0, 7) ? 0 : draw(random, 1, 3)),
-                                .bytes = sizes[draw(random, 0, 8)]};
-            int group = draw(random, 0, 2) ? -1 : live_group(w, src, random);
+        for (uint32_t i = 0; i < w->nodes; i++) {
+            struct vcnet_post post = {
+                .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
+                .bytes = sizes[test_draw(random, 0, 8)]};
+            int group = test_draw(random, 0, 2) ? -1 : live_group(w, src, random);
 
-            post.dst = (uint16_t)((i ^ order) < w->probes ? i ^ order : i);
-            world_post(w, src, 0, post);
+            post.dst = (uint16_t)((i ^ order) < w->nodes ? i ^ order : i);
+            vcnet_post(w, src, 0, post);
             packets++;
             if (group < 0)
                 continue;
             post.group = true;
             post.dst = (uint16_t)group;
             post.bytes = post.bytes > cast_bytes ? cast_bytes : post.bytes;
-            world_post(w, src, 0, post);
+            vcnet_post(w, src, 0, post);
             packets++;
         }
     }
@@ -891,21 +889,21 @@ static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_
     static const uint16_t cast_bytes[] = {240, 492, 744, 996, 1248}; /* what the pool lets through */
     uint64_t random = seed;
     uint32_t packets;
-    struct world w;
+    struct vcnet w;
     char set[80];
     bool done;
 
     snprintf(set, sizeof(set), "channels=%u pool_places=%u reply_timeout_ps=1000000000000",
              channels, pool);
-    world_open(&w, spec, set);
+    vcnet_open(&w, spec, set);
     random_groups(&w, &random);
     packets = live_posts(&w, &random, pool < 5 ? cast_bytes[pool] : 4096);
-    done = world_drain(&w, LONG_PS) && world_count(&w, POST_ACKED) == packets &&
-           WORLD_SUM(&w, timeouts) == 0;
+    done = vcnet_drain(&w, LONG_PS) && vcnet_count(&w, POST_ACKED) == packets &&
+           VCNET_SUM(&w, timeouts) == 0;
     CU_ASSERT_TRUE(done);
     posts_judge(&w, packets);
-    CU_ASSERT_TRUE(world_free(&w, false));
-    world_close(&w);
+    CU_ASSERT_TRUE(vcnet_free(&w, false));
+    vcnet_close(&w);
     return done;
 }
 
@@ -954,24 +952,24 @@ static const struct emu_fault_rates rough = {
     .lost = 4000, .head = 2000, .payload = 3000, .twice = 4000, .late = 4000, .late_ps = 700000};
 
 /* Every packet gets a reply, or its node gives it up. What was acknowledged came whole, and only so. */
-static void faults_judge(struct world *w, uint32_t packets, bool casts)
+static void faults_judge(struct vcnet *w, uint32_t packets, bool casts)
 {
-    uint32_t over = world_count(w, POST_ACKED) + world_count(w, POST_NACKED) +
-                    world_count(w, POST_TIMED_OUT);
-    uint8_t *good = calloc((size_t)PROBES_MAX << 12, 1);
+    uint32_t over = vcnet_count(w, POST_ACKED) + vcnet_count(w, POST_NACKED) +
+                    vcnet_count(w, POST_TIMED_OUT);
+    uint8_t *good = calloc((size_t)VCNET_NODES << 12, 1);
     uint32_t lost = 0;
 
     CU_ASSERT_EQUAL(over, packets);
-    for (uint32_t n = 0; n < w->probes; n++)
-        for (uint32_t i = 0; i < w->probe[n]->gots; i++) {
-            const struct got *got = &w->probe[n]->got[i];
+    for (uint32_t n = 0; n < w->nodes; n++)
+        for (uint32_t i = 0; i < w->node[n]->gots; i++) {
+            const struct vcnet_got *got = &w->node[n]->got[i];
 
             if (got->good)
                 good[(got->tag >> TAG_NODE) << 12 | (got->tag & 4095)] = 1;
         }
-    for (uint32_t n = 0; n < w->probes && !casts; n++)
-        for (uint32_t i = 0; i < w->probe[n]->posts; i++)
-            lost += w->probe[n]->post[i].state == POST_ACKED && !good[n << 12 | (i + 1)];
+    for (uint32_t n = 0; n < w->nodes && !casts; n++)
+        for (uint32_t i = 0; i < w->node[n]->posts; i++)
+            lost += w->node[n]->post[i].state == POST_ACKED && !good[n << 12 | (i + 1)];
     CU_ASSERT_EQUAL(lost, 0);
     free(good);
 }
@@ -983,26 +981,26 @@ static void faults__every_packet_ends_and_nothing_leaks(void)
 
         for (uint32_t workers = 1; workers <= 3; workers++) {
             uint64_t random = test_seed() ^ casts;
-            struct world w;
+            struct vcnet w;
 
-            world_open_on(&w, "kary:4,2", "reply_timeout_ps=20000000 channels=8", EMU_CLOCK_VIRTUAL,
+            vcnet_open_on(&w, "kary:4,2", "reply_timeout_ps=20000000 channels=8", EMU_CLOCK_VIRTUAL,
                           workers);
             w.payload = true;
             w.timeout_ps = 60000000;
             random_groups(&w, &random);
-            world_faults(&w, &rough, test_seed());
+            vcnet_faults(&w, &rough, test_seed());
             random_posts(&w, &random, 3000, casts ? 8 : 0, 1024, 60000000);
-            CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-            CU_ASSERT_TRUE(world_holds(&w));
-            CU_ASSERT_TRUE(world_free(&w, true));
+            CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+            CU_ASSERT_TRUE(vcnet_holds(&w));
+            CU_ASSERT_TRUE(vcnet_free(&w, true));
             faults_judge(&w, 3000, casts);
-            CU_ASSERT_TRUE(world_count(&w, POST_ACKED) > 2000);
-            CU_ASSERT_TRUE(WORLD_SUM(&w, bad) > 0 && WORLD_SUM(&w, stale) > 0 &&
-                           WORLD_SUM(&w, timeouts) > 0);
-            digest[workers - 1] = world_digest(&w);
-            counted[workers - 1] = WORLD_SUM(&w, bad) * 31 + WORLD_SUM(&w, stale) * 7 +
-                                   WORLD_SUM(&w, timeouts) + WORLD_SUM(&w, given_up) * 3;
-            world_close(&w);
+            CU_ASSERT_TRUE(vcnet_count(&w, POST_ACKED) > 2000);
+            CU_ASSERT_TRUE(VCNET_SUM(&w, bad) > 0 && VCNET_SUM(&w, stale) > 0 &&
+                           VCNET_SUM(&w, timeouts) > 0);
+            digest[workers - 1] = vcnet_digest(&w);
+            counted[workers - 1] = VCNET_SUM(&w, bad) * 31 + VCNET_SUM(&w, stale) * 7 +
+                                   VCNET_SUM(&w, timeouts) + VCNET_SUM(&w, given_up) * 3;
+            vcnet_close(&w);
         }
         CU_ASSERT_EQUAL(digest[0], digest[1]);
         CU_ASSERT_EQUAL(digest[0], digest[2]);
@@ -1018,17 +1016,17 @@ static void windows__do_not_change_what_happens(void)
 
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t random = test_seed();
-        struct world w;
+        struct vcnet w;
 
-        world_open_on(&w, "kary:4,2", "channels=6 pool_places=5 choice=random", EMU_CLOCK_VIRTUAL,
+        vcnet_open_on(&w, "kary:4,2", "channels=6 pool_places=5 choice=random", EMU_CLOCK_VIRTUAL,
                       i < 3 ? i + 1 : 1);
         random_groups(&w, &random);
         random_posts(&w, &random, 2000, 10, 1024, 20000000);
         for (uint64_t at_ps = 7001; i == 3 && at_ps < 20000000; at_ps += 7001)
-            world_advance(&w, at_ps);
-        CU_ASSERT_TRUE(world_drain(&w, LONG_PS));
-        digest[i] = world_digest(&w);
-        world_close(&w);
+            vcnet_advance(&w, at_ps);
+        CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
+        digest[i] = vcnet_digest(&w);
+        vcnet_close(&w);
     }
     for (uint32_t i = 1; i < 4; i++)
         CU_ASSERT_EQUAL(digest[i], digest[0]);
@@ -1036,11 +1034,11 @@ static void windows__do_not_change_what_happens(void)
 
 /* --- clock raw ----------------------------------------------------------------------------------------- */
 
-static bool raw_over(const struct world *w)
+static bool raw_over(const struct vcnet *w)
 {
-    for (uint32_t n = 0; n < w->probes; n++)
-        for (uint32_t i = 0; i < w->probe[n]->posts; i++)
-            if (w->probe[n]->post[i].state <= POST_OPEN)
+    for (uint32_t n = 0; n < w->nodes; n++)
+        for (uint32_t i = 0; i < w->node[n]->posts; i++)
+            if (w->node[n]->post[i].state <= POST_OPEN)
                 return false;
     return true;
 }
@@ -1049,37 +1047,37 @@ static bool raw_over(const struct world *w)
  * Passes until every packet is over; false: nothing has happened for so long that it never will. How
  * long a host takes for a pass is nobody's promise, so nothing is judged by that.
  */
-static bool raw_run(struct world *w)
+static bool raw_run(struct vcnet *w)
 {
     const uint64_t silence_ps = UINT64_C(20000000000000);
-    uint64_t end_ps = host_ps() + silence_ps;
+    uint64_t end_ps = emu_host_ps(0) + silence_ps;
 
-    for (uint32_t n = 0; n < w->probes; n++)
-        emu_dev_again(&w->probe[n]->dev);
-    while (!raw_over(w) && host_ps() < end_ps)
+    for (uint32_t n = 0; n < w->nodes; n++)
+        emu_dev_again(&w->node[n]->dev);
+    while (!raw_over(w) && emu_host_ps(0) < end_ps)
         for (uint32_t i = 0; i < 100; i++)
             for (uint32_t k = 0; k < w->workers; k++)
                 if (emu_worker_pass(w->worker[k]))
-                    end_ps = host_ps() + silence_ps;
+                    end_ps = emu_host_ps(0) + silence_ps;
     return raw_over(w);
 }
 
 /* What no reply will end any more has its time-outs. Then nothing is held anywhere. */
-static void raw_end(struct world *w, bool lossy)
+static void raw_end(struct vcnet *w, bool lossy)
 {
     for (uint32_t i = 0; i < 1000; i++)
         for (uint32_t k = 0; k < w->workers; k++)
             emu_worker_pass(w->worker[k]);
-    lossy |= WORLD_SUM(w, timeouts) || world_count(w, POST_TIMED_OUT);
+    lossy |= VCNET_SUM(w, timeouts) || vcnet_count(w, POST_TIMED_OUT);
     if (lossy)
-        world_ticks(w, 4 * CHANNEL_TICKS);
-    world_settle(w);
-    CU_ASSERT_TRUE(world_holds(w));
-    CU_ASSERT_TRUE(world_free(w, lossy));
+        vcnet_ticks(w, 4 * CHANNEL_TICKS);
+    vcnet_settle(w);
+    CU_ASSERT_TRUE(vcnet_holds(w));
+    CU_ASSERT_TRUE(vcnet_free(w, lossy));
 }
 
 /* A time-out every few steps, which no packet can keep; or those of the host's clock. */
-static void raw_timeouts(struct world *w, bool early)
+static void raw_timeouts(struct vcnet *w, bool early)
 {
     w->timeout_ps = early ? 20000000000 : 2000000000000;
     for (uint32_t s = 0; early && s < w->switches; s++)
@@ -1090,9 +1088,9 @@ static void raw_soak(const char *set, uint16_t cast_bytes, bool payload, bool ea
 {
     uint32_t packets = longer(early ? 2000 : 10000);
     uint64_t random = test_seed() ^ cast_bytes;
-    struct world w;
+    struct vcnet w;
 
-    world_open_on(&w, "kary:4,2", set, EMU_CLOCK_RAW, 1);
+    vcnet_open_on(&w, "kary:4,2", set, EMU_CLOCK_RAW, 1);
     w.payload = payload;
     raw_timeouts(&w, early);
     random_groups(&w, &random);
@@ -1100,7 +1098,7 @@ static void raw_soak(const char *set, uint16_t cast_bytes, bool payload, bool ea
     CU_ASSERT_TRUE(raw_run(&w));
     posts_judge(&w, packets);
     raw_end(&w, false);
-    world_close(&w);
+    vcnet_close(&w);
 }
 
 static void raw__soak(void)
@@ -1123,50 +1121,50 @@ static void raw__faults_leak_nothing(void)
 {
     uint64_t random = test_seed();
     uint32_t packets = longer(20000);
-    struct world w;
+    struct vcnet w;
 
-    world_open_on(&w, "kary:4,2", "", EMU_CLOCK_RAW, 1);
+    vcnet_open_on(&w, "kary:4,2", "", EMU_CLOCK_RAW, 1);
     w.payload = true;
     w.timeout_ps = 100000000000;
     for (uint32_t s = 0; s < w.switches; s++)
         switch_channels_of(w.sw[s])->tick_ps = 4000000000;
     random_groups(&w, &random);
-    world_faults(&w, &rough, test_seed());
+    vcnet_faults(&w, &rough, test_seed());
     random_posts(&w, &random, packets, 0, 1024, 0);
     CU_ASSERT_TRUE(raw_run(&w));
-    CU_ASSERT_TRUE(world_count(&w, POST_ACKED) > 0);
+    CU_ASSERT_TRUE(vcnet_count(&w, POST_ACKED) > 0);
     faults_judge(&w, packets, false);
     raw_end(&w, true);
-    world_close(&w);
+    vcnet_close(&w);
 }
 
 /* Two threads; the rest, if they sleep too early, is for this one to do. */
 static void raw_threads(uint32_t packets, bool early)
 {
     uint64_t random = test_seed(), got = 1, before = 0;
-    struct world w;
+    struct vcnet w;
 
-    world_open_on(&w, "kary:4,2", "channels=4 pool_places=8", EMU_CLOCK_RAW, 2);
+    vcnet_open_on(&w, "kary:4,2", "channels=4 pool_places=8", EMU_CLOCK_RAW, 2);
     raw_timeouts(&w, early);
     random_groups(&w, &random);
     random_posts(&w, &random, packets, 8, 1024, 0);
-    for (uint32_t n = 0; n < w.probes; n++)
-        emu_dev_signal_far(&w.probe[n]->dev, EMU_EVENT_DATA, 1);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        emu_dev_signal_far(&w.node[n]->dev, EMU_EVENT_DATA, 1);
     for (uint32_t i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w.thread[i], w.worker[i], "channel-test"), 0);
     while (got != before) {
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         before = got;
         got = 1;
-        for (uint32_t n = 0; n < w.probes; n++)
-            got += emu_count_read(&w.probe[n]->rx.counts.segments);
+        for (uint32_t n = 0; n < w.nodes; n++)
+            got += emu_count_read(&w.node[n]->rx.counts.segments);
     }
     for (uint32_t i = 0; i < 2; i++)
         emu_thread_stop(w.thread[i]);
     CU_ASSERT_TRUE(raw_run(&w));
     posts_judge(&w, packets);
     raw_end(&w, false);
-    world_close(&w);
+    vcnet_close(&w);
 }
 
 static void raw__runs_on_threads(void)
@@ -1180,32 +1178,32 @@ static void real__keeps_its_times(void)
 {
     uint64_t random = test_seed();
     uint64_t end_ps;
-    struct world w;
+    struct vcnet w;
 
-    world_open_on(&w, "kary:4,2", "reply_timeout_ps=1000000000000", EMU_CLOCK_REAL, 1);
+    vcnet_open_on(&w, "kary:4,2", "reply_timeout_ps=1000000000000", EMU_CLOCK_REAL, 1);
     w.payload = true;
     random_groups(&w, &random);
     random_posts(&w, &random, 1000, 8, 1024, 1000000000);
-    end_ps = host_ps() + UINT64_C(20000000000000);
-    for (uint32_t n = 0; n < w.probes; n++)
-        emu_dev_again(&w.probe[n]->dev);
-    while (!raw_over(&w) && host_ps() < end_ps)
+    end_ps = emu_host_ps(0) + UINT64_C(20000000000000);
+    for (uint32_t n = 0; n < w.nodes; n++)
+        emu_dev_again(&w.node[n]->dev);
+    while (!raw_over(&w) && emu_host_ps(0) < end_ps)
         emu_worker_pass(w.worker[0]);
     posts_judge(&w, 1000);
-    for (uint32_t n = 0; n < w.probes; n++)
-        for (uint32_t i = 0; i < w.probe[n]->gots; i++) {
-            const struct got *got = &w.probe[n]->got[i];
-            const struct probe *from = w.probe[got->tag >> TAG_NODE];
-            const struct post *post = &from->post[(got->tag & ((1u << TAG_NODE) - 1)) - 1];
+    for (uint32_t n = 0; n < w.nodes; n++)
+        for (uint32_t i = 0; i < w.node[n]->gots; i++) {
+            const struct vcnet_got *got = &w.node[n]->got[i];
+            const struct vcnode *from = w.node[got->tag >> TAG_NODE];
+            const struct vcnet_post *post = &from->post[(got->tag & ((1u << TAG_NODE) - 1)) - 1];
 
             CU_ASSERT_TRUE(got->good);
             CU_ASSERT_TRUE(got->head_ps >= post->ready_ps + 2 * HOP_PS);
             CU_ASSERT_TRUE(post->state != POST_ACKED ||
                            post->reply_ps >= got->whole_ps + 2 * HOP_PS);
         }
-    world_settle(&w);
-    CU_ASSERT_TRUE(world_free(&w, WORLD_SUM(&w, timeouts) > 0));
-    world_close(&w);
+    vcnet_settle(&w);
+    CU_ASSERT_TRUE(vcnet_free(&w, VCNET_SUM(&w, timeouts) > 0));
+    vcnet_close(&w);
 }
 
 int main(void)

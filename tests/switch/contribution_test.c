@@ -358,7 +358,8 @@ static void storm_send(struct storm *s, uint32_t node, struct emu_hdr hdr)
 static struct emu_hdr storm_twist(struct storm *s, struct emu_hdr hdr)
 {
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_MULTICAST};
-    uint32_t any = s->acknowledged ? 2 : 3; /* a node inside the fabric may multicast to any group, again and again */
+    /* A node inside the fabric may multicast to any group, again and again. */
+    uint32_t any = s->acknowledged ? 2 : 3;
 
     switch (storm_draw(s, 6)) {
     case 0:

@@ -2,7 +2,11 @@
 /*
  * topo_qsnet_test.c - networks of QsNet III against the paper's Table I, and folded Clos.
  */
-#include "tests/topo/topo_kit.h"
+#include <errno.h>
+#include <string.h>
+
+#include "tests/test.h"
+#include "tests/world/graphs.h"
 
 /* Candidates of switch @sw towards @dst that lead to switches from..to, or to the node itself. */
 static uint32_t candidates(const struct topo_graph *graph, uint32_t sw, uint32_t dst, uint32_t from,
@@ -74,7 +78,7 @@ static void topo_qsnet__is_built_as_table_1_says(void)
         CU_ASSERT_EQUAL(node_cables(graph) + graph->parts.top_cables, rows[i].cables);
         CU_ASSERT_EQUAL(graph->switches, rows[i].routers);
         CU_ASSERT_EQUAL(graph->ports, 32);
-        CU_ASSERT(check_passes(graph));
+        CU_ASSERT(graph_passes(graph));
         topo_free(graph);
     }
 }
@@ -115,7 +119,7 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
         CU_ASSERT_EQUAL(graph->parts.top_chassis, rows[i].top_chassis);
         CU_ASSERT_EQUAL(node_cables(graph) + graph->parts.top_cables, rows[i].cables);
         CU_ASSERT_EQUAL(graph->longest, rows[i].longest);
-        CU_ASSERT(check_passes(graph));
+        CU_ASSERT(graph_passes(graph));
         topo_free(graph);
     }
 }
@@ -135,12 +139,12 @@ static void topo_qsnet__joins_all_pairs_at_any_size(void)
 
         snprintf(spec, sizeof(spec), "qsnet:%u%s", nodes, options[round % 6]);
         struct topo_graph *graph = graph_of(spec);
-        CU_ASSERT(check_passes(graph));
+        CU_ASSERT(graph_passes(graph));
         for (uint32_t i = 0; i < 20000; i++) {
             uint32_t src = (uint32_t)(test_random(&random) % nodes);
             uint32_t dst = (uint32_t)(test_random(&random) % nodes);
             uint32_t link = (uint32_t)(test_random(&random) % graph->node[src].links);
-            uint32_t hops = walk_from(graph, graph->node[src].link[link].sw, dst, &random);
+            uint32_t hops = graph_walk_from(graph, graph->node[src].link[link].sw, dst, &random);
 
             lost += hops < 1 || hops > graph->longest;
         }
@@ -256,8 +260,8 @@ static void topo_qsnet__links_into_a_node_are_a_choice(void)
         }
     }
     CU_ASSERT_EQUAL(bad, 0);
-    CU_ASSERT(check_passes(one) && check_passes(routers));
-    CU_ASSERT(check_passes(chassis) && check_passes(rails));
+    CU_ASSERT(graph_passes(one) && graph_passes(routers));
+    CU_ASSERT(graph_passes(chassis) && graph_passes(rails));
     topo_free(one);
     topo_free(routers);
     topo_free(chassis);
@@ -296,11 +300,11 @@ static void topo_qsnet__trees_span_any_members(void)
         for (uint32_t round = 0; round < 60; round++) {
             uint32_t count = 2 + (uint32_t)(test_random(&random) % (round % 3 ? 40 : 150));
             count = count > graph->nodes ? graph->nodes : count;
-            uint32_t *members = members_of(graph, count, &random);
+            uint32_t *members = graph_members(graph, count, &random);
             struct topo_tree tree;
 
             CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, members, count, load), 0);
-            CU_ASSERT_EQUAL(tree_faults(graph, &tree, members, count), 0);
+            CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, count), 0);
             for (uint32_t m = 0; m < count; m++)
                 CU_ASSERT(topo_tree_link(&tree, graph, members[m]) < graph->node[members[m]].links);
             topo_tree_charge(&tree, load, 1);
@@ -357,10 +361,7 @@ static void topo_qsnet__says_what_is_right(void)
 
 static void topo_clos__counts_what_it_builds(void)
 {
-    static const struct {
-        const char *spec, *canonical;
-        uint32_t nodes, switches, ports, levels, longest;
-    } rows[] = {
+    static const struct graph_size rows[] = {
         { "clos:radix=36", "clos:down=18x36,up=18", 648, 54, 36, 2, 3 },
         { "clos:radix=36,levels=2,over=2", "clos:down=24x36,up=12", 864, 48, 36, 2, 3 },
         { "clos:radix=24,levels=3", "clos:down=12x12x24,up=12x12", 3456, 720, 24, 3, 5 },
@@ -370,18 +371,7 @@ static void topo_clos__counts_what_it_builds(void)
         { "clos:down=2x2x2x2x2,up=1x1x1x1", "clos:down=2x2x2x2x2,up=1x1x1x1", 32, 31, 3, 5, 9 },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct topo_graph *graph = graph_of(rows[i].spec);
-
-        CU_ASSERT_STRING_EQUAL(graph->spec, rows[i].canonical);
-        CU_ASSERT_EQUAL(graph->nodes, rows[i].nodes);
-        CU_ASSERT_EQUAL(graph->switches, rows[i].switches);
-        CU_ASSERT_EQUAL(graph->ports, rows[i].ports);
-        CU_ASSERT_EQUAL(graph->levels, rows[i].levels);
-        CU_ASSERT_EQUAL(graph->longest, rows[i].longest);
-        CU_ASSERT(check_passes(graph));
-        topo_free(graph);
-    }
+    graph_counts(rows, sizeof rows / sizeof rows[0]);
 }
 
 /* Parallel cables to one switch above are candidates beside those to the others. */

@@ -2,7 +2,11 @@
 /*
  * topo_shape_test.c - networks of any shape: routes against their definition, deadlock, damage.
  */
-#include "tests/topo/topo_kit.h"
+#include <errno.h>
+#include <string.h>
+
+#include "tests/test.h"
+#include "tests/world/graphs.h"
 
 #define SWITCHES_MAX 40
 
@@ -215,7 +219,7 @@ static void topo_route_ports__is_what_its_definition_says(void)
         struct topo_graph *graph = net_graph(&net, NULL);
         CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
         CU_ASSERT_EQUAL(parted, 0);
-        CU_ASSERT(check_passes(graph));
+        CU_ASSERT(graph_passes(graph));
         net_free(&net);
         topo_free(graph);
     }
@@ -255,7 +259,7 @@ static void topo_route_ports__two_forms_agree(void)
 {
     struct topo_graph *graph = graph_of("kary:4,3");
     uint64_t random = test_seed();
-    uint32_t *order = members_of(graph, 64, &random), general = 0, bad = 0;
+    uint32_t *order = graph_members(graph, 64, &random), general = 0, bad = 0;
     struct topo_graph *other = NULL;
     char error[1280], *text;
     size_t bytes;
@@ -639,7 +643,7 @@ static void topo_tree_build__finds_a_way_in_damaged_networks(void)
                 damaged(whole, 1 + (uint32_t)(test_random(&random) % 40), &random, &parted);
             uint32_t *load = calloc(graph->switches, sizeof(*load));
             uint32_t count = 2 + (uint32_t)(test_random(&random) % 12);
-            uint32_t *members = members_of(graph, count, &random);
+            uint32_t *members = graph_members(graph, count, &random);
             struct topo_tree tree;
 
             for (uint32_t s = 0; s < graph->switches; s++)
@@ -647,7 +651,7 @@ static void topo_tree_build__finds_a_way_in_damaged_networks(void)
             int err = topo_tree_build(&tree, graph, members, count, load);
             bool reachable = false; /* by a climb from the first member: up is never left out */
             if (!err) {
-                CU_ASSERT_EQUAL(tree_faults(graph, &tree, members, count), 0);
+                CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, count), 0);
                 topo_tree_release(&tree);
                 reachable = true;
             }
@@ -677,13 +681,13 @@ static void topo_tree_build__spans_members_of_any_network(void)
         uint32_t *load = calloc(graph->switches, sizeof(*load));
         for (uint32_t i = 0; i < 10; i++) {
             uint32_t count = 2 + (uint32_t)(test_random(&random) % (graph->nodes - 1));
-            uint32_t *members = members_of(graph, count, &random);
+            uint32_t *members = graph_members(graph, count, &random);
             struct topo_tree tree;
             int err = topo_tree_build(&tree, graph, members, count, load);
 
             CU_ASSERT_EQUAL(err == 0, any_spans(graph, members, count));
             if (!err) {
-                CU_ASSERT_EQUAL(tree_faults(graph, &tree, members, count), 0);
+                CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, count), 0);
                 topo_tree_charge(&tree, load, 1);
                 topo_tree_release(&tree);
             }

@@ -2,10 +2,11 @@
 /*
  * topo_test.c - graphs, routes, collective trees, partitions.
  */
-#include "tests/topo/topo_kit.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "tests/test.h"
+#include "tests/world/graphs.h"
 
 /* Trees of every shape that is small enough to walk between all pairs. */
 static const char *const small_trees[] = {
@@ -97,30 +98,17 @@ static void topo_parse__shortens_long_text(void)
 
 static void topo_parse__counts_what_it_builds(void)
 {
-    static const struct {
-        const char *spec, *canonical;
-        uint32_t nodes, switches, ports, levels;
-    } rows[] = {
-        { "kary:4,2", "kary:4,2", 16, 8, 8, 2 },
-        { "kary:016,02", "kary:16,2", 256, 32, 32, 2 }, /* the paper's two networks */
-        { "kary:4,4", "kary:4,4", 256, 256, 8, 4 },
-        { "kary:8,1", "kary:8,1", 8, 1, 8, 1 },
-        { "kary:60,1", "kary:60,1", 60, 1, 60, 1 },
-        { "kary:30,2", "kary:30,2", 900, 60, 60, 2 },
-        { "kary:16,4", "kary:16,4", 65536, 16384, 32, 4 },
+    static const struct graph_size rows[] = {
+        { "kary:4,2", "kary:4,2", 16, 8, 8, 2, 3 },
+        { "kary:016,02", "kary:16,2", 256, 32, 32, 2, 3 }, /* the paper's two networks */
+        { "kary:4,4", "kary:4,4", 256, 256, 8, 4, 7 },
+        { "kary:8,1", "kary:8,1", 8, 1, 8, 1, 1 },
+        { "kary:60,1", "kary:60,1", 60, 1, 60, 1, 1 },
+        { "kary:30,2", "kary:30,2", 900, 60, 60, 2, 3 },
+        { "kary:16,4", "kary:16,4", 65536, 16384, 32, 4, 7 },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct topo_graph *graph = graph_of(rows[i].spec);
-
-        CU_ASSERT_STRING_EQUAL(graph->spec, rows[i].canonical);
-        CU_ASSERT_EQUAL(graph->nodes, rows[i].nodes);
-        CU_ASSERT_EQUAL(graph->switches, rows[i].switches);
-        CU_ASSERT_EQUAL(graph->ports, rows[i].ports);
-        CU_ASSERT_EQUAL(graph->levels, rows[i].levels);
-        CU_ASSERT(check_passes(graph));
-        topo_free(graph);
-    }
+    graph_counts(rows, sizeof rows / sizeof rows[0]);
 }
 
 static void digits_of(uint32_t w, uint32_t k, uint32_t digit[8])
@@ -205,7 +193,7 @@ static void topo_route_ports__any_choice_arrives(void)
             for (uint32_t dst = 0; dst < graph->nodes; dst++) {
                 uint32_t hops = topo_hops(graph, src, dst);
 
-                lost += walk(graph, src, dst, &random) != hops;
+                lost += graph_walk(graph, src, dst, &random) != hops;
                 long_way += hops != hops_by_rule(graph, src, dst);
             }
         CU_ASSERT_EQUAL(lost, 0);
@@ -219,7 +207,7 @@ static void topo_check__accepts_every_tree(void)
     for (size_t i = 0; i < SMALL_TREES; i++) {
         struct topo_graph *graph = graph_of(small_trees[i]);
 
-        CU_ASSERT(check_passes(graph));
+        CU_ASSERT(graph_passes(graph));
         topo_free(graph);
     }
 }
@@ -229,7 +217,7 @@ static void topo_check__accepts_every_tree(void)
     do {                                      \
         uint64_t was = (field);               \
         (field) = (value);                    \
-        CU_ASSERT_FALSE(check_passes(graph)); \
+        CU_ASSERT_FALSE(graph_passes(graph)); \
         (field) = was;                        \
     } while (0)
 
@@ -250,7 +238,7 @@ static void topo_check__refuses_bad_cabling(void)
     REFUSED_WITH(graph->node[7].link[0].sw, 2);
     REFUSED_WITH(graph->node[7].link[0].sw, graph->switches);
     REFUSED_WITH(graph->node[7].link[0].port, 8);
-    CU_ASSERT(check_passes(graph));
+    CU_ASSERT(graph_passes(graph));
     topo_free(graph);
 }
 
@@ -278,7 +266,7 @@ static void topo_check__refuses_bad_routes(void)
     REFUSED_WITH(route->elsewhere, 1 << 8);
     REFUSED_WITH(middle->level, 3);
     REFUSED_WITH(middle->level, 0);
-    CU_ASSERT(check_passes(graph));
+    CU_ASSERT(graph_passes(graph));
     topo_free(graph);
 }
 
@@ -328,10 +316,10 @@ static void topo_tree_build__spans_any_members(void)
             uint32_t count = 2 + (uint32_t)(test_random(&random) % (most - 1));
 
             count = count > graph->nodes ? graph->nodes : count;
-            uint32_t *members = members_of(graph, count, &random);
+            uint32_t *members = graph_members(graph, count, &random);
             struct topo_tree tree;
             CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, members, count, load), 0);
-            CU_ASSERT_EQUAL(tree_faults(graph, &tree, members, count), 0);
+            CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, count), 0);
             topo_tree_charge(&tree, load, 1);
             topo_tree_release(&tree);
             free(members);
@@ -427,11 +415,11 @@ static void topo_tree_build__takes_one_of_several_ways_down(void)
         cable(graph, 0, 4 + i, 2, i);
         cable(graph, 1, 4 + i, 2, 4 + i);
     }
-    CU_ASSERT_FATAL(check_passes(graph));
+    CU_ASSERT_FATAL(graph_passes(graph));
 
     const uint32_t members[] = { 6, 0, 1, 4, 5, 3 };
     CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, members, 6, load), 0);
-    CU_ASSERT_EQUAL(tree_faults(graph, &tree, members, 6), 0);
+    CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, 6), 0);
     CU_ASSERT_EQUAL(tree.count, 3);
     topo_tree_release(&tree);
     topo_free(graph);
@@ -442,7 +430,7 @@ static void topo_tree_build__same_input_same_tree(void)
     struct topo_graph *graph = graph_of("kary:4,3");
     uint64_t random = test_seed();
     uint32_t *load = calloc(graph->switches, sizeof(*load));
-    uint32_t *members = members_of(graph, 20, &random);
+    uint32_t *members = graph_members(graph, 20, &random);
     struct topo_tree one, two;
 
     CU_ASSERT_EQUAL_FATAL(topo_tree_build(&one, graph, members, 20, load), 0);

@@ -23,10 +23,12 @@ uint32_t world_nodes(uint32_t *nodes, uint32_t count);
 uint32_t world_group(struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 /** world_group_of_first - the same of nodes 0 to @count - 1. */
 uint32_t world_group_of_first(struct fabric *fabric, uint32_t count);
+/** world_group_end - all members of @group leave. */
+void world_group_end(struct fabric *fabric, uint32_t group);
 /** world_multicast - a group for multicasts, to which all of these nodes send; its address. */
 uint32_t world_multicast(struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
-/** world_fabric_pass - step every worker of a fabric that was started stopped, once. Returns segments moved. */
+/** world_fabric_pass - step every worker of a fabric that was started stopped. Returns segments moved. */
 uint32_t world_fabric_pass(struct fabric *fabric);
 
 /** world_fabric_bufs_held - buffers that are in no cache and not in the depot. Nobody runs. No CUnit. */

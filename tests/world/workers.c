@@ -2,10 +2,10 @@
 /* workers.c - see world.h: what needs no CUnit. */
 #include "tests/world/world.h"
 
-struct emu_fault_rates world_faults(uint32_t each, uint64_t late_ps)
+struct emu_fault_rates world_faults(uint32_t each)
 {
     return (struct emu_fault_rates){.lost = each, .head = each, .payload = each, .twice = each,
-                                    .late = each, .late_ps = late_ps};
+                                    .late = each, .late_ps = 2000000};
 }
 
 void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers)

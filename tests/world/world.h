@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/count.h"
 #include "emu/fault.h"
 #include "emu/profile.h"
 #include "emu/worker/worker.h"
@@ -32,8 +33,8 @@ struct topo_graph *world_graph(const char *spec, uint32_t most);
 
 /* What follows asserts nothing: programs without CUnit have it, too. */
 
-/** world_faults - losses, damaged heads and payloads, doubles and delays, each in @each of a million entries. */
-struct emu_fault_rates world_faults(uint32_t each, uint64_t late_ps);
+/** world_faults - loss, damage to heads, to payloads, doubles, delays of 2 us: each in @each of a million. */
+struct emu_fault_rates world_faults(uint32_t each);
 
 /** world_threads_stop - end the threads of @workers workers; from then on these are stepped by hand. */
 void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers);
@@ -41,6 +42,12 @@ void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *wo
 /** world_bufs_held - buffers of @pool that are in no worker's cache and not in the depot. Nobody runs. */
 uint32_t world_bufs_held(const struct emu_pool *pool, struct emu_worker *const *worker,
                          uint32_t workers);
+
+/** world_counter - the counter at @offset of the struct of counters @counts. */
+static inline uint64_t world_counter(const void *counts, size_t offset)
+{
+    return emu_count_read((const _Atomic uint64_t *)(const void *)((const char *)counts + offset));
+}
 
 /** world_digest - @digest with @number after it (FNV-1a, by words). */
 static inline uint64_t world_digest(uint64_t digest, uint64_t number)

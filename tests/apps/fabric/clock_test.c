@@ -7,12 +7,10 @@
  * the emulator's promise, on any host; nothing is said of how late it comes.
  */
 #include <string.h>
-#include <unistd.h>
 
-#include "apps/fabric/internal.h"
 #include "emu/combine.h"
-#include "emu/now.h"
 #include "tests/test.h"
+#include "tests/world/edges.h"
 
 #define NODES    4u
 #define LEAST    60u /* segments of each node */
@@ -23,9 +21,7 @@
 #define DAY_NS   UINT64_C(86400000000000)
 
 struct bed {
-    struct topo_graph *graph;
-    struct fabric *fabric;
-    struct emu_edge_nic nic[NODES];
+    struct edges e;
     uint64_t least_ps; /* nothing is on its way for less */
     bool combines;
     uint32_t group;
@@ -33,10 +29,9 @@ struct bed {
     uint32_t posted, got, early, wrong;
 };
 
-/* The fabric's time, as a process reads it. */
-static uint64_t bed_now(const struct bed *b, uint32_t node)
+static uint64_t host_ns(void)
 {
-    return emu_host_ps(b->nic[node].shared->origin_ns);
+    return emu_host_ps(0) / 1000u;
 }
 
 /* What carries it. */
@@ -44,54 +39,32 @@ struct kind {
     const char *topo, *profile, *set;
 };
 
-static void bed_attach(struct bed *b)
+static void bed_group(struct bed *b)
 {
     const uint32_t nodes[NODES] = {0, 1, 2, 3};
     char error[256];
 
-    for (uint32_t n = 0; n < NODES; n++) {
-        struct fabric_seat seat;
-
-        CU_ASSERT_EQUAL_FATAL(fabric_attach(b->fabric, n, &seat), 0);
-        CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&b->nic[n], seat.memfd, seat.bell), 0);
-        close(seat.memfd);
-    }
-    b->combines = !fabric_group_create(b->fabric, nodes, NODES, &b->group, error, sizeof(error));
+    b->combines = !fabric_group_create(b->e.fabric, nodes, NODES, &b->group, error, sizeof error);
 }
 
 static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_REAL, .threads = 2, .start_ps = start_ps,
                                    .seed = test_seed()};
-    char error[256];
 
-    memset(b, 0, sizeof(*b));
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&b->graph, kind->topo, error, sizeof(error)), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, kind->profile, error, sizeof(error)), 0);
-    if (kind->set)
-        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&config.profile, kind->set, error, sizeof(error)), 0);
-    config.graph = b->graph;
+    memset(b, 0, sizeof *b);
+    world_profile(&config.profile, kind->profile, kind->set);
     b->least_ps = 2 * config.profile.channel_ps + config.profile.nic_recv_ps;
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&b->fabric, &config, error, sizeof(error)), 0);
-    bed_attach(b);
-}
-
-static void bed_close(struct bed *b)
-{
-    for (uint32_t n = 0; n < NODES; n++)
-        emu_edge_nic_close(&b->nic[n]);
-    fabric_stop(b->fabric);
-    topo_free(b->graph);
+    edges_open(&b->e, kind->topo, &config);
+    bed_group(b);
 }
 
 static void bed_post(struct bed *b, uint32_t node, const struct emu_hdr *hdr, uint64_t value)
 {
-    struct emu_seg *seg = emu_edge_nic_claim(&b->nic[node], bed_now(b, node));
+    uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(seg);
-    seg->hdr = *hdr;
-    memcpy(seg->payload, &value, sizeof(value));
-    emu_edge_nic_publish(&b->nic[node]);
+    memcpy(payload, &value, sizeof value);
+    CU_ASSERT_TRUE_FATAL(edges_post(&b->e, node, hdr, payload));
 }
 
 /* To another node; it says when it was posted. */
@@ -100,7 +73,7 @@ static void bed_send(struct bed *b, uint32_t node)
     struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES, .seq = b->posted,
                           .len = b->posted % 3 ? EMU_PAYLOAD_BYTES : 8};
 
-    bed_post(b, node, &hdr, bed_now(b, node));
+    bed_post(b, node, &hdr, edges_now(&b->e, node));
     b->posted++;
 }
 
@@ -130,14 +103,11 @@ static void bed_take_one(struct bed *b, uint32_t node, const struct emu_seg *seg
 
 static void bed_take(struct bed *b, uint32_t node)
 {
-    uint64_t now_ps = bed_now(b, node);
-    const struct emu_seg *seg;
+    uint64_t now_ps = edges_now(&b->e, node);
+    struct emu_seg seg;
 
-    while ((seg = emu_edge_nic_peek(&b->nic[node], now_ps))) {
-        bed_take_one(b, node, seg, now_ps);
-        emu_edge_nic_pop(&b->nic[node]);
-        emu_edge_nic_consumed(&b->nic[node]);
-    }
+    while (edges_take_by(&b->e, node, now_ps, &seg))
+        bed_take_one(b, node, &seg, now_ps);
 }
 
 static bool bed_over(const struct bed *b, bool enough)
@@ -152,14 +122,14 @@ static bool bed_over(const struct bed *b, bool enough)
 /* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been turned back. */
 static void bed_run(struct bed *b, bool turns)
 {
-    uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->fabric->clock.turned_ps;
+    uint64_t end_ns = host_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
     uint32_t after = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
         bed_sum(b, n);
-    while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
-        bool turned = b->fabric->clock.turned_ps != before_ps;
+    while (!bed_over(b, enough) && host_ns() < end_ns) {
+        bool turned = b->e.fabric->clock.turned_ps != before_ps;
 
         after = turned && !after ? b->posted : after;
         enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
@@ -168,27 +138,27 @@ static void bed_run(struct bed *b, bool turns)
                 bed_send(b, n);
             bed_take(b, n);
         }
-        fabric_clock_tick(b->fabric);
+        fabric_clock_tick(b->e.fabric);
     }
     CU_ASSERT_TRUE(bed_over(b, enough));
-    CU_ASSERT_EQUAL(b->fabric->clock.turned_ps - before_ps, turns ? EMU_TURN_BY_PS : 0);
+    CU_ASSERT_EQUAL(b->e.fabric->clock.turned_ps - before_ps, turns ? EMU_TURN_BY_PS : 0);
 }
 
 /* The workers stand still: the host's clock is by @ns further on than it was. */
 static void bed_move_on(struct bed *b, uint64_t ns)
 {
-    b->fabric->clock.origin_ns -= ns;
-    for (uint32_t w = 0; w < b->fabric->workers; w++)
-        b->fabric->worker[w]->clock.origin_ns -= ns;
+    b->e.fabric->clock.origin_ns -= ns;
+    for (uint32_t w = 0; w < b->e.fabric->workers; w++)
+        b->e.fabric->worker[w]->clock.origin_ns -= ns;
     for (uint32_t n = 0; n < NODES; n++)
-        if (b->fabric->edge[n])
-            b->fabric->edge[n]->shared->origin_ns -= ns;
+        if (b->e.fabric->edge[n])
+            b->e.fabric->edge[n]->shared->origin_ns -= ns;
 }
 
 static void bed_hold(struct bed *b, bool hold)
 {
-    for (uint32_t w = 0; w < b->fabric->workers; w++)
-        hold ? emu_thread_hold(b->fabric->thread[w]) : emu_thread_go(b->fabric->thread[w]);
+    for (uint32_t w = 0; w < b->e.fabric->workers; w++)
+        hold ? emu_thread_hold(b->e.fabric->thread[w]) : emu_thread_go(b->e.fabric->thread[w]);
 }
 
 static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
@@ -199,15 +169,15 @@ static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool tur
     bed_open(&b, kind, start_ps);
     bed_hold(&b, true);
     if (turns)
-        bed_move_on(&b, (EMU_TURN_PS - MS_PS - emu_clock_now(&b.fabric->clock)) / 1000u);
+        bed_move_on(&b, (EMU_TURN_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
     bed_hold(&b, false);
     bed_run(&b, turns);
-    fabric_totals_read(b.fabric, &totals);
+    fabric_totals_read(b.e.fabric, &totals);
     CU_ASSERT_EQUAL(b.early, 0);
     CU_ASSERT_EQUAL(b.wrong, 0);
     CU_ASSERT_EQUAL(totals.dropped, 0);
     CU_ASSERT_TRUE(totals.real_time_factor <= 1.0);
-    bed_close(&b);
+    edges_close(&b.e);
 }
 
 /* The workers stand still, and have nothing to do, now or later. */
@@ -215,23 +185,21 @@ static bool bed_rests(const struct bed *b)
 {
     bool rests = true;
 
-    for (uint32_t w = 0; w < b->fabric->workers; w++)
-        rests = rests && emu_worker_quiet(b->fabric->worker[w]) &&
-                emu_worker_due_ps(b->fabric->worker[w]) == EMU_NEVER;
+    for (uint32_t w = 0; w < b->e.fabric->workers; w++)
+        rests = rests && emu_worker_quiet(b->e.fabric->worker[w]) &&
+                emu_worker_due_ps(b->e.fabric->worker[w]) == EMU_NEVER;
     return rests;
 }
 
 /* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again. */
 static void bed_idle(struct bed *b, uint64_t days)
 {
-    uint64_t end_ns = emu_now_ns() + LIMIT_NS;
+    uint64_t end_ns = host_ns() + LIMIT_NS;
     bool rests = false;
 
-    for (uint32_t n = 0; n < NODES; n++) {
-        emu_edge_nic_close(&b->nic[n]);
-        fabric_detach(b->fabric, n);
-    }
-    while (!rests && emu_now_ns() < end_ns) {
+    for (uint32_t n = 0; n < NODES; n++)
+        edges_detach(&b->e, n);
+    while (!rests && host_ns() < end_ns) {
         bed_hold(b, true);
         rests = bed_rests(b);
         if (rests)
@@ -241,7 +209,9 @@ static void bed_idle(struct bed *b, uint64_t days)
     CU_ASSERT_TRUE_FATAL(rests);
     memset(b->sums, 0, sizeof(b->sums));
     b->posted = b->got = 0;
-    bed_attach(b);
+    for (uint32_t n = 0; n < NODES; n++)
+        edges_attach(&b->e, n);
+    bed_group(b);
 }
 
 static const struct kind kinds[] = {
@@ -286,7 +256,7 @@ static void clock__goes_on_after_it_was_not_used(void)
         }
         CU_ASSERT_EQUAL(b.early, 0);
         CU_ASSERT_EQUAL(b.wrong, 0);
-        bed_close(&b);
+        edges_close(&b.e);
     }
 }
 

@@ -8,15 +8,10 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "apps/fabric/internal.h"
 #include "emu/combine.h"
-#include "emu/edge/edge.h"
 #include "tests/test.h"
-
-#define WORLD_MAX 16
-#define GIVE_UP 4000000 /* empty polls before a case is failed: a hang, not a slow host */
+#include "tests/world/edges.h"
 
 /* How the fabric of a case is run. */
 struct setting {
@@ -36,99 +31,18 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
-struct world {
-    struct topo_graph *graph;
-    struct fabric *fabric;
-    uint32_t nodes;
-    uint64_t origin_ns;
-    bool timed;
-    struct emu_edge_nic nic[WORLD_MAX];
-};
-
-static void world_attach(struct world *w, uint32_t node)
+static void open_in(struct edges *w, const struct setting *set)
 {
-    struct fabric_seat seat;
-
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(seat.node, node);
-    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&w->nic[node], seat.memfd, seat.bell), 0);
-    close(seat.memfd);
-    w->origin_ns = w->nic[node].shared->origin_ns;
-}
-
-static void world_open(struct world *w, const struct setting *set)
-{
-    struct fabric_config config = {.clock = set->clock, .threads = set->threads,
+    struct fabric_config config = {.clock = set->clock, .threads = set->threads, .seed = test_seed(),
                                    .first = UINT32_MAX - 20}; /* it wraps in every test */
-    char error[256];
 
-    memset(w, 0, sizeof(*w));
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, set->topo, error, sizeof(error)), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "oq2004", error, sizeof(error)), 0);
-    config.graph = w->graph;
-    config.seed = test_seed();
+    world_profile(&config.profile, "oq2004", NULL);
     config.profile.credit = set->credit;
     config.profile.combine_order = set->order;
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof(error)), 0);
-    w->nodes = w->graph->nodes;
-    w->timed = set->clock != EMU_CLOCK_RAW;
-    for (uint32_t n = 0; n < w->nodes; n++)
-        world_attach(w, n);
+    edges_open(w, set->topo, &config);
 }
 
-static void world_close(struct world *w)
-{
-    for (uint32_t n = 0; n < w->nodes; n++)
-        if (w->nic[n].shared)
-            emu_edge_nic_close(&w->nic[n]);
-    fabric_stop(w->fabric);
-    topo_free(w->graph);
-}
-
-static uint64_t world_now(const struct world *w)
-{
-    return w->timed ? emu_host_ps(w->origin_ns) : 0;
-}
-
-/* Post one segment; false when the ring is full. */
-static bool post(struct world *w, uint32_t node, const struct emu_hdr *hdr, const void *payload)
-{
-    struct emu_seg *seg = emu_edge_nic_claim(&w->nic[node], world_now(w));
-
-    if (!seg)
-        return false;
-    seg->hdr = *hdr;
-    if (payload && hdr->len <= EMU_PAYLOAD_BYTES)
-        memcpy(seg->payload, payload, hdr->len);
-    emu_edge_nic_publish(&w->nic[node]);
-    return true;
-}
-
-/* Take one segment of a node, if there is one. */
-static bool take(struct world *w, uint32_t node, struct emu_seg *ret)
-{
-    const struct emu_seg *seg = emu_edge_nic_peek(&w->nic[node], world_now(w));
-
-    if (!seg)
-        return false;
-    *ret = *seg;
-    emu_edge_nic_pop(&w->nic[node]);
-    emu_edge_nic_consumed(&w->nic[node]);
-    return true;
-}
-
-/* Wait for one segment of a node. */
-static bool await(struct world *w, uint32_t node, struct emu_seg *ret)
-{
-    for (uint32_t i = 0; i < GIVE_UP; i++) {
-        if (take(w, node, ret))
-            return true;
-        sched_yield();
-    }
-    return false;
-}
-
-static struct fabric_totals totals(struct world *w)
+static struct fabric_totals totals(struct edges *w)
 {
     struct fabric_totals t;
 
@@ -136,33 +50,15 @@ static struct fabric_totals totals(struct world *w)
     return t;
 }
 
-static uint32_t all_nodes(const struct world *w, uint32_t *nodes)
-{
-    for (uint32_t n = 0; n < w->nodes; n++)
-        nodes[n] = n;
-    return w->nodes;
-}
-
-static uint32_t group_of_all(struct world *w)
-{
-    uint32_t nodes[WORLD_MAX], group;
-    char error[256];
-
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, all_nodes(w, nodes), &group,
-                                              error, sizeof(error)),
-                          0);
-    return group;
-}
-
 /* Run one case in every setting. */
-static void in_all_settings(void (*one)(struct world *w))
+static void in_all_settings(void (*one)(struct edges *w))
 {
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct world w;
+        struct edges w;
 
-        world_open(&w, &settings[i]);
+        open_in(&w, &settings[i]);
         one(&w);
-        world_close(&w);
+        edges_close(&w);
     }
 }
 
@@ -185,13 +81,13 @@ static bool pair_check(const struct emu_seg *seg, uint32_t at)
     return seg->hdr.dst == at && !memcmp(want, seg->payload, seg->hdr.len);
 }
 
-static uint32_t drain(struct world *w, uint32_t *wrong)
+static uint32_t drain(struct edges *w, uint32_t *wrong)
 {
     struct emu_seg seg = {0};
     uint32_t got = 0;
 
     for (uint32_t n = 0; n < w->nodes; n++)
-        while (take(w, n, &seg)) {
+        while (edges_take(w, n, &seg)) {
             *wrong += !pair_check(&seg, n);
             got++;
         }
@@ -199,14 +95,14 @@ static uint32_t drain(struct world *w, uint32_t *wrong)
 }
 
 /* All pairs at once, random order and lengths: everything arrives once, whole, at the right node. */
-static void unicast_all_pairs(struct world *w)
+static void unicast_all_pairs(struct edges *w)
 {
     uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
     uint32_t total = left;
     uint64_t random = test_seed();
-    uint8_t sent[WORLD_MAX][WORLD_MAX] = {{0}};
+    uint8_t sent[EDGES_MAX][EDGES_MAX] = {{0}};
 
-    while (got < total && idle < GIVE_UP) {
+    while (got < total && idle < EDGES_GIVE_UP) {
         uint32_t src = (uint32_t)(test_random(&random) % w->nodes);
         uint32_t dst = (uint32_t)(test_random(&random) % w->nodes);
         uint32_t more = drain(w, &wrong);
@@ -219,7 +115,7 @@ static void unicast_all_pairs(struct world *w)
 
             hdr.len = (uint8_t)(test_random(&random) % (EMU_PAYLOAD_BYTES + 1));
             pair_payload(payload, src, dst, hdr.seq, hdr.len);
-            if (post(w, src, &hdr, payload))
+            if (edges_post(w, src, &hdr, payload))
                 sent[src][dst]++;
         } else if (!more) {
             sched_yield();
@@ -240,26 +136,26 @@ static void unicast__every_pair_delivers_once(void)
 /* --- collectives -------------------------------------------------------------- */
 
 /* A multicast reaches every member but its source, from any source. */
-static void multicast_each_source(struct world *w)
+static void multicast_each_source(struct edges *w)
 {
-    uint32_t group = group_of_all(w), missing = 0, wrong = 0;
+    uint32_t group = world_group_of_first(w->fabric, w->nodes), missing = 0, wrong = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t src = 0; src < w->nodes; src++) {
         struct emu_hdr hdr = {.dst = group, .seq = src, .kind = EMU_MULTICAST, .len = 5};
 
-        CU_ASSERT_TRUE(post(w, src, &hdr, "hello"));
+        CU_ASSERT_TRUE(edges_post(w, src, &hdr, "hello"));
         for (uint32_t n = 0; n < w->nodes; n++) {
             if (n == src)
                 continue;
-            missing += !await(w, n, &seg);
+            missing += !edges_await(w, n, &seg);
             wrong += seg.hdr.seq != src || seg.hdr.src != src || memcmp(seg.payload, "hello", 5);
         }
     }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     for (uint32_t n = 0; n < w->nodes; n++)
-        CU_ASSERT_FALSE(take(w, n, &seg));
+        CU_ASSERT_FALSE(edges_take(w, n, &seg));
     CU_ASSERT_EQUAL(totals(w).delivered, w->nodes * (w->nodes - 1));
 }
 
@@ -269,10 +165,10 @@ static void multicast__reaches_all_members_but_the_source(void)
 }
 
 /* So many all-reduces of a group at once, members in random order: all get all sums. */
-static void allreduces_at_once(struct world *w, uint32_t group, uint32_t many)
+static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
 {
     uint32_t wrong = 0, missing = 0;
-    uint32_t posted[WORLD_MAX] = {0};
+    uint32_t posted[EDGES_MAX] = {0};
     uint64_t random = test_seed();
 
     for (uint32_t left = w->nodes * many; left;) {
@@ -285,7 +181,7 @@ static void allreduces_at_once(struct world *w, uint32_t group, uint32_t many)
             continue;
         for (int i = 0; i < 30; i++)
             value[i] = (int64_t)posted[n] * 1000 + i + n;
-        if (post(w, n, &hdr, value)) {
+        if (edges_post(w, n, &hdr, value)) {
             posted[n]++;
             left--;
         } else {
@@ -297,7 +193,7 @@ static void allreduces_at_once(struct world *w, uint32_t group, uint32_t many)
             struct emu_seg seg = {0};
             int64_t value[30] = {0};
 
-            if (!await(w, n, &seg)) {
+            if (!edges_await(w, n, &seg)) {
                 missing++;
                 break;
             }
@@ -312,9 +208,9 @@ static void allreduces_at_once(struct world *w, uint32_t group, uint32_t many)
     CU_ASSERT_EQUAL(totals(w).dropped, 0);
 }
 
-static void allreduce_window(struct world *w)
+static void allreduce_window(struct edges *w)
 {
-    allreduces_at_once(w, group_of_all(w), EMU_WINDOW / 2);
+    allreduces_at_once(w, world_group_of_first(w->fabric, w->nodes), EMU_WINDOW / 2);
 }
 
 static void allreduce__gives_every_member_every_sum(void)
@@ -325,23 +221,23 @@ static void allreduce__gives_every_member_every_sum(void)
 /* A wide window has a state for each number that may be under way. */
 static void allreduce__fills_a_wide_window(void)
 {
-    uint32_t nodes[WORLD_MAX], group = 0;
+    uint32_t nodes[EDGES_MAX], group = 0;
     char error[256];
-    struct world w;
+    struct edges w;
 
-    world_open(&w, &settings[0]);
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, all_nodes(&w, nodes), &group,
+    open_in(&w, &settings[0]);
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, world_nodes(nodes, w.nodes), &group,
                                                    error, sizeof(error)),
                           0);
     CU_ASSERT_EQUAL(emu_window(group), EMU_WINDOW_WIDE);
     allreduces_at_once(&w, group, EMU_WINDOW_WIDE / 2);
-    world_close(&w);
+    edges_close(&w);
 }
 
 /* A reduce comes out at the one member that did not contribute, and nowhere else. */
-static void reduce_each_root(struct world *w)
+static void reduce_each_root(struct edges *w)
 {
-    uint32_t group = group_of_all(w), wrong = 0, missing = 0;
+    uint32_t group = world_group_of_first(w->fabric, w->nodes), wrong = 0, missing = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t root = 0; root < w->nodes; root++) {
@@ -355,16 +251,16 @@ static void reduce_each_root(struct world *w)
             if (n == root)
                 continue;
             want = value > want ? value : want;
-            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
         }
-        missing += !await(w, root, &seg);
+        missing += !edges_await(w, root, &seg);
         memcpy(&value, seg.payload, 4);
         wrong += value != want || seg.hdr.seq != root;
     }
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     for (uint32_t n = 0; n < w->nodes; n++)
-        CU_ASSERT_FALSE(take(w, n, &seg));
+        CU_ASSERT_FALSE(edges_take(w, n, &seg));
 }
 
 static void reduce__comes_out_at_the_root_alone(void)
@@ -373,9 +269,9 @@ static void reduce__comes_out_at_the_root_alone(void)
 }
 
 /* No member gets a barrier's result before the last has entered. */
-static void barrier_last_one(struct world *w)
+static void barrier_last_one(struct edges *w)
 {
-    uint32_t group = group_of_all(w), early = 0, missing = 0;
+    uint32_t group = world_group_of_first(w->fabric, w->nodes), early = 0, missing = 0;
     struct emu_seg seg = {0};
 
     for (uint32_t last = 0; last < w->nodes; last++) {
@@ -383,15 +279,15 @@ static void barrier_last_one(struct world *w)
 
         for (uint32_t n = 0; n < w->nodes; n++)
             if (n != last)
-                CU_ASSERT_TRUE(post(w, n, &hdr, NULL));
+                CU_ASSERT_TRUE(edges_post(w, n, &hdr, NULL));
         for (uint32_t i = 0; i < 200; i++) {
             for (uint32_t n = 0; n < w->nodes; n++)
-                early += take(w, n, &seg);
+                early += edges_take(w, n, &seg);
             sched_yield();
         }
-        CU_ASSERT_TRUE(post(w, last, &hdr, NULL));
+        CU_ASSERT_TRUE(edges_post(w, last, &hdr, NULL));
         for (uint32_t n = 0; n < w->nodes; n++)
-            missing += !await(w, n, &seg) || seg.hdr.seq != last;
+            missing += !edges_await(w, n, &seg) || seg.hdr.seq != last;
     }
     CU_ASSERT_EQUAL(early, 0);
     CU_ASSERT_EQUAL(missing, 0);
@@ -411,29 +307,29 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     float first = 0;
 
     for (uint32_t round = 0; round < 30; round++) {
-        struct world w;
-        uint32_t group, order[WORLD_MAX];
+        struct edges w;
+        uint32_t group, order[EDGES_MAX];
         struct emu_seg seg = {0};
         float sum;
 
-        world_open(&w, &set);
-        group = group_of_all(&w);
-        all_nodes(&w, order);
+        open_in(&w, &set);
+        group = world_group_of_first(w.fabric, w.nodes);
+        world_nodes(order, w.nodes);
         for (uint32_t n = w.nodes; n; n--) {
             struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 4, .op = EMU_SUM,
                                   .type = EMU_F32};
             uint32_t pick = (uint32_t)(test_random(&random) % n);
             float value = 1.0f / (float)(order[pick] + 3) * (order[pick] % 2 ? 1e6f : 1.0f);
 
-            CU_ASSERT_TRUE(post(&w, order[pick], &hdr, &value));
+            CU_ASSERT_TRUE(edges_post(&w, order[pick], &hdr, &value));
             order[pick] = order[n - 1];
         }
-        CU_ASSERT_TRUE(await(&w, 0, &seg));
+        CU_ASSERT_TRUE(edges_await(&w, 0, &seg));
         memcpy(&sum, seg.payload, 4);
         if (!round)
             first = sum;
         CU_ASSERT_EQUAL(memcmp(&sum, &first, sizeof(sum)), 0);
-        world_close(&w);
+        edges_close(&w);
     }
 }
 
@@ -453,22 +349,22 @@ static void real__is_never_faster_than_the_profile(void)
     struct emu_hdr hdr = {.dst = 1, .len = EMU_PAYLOAD_BYTES};
     uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
     struct emu_seg seg = {0};
-    struct world w;
+    struct edges w;
     uint64_t began_ps, early = 0;
 
-    world_open(&w, &set);
-    began_ps = world_now(&w);
+    open_in(&w, &set);
+    began_ps = edges_now(&w, 0);
     for (uint32_t i = 0; i < 600; i++) {
         hdr.seq = i;
-        CU_ASSERT_TRUE(post(&w, 0, &hdr, payload));
+        CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, payload));
     }
     for (uint32_t i = 0; i < 600; i++) {
-        CU_ASSERT_TRUE(await(&w, 1, &seg));
-        early += world_now(&w) < began_ps + way_ps + (i + 1) * wire_ps;
+        CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
+        early += edges_now(&w, 0) < began_ps + way_ps + (i + 1) * wire_ps;
     }
     CU_ASSERT_EQUAL(early, 0);
     CU_ASSERT_TRUE(totals(&w).real_time_factor <= 1.0);
-    world_close(&w);
+    edges_close(&w);
 }
 
 /*
@@ -481,19 +377,19 @@ static void full_edge__counts_until_its_process_is_gone(void)
                                        EMU_COMBINE_ARRIVAL};
     struct emu_hdr hdr = {.dst = 1};
     uint64_t before_ns, began_ps, full_ns = 0;
-    struct world w;
+    struct edges w;
 
-    world_open(&w, &set);
-    for (uint32_t i = 0; i < GIVE_UP && !full_ns; i++) {
-        post(&w, 0, &hdr, NULL);
+    open_in(&w, &set);
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !full_ns; i++) {
+        edges_post(&w, 0, &hdr, NULL);
         full_ns = fabric_full_ns(w.fabric);
         sched_yield();
     }
     CU_ASSERT_TRUE_FATAL(full_ns > 0);
     for (uint32_t last = 0; last < 2; last++) {
         before_ns = fabric_full_ns(w.fabric);
-        began_ps = world_now(&w);
-        while (world_now(&w) < began_ps + 2000000000u)
+        began_ps = edges_now(&w, 0);
+        while (edges_now(&w, 0) < began_ps + 2000000000u)
             sched_yield();
         if (last)
             fabric_detach(w.fabric, 1);
@@ -501,15 +397,15 @@ static void full_edge__counts_until_its_process_is_gone(void)
         CU_ASSERT_TRUE(full_ns >= before_ns + 2000000u);
     }
     CU_ASSERT_EQUAL(fabric_full_ns(w.fabric), full_ns);
-    world_close(&w);
+    edges_close(&w);
 }
 
 /* --- bad company ---------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
-static void combine_ignores_repeats(struct world *w)
+static void combine_ignores_repeats(struct edges *w)
 {
-    uint32_t group = group_of_all(w);
+    uint32_t group = world_group_of_first(w->fabric, w->nodes);
     struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
                           .type = EMU_U64};
     struct emu_hdr other = hdr;
@@ -520,15 +416,15 @@ static void combine_ignores_repeats(struct world *w)
     for (uint32_t n = 0; n < w->nodes; n++) {
         value = n + 1;
         if (n + 1 < w->nodes) {
-            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
-            CU_ASSERT_TRUE(post(w, n, &hdr, &value));
-            CU_ASSERT_TRUE(post(w, n, &other, &value));
+            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(edges_post(w, n, &hdr, &value));
+            CU_ASSERT_TRUE(edges_post(w, n, &other, &value));
         }
     }
-    for (uint32_t i = 0; i < GIVE_UP && totals(w).dropped_bad < 2 * (w->nodes - 1); i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(w).dropped_bad < 2 * (w->nodes - 1); i++)
         sched_yield();
-    CU_ASSERT_TRUE(post(w, w->nodes - 1, &hdr, &value));
-    CU_ASSERT_TRUE(await(w, 0, &seg));
+    CU_ASSERT_TRUE(edges_post(w, w->nodes - 1, &hdr, &value));
+    CU_ASSERT_TRUE(edges_await(w, 0, &seg));
     memcpy(&value, seg.payload, 8);
     CU_ASSERT_EQUAL(value, (uint64_t)w->nodes * (w->nodes + 1) / 2);
     CU_ASSERT_EQUAL(totals(w).dropped_bad, 2 * (w->nodes - 1));
@@ -538,39 +434,37 @@ static void combine__ignores_repeated_and_foreign_contributions(void)
 {
     static const struct setting one = {"kary:4,1", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW,
                                        EMU_COMBINE_ARRIVAL};
-    struct world w;
+    struct edges w;
 
-    world_open(&w, &one);
+    open_in(&w, &one);
     combine_ignores_repeats(&w);
-    world_close(&w);
+    edges_close(&w);
 }
 
 /* A process that is no member cannot speak to a group. */
 static void multicast__from_outside_the_group_is_dropped(void)
 {
-    struct world w;
-    uint32_t nodes[2] = {0, 1}, group;
+    struct edges w;
+    uint32_t group;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
     struct emu_seg seg = {0};
-    char error[256];
 
-    world_open(&w, &settings[0]);
-    CU_ASSERT_EQUAL_FATAL(
-        fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof(error)), 0);
+    open_in(&w, &settings[0]);
+    group = world_group_of_first(w.fabric, 2);
     hdr.dst = group;
-    CU_ASSERT_TRUE(post(&w, 3, &hdr, "x"));
+    CU_ASSERT_TRUE(edges_post(&w, 3, &hdr, "x"));
     hdr.dst = group + 1;
-    CU_ASSERT_TRUE(post(&w, 0, &hdr, "x"));
-    for (uint32_t i = 0; i < GIVE_UP && totals(&w).dropped_bad + totals(&w).dropped_late < 2; i++)
+    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_bad + totals(&w).dropped_late < 2; i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_bad, 1);
     CU_ASSERT_EQUAL(totals(&w).dropped_late, 1); /* the switch cannot tell it from one that is over */
-    CU_ASSERT_FALSE(take(&w, 0, &seg));
-    CU_ASSERT_FALSE(take(&w, 1, &seg));
-    world_close(&w);
+    CU_ASSERT_FALSE(edges_take(&w, 0, &seg));
+    CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
+    edges_close(&w);
 }
 
-static void scribble(struct world *w, uint32_t node, uint64_t *random)
+static void scribble(struct edges *w, uint32_t node, uint64_t *random)
 {
     struct emu_edge_shared *shared = w->nic[node].shared;
 
@@ -585,7 +479,7 @@ static void scribble(struct world *w, uint32_t node, uint64_t *random)
 }
 
 /* One process fills its edge with noise and wild indexes; the others do not notice. */
-static void garbage_harms_its_author(struct world *w)
+static void garbage_harms_its_author(struct edges *w)
 {
     uint64_t random = test_seed();
     uint32_t bad = w->nodes - 1, wrong = 0, missing = 0;
@@ -602,9 +496,9 @@ static void garbage_harms_its_author(struct world *w)
             atomic_store(&shared->up_tail, (uint32_t)test_random(&random));
         atomic_store(&shared->down_head, (uint32_t)test_random(&random));
         pair_payload(payload, 0, 1, round, hdr.len);
-        CU_ASSERT_TRUE(post(w, 0, &hdr, payload));
+        CU_ASSERT_TRUE(edges_post(w, 0, &hdr, payload));
         do { /* what the noise happened to address to node 1 is not from node 0 */
-            if (!await(w, 1, &seg)) {
+            if (!edges_await(w, 1, &seg)) {
                 missing++;
                 break;
             }
@@ -614,7 +508,7 @@ static void garbage_harms_its_author(struct world *w)
     CU_ASSERT_EQUAL(missing, 0);
     CU_ASSERT_EQUAL(wrong, 0);
     eventfd_write(w->nic[bad].bell, 1); /* its worker may sleep: nobody rang before */
-    for (uint32_t i = 0; i < GIVE_UP && !totals(w).dropped_bad; i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(w).dropped_bad; i++)
         sched_yield();
     CU_ASSERT_TRUE(totals(w).dropped_bad > 0);
 }
@@ -627,26 +521,26 @@ static void edge__garbage_is_counted_and_harms_nobody_else(void)
 /* A ring full of malformed segments is emptied, and what follows gets through. */
 static void edge__malformed_segments_do_not_wedge_the_ring(void)
 {
-    struct world w;
+    struct edges w;
     struct emu_hdr bad = {.dst = 1, .kind = 0xff};
     struct emu_hdr good = {.dst = 1, .seq = 7, .len = 8};
     uint8_t payload[EMU_PAYLOAD_BYTES];
     struct emu_seg seg = {0};
 
-    world_open(&w, &settings[0]);
-    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_EDGE_SLOTS && i < GIVE_UP; i++) {
-        if (post(&w, 0, &bad, NULL))
+    open_in(&w, &settings[0]);
+    for (uint32_t posted = 0, i = 0; posted < 3 * EMU_EDGE_SLOTS && i < EDGES_GIVE_UP; i++) {
+        if (edges_post(&w, 0, &bad, NULL))
             posted++;
         else
             sched_yield();
     }
     pair_payload(payload, 0, 1, 7, 8);
-    for (uint32_t i = 0; i < GIVE_UP && !post(&w, 0, &good, payload); i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !edges_post(&w, 0, &good, payload); i++)
         sched_yield();
-    CU_ASSERT_TRUE(await(&w, 1, &seg));
+    CU_ASSERT_TRUE(edges_await(&w, 1, &seg));
     CU_ASSERT_TRUE(pair_check(&seg, 1));
     CU_ASSERT_EQUAL(totals(&w).dropped_bad, 3 * EMU_EDGE_SLOTS);
-    world_close(&w);
+    edges_close(&w);
 }
 
 struct flood {
@@ -670,17 +564,17 @@ static void *flood_main(void *arg)
 /* It cannot hold the worker: others get through, and the manager can take it off. */
 static void edge__endless_rubbish_does_not_hold_the_worker(void)
 {
-    struct world w;
+    struct edges w;
     struct flood flood = {0};
     uint32_t wrong = 0;
     pthread_t thread;
 
-    world_open(&w, &settings[0]);
+    open_in(&w, &settings[0]);
     flood.shared = w.nic[3].shared;
     for (uint32_t i = 0; i < EMU_EDGE_SLOTS; i++)
         flood.shared->up[i].seg.hdr.kind = 0xff;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flood_main, &flood), 0);
-    for (uint32_t i = 0; i < GIVE_UP && !totals(&w).dropped_bad; i++) {
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !totals(&w).dropped_bad; i++) {
         eventfd_write(w.nic[3].bell, 1); /* the flood does not ring, and the worker may sleep */
         sched_yield();
     }
@@ -690,19 +584,19 @@ static void edge__endless_rubbish_does_not_hold_the_worker(void)
         struct emu_seg seg = {0};
 
         pair_payload(payload, 0, 1, i, 16);
-        CU_ASSERT_TRUE(post(&w, 0, &hdr, payload));
-        wrong += !await(&w, 1, &seg) || !pair_check(&seg, 1);
+        CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, payload));
+        wrong += !edges_await(&w, 1, &seg) || !pair_check(&seg, 1);
     }
     fabric_detach(w.fabric, 3);
     atomic_store(&flood.stop, true);
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_TRUE(totals(&w).dropped_bad > 0);
-    world_close(&w);
+    edges_close(&w);
 }
 
 /* Processes come and go under load; credits and buffers do not get lost. */
-static void detach_under_load(struct world *w)
+static void detach_under_load(struct edges *w)
 {
     uint64_t random = test_seed();
     uint32_t victim = w->nodes - 1, wrong = 0;
@@ -713,23 +607,21 @@ static void detach_under_load(struct world *w)
             struct emu_hdr hdr = {.dst = victim, .len = 100};
             uint8_t payload[EMU_PAYLOAD_BYTES] = {0};
 
-            post(w, (uint32_t)(test_random(&random) % victim), &hdr, payload);
-            post(w, victim, &hdr, payload);
+            edges_post(w, (uint32_t)(test_random(&random) % victim), &hdr, payload);
+            edges_post(w, victim, &hdr, payload);
         }
-        emu_edge_nic_close(&w->nic[victim]);
-        w->nic[victim].shared = NULL;
-        fabric_detach(w->fabric, victim);
-        world_attach(w, victim);
+        edges_detach(w, victim);
+        edges_attach(w, victim);
     }
     for (uint32_t i = 0; i < 500; i++) {
         struct emu_hdr hdr = {.dst = victim, .seq = i, .len = 64};
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         pair_payload(payload, 0, victim, i, 64);
-        for (uint32_t t = 0; t < GIVE_UP && !post(w, 0, &hdr, payload); t++)
+        for (uint32_t t = 0; t < EDGES_GIVE_UP && !edges_post(w, 0, &hdr, payload); t++)
             sched_yield(); /* its ring is still full of the load */
         do { /* the load's own segments are 100 bytes long */
-            wrong += !await(w, victim, &seg);
+            wrong += !edges_await(w, victim, &seg);
         } while (!wrong && seg.hdr.len == 100);
         wrong += seg.hdr.seq != i || !pair_check(&seg, victim);
     }
@@ -744,22 +636,22 @@ static void detach__under_load_loses_no_credit(void)
 /* A process that takes nothing is cut off; what waits for it no longer blocks others. */
 static void tick__cuts_off_who_does_not_take(void)
 {
-    struct world w;
-    uint32_t cut[WORLD_MAX], count = 0, posted = 0, wrong = 0;
+    struct edges w;
+    uint32_t cut[EDGES_MAX], count = 0, posted = 0, wrong = 0;
     struct emu_seg seg = {0};
 
-    world_open(&w, &settings[0]);
-    for (uint32_t i = 0; i < GIVE_UP && posted < 2 * EMU_EDGE_SLOTS; i++) {
+    open_in(&w, &settings[0]);
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && posted < 2 * EMU_EDGE_SLOTS; i++) {
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
-        posted += post(&w, 0, &hdr, "x");
+        posted += edges_post(&w, 0, &hdr, "x");
         if (i % 1000 == 999 && posted > EMU_EDGE_SLOTS + 64)
             break; /* the network is full up to the sender */
         sched_yield();
     }
-    for (uint32_t i = 0; i < GIVE_UP && !count; i++) { /* the worker may not have got there yet */
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !count; i++) { /* the worker may not have got there yet */
         atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* claims that cannot be */
-        count = fabric_tick(w.fabric, cut, WORLD_MAX);
+        count = fabric_tick(w.fabric, cut, EDGES_MAX);
         sched_yield();
     }
     CU_ASSERT_EQUAL_FATAL(count, 1);
@@ -770,27 +662,27 @@ static void tick__cuts_off_who_does_not_take(void)
         uint8_t payload[EMU_PAYLOAD_BYTES];
 
         pair_payload(payload, 0, 1, i, 8);
-        for (uint32_t t = 0; t < GIVE_UP && !post(&w, 0, &hdr, payload); t++)
+        for (uint32_t t = 0; t < EDGES_GIVE_UP && !edges_post(&w, 0, &hdr, payload); t++)
             sched_yield();
-        wrong += !await(&w, 1, &seg) || !pair_check(&seg, 1);
+        wrong += !edges_await(&w, 1, &seg) || !pair_check(&seg, 1);
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_EQUAL(fabric_tick(w.fabric, cut, WORLD_MAX), 0);
-    world_close(&w);
+    CU_ASSERT_EQUAL(fabric_tick(w.fabric, cut, EDGES_MAX), 0);
+    edges_close(&w);
 }
 
 /* Node 2 takes @count of what 0 sends it; then its ring is full again, and the next one waits for it. */
-static bool take_and_fill(struct world *w, uint64_t *taken, uint32_t count)
+static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
 {
     struct emu_seg seg;
 
     for (*taken += count; count; count--)
-        if (!await(w, 2, &seg))
+        if (!edges_await(w, 2, &seg))
             return false;
-    for (uint32_t i = 0; i < GIVE_UP; i++) {
+    for (uint32_t i = 0; i < EDGES_GIVE_UP; i++) {
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
-        post(w, 0, &hdr, "x");
+        edges_post(w, 0, &hdr, "x");
         if (totals(w).delivered == *taken + EMU_EDGE_SLOTS && atomic_load(&w->fabric->edge[2]->stuck))
             return true;
         sched_yield();
@@ -798,7 +690,10 @@ static bool take_and_fill(struct world *w, uint64_t *taken, uint32_t count)
     return false;
 }
 
-/* One segment now and then is not enough: all that wait would do so for ever. A slow one that takes some is let be. */
+/*
+ * One segment now and then is not enough: all that wait would do so for ever. A slow one that takes some is
+ * let be.
+ */
 static void tick__cuts_off_who_takes_hardly_any(void)
 {
     static const struct {
@@ -807,33 +702,33 @@ static void tick__cuts_off_who_takes_hardly_any(void)
     } c[] = {{1, true}, {12, true}, {13, false}, {64, false}};
 
     for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-        uint32_t nodes[WORLD_MAX], ticks = 0, count = 0;
+        uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;
         uint64_t taken = 0;
-        struct world w;
+        struct edges w;
 
-        world_open(&w, &settings[0]);
+        open_in(&w, &settings[0]);
         CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
         for (; !count && ticks < 20; ticks++) {
             CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, c[i].each));
-            count = fabric_tick(w.fabric, nodes, WORLD_MAX);
+            count = fabric_tick(w.fabric, nodes, EDGES_MAX);
         }
         CU_ASSERT_EQUAL(count, c[i].cut);
         CU_ASSERT_TRUE(!c[i].cut || ticks <= 7);
-        world_close(&w);
+        edges_close(&w);
     }
 }
 
 /* Groups: bad members are refused, states run out with an error, and come back. */
 static void group_create__refuses_and_recovers(void)
 {
-    struct world w;
+    struct edges w;
     uint32_t twice[2] = {1, 1}, far[2] = {0, 99}, pair[2] = {0, 1};
     uint32_t group[2000], made = 0;
     struct emu_hdr hdr = {.kind = EMU_MULTICAST, .len = 1};
     struct emu_seg seg = {0};
     char error[256];
 
-    world_open(&w, &settings[0]);
+    open_in(&w, &settings[0]);
     CU_ASSERT_EQUAL(fabric_group_create(w.fabric, twice, 2, group, error, 256), -EINVAL);
     CU_ASSERT_EQUAL(fabric_group_create(w.fabric, far, 2, group, error, 256), -EINVAL);
     CU_ASSERT_EQUAL(fabric_group_create(w.fabric, pair, 1, group, error, 256), -EINVAL);
@@ -856,17 +751,17 @@ static void group_create__refuses_and_recovers(void)
     CU_ASSERT_EQUAL(group[1] % 1024, group[0] % 1024);
     CU_ASSERT_NOT_EQUAL(group[1], group[0]);
     hdr.dst = group[0];
-    CU_ASSERT_TRUE(post(&w, 0, &hdr, "x"));
+    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
     hdr.kind = EMU_BARRIER; /* what an adapter sends last, by itself */
     hdr.len = 0;
     hdr.seq = EMU_WINDOW / 2 - 1;
-    CU_ASSERT_TRUE(post(&w, 0, &hdr, NULL));
-    for (uint32_t i = 0; i < GIVE_UP && totals(&w).dropped_late < 2; i++)
+    CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, NULL));
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_late < 2; i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_late, 2); /* late for the old group, not taken for the new */
     CU_ASSERT_EQUAL(totals(&w).dropped_bad, 0); /* nor its sender's fault */
-    CU_ASSERT_FALSE(take(&w, 1, &seg));
-    world_close(&w);
+    CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
+    edges_close(&w);
 }
 
 /* Wide windows take half of what there is and no more; what they give back serves either kind. */
@@ -874,9 +769,9 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
 {
     uint32_t pair[2] = {0, 1}, wide[1024], narrow, made = 0;
     char error[256];
-    struct world w;
+    struct edges w;
 
-    world_open(&w, &settings[0]);
+    open_in(&w, &settings[0]);
     for (uint32_t round = 0; round < 3; round++) {
         for (made = 0; made < 1024; made++)
             if (fabric_group_create_wide(w.fabric, pair, 2, &wide[made], error, 256))
@@ -891,7 +786,7 @@ static void group_create_wide__leaves_half_to_the_narrow(void)
             CU_ASSERT_TRUE(!fabric_group_leave(w.fabric, wide[i], 0) &&
                            !fabric_group_leave(w.fabric, wide[i], 1));
     }
-    world_close(&w);
+    edges_close(&w);
 }
 
 int main(void)

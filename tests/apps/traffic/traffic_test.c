@@ -708,6 +708,15 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
 
 /* --- the same for any number of workers: whole runs ---------------------------------------- */
 
+/* When collectives begin, and what they carry: something, if that is not a barrier's nothing. */
+static void any_times(uint64_t *seed, struct traffic_config *config)
+{
+    config->interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
+    config->skew_ps = pick(seed, 0, config->interval_ps ? config->interval_ps : 5000000);
+    if (config->pattern.kind == TRAFFIC_COLLECTIVE)
+        config->bytes += config->pattern.collective != TRAFFIC_BARRIER && !config->bytes;
+}
+
 static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
 {
     static const char *const topos[] = { "kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4" };
@@ -735,10 +744,7 @@ static struct traffic_config any_config(uint64_t *seed, const char **topo, const
     config.arity = trees[test_random(seed) % 4];
     config.groups = (uint32_t)pick(seed, 1, 2);
     config.at_random = test_random(seed) % 2;
-    config.interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
-    config.skew_ps = pick(seed, 0, config.interval_ps ? config.interval_ps : 5000000);
-    if (config.pattern.kind == TRAFFIC_COLLECTIVE)
-        config.bytes += config.pattern.collective != TRAFFIC_BARRIER && !config.bytes;
+    any_times(seed, &config);
     return config;
 }
 
@@ -777,10 +783,7 @@ static struct traffic_config any_acknowledged(uint64_t *seed, const char **topo,
     profile->tree_width = (uint32_t)pick(seed, 1, 16);
     config.groups = (uint32_t)pick(seed, 1, 2);
     config.operations = pick(seed, 1, 20);
-    config.interval_ps = test_random(seed) % 2 ? pick(seed, 1, 4000) * 1000 : 0;
-    config.skew_ps = pick(seed, 0, config.interval_ps ? config.interval_ps : 5000000);
-    if (config.pattern.kind == TRAFFIC_COLLECTIVE)
-        config.bytes += config.pattern.collective != TRAFFIC_BARRIER && !config.bytes;
+    any_times(seed, &config);
     return config;
 }
 

@@ -3,26 +3,23 @@
  * engine_test.c - the link engine: packets, acknowledgments, and everything that can go wrong
  * between two of them.
  */
+#include <string.h>
 #include <time.h>
 
-#include "tests/nic/engine/engine_world.h"
+#include "nic/engine/internal.h"
+#include "switch/channel/channel.h"
+#include "tests/test.h"
+#include "tests/world/engine/hosts.h"
 
 #define LIMIT_PS 10000000000000u /* simulated: 10 s */
 
-/* Loss, damage, doubles and delays, each in @each of a million entries. */
-static struct emu_fault_rates all_faults(uint32_t each)
-{
-    return (struct emu_fault_rates){.lost = each, .head = each, .payload = each, .twice = each,
-                                    .late = each, .late_ps = 2000000};
-}
-
 /* Run a virtual world to its end: everything was settled once, nothing is left. */
-static void run_to_end(struct world *w)
+static void run_to_end(struct hosts *w)
 {
-    world_run(w, LIMIT_PS);
-    CU_ASSERT_EQUAL(world_settled(w), world_awaited(w));
-    CU_ASSERT_TRUE(world_exactly_once(w));
-    CU_ASSERT_TRUE(world_clean(w));
+    hosts_run(w, LIMIT_PS);
+    CU_ASSERT_EQUAL(hosts_settled(w), hosts_awaited(w));
+    CU_ASSERT_TRUE(hosts_exactly_once(w));
+    CU_ASSERT_TRUE(hosts_clean(w));
 }
 
 /* --- what is sent arrives ---------------------------------------------------------------- */
@@ -38,7 +35,7 @@ static uint64_t sizes_posts(void)
     return size_first[SIZES];
 }
 
-static void draw_sizes(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
     uint32_t low = 0, high = SIZES;
     uint32_t left;
@@ -50,23 +47,23 @@ static void draw_sizes(const struct world *w, uint32_t node, uint64_t i, struct 
         *(size_first[middle] <= i ? &low : &high) = middle;
     }
     left = low - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
-    *ret = (struct post){.ready_ps = (uint64_t)low * 3000000, .dst = 1 - node, .kind = EMU_UNICAST,
-                         .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
-                         .hollow = (low + node) % 5 == 0};
+    *ret = (struct hosts_post){.ready_ps = (uint64_t)low * 3000000, .dst = 1 - node, .kind = EMU_UNICAST,
+                               .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
+                               .hollow = (low + node) % 5 == 0};
 }
 
 static void sizes_in_packets_of(const char *set)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set, .draw = draw_sizes,
-                              .posts = sizes_posts()};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set, .draw = draw_sizes,
+                                   .posts = sizes_posts()};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     run_to_end(&w);
     CU_ASSERT_EQUAL(COUNT(&w, retransmissions), 0);
     CU_ASSERT_EQUAL(COUNT(&w, broken), 0);
     CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));
-    world_close(&w);
+    hosts_close(&w);
 }
 
 static void packets__of_every_size_arrive(void)
@@ -79,54 +76,54 @@ static void packets__of_every_size_arrive(void)
 /* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
 static void packets__gather_what_is_posted_together(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 400};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 400};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     run_to_end(&w);
     CU_ASSERT_EQUAL(COUNT(&w, packets), 2 * 100);
     CU_ASSERT_EQUAL(emu_count_read(&w.engine[0]->link[0].tx.counts.segments),
                     100 * 5 + 100); /* and the replies */
     CU_ASSERT_EQUAL(EMU_HEAD_BYTES + EMU_HDR_BYTES + EMU_TAIL_BYTES, 32);
-    world_close(&w);
+    hosts_close(&w);
 }
 
-static void draw_in_vain(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_in_vain(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
-    draw_whole(w, node, i, ret);
+    hosts_draw_whole(w, node, i, ret);
     ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
 }
 
 static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
-                              .no_group = true};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
+                                   .no_group = true};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     run_to_end(&w);
     CU_ASSERT_EQUAL(COUNT(&w, vain), 2 * 100);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 100);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 /* --- over bad cables ---------------------------------------------------------------------- */
 
 static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .links = links, .first_seq = first_seq,
-                              .set = "reply_timeout_ps=20000000", .faults = all_faults(each),
-                              .posts = posts};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .links = links, .first_seq = first_seq,
+                                   .set = "reply_timeout_ps=20000000", .faults = world_faults(each),
+                                   .posts = posts};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     run_to_end(&w);
     CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
     CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0);
     CU_ASSERT_TRUE(COUNT(&w, duplicates) > 0);
     CU_ASSERT_TRUE(COUNT(&w, broken) > 0);
     CU_ASSERT_TRUE(COUNT(&w, timeouts) > 0);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 static void faults__everything_arrives_once(void)
@@ -149,12 +146,12 @@ static void sequence__wraps(void)
 static uint32_t group_of_turn[2];
 
 /* From node 0: some to one group, then some to the other, by turns. */
-static void draw_two_groups(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
     (void)w;
     (void)node;
-    *ret = (struct post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
-                         .ready_ps = i / TURN * PAUSE_PS};
+    *ret = (struct hosts_post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
+                               .ready_ps = i / TURN * PAUSE_PS};
 }
 
 /*
@@ -164,29 +161,29 @@ static void draw_two_groups(const struct world *w, uint32_t node, uint64_t i, st
  */
 static void jump_elsewhere(uint32_t jump)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
-                              .draw = draw_two_groups};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
+                                   .draw = draw_two_groups};
     static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
     char error[256];
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     for (uint32_t g = 0; g < 2; g++)
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes[g], 2, 1, &group_of_turn[g],
                                                       error, sizeof(error)),
                               0);
     for (uint32_t n = 1; n < w.hosts; n++)
         w.host[n]->posts = 0;
-    world_advance(&w, PAUSE_PS - 1);
+    hosts_advance(&w, PAUSE_PS - 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
-    world_flow(&w, 0, group_of_turn[1])->next += jump;
-    world_flow(&w, 0, group_of_turn[1])->acked += jump;
-    world_run(&w, LIMIT_PS);
+    hosts_flow(&w, 0, group_of_turn[1])->next += jump;
+    hosts_flow(&w, 0, group_of_turn[1])->acked += jump;
+    hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 2 * TURN);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[2]->got), TURN);
     CU_ASSERT_EQUAL(COUNT(&w, duplicates), 0);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 static void sequence__of_a_group_is_its_own(void)
@@ -198,9 +195,9 @@ static void sequence__of_a_group_is_its_own(void)
         jump_elsewhere(jumps[j]);
 }
 
-static void draw_pauses(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_pauses(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
-    draw_whole(w, node, i, ret);
+    hosts_draw_whole(w, node, i, ret);
     ret->ready_ps = i / TURN * PAUSE_PS;
 }
 
@@ -210,34 +207,34 @@ static void draw_pauses(const struct world *w, uint32_t node, uint64_t i, struct
  */
 static void sequence__ends_where_numbers_would_alias(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->posts = 0;
     w.engine[0]->send.flow[1].next += ENGINE_SPAN - 1;
-    world_advance(&w, PAUSE_PS - 1);
+    hosts_advance(&w, PAUSE_PS - 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
     w.engine[0]->send.flow[1].next += ENGINE_SPAN;
-    world_run(&w, LIMIT_PS);
+    hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), TURN);
     CU_ASSERT_EQUAL(COUNT(&w, lost), TURN);
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 /* Nobody is further ahead of its oldest packet than the window, whatever is lost. */
 static void window__holds_the_sender(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 8000,
-                              .faults = {.lost = 20000}};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 8000,
+                                   .faults = {.lost = 20000}};
     uint32_t most = 0;
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
-    for (uint64_t at_ps = 0; world_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
-        world_advance(&w, at_ps);
+    hosts_open(&w, &setting);
+    for (uint64_t at_ps = 0; hosts_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
+        hosts_advance(&w, at_ps);
         for (uint32_t n = 0; n < w.hosts; n++) {
             const struct engine_flow *flow = &w.engine[n]->send.flow[1 - n];
             uint32_t ahead =
@@ -249,48 +246,48 @@ static void window__holds_the_sender(void)
     }
     CU_ASSERT_EQUAL(most, ENGINE_WINDOW); /* it was needed, and was enough */
     run_to_end(&w);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 static void retries__end_at_the_limit(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "retry_limit=4", .posts = 2000,
-                              .faults = {.lost = EMU_FAULT_UNIT}, .only_one_bad = true};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "retry_limit=4", .posts = 2000,
+                                   .faults = {.lost = EMU_FAULT_UNIT}, .only_one_bad = true};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->posts = 0;
-    world_run(&w, LIMIT_PS);
+    hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 2000);
     CU_ASSERT_EQUAL(COUNT(&w, lost), 2000);
     CU_ASSERT_EQUAL(COUNT(&w, retransmissions), 3 * COUNT(&w, packets));
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 /* --- links and channels ---------------------------------------------------------------------- */
 
 /* How long it takes until all of @posts whole segments of host 0 have arrived. */
-static uint64_t stream_ps(struct world *w)
+static uint64_t stream_ps(struct hosts *w)
 {
     w->host[1]->posts = 0;
-    world_run(w, LIMIT_PS);
+    hosts_run(w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w->host[1]->got), w->host[0]->posts);
     return w->host[1]->last_ps - w->profile.nic_recv_ps;
 }
 
 static void links__share_the_load(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_whole, .posts = 4000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 4000};
     uint64_t one_ps, two_ps, sent[2];
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     one_ps = stream_ps(&w);
-    world_close(&w);
+    hosts_close(&w);
     setting.links = 2;
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     two_ps = stream_ps(&w);
     for (uint32_t l = 0; l < 2; l++)
         sent[l] = emu_count_read(&w.engine[0]->link[l].tx.counts.segments);
@@ -299,7 +296,7 @@ static void links__share_the_load(void)
     CU_ASSERT_TRUE(two_ps < one_ps / 100 * 52);
     CU_ASSERT_EQUAL(sent[0] + sent[1], 5000);
     CU_ASSERT_TRUE(sent[0] > 2450 && sent[0] < 2550);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 /* On a long cable as many packets are under way as there are channels; of many, bulk leaves one. */
@@ -309,65 +306,65 @@ static void channels__bound_what_is_under_way(void)
     const uint32_t want[] = {31, 5};
 
     for (uint32_t s = 0; s < 2; s++) {
-        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set[s], .draw = draw_whole,
-                                  .posts = 1000};
+        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set[s], .draw = hosts_draw_whole,
+                                       .posts = 1000};
         uint32_t most = 0;
-        struct world w;
+        struct hosts w;
 
-        world_open(&w, &setting);
+        hosts_open(&w, &setting);
         for (uint64_t at_ps = 0; at_ps < 100000000; at_ps += 500000) {
             uint32_t open;
 
-            world_advance(&w, at_ps);
+            hosts_advance(&w, at_ps);
             open = emu_channels_pending(&w.engine[0]->link[0].books);
             most = open > most ? open : most;
         }
         CU_ASSERT_EQUAL(most, want[s]);
         run_to_end(&w);
-        world_close(&w);
+        hosts_close(&w);
     }
 }
 
 /* A small segment among whole ones. */
-static void draw_urgent(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_urgent(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
-    draw_whole(w, node, i, ret);
+    hosts_draw_whole(w, node, i, ret);
     if (i == 300)
         ret->len = 8;
 }
 
 static void priority__lets_small_packets_overtake(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_urgent, .posts = 400};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_urgent, .posts = 400};
     uint64_t before = 0, at_ps = 0;
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->posts = 0;
-    while (!*host_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
-        world_advance(&w, at_ps += 100000);
+    while (!*hosts_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
+        hosts_advance(&w, at_ps += 100000);
     for (uint32_t i = 0; i < 300; i++)
-        before += *host_mark(w.host[1], 0, i);
+        before += *hosts_mark(w.host[1], 0, i);
     CU_ASSERT_TRUE(before < 30); /* it passed all that was queued at the engine */
-    world_run(&w, LIMIT_PS);
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    world_close(&w);
+    hosts_run(&w, LIMIT_PS);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    hosts_close(&w);
 }
 
 /* Bulk fills a long cable's channels, but for the last: a small packet need not wait for a reply. */
 static void priority__finds_a_channel(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "channel_ps=20000000",
-                              .draw = draw_urgent, .posts = 400};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "channel_ps=20000000",
+                                   .draw = draw_urgent, .posts = 400};
     uint64_t at_ps = 0;
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->posts = 0;
-    while (!*host_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
-        world_advance(&w, at_ps += 100000);
+    while (!*hosts_mark(w.host[1], 0, 300) && at_ps < LIMIT_PS)
+        hosts_advance(&w, at_ps += 100000);
     CU_ASSERT_TRUE(at_ps < 2 * w.profile.channel_ps);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 /* --- hosts ---------------------------------------------------------------------------------------- */
@@ -375,30 +372,30 @@ static void priority__finds_a_channel(void)
 /* A host that takes nothing for many time-outs backs the sender up; nothing is lost or doubled. */
 static void host__that_takes_nothing_backs_up(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 3000,
-                              .set = "reply_timeout_ps=100000000"};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 3000,
+                                   .set = "reply_timeout_ps=100000000"};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->deaf = true;
     w.host[1]->wake_ps = 5000000000;
     emu_dev_wake(&w.host[1]->dev, 0);
-    world_advance(&w, 4999999999);
+    hosts_advance(&w, 4999999999);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), 0);
     CU_ASSERT_TRUE(w.host[0]->sent < 2000);
     CU_ASSERT_TRUE(emu_count_read(&w.host[0]->got) == 3000);
     run_to_end(&w);
     CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
-    world_close(&w);
+    hosts_close(&w);
 }
 
 /* Nobody is attached: taken, dropped, counted, and acknowledged. */
 static void host__that_is_unplugged_drops(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 500};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     w.host[1]->posts = 0;
     emu_link_unjoin(&w.engine[1]->host.out);
     emu_link_unjoin(&w.host[1]->tx);
@@ -409,29 +406,29 @@ static void host__that_is_unplugged_drops(void)
                                         engine_host_profile(w.engine[1])),
                           0);
     memset(&w.host[1]->rx, 0, sizeof(w.host[1]->rx));
-    world_run(&w, LIMIT_PS);
+    hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.engine[1]->host.out.counts.dropped), 500);
     CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 /* --- clocks ------------------------------------------------------------------------------------------ */
 
 static uint64_t digest_of(const char *topo, uint32_t workers)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topo, .workers = workers,
-                              .links = topo ? 1 : 2, .set = "reply_timeout_ps=20000000",
-                              .faults = all_faults(2000), .posts = topo ? 1000 : 4000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topo, .workers = workers,
+                                   .links = topo ? 1 : 2, .set = "reply_timeout_ps=20000000",
+                                   .faults = world_faults(2000), .posts = topo ? 1000 : 4000};
     uint64_t digest = 0;
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     run_to_end(&w);
     for (uint32_t n = 0; n < w.hosts; n++)
         digest = digest * 31 + w.host[n]->digest;
     digest += COUNT(&w, retransmissions) << 32;
-    world_close(&w);
+    hosts_close(&w);
     return digest;
 }
 
@@ -449,9 +446,9 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
 }
 
 /* A third of them at first, and the rest when the clock may have been turned back. */
-static void draw_based(const struct world *w, uint32_t node, uint64_t i, struct post *ret)
+static void draw_based(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
-    draw_mixed(w, node, i, ret);
+    hosts_draw_mixed(w, node, i, ret);
     ret->ready_ps = w->base_ps;
 }
 
@@ -464,151 +461,151 @@ static void turn_back__changes_nothing(void)
     const char *topos[] = {NULL, "kary:4,2"};
 
     for (uint32_t t = 0; t < 2; t++) {
-        struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
-                                  .links = topos[t] ? 1 : 2, .draw = draw_based,
-                                  .faults = all_faults(topos[t] ? 2000 : 10000),
-                                  .set = "reply_timeout_ps=20000000"};
-        struct world w;
+        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
+                                       .links = topos[t] ? 1 : 2, .draw = draw_based,
+                                       .faults = world_faults(topos[t] ? 2000 : 10000),
+                                       .set = "reply_timeout_ps=20000000"};
+        struct hosts w;
 
-        world_open(&w, &setting);
+        hosts_open(&w, &setting);
         w.base_ps = EMU_TURN_PS;
         for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
-            world_advance(&w, w.base_ps + turn * 100000000);
-            CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !world_idle(&w));
-            world_turn_back(&w, EMU_TURN_BY_PS);
+            hosts_advance(&w, w.base_ps + turn * 100000000);
+            CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !hosts_idle(&w));
+            hosts_turn_back(&w, EMU_TURN_BY_PS);
         }
-        world_run(&w, w.now_ps + LIMIT_PS);
-        CU_ASSERT_EQUAL(world_settled(&w), world_awaited(&w));
-        CU_ASSERT_TRUE(world_exactly_once(&w));
-        CU_ASSERT_TRUE(world_clean(&w));
-        world_close(&w);
+        hosts_run(&w, w.now_ps + LIMIT_PS);
+        CU_ASSERT_EQUAL(hosts_settled(&w), hosts_awaited(&w));
+        CU_ASSERT_TRUE(hosts_exactly_once(&w));
+        CU_ASSERT_TRUE(hosts_clean(&w));
+        hosts_close(&w);
     }
 }
 
 /* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
 static void virtual__ends_before_times_wrap(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
-                              .draw = draw_based, .faults = all_faults(2000),
-                              .set = "reply_timeout_ps=20000000"};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
+                                   .draw = draw_based, .faults = world_faults(2000),
+                                   .set = "reply_timeout_ps=20000000"};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
         w.host[n]->posts = 200;
     w.base_ps = EMU_LAST_PS - LIMIT_PS;
-    world_run(&w, EMU_LAST_PS);
-    CU_ASSERT_TRUE(world_exactly_once(&w) && world_clean(&w));
+    hosts_run(&w, EMU_LAST_PS);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w) && hosts_clean(&w));
     w.base_ps = EMU_LAST_PS + 1;
     for (uint32_t n = 0; n < w.hosts; n++) {
         w.host[n]->posts = 300;
         emu_dev_wake(&w.host[n]->dev, EMU_LAST_PS);
     }
-    world_run(&w, UINT64_MAX);
+    hosts_run(&w, UINT64_MAX);
     CU_ASSERT_EQUAL(emu_windows_next_ps(w.windows), EMU_NEVER);
     CU_ASSERT_EQUAL(w.host[0]->sent, 200);
-    world_close(&w);
+    hosts_close(&w);
 }
 
-static void raw_by_hand(const struct setting *setting)
+static void raw_by_hand(const struct hosts_config *setting)
 {
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, setting);
-    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    hosts_open(&w, setting);
+    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 static void raw__everything_arrives_once(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 20000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 20000};
 
     raw_by_hand(&setting);
-    setting.faults = all_faults(1000);
+    setting.faults = world_faults(1000);
     raw_by_hand(&setting);
-    setting = (struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
+    setting = (struct hosts_config){.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .posts = 2000};
     raw_by_hand(&setting);
 }
 
 /* The time of time-outs comes to where it is turned back, in both engines. */
 static void raw__time_is_turned_back_under_way(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
-                              .set = "reply_timeout_ps=1000000000", .faults = all_faults(2000)};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
+                                   .set = "reply_timeout_ps=1000000000", .faults = world_faults(2000)};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
         w.engine[n]->now_ps = EMU_TURN_PS - 1000000;
-    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
     for (uint32_t n = 0; n < w.hosts; n++)
         CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_TURN_PS);
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 /* The host's time wraps on hosts that are up for 213 days: routers go on to look for time-outs. */
 static void raw__ticks_where_the_hosts_time_wraps(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .posts = 300};
+    struct hosts w;
 
-    world_open(&w, &setting);
+    hosts_open(&w, &setting);
     for (uint32_t s = 0; s < w.graph->switches; s++) {
         struct switch_channels_raw *sw = switch_channels_raw_of(w.fabric->sw[s]);
 
         sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last look was just before */
     }
-    CU_ASSERT_TRUE(world_step(&w, world_awaited(&w), 100000000));
+    CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
     for (uint32_t s = 0; s < w.graph->switches; s++)
         CU_ASSERT_TRUE(switch_channels_raw_of(w.fabric->sw[s])->swept_ps < UINT64_MAX / 2);
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    hosts_close(&w);
 }
 
-static void raw_with_threads(const struct setting *setting)
+static void raw_with_threads(const struct hosts_config *setting)
 {
     struct timespec nap = {.tv_nsec = 1000000};
     uint64_t awaited;
-    struct world w;
+    struct hosts w;
 
-    world_open(&w, setting);
-    awaited = world_awaited(&w);
-    world_threads(&w);
-    for (uint32_t naps = 0; naps < 60000 && world_settled(&w) < awaited; naps++)
+    hosts_open(&w, setting);
+    awaited = hosts_awaited(&w);
+    hosts_threads(&w);
+    for (uint32_t naps = 0; naps < 60000 && hosts_settled(&w) < awaited; naps++)
         nanosleep(&nap, NULL);
-    world_stop_threads(&w);
-    CU_ASSERT_TRUE(world_step(&w, awaited, 100000000));
-    CU_ASSERT_TRUE(world_exactly_once(&w));
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    hosts_threads_stop(&w);
+    CU_ASSERT_TRUE(hosts_step(&w, awaited, 100000000));
+    CU_ASSERT_TRUE(hosts_exactly_once(&w));
+    CU_ASSERT_TRUE(hosts_clean(&w));
+    hosts_close(&w);
 }
 
 static void raw__threads_soak(void)
 {
-    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .workers = 3, .links = 2,
-                                       .faults = all_faults(500), .posts = 10000});
-    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .workers = 3,
-                                       .faults = all_faults(50), .posts = 4000});
+    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW, .workers = 3, .links = 2,
+                                            .faults = world_faults(500), .posts = 10000});
+    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .workers = 3,
+                                            .faults = world_faults(50), .posts = 4000});
 }
 
 /* --- through switches ---------------------------------------------------------------------------- */
 
 static void fabric__everything_arrives_once(void)
 {
-    struct setting setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .posts = 1000};
-    struct world w;
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .posts = 1000};
+    struct hosts w;
 
     for (uint32_t each = 0; each <= 2000; each += 1000) { /* on each cable */
-        setting.faults = all_faults(each);
-        world_open(&w, &setting);
+        setting.faults = world_faults(each);
+        hosts_open(&w, &setting);
         run_to_end(&w);
         CU_ASSERT_EQUAL(COUNT(&w, lost), 0);
         CU_ASSERT_EQUAL(COUNT(&w, retransmissions) > 0, each > 0);
-        world_close(&w);
+        hosts_close(&w);
     }
 }
 

@@ -4,10 +4,13 @@
  * the hosts and the manager do meanwhile.
  */
 #include <time.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "emu/edge/edge.h"
-#include "tests/nic/engine/engine_tree_world.h"
+#include "emu/combine.h"
+#include "nic/engine/internal.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+#include "tests/world/engine/trees.h"
 
 #define LONG "FABEMU_TEST_LONG"
 
@@ -28,30 +31,30 @@ static uint32_t ops(uint32_t count)
 }
 
 /* Run a virtual world to its end: all was right and came once, and nothing is left. */
-static void run_to_end(struct world *w)
+static void run_to_end(struct trees *w)
 {
-    world_run(w, LIMIT_PS);
-    CU_ASSERT_TRUE(world_through(w));
-    CU_ASSERT_EQUAL(world_wrong(w), 0);
-    CU_ASSERT_EQUAL(world_other(w), 0);
+    trees_run(w, TREES_LIMIT_PS);
+    CU_ASSERT_TRUE(trees_through(w));
+    CU_ASSERT_EQUAL(trees_wrong(w), 0);
+    CU_ASSERT_EQUAL(trees_other(w), 0);
     CU_ASSERT_EQUAL(COUNT(w, against), 0);
     CU_ASSERT_EQUAL(COUNT(w, refused), 0);
     CU_ASSERT_EQUAL(COUNT(w, lost), 0);
-    CU_ASSERT_TRUE(world_clean(w));
+    CU_ASSERT_TRUE(trees_clean(w));
 }
 
 /* --- streams -------------------------------------------------------------------------- */
 
-static void streams_right(const struct setting *set)
+static void streams_right(const struct trees_config *set)
 {
-    struct world w;
+    struct trees w;
 
-    world_open(&w, set);
+    trees_open(&w, set);
     run_to_end(&w);
     CU_ASSERT_TRUE(COUNT(&w, results) > 0);
     CU_ASSERT_TRUE(!set->faults || COUNT(&w, duplicates) > 0);
     CU_ASSERT_TRUE(!set->faults || COUNT(&w, timeouts) > 0);
-    world_close(&w);
+    trees_close(&w);
 }
 
 /* All kinds of collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100. */
@@ -70,9 +73,9 @@ static void streams__give_every_member_every_result(void)
 
     for (uint32_t i = 0; i + (times(2) == 1) < sizeof(worlds) / sizeof(worlds[0]); i++)
         for (uint32_t faults = 0; faults <= 2000; faults += 2000) {
-            struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = worlds[i].topo,
-                                  .set = worlds[i].set, .streams = 3, .ops = ops(300),
-                                  .delay_ps = 3000000, .noise = 60, .faults = faults};
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = worlds[i].topo,
+                                       .set = worlds[i].set, .streams = 3, .ops = ops(300),
+                                       .delay_ps = 3000000, .noise = 60, .faults = faults};
 
             streams_right(&set);
         }
@@ -81,9 +84,9 @@ static void streams__give_every_member_every_result(void)
 /* Few channels and places, hosts' segments one by one, hosts that take nothing for long. */
 static void streams__go_on_when_everything_is_short(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 6,
-                          .set = "channels=1 pool_places=1 packet_bytes=256 barrier=tree",
-                          .ops = ops(150), .noise = 100, .nap_ps = 300000000};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 6,
+                               .set = "channels=1 pool_places=1 packet_bytes=256 barrier=tree",
+                               .ops = ops(150), .noise = 100, .nap_ps = 300000000};
 
     streams_right(&set);
     set.set = "channels=2 pool_places=1 barrier=conditional tree_width=2";
@@ -102,10 +105,10 @@ static void streams__of_one_kind_fill_the_window(void)
 
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t s = 0; s < 3; s++) {
-            struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2",
-                                  .set = sets[s], .streams = 2, .ops = ops(600),
-                                  .mix = mixes[i], .all = true, .nap_ps = 100000000,
-                                  .faults = s % 2 * 1000};
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2",
+                                       .set = sets[s], .streams = 2, .ops = ops(600),
+                                       .mix = mixes[i], .all = true, .nap_ps = 100000000,
+                                       .faults = s % 2 * 1000};
 
             streams_right(&set);
         }
@@ -113,22 +116,22 @@ static void streams__of_one_kind_fill_the_window(void)
 
 /* --- the same every time -------------------------------------------------------------- */
 
-static uint64_t digest_of(const struct setting *set)
+static uint64_t digest_of(const struct trees_config *set)
 {
     uint64_t digest;
-    struct world w;
+    struct trees w;
 
-    world_open(&w, set);
-    for (uint32_t i = 0; set->junk && i < JUNK_IDS; i++)
-        w.junk_id[i] = group_of_all(&w);
-    world_run(&w, set->junk ? 20000000000 : LIMIT_PS); /* what junk asks for may never be */
-    CU_ASSERT_TRUE(world_through(&w));
-    CU_ASSERT_EQUAL(world_wrong(&w), 0);
-    digest = world_digest(&w);
-    for (uint32_t i = 0; set->junk && i < JUNK_IDS; i++)
-        group_end(&w, w.junk_id[i]);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    trees_open(&w, set);
+    for (uint32_t i = 0; set->junk && i < TREES_JUNK; i++)
+        w.junk_id[i] = trees_group_of_all(&w);
+    trees_run(&w, set->junk ? 20000000000 : TREES_LIMIT_PS); /* what junk asks for may never be */
+    CU_ASSERT_TRUE(trees_through(&w));
+    CU_ASSERT_EQUAL(trees_wrong(&w), 0);
+    digest = trees_digest(&w);
+    for (uint32_t i = 0; set->junk && i < TREES_JUNK; i++)
+        world_group_end(w.fabric, w.junk_id[i]);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
     return digest;
 }
 
@@ -140,11 +143,11 @@ static void virtual__is_the_same_for_any_workers_and_windows(void)
                                        "combining=switch"};
 
     for (uint32_t t = 0; t < 4; t++) {
-        struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .streams = 3,
-                              .set = sets[t],
-                              .mix = t ? MIX_ALL : MIX_ALL | MIX_ROUGH, .ops = ops(150),
-                              .delay_ps = 2000000, .noise = 40, .faults = 2000, .junk = 60,
-                              .nap_ps = 50000000};
+        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .streams = 3,
+                                   .set = sets[t],
+                                   .mix = t ? MIX_ALL : MIX_ALL | MIX_ROUGH, .ops = ops(150),
+                                   .delay_ps = 2000000, .noise = 40, .faults = 2000, .junk = 60,
+                                   .nap_ps = 50000000};
         uint64_t digest = digest_of(&set);
 
         for (set.workers = 2; set.workers <= 3; set.workers++)
@@ -158,26 +161,26 @@ static void virtual__is_the_same_for_any_workers_and_windows(void)
     }
 }
 
-static uint64_t bits_of(const struct setting *set)
+static uint64_t bits_of(const struct trees_config *set)
 {
     uint64_t bits = 0;
-    struct world w;
+    struct trees w;
 
-    world_open(&w, set);
+    trees_open(&w, set);
     run_to_end(&w);
     for (uint32_t n = 0; n < w.hosts; n++)
         bits = bits * 31 + w.host[n]->bits;
-    world_close(&w);
+    trees_close(&w);
     return bits;
 }
 
 /* In port order sums have the same bits whoever is late, and whatever has to be sent again. */
 static void same_bits(const char *what)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 2,
-                          .set = what,
-                          .mix = MIX_REDUCE | MIX_ALLREDUCE | MIX_ROUGH, .ops = ops(100),
-                          .delay_ps = 20000000};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 2,
+                               .set = what,
+                               .mix = MIX_REDUCE | MIX_ALLREDUCE | MIX_ROUGH, .ops = ops(100),
+                               .delay_ps = 20000000};
     uint64_t bits = bits_of(&set);
 
     for (set.delay_seed = 1; set.delay_seed <= 3 * times(10); set.delay_seed++) {
@@ -194,47 +197,47 @@ static void port_order__gives_the_same_bits(void)
 
 /* --- words and conditionals ----------------------------------------------------------- */
 
-static void say_word(struct world *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
+static void say_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
                      const struct emu_word *word, uint64_t at_ps)
 {
     struct emu_hdr hdr = {.dst = group, .seq = seq, .kind = kind, .len = sizeof(*word)};
 
-    host_say(w, node, &hdr, word, at_ps);
+    trees_say(w, node, &hdr, word, at_ps);
 }
 
-static void say_set(struct world *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value,
+static void say_set(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value,
                     uint64_t at_ps)
 {
     say_word(w, node, EMU_SET, group, 0, &(struct emu_word){.value = value, .word = word}, at_ps);
 }
 
-static void set_all(struct world *w, uint32_t group, uint32_t word, uint64_t value)
+static void set_all(struct trees *w, uint32_t group, uint32_t word, uint64_t value)
 {
     for (uint32_t n = 0; n < w->hosts; n++)
         say_set(w, n, group, word, value, 0);
-    world_run(w, w->now_ps + 5000000);
+    trees_run(w, w->now_ps + 5000000);
 }
 
 /* What a conditional of host @node comes to; -1: there was no answer, or not one alone. */
-static int answer_of(struct world *w, uint32_t node, uint32_t group, const struct emu_word *word)
+static int answer_of(struct trees *w, uint32_t node, uint32_t group, const struct emu_word *word)
 {
     static uint32_t seq;
-    struct line line;
+    struct tree_line line;
 
     say_word(w, node, EMU_TEST, group, ++seq, word, 0);
-    world_run(w, LIMIT_PS);
-    if (host_heard(w->host[node], EMU_TEST, group, seq, &line) != 1 || line.hdr.len ||
+    trees_run(w, TREES_LIMIT_PS);
+    if (trees_heard(w->host[node], EMU_TEST, group, seq, &line) != 1 || line.hdr.len ||
         line.hdr.src != node || line.hdr.op > EMU_TEST_TRUE)
         return -1;
     return line.hdr.op;
 }
 
-static int equal_of(struct world *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value)
+static int equal_of(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value)
 {
     return answer_of(w, node, group, &(struct emu_word){.value = value, .word = word});
 }
 
-static int reached_of(struct world *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value)
+static int reached_of(struct trees *w, uint32_t node, uint32_t group, uint32_t word, uint64_t value)
 {
     return answer_of(w, node, group,
                      &(struct emu_word){.value = value, .word = word, .test = EMU_TEST_REACHED});
@@ -243,12 +246,12 @@ static int reached_of(struct world *w, uint32_t node, uint32_t group, uint32_t w
 /* True if all are as asked, the asker's own among them; false else. */
 static void conditionals__tell_whether_all_agree(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,3"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,3"};
     uint32_t group, words[2] = {0, EMU_WORDS - 1};
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
-    group = group_of_all(&w);
+    trees_open(&w, &set);
+    group = trees_group_of_all(&w);
     CU_ASSERT_EQUAL(equal_of(&w, 1, group, 3, 0), EMU_TEST_TRUE); /* at first */
     CU_ASSERT_EQUAL(equal_of(&w, 1, group, 3, 1), EMU_TEST_FALSE);
     for (uint32_t i = 0; i < 2; i++) {
@@ -269,57 +272,57 @@ static void conditionals__tell_whether_all_agree(void)
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, 4), EMU_TEST_FALSE);
     CU_ASSERT_EQUAL(equal_of(&w, 0, group, 4, 0), EMU_TEST_TRUE); /* the others were left alone */
     CU_ASSERT_TRUE(COUNT(&w, unequal) < COUNT(&w, conditionals));
-    group_end(&w, group);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    world_group_end(w.fabric, group);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 /* All wait for all others, on bad cables: each is told once, not before the last has set it. */
 static void conditionals__wait_until_all_agree(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2"};
     const struct emu_word until = {.value = 9, .word = 2, .test = EMU_TEST_REACHED, .until = 1};
     uint64_t last_ps = 900000000;
-    struct line line = {0};
-    struct world w;
+    struct tree_line line = {0};
+    struct trees w;
 
     for (set.faults = 0; set.faults <= 2000; set.faults += 2000) {
         uint32_t group, wrong = 0;
 
-        world_open(&w, &set);
-        group = group_of_all(&w);
+        trees_open(&w, &set);
+        group = trees_group_of_all(&w);
         for (uint32_t n = 0; n < w.hosts; n++) {
             for (uint32_t i = 0; i < 4; i++)
                 say_word(&w, n, EMU_TEST, group, i, &until, 1000000);
             say_set(&w, n, group, 2, 7 + n % 3, 2000000);
             say_set(&w, n, group, 2, 10, n == 4 ? last_ps : 200000000);
         }
-        world_run(&w, LIMIT_PS);
+        trees_run(&w, TREES_LIMIT_PS);
         for (uint32_t n = 0; n < w.hosts; n++)
             for (uint32_t i = 0; i < 4; i++) {
-                wrong += host_heard(w.host[n], EMU_TEST, group, i, &line) != 1;
+                wrong += trees_heard(w.host[n], EMU_TEST, group, i, &line) != 1;
                 wrong += line.hdr.op != EMU_TEST_TRUE || line.at_ps < last_ps ||
                          line.at_ps > last_ps + (set.faults ? 1000000000000 : 150000000);
             }
         CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT_EQUAL(world_other(&w), 4 * w.hosts);
-        group_end(&w, group);
-        CU_ASSERT_TRUE(world_clean(&w));
-        world_close(&w);
+        CU_ASSERT_EQUAL(trees_other(&w), 4 * w.hosts);
+        world_group_end(w.fabric, group);
+        CU_ASSERT_TRUE(trees_clean(&w));
+        trees_close(&w);
     }
 }
 
 /* Host @node hears the segment back as failed, once, and nothing else of it. */
-static void fails(struct world *w, uint32_t node, const struct emu_hdr *hdr, const void *payload)
+static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, const void *payload)
 {
-    uint64_t other = world_other(w);
-    struct line line = {0};
+    uint64_t other = trees_other(w);
+    struct tree_line line = {0};
 
     w->host[node]->heard = 0;
-    host_say(w, node, hdr, payload, 0);
-    world_run(w, w->now_ps + 50000000);
-    CU_ASSERT_EQUAL(world_other(w), other + 1);
-    CU_ASSERT_EQUAL(host_heard(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq, &line), 1);
+    trees_say(w, node, hdr, payload, 0);
+    trees_run(w, w->now_ps + 50000000);
+    CU_ASSERT_EQUAL(trees_other(w), other + 1);
+    CU_ASSERT_EQUAL(trees_heard(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq, &line), 1);
     CU_ASSERT_EQUAL(line.hdr.len, hdr->len);
     CU_ASSERT_EQUAL(line.hdr.op, hdr->op);
     CU_ASSERT_TRUE(!payload || !memcmp(line.payload, payload, hdr->len));
@@ -328,7 +331,7 @@ static void fails(struct world *w, uint32_t node, const struct emu_hdr *hdr, con
 /* What no conditional can be comes back, and all that is for a group that the node is not in. */
 static void wrong__comes_back_as_failed(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
     static const struct emu_word words[] = {{.word = EMU_WORDS}, {.word = UINT32_MAX},
                                             {.test = EMU_TEST_REACHED + 1},
                                             {.until = EMU_TEST_TAKE_BACK + 1}};
@@ -336,10 +339,10 @@ static void wrong__comes_back_as_failed(void)
     uint32_t group, casts, nodes[3] = {0, 1, 2};
     uint64_t bytes[2] = {1, 2};
     char error[256];
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
-    group = group_make(&w, nodes, 3);
+    trees_open(&w, &set);
+    group = world_group(w.fabric, nodes, 3);
     CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &casts, error, 256), 0);
     for (uint32_t i = 0; i < 4; i++)
         fails(&w, 1, &(struct emu_hdr){.dst = group, .seq = i, .kind = EMU_TEST, .len = 16},
@@ -360,32 +363,32 @@ static void wrong__comes_back_as_failed(void)
     CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are for casts, which has no state */
     CU_ASSERT_EQUAL(COUNT(&w, vain), 4 * 5);
     say_set(&w, 0, group, EMU_WORDS, 1, 0); /* nobody is told, nothing happens */
-    world_run(&w, LIMIT_PS);
+    trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
-    group_end(&w, group);
-    group_end(&w, casts);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    world_group_end(w.fabric, group);
+    world_group_end(w.fabric, casts);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 /* --- what cannot be done -------------------------------------------------------------- */
 
-static void say(struct world *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
+static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
 {
-    host_say(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
+    trees_say(w, node, &(struct emu_hdr){.dst = dst, .seq = seq, .kind = kind}, NULL, 0);
 }
 
 /* Nothing gets through: each segment comes back to its sender once, and a conditional is false. */
 static void given_up__comes_back_once(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .lost = EMU_FAULT_UNIT,
-                          .set = "retry_limit=4 barrier=tree tree_width=2"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .lost = EMU_FAULT_UNIT,
+                               .set = "retry_limit=4 barrier=tree tree_width=2"};
     const struct emu_word until = {.until = 1};
     uint32_t group;
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
-    group = group_of_all(&w);
+    trees_open(&w, &set);
+    group = trees_group_of_all(&w);
     for (uint32_t n = 0; n < w.hosts; n++) {
         say(&w, n, EMU_UNICAST | EMU_TOLD, (n + 1) % w.hosts, 1);
         say(&w, n, EMU_MULTICAST | EMU_TOLD, group, 2);
@@ -394,28 +397,28 @@ static void given_up__comes_back_once(void)
         say_word(&w, n, EMU_TEST, group, 5, &(struct emu_word){0}, 0);
         say_word(&w, n, EMU_TEST, group, 6, &until, 0);
     }
-    world_run(&w, w.now_ps + 50000000000);
+    trees_run(&w, w.now_ps + 50000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
-        const struct host *h = w.host[n];
+        const struct tree_host *h = w.host[n];
         bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->member[n].group->tree->width ==
                     ENGINE_CHILD;
         uint8_t told = EMU_TOLD | EMU_FAILED;
-        struct line line = {0};
+        struct tree_line line = {0};
 
         CU_ASSERT_EQUAL(h->heard, 4u + leaf);
-        CU_ASSERT_EQUAL(host_heard(h, EMU_UNICAST | told, (n + 1) % w.hosts, 1, NULL), 1);
-        CU_ASSERT_EQUAL(host_heard(h, EMU_MULTICAST | told, group, 2, NULL), 1);
-        CU_ASSERT_EQUAL(host_heard(h, EMU_MULTICAST | EMU_FAILED, group, 3, NULL), 1);
-        CU_ASSERT_EQUAL(host_heard(h, EMU_BARRIER | EMU_FAILED, group, 4, NULL), leaf);
-        CU_ASSERT_EQUAL(host_heard(h, EMU_TEST, group, 5, &line), 1);
+        CU_ASSERT_EQUAL(trees_heard(h, EMU_UNICAST | told, (n + 1) % w.hosts, 1, NULL), 1);
+        CU_ASSERT_EQUAL(trees_heard(h, EMU_MULTICAST | told, group, 2, NULL), 1);
+        CU_ASSERT_EQUAL(trees_heard(h, EMU_MULTICAST | EMU_FAILED, group, 3, NULL), 1);
+        CU_ASSERT_EQUAL(trees_heard(h, EMU_BARRIER | EMU_FAILED, group, 4, NULL), leaf);
+        CU_ASSERT_EQUAL(trees_heard(h, EMU_TEST, group, 5, &line), 1);
         CU_ASSERT_EQUAL(line.hdr.op, EMU_TEST_FALSE);
     }
-    group_end(&w, group); /* with the conditionals that wait still */
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    world_group_end(w.fabric, group); /* with the conditionals that wait still */
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
-static uint32_t host_heard_of(const struct host *h, uint32_t group)
+static uint32_t host_heard_of(const struct tree_host *h, uint32_t group)
 {
     uint32_t count = 0;
 
@@ -425,7 +428,7 @@ static uint32_t host_heard_of(const struct host *h, uint32_t group)
 }
 
 /* From now on host @node's adapter hears nothing. */
-static void deafen(struct world *w, uint32_t node)
+static void deafen(struct trees *w, uint32_t node)
 {
     struct emu_faults *faults = &w->fabric->faults[w->fabric->faulty - w->hosts + node];
 
@@ -438,47 +441,47 @@ static void deafen(struct world *w, uint32_t node)
  */
 static void result_given_up__comes_back_to_the_top(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1", .faults = 1,
-                          .set = "retry_limit=12 barrier=tree retry_ps=100000"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1", .faults = 1,
+                               .set = "retry_limit=12 barrier=tree retry_ps=100000"};
     uint32_t group, other, nodes[2] = {0, 1};
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
-    group = group_of_all(&w);
-    other = group_make(&w, nodes, 2);
+    trees_open(&w, &set);
+    group = trees_group_of_all(&w);
+    other = world_group(w.fabric, nodes, 2);
     deafen(&w, 3);
     for (uint32_t n = 0; n < w.hosts; n++)
         say(&w, n, EMU_BARRIER, group, 1);
-    world_run(&w, w.now_ps + 100000000000);
+    trees_run(&w, w.now_ps + 100000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
-        CU_ASSERT_EQUAL(host_heard(w.host[n], EMU_BARRIER, group, 1, NULL), n != 3);
-        CU_ASSERT_EQUAL(host_heard(w.host[n], EMU_BARRIER | EMU_FAILED, group, 1, NULL),
+        CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER, group, 1, NULL), n != 3);
+        CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER | EMU_FAILED, group, 1, NULL),
                         n == 0 || n == 3);
     }
     for (uint32_t n = 0; n < w.hosts; n++)
         say(&w, n, EMU_BARRIER, group, 2);
-    world_run(&w, w.now_ps + 3000000);
-    group_end(&w, group);
-    world_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's own is tried on */
+    trees_run(&w, w.now_ps + 3000000);
+    world_group_end(w.fabric, group);
+    trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's own is tried on */
     CU_ASSERT_TRUE(engine_idle(w.fabric->engine[0]));
     for (uint32_t i = 0; i < 2000; i++) { /* many windows */
         say(&w, 0, EMU_BARRIER, other, i);
         say(&w, 1, EMU_BARRIER, other, i);
-        world_run(&w, w.now_ps + 20000000);
+        trees_run(&w, w.now_ps + 20000000);
     }
     CU_ASSERT_EQUAL(host_heard_of(w.host[1], other), 2000);
-    group_end(&w, other);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    world_group_end(w.fabric, other);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 /* --- packets that wait ---------------------------------------------------------------- */
 
 /* A group of all that node 0 is in by link @link. */
-static uint32_t group_by_link(struct world *w, uint32_t link)
+static uint32_t group_by_link(struct trees *w, uint32_t link)
 {
     for (uint32_t tries = 0; tries < 20; tries++) {
-        uint32_t group = group_of_all(w);
+        uint32_t group = trees_group_of_all(w);
 
         if (w->fabric->group[group % FABRIC_GROUPS_MAX]->member[0].group->link == link)
             return group;
@@ -491,50 +494,50 @@ static uint32_t group_by_link(struct world *w, uint32_t link)
 static void links__do_not_wait_for_each_other(void)
 {
     static const char *const topos[] = {"qsnet:24,links=2,apart=router", "qsnet:4,rails=2"};
-    struct world w;
+    struct trees w;
 
     for (uint32_t i = 0; i < 2; i++) {
-        struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[i]};
+        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[i]};
         uint32_t group[2];
 
-        world_open(&w, &set);
+        trees_open(&w, &set);
         group[0] = group_by_link(&w, 0);
         group[1] = group_by_link(&w, 1);
         for (uint32_t m = 0; m < 120; m++)
             say(&w, 0, EMU_MULTICAST, group[m / 60], m);
-        world_run(&w, LIMIT_PS);
+        trees_run(&w, TREES_LIMIT_PS);
         CU_ASSERT_EQUAL(w.host[1]->heard, 120);
-        CU_ASSERT_EQUAL(world_other(&w), (w.hosts - 1) * 120);
+        CU_ASSERT_EQUAL(trees_other(&w), (w.hosts - 1) * 120);
         while (fabric_node_groups(w.fabric, 0, group, 1))
-            group_end(&w, group[0]);
-        CU_ASSERT_TRUE(world_clean(&w));
-        world_close(&w);
+            world_group_end(w.fabric, group[0]);
+        CU_ASSERT_TRUE(trees_clean(&w));
+        trees_close(&w);
     }
 }
 
 /* A word to a host that takes nothing keeps its packet, and so the flow closed, until it is taken. */
 static void flow__opens_when_its_oldest_was_told(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
     uint32_t group, casts = ENGINE_WINDOW + 40; /* no more than there are packets for */
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
-    group = group_of_all(&w);
+    trees_open(&w, &set);
+    group = trees_group_of_all(&w);
     w.host[0]->nap_ps = 1000000000;
     for (uint32_t i = 0; i < ENGINE_LOCAL_CREDITS + 1; i++)
         say(&w, 0, EMU_UNICAST | EMU_TOLD, 1, i);
-    world_run(&w, w.now_ps + 100000000);
+    trees_run(&w, w.now_ps + 100000000);
     for (uint32_t i = 0; i < casts; i++)
         say(&w, 0, i ? EMU_MULTICAST : EMU_MULTICAST | EMU_TOLD, group, i);
-    world_run(&w, w.host[0]->nap_ps - 1);
+    trees_run(&w, w.host[0]->nap_ps - 1);
     CU_ASSERT_EQUAL(w.host[2]->heard, ENGINE_WINDOW);
-    world_run(&w, LIMIT_PS);
+    trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(w.host[2]->heard, casts);
     CU_ASSERT_EQUAL(w.host[0]->heard, ENGINE_LOCAL_CREDITS + 2);
-    group_end(&w, group);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    world_group_end(w.fabric, group);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 /* --- groups come and go --------------------------------------------------------------- */
@@ -542,39 +545,39 @@ static void flow__opens_when_its_oldest_was_told(void)
 /* Groups begin, end when they are through, or in the midst of everything; nothing is left of them. */
 static void come_and_go(const char *what)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:4,links=2", .noise = 3000,
-                          .delay_ps = 1000000, .junk = 3000 * times(10), .faults = 500,
-                          .set = what};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:4,links=2", .noise = 3000,
+                               .delay_ps = 1000000, .junk = 3000 * times(10), .faults = 500,
+                               .set = what};
     uint64_t random = test_seed() + 77;
-    uint32_t node[HOSTS_MAX], through = 0;
-    struct world w;
+    uint32_t node[TREES_HOSTS], through = 0;
+    struct trees w;
 
-    world_open(&w, &set);
+    trees_open(&w, &set);
     for (uint32_t round = 0; round < ops(2200); round++) {
         uint32_t members = 2 + (uint32_t)(test_random(&random) % (w.hosts - 1));
-        uint32_t at = (uint32_t)(test_random(&random) % JUNK_IDS);
+        uint32_t at = (uint32_t)(test_random(&random) % TREES_JUNK);
 
-        nodes_draw(&w, &random, node, members);
+        trees_nodes(&w, &random, node, members);
         if (round % 2) {
-            group_end(&w, w.junk_id[at]);
-            w.junk_id[at] = group_make(&w, node, members);
+            world_group_end(w.fabric, w.junk_id[at]);
+            w.junk_id[at] = world_group(w.fabric, node, members);
         } else {
-            stream_begin(&w, node, members, 1 + test_random(&random) % 20, test_random(&random));
+            trees_stream(&w, node, members, 1 + test_random(&random) % 20, test_random(&random));
         }
-        world_advance(&w, w.now_ps + test_random(&random) % 15000000);
+        trees_advance(&w, w.now_ps + test_random(&random) % 15000000);
         for (uint32_t s = w.streams; s--;)
-            if (!atomic_load(&w.stream[s]->left) || w.streams == STREAMS_MAX / 2) {
+            if (!atomic_load(&w.stream[s]->left) || w.streams == TREES_STREAMS / 2) {
                 through += !atomic_load(&w.stream[s]->left);
-                stream_end(&w, s);
+                trees_stream_end(&w, s);
             }
     }
-    for (uint32_t i = 0; i < JUNK_IDS; i++)
-        group_end(&w, w.junk_id[i]);
-    CU_ASSERT_TRUE(world_clean(&w));
-    CU_ASSERT_EQUAL(world_wrong(&w), 0);
+    for (uint32_t i = 0; i < TREES_JUNK; i++)
+        world_group_end(w.fabric, w.junk_id[i]);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    CU_ASSERT_EQUAL(trees_wrong(&w), 0);
     CU_ASSERT_EQUAL(atomic_load(&w.noise_left), 0);
     CU_ASSERT_TRUE(through > ops(2200) / 8);
-    world_close(&w);
+    trees_close(&w);
 }
 
 static void groups__come_and_go_under_traffic(void)
@@ -586,31 +589,31 @@ static void groups__come_and_go_under_traffic(void)
 /* A group whose results wait when all leave is freed when they can go: not before. */
 static void group__whose_results_wait_is_freed_later(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1",
-                          .set = "barrier=tree channels=1"};
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1",
+                               .set = "barrier=tree channels=1"};
     uint32_t group[2];
-    struct world w;
+    struct trees w;
 
-    world_open(&w, &set);
+    trees_open(&w, &set);
     w.host[0]->nap_ps = 5000000000;
     for (uint32_t g = 0; g < 2; g++) {
-        group[g] = group_of_all(&w);
+        group[g] = trees_group_of_all(&w);
         for (uint32_t n = 0; n < w.hosts; n++)
             for (uint32_t i = 0; i < 120; i++)
                 say(&w, n, EMU_BARRIER, group[g], i);
     }
-    world_run(&w, 4000000000);
+    trees_run(&w, 4000000000);
     CU_ASSERT_EQUAL(w.host[0]->heard, 0);
     CU_ASSERT_TRUE(w.host[1]->heard < 240);
     for (uint32_t g = 0; g < 2; g++)
-        group_end(&w, group[g]);
+        world_group_end(w.fabric, group[g]);
     CU_ASSERT_PTR_NOT_NULL(w.fabric->gone);
     fabric_groups_sweep(w.fabric);
     CU_ASSERT_PTR_NOT_NULL(w.fabric->gone);
     CU_ASSERT_TRUE(w.fabric->spare_bufs < w.spare_bufs);
-    CU_ASSERT_TRUE(world_clean(&w)); /* its host wakes up */
+    CU_ASSERT_TRUE(trees_clean(&w)); /* its host wakes up */
     CU_ASSERT_TRUE(w.host[0]->heard >= w.host[1]->heard);
-    world_close(&w);
+    trees_close(&w);
 }
 
 /* The fabric may stop at any time. */
@@ -622,19 +625,19 @@ static void stop__frees_what_is_under_way(void)
 
     for (uint32_t s = 0; s < 3; s++)
         for (uint32_t i = 1; i < 8; i++) {
-            struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .set = sets[s],
-                                  .streams = 4, .ops = 300, .noise = 50, .junk = 100,
-                                  .nap_ps = 900000000, .delay_ps = 1000000};
-            struct world w;
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .set = sets[s],
+                                       .streams = 4, .ops = 300, .noise = 50, .junk = 100,
+                                       .nap_ps = 900000000, .delay_ps = 1000000};
+            struct trees w;
 
-            world_open(&w, &set);
-            w.junk_id[0] = group_of_all(&w);
-            world_advance(&w, i * 7000000);
+            trees_open(&w, &set);
+            w.junk_id[0] = trees_group_of_all(&w);
+            trees_advance(&w, i * 7000000);
             if (i % 2)
-                stream_end(&w, 0);
+                trees_stream_end(&w, 0);
             while (w.streams && i % 3) /* else the groups are the fabric's to free */
-                stream_end(&w, 0);
-            world_close(&w);
+                trees_stream_end(&w, 0);
+            trees_close(&w);
         }
 }
 
@@ -647,26 +650,26 @@ static void junk__harms_its_own_groups_only(void)
         "barrier=tree", "barrier=conditional combine_order=port tree_width=2", "combining=switch"};
 
     for (uint32_t s = 0; s < 3; s++) {
-        struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:12,links=2",
-                              .set = sets[s], .streams = 2, .ops = 200, .delay_ps = 2000000,
-                              .noise = 100, .junk = 1000 * times(10), .nap_ps = 10000000,
-                              .faults = 500};
-        struct world w;
+        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:12,links=2",
+                                   .set = sets[s], .streams = 2, .ops = 200, .delay_ps = 2000000,
+                                   .noise = 100, .junk = 1000 * times(10), .nap_ps = 10000000,
+                                   .faults = 500};
+        struct trees w;
 
-        world_open(&w, &set);
-        for (uint32_t i = 0; i < JUNK_IDS; i++)
-            w.junk_id[i] = i ? group_make(&w, (const uint32_t[]){i, i + 1, 9 + i % 2}, 3)
-                             : group_of_all(&w);
-        world_run(&w, 30000000000);
-        CU_ASSERT_TRUE(world_through(&w));
-        CU_ASSERT_EQUAL(world_wrong(&w), 0);
+        trees_open(&w, &set);
+        for (uint32_t i = 0; i < TREES_JUNK; i++)
+            w.junk_id[i] = i ? world_group(w.fabric, (const uint32_t[]){i, i + 1, 9 + i % 2}, 3)
+                             : trees_group_of_all(&w);
+        trees_run(&w, 30000000000);
+        CU_ASSERT_TRUE(trees_through(&w));
+        CU_ASSERT_EQUAL(trees_wrong(&w), 0);
         CU_ASSERT_TRUE(COUNT(&w, against) > 100);
         CU_ASSERT_TRUE(COUNT(&w, refused) > 100);
         CU_ASSERT_TRUE(COUNT(&w, vain) > 100);
-        for (uint32_t i = 0; i < JUNK_IDS; i++)
-            group_end(&w, w.junk_id[i]);
-        CU_ASSERT_TRUE(world_clean(&w));
-        world_close(&w);
+        for (uint32_t i = 0; i < TREES_JUNK; i++)
+            world_group_end(w.fabric, w.junk_id[i]);
+        CU_ASSERT_TRUE(trees_clean(&w));
+        trees_close(&w);
     }
 }
 
@@ -677,47 +680,47 @@ static void junk__harms_its_own_groups_only(void)
 static void numbers__begin_anew_with_a_group(void)
 {
     static const uint32_t leaps[] = {1, ENGINE_WINDOW, 1u << 20, ENGINE_SPAN - 1};
-    struct setting set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
-    struct world w;
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
+    struct trees w;
 
-    world_open(&w, &set);
+    trees_open(&w, &set);
     for (uint32_t i = 0; i < sizeof(leaps) / sizeof(leaps[0]); i++) {
-        uint32_t group = group_of_all(&w);
+        uint32_t group = trees_group_of_all(&w);
 
         for (uint32_t b = 0; b < 2; b++) {
             for (uint32_t n = 0; n < w.hosts; n++)
                 say(&w, n, EMU_BARRIER, group, b);
-            world_run(&w, w.now_ps + 100000000);
+            trees_run(&w, w.now_ps + 100000000);
             for (uint32_t n = 0; n < w.hosts; n++)
-                CU_ASSERT_EQUAL(host_heard(w.host[n], EMU_BARRIER, group, b, NULL), 1);
+                CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER, group, b, NULL), 1);
             if (!b) /* the rest of them was given up, and nobody heard it */
                 engine_group_of(w.fabric->engine[0], group)->flow.next += leaps[i];
         }
-        group_end(&w, group);
+        world_group_end(w.fabric, group);
     }
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 /* --- clock raw ------------------------------------------------------------------------ */
 
-static void raw_by_hand(const struct setting *set)
+static void raw_by_hand(const struct trees_config *set)
 {
-    struct world w;
+    struct trees w;
 
-    world_open(&w, set);
-    CU_ASSERT_TRUE(world_step(&w, 100000000));
-    CU_ASSERT_EQUAL(world_wrong(&w), 0);
-    CU_ASSERT_EQUAL(world_other(&w), 0);
+    trees_open(&w, set);
+    CU_ASSERT_TRUE(trees_step(&w, 100000000));
+    CU_ASSERT_EQUAL(trees_wrong(&w), 0);
+    CU_ASSERT_EQUAL(trees_other(&w), 0);
     CU_ASSERT_EQUAL(COUNT(&w, against), 0);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 static void raw__gives_every_member_every_result(void)
 {
-    struct setting set = {.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .streams = 4, .workers = 2,
-                          .set = "barrier=tree", .ops = ops(400), .noise = 200};
+    struct trees_config set = {.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .streams = 4, .workers = 2,
+                               .set = "barrier=tree", .ops = ops(400), .noise = 200};
 
     raw_by_hand(&set);
     set.set = "barrier=conditional combine_order=port channels=2";
@@ -728,155 +731,107 @@ static void raw__gives_every_member_every_result(void)
 }
 
 /* Workers run, and meanwhile the manager makes and ends groups that hosts use as they like. */
-static void raw_with_threads(const struct setting *set)
+static void raw_with_threads(const struct trees_config *set)
 {
     struct timespec nap = {.tv_nsec = 100000};
     uint64_t random = test_seed() + 5;
-    uint32_t node[HOSTS_MAX];
-    struct world w;
+    uint32_t node[TREES_HOSTS];
+    struct trees w;
 
-    world_open(&w, set);
-    world_threads(&w);
-    for (uint32_t round = 0; round < 150 * times(10) || !world_through(&w); round++) {
-        uint32_t at = (uint32_t)(test_random(&random) % JUNK_IDS);
+    trees_open(&w, set);
+    trees_threads(&w);
+    for (uint32_t round = 0; round < 150 * times(10) || !trees_through(&w); round++) {
+        uint32_t at = (uint32_t)(test_random(&random) % TREES_JUNK);
 
         if (round == 100000)
             break; /* they hang */
         if (round >= 1000)
             nanosleep(&nap, NULL);
-        group_end(&w, w.junk_id[at]);
-        nodes_draw(&w, &random, node, 3);
-        atomic_store(&w.junk_id[at], group_make(&w, node, 3));
+        world_group_end(w.fabric, w.junk_id[at]);
+        trees_nodes(&w, &random, node, 3);
+        atomic_store(&w.junk_id[at], world_group(w.fabric, node, 3));
     }
-    world_stop_threads(&w);
-    for (uint32_t i = 0; i < JUNK_IDS; i++)
-        group_end(&w, w.junk_id[i]);
-    CU_ASSERT_TRUE(world_step(&w, 100000000));
-    CU_ASSERT_EQUAL(world_wrong(&w), 0);
-    CU_ASSERT_TRUE(world_clean(&w));
-    world_close(&w);
+    trees_threads_stop(&w);
+    for (uint32_t i = 0; i < TREES_JUNK; i++)
+        world_group_end(w.fabric, w.junk_id[i]);
+    CU_ASSERT_TRUE(trees_step(&w, 100000000));
+    CU_ASSERT_EQUAL(trees_wrong(&w), 0);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
 }
 
 static void raw__threads_and_manager_at_once(void)
 {
-    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .topo = "qsnet:4,links=2",
-                                       .workers = 3, .set = "barrier=conditional", .streams = 3,
-                                       .ops = ops(200), .noise = 100, .junk = 3000});
-    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .topo = "qsnet:8,links=2",
-                                       .workers = 2, .set = "barrier=tree combine_order=port",
-                                       .streams = 3, .ops = ops(200), .junk = 1000,
-                                       .faults = 20});
-    raw_with_threads(&(struct setting){.clock = EMU_CLOCK_RAW, .topo = "qsnet:6,links=2",
-                                       .workers = 3, .set = "combining=switch", .streams = 3,
-                                       .ops = ops(200), .junk = 1000});
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:4,links=2",
+                                            .workers = 3, .set = "barrier=conditional", .streams = 3,
+                                            .ops = ops(200), .noise = 100, .junk = 3000});
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:8,links=2",
+                                            .workers = 2, .set = "barrier=tree combine_order=port",
+                                            .streams = 3, .ops = ops(200), .junk = 1000,
+                                            .faults = 20});
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:6,links=2",
+                                            .workers = 3, .set = "combining=switch", .streams = 3,
+                                            .ops = ops(200), .junk = 1000});
 }
 
 /* --- processes ------------------------------------------------------------------------ */
 
 #define SEATS 4u
 
-/* A fabric on clock raw, stepped by hand, with this test at the far ends of its edges. */
-struct seats {
-    struct topo_graph *graph;
-    struct fabric *fabric;
-    struct emu_edge_nic nic[SEATS];
-};
-
-static void seat_take(struct seats *s, uint32_t node)
-{
-    struct fabric_seat seat;
-
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(s->fabric, node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(seat.node, node);
-    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&s->nic[node], seat.memfd, seat.bell), 0);
-    close(seat.memfd);
-}
-
-static void seat_leave(struct seats *s, uint32_t node)
-{
-    emu_edge_nic_close(&s->nic[node]);
-    fabric_detach(s->fabric, node);
-}
-
-static void seats_open(struct seats *s, const char *set)
+/* A fabric on clock raw, stepped by hand. */
+static void seats_open(struct edges *s, const char *set)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true,
                                    .seed = test_seed()};
-    char error[256];
 
-    memset(s, 0, sizeof(*s));
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&s->graph, "kary:2,2", error, sizeof(error)), 0);
-    world_profile(&config.profile, set);
-    config.graph = s->graph;
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&s->fabric, &config, error, sizeof(error)), 0);
-    for (uint32_t n = 0; n < SEATS; n++)
-        seat_take(s, n);
+    world_profile(&config.profile, "qsnet3", set);
+    edges_open(s, "kary:2,2", &config);
 }
 
-static void seats_close(struct seats *s)
+static void seats_close(struct edges *s)
 {
     for (uint32_t n = 0; n < SEATS; n++)
-        seat_leave(s, n);
-    fabric_stop(s->fabric);
-    topo_free(s->graph);
+        edges_detach(s, n);
+    edges_close(s);
 }
 
-static void seats_step(struct seats *s)
+static void seats_step(struct edges *s)
 {
     for (uint32_t i = 0; i < 300; i++)
-        emu_worker_pass(s->fabric->worker[0]);
+        world_fabric_pass(s->fabric);
 }
 
-static void seat_says(struct seats *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
+static void seat_says(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
                       uint64_t value)
 {
-    struct emu_seg *seg = emu_edge_nic_claim(&s->nic[node], 0);
     bool bare = (kind & ~EMU_TOLD) == EMU_BARRIER;
+    struct emu_hdr hdr = {.dst = dst, .seq = seq, .kind = kind, .op = EMU_SUM, .type = EMU_U64,
+                          .len = bare ? 0 : sizeof value};
 
-    CU_ASSERT_PTR_NOT_NULL_FATAL(seg);
-    seg->hdr = (struct emu_hdr){.dst = dst, .seq = seq, .kind = kind, .op = EMU_SUM,
-                                .type = EMU_U64, .len = bare ? 0 : sizeof(value)};
-    memcpy(seg->payload, &value, sizeof(value));
-    emu_edge_nic_publish(&s->nic[node]);
+    CU_ASSERT_TRUE_FATAL(edges_post(s, node, &hdr, &value));
     seats_step(s);
 }
 
 /* The next that it hears is this one. */
-static bool seat_hears(struct seats *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
+static bool seat_hears(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
                        uint64_t value)
 {
-    const struct emu_seg *seg = NULL;
-    bool same;
+    struct emu_seg seg;
+    bool heard = false;
 
-    for (uint32_t i = 0; i < 1000000 && !(seg = emu_edge_nic_peek(&s->nic[node], 0)); i++)
-        emu_worker_pass(s->fabric->worker[0]);
-    same = seg && seg->hdr.kind == kind && seg->hdr.dst == dst && seg->hdr.seq == seq &&
-                (!seg->hdr.len || !memcmp(seg->payload, &value, sizeof(value)));
-
-    if (!seg)
-        return false;
-    emu_edge_nic_pop(&s->nic[node]);
-    emu_edge_nic_consumed(&s->nic[node]);
-    return same;
+    for (uint32_t i = 0; i < 1000000 && !(heard = edges_take(s, node, &seg)); i++)
+        world_fabric_pass(s->fabric);
+    return heard && seg.hdr.kind == kind && seg.hdr.dst == dst && seg.hdr.seq == seq &&
+           (!seg.hdr.len || !memcmp(seg.payload, &value, sizeof value));
 }
 
-static uint32_t seats_group(struct seats *s, uint32_t count)
-{
-    const uint32_t nodes[SEATS] = {0, 1, 2, 3};
-    uint32_t group = 0;
-    char error[256];
-
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create(s->fabric, nodes, count, &group, error, 256), 0);
-    return group;
-}
-
-static void seats_group_end(struct seats *s, uint32_t group)
+static void seats_group_end(struct edges *s, uint32_t group)
 {
     for (uint32_t n = 0; n < SEATS; n++)
         fabric_group_leave(s->fabric, group, n);
 }
 
-static bool seats_quiet(struct seats *s)
+static bool seats_quiet(struct edges *s)
 {
     seats_step(s);
     for (uint32_t n = 0; n < SEATS; n++)
@@ -890,10 +845,10 @@ static void process__outside_is_refused(void)
 {
     static const uint8_t kinds[] = {EMU_MULTICAST, EMU_BARRIER, EMU_ALLREDUCE};
     uint32_t group, old, i;
-    struct seats s;
+    struct edges s;
 
     seats_open(&s, "barrier=conditional");
-    group = old = seats_group(&s, 3);
+    group = old = world_group_of_first(s.fabric, 3);
     seat_says(&s, 1, EMU_MULTICAST | EMU_TOLD, group, 5, 77);
     CU_ASSERT_TRUE(seat_hears(&s, 0, EMU_MULTICAST, group, 5, 77));
     CU_ASSERT_TRUE(seat_hears(&s, 2, EMU_MULTICAST, group, 5, 77));
@@ -904,7 +859,7 @@ static void process__outside_is_refused(void)
     }
     seats_group_end(&s, group);
     for (i = 0; i < 2 * 1024; i++) { /* until its slot is another one's */
-        group = seats_group(&s, SEATS);
+        group = world_group_of_first(s.fabric, SEATS);
         if (group % FABRIC_GROUPS_MAX == old % FABRIC_GROUPS_MAX)
             break;
         seats_group_end(&s, group);
@@ -926,13 +881,13 @@ static void process__may_leave_and_another_come(void)
 
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t group, gone = 3 - i; /* a leaf, one with a child, any */
-        struct seats s;
+        struct edges s;
 
         seats_open(&s, sets[i]);
-        group = seats_group(&s, SEATS);
+        group = world_group_of_first(s.fabric, SEATS);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 0, 1000);
-        seat_leave(&s, gone);
-        seat_take(&s, gone);
+        edges_detach(&s, gone);
+        edges_attach(&s, gone);
         for (uint32_t n = 0; n < SEATS; n++)
             if (n != gone)
                 seat_says(&s, n, EMU_ALLREDUCE, group, 0, n + 1);
@@ -941,7 +896,7 @@ static void process__may_leave_and_another_come(void)
         seats_group_end(&s, group);
         seat_says(&s, gone, EMU_ALLREDUCE, group, 1, 5);
         CU_ASSERT_TRUE(seat_hears(&s, gone, EMU_ALLREDUCE | EMU_FAILED, group, 1, 5));
-        group = seats_group(&s, SEATS);
+        group = world_group_of_first(s.fabric, SEATS);
         for (uint32_t n = 0; n < SEATS; n++)
             seat_says(&s, n, EMU_BARRIER, group, 0, 0);
         for (uint32_t n = 0; n < SEATS; n++)

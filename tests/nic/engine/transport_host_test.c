@@ -9,13 +9,11 @@
  * seed, who does it, and its number.
  */
 #include <sched.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "apps/fabric/fabric.h"
-#include "emu/fault.h"
-#include "tests/nic/host/parts.h"
 #include "tests/test.h"
-#include "tests/nic/engine/transport_bytes.h"
+#include "tests/world/bytes.h"
+#include "tests/world/host/adapters.h"
 
 #define NODES_MAX  32u
 #define DEPTH      4u      /* operations of one kind that a node has under way */
@@ -114,11 +112,8 @@ static void attach(struct world *w, uint32_t n)
     struct fabemu_info info = {.fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1,
                                 .acknowledged = true};
     struct member *m = &w->member[n];
-    struct fabric_seat seat;
 
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, n, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_open(&m->fab, seat.memfd, seat.bell, &info), 0);
-    close(seat.memfd);
+    m->fab = adapters_open(w->fabric, &info);
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(m->fab, 1, &m->queue), 0);
     CU_ASSERT_EQUAL_FATAL(fabemu_group_join(m->fab, w->group, w->nodes, &m->group), 0);
 }
@@ -139,7 +134,7 @@ static void member_open(struct world *w, uint32_t n)
     m->random = emu_mix(w->seed + n);
     m->source = malloc(2 * BYTES_MAX);
     m->target = malloc(targets);
-    transport_fill(w->seed ^ n, m->source, 2 * BYTES_MAX);
+    bytes_fill(m->source, 2 * BYTES_MAX, w->seed ^ n);
     memset(m->target, GUARD_BYTE, targets);
     attach(w, n);
     CU_ASSERT_EQUAL_FATAL(
@@ -167,7 +162,7 @@ static void member_open(struct world *w, uint32_t n)
 /* The memory for broadcast puts: the first thing that the group does together. */
 static void register_symmetric(struct world *w)
 {
-    uint64_t began_ns = nic_now_ns();
+    uint64_t began_ns = emu_now_ns();
     uint32_t left = w->nodes;
 
     for (uint32_t n = 0; n < w->nodes; n++) {
@@ -179,7 +174,7 @@ static void register_symmetric(struct world *w)
                                                         &m->together_req),
                               0);
     }
-    while (left && nic_now_ns() - began_ns < GIVE_UP_NS) {
+    while (left && emu_now_ns() - began_ns < GIVE_UP_NS) {
         left = 0;
         for (uint32_t n = 0; n < w->nodes; n++)
             left += !fabemu_test(w->member[n].fab, &w->member[n].together_req);
@@ -195,26 +190,17 @@ static void world_open(struct world *w, const struct setting *set)
     const struct emu_fault_rates rates = {.lost = set->each, .head = set->each / 2,
                                           .payload = set->each / 2, .twice = set->each,
                                           .late = set->each, .late_ps = 2000000};
-    struct fabric_config config = {.name = "transport", .clock = set->clock,
+    struct fabric_config config = {.name = "transport", .clock = set->clock, .seed = test_seed(),
                                    .threads = set->threads, .faults = set->each ? &rates : NULL};
-    uint32_t nodes[NODES_MAX];
-    char error[256];
 
-    memset(w, 0, sizeof(*w));
-    w->seed = config.seed = test_seed();
+    memset(w, 0, sizeof *w);
+    w->seed = test_seed();
     w->count = set->count;
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, set->topo, error, sizeof(error)), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "qsnet3", error, sizeof(error)), 0);
-    config.profile.transport = EMU_TRANSPORT_ACKNOWLEDGED;
-    config.graph = w->graph;
+    world_profile(&config.profile, "qsnet3", NULL);
+    w->fabric = world_fabric_start(&w->graph, set->topo, NODES_MAX, &config);
     w->nodes = w->graph->nodes;
-    CU_ASSERT_TRUE_FATAL(w->nodes <= NODES_MAX);
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof(error)), 0);
-    w->entered = calloc(w->count + 1, sizeof(*w->entered));
-    for (uint32_t n = 0; n < w->nodes; n++)
-        nodes[n] = n;
-    CU_ASSERT_EQUAL_FATAL(
-        fabric_group_create(w->fabric, nodes, w->nodes, &w->group, error, sizeof(error)), 0);
+    w->entered = calloc(w->count + 1, sizeof *w->entered);
+    w->group = world_group_of_first(w->fabric, w->nodes);
     for (uint32_t n = 0; n < w->nodes; n++)
         member_open(w, n);
     register_symmetric(w);
@@ -247,8 +233,7 @@ static void world_close(struct world *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
         member_close(w, n);
-    fabric_stop(w->fabric);
-    topo_free(w->graph);
+    world_fabric_stop(w->fabric, w->graph);
     free(w->entered);
 }
 
@@ -271,7 +256,7 @@ static uint32_t draw_bytes(struct member *m)
 {
     static const uint32_t most[] = {192, 8192, BYTES_MAX};
 
-    return transport_below(&m->random, most[transport_below(&m->random, 3)] + 1);
+    return bytes_below(&m->random, most[bytes_below(&m->random, 3)] + 1);
 }
 
 static int begin_send(struct world *w, uint32_t n, struct action *a)
@@ -282,7 +267,7 @@ static int begin_send(struct world *w, uint32_t n, struct action *a)
                                .data = (uint64_t)n << 32 | a->bytes};
     struct fabemu_iov iov = {.base = a->buf, .bytes = a->bytes};
 
-    transport_fill(message_key(w, n, a->peer, number), a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, message_key(w, n, a->peer, number));
     m->sent_all++;
     return fabemu_send(m->queue, &dest, &iov, 1, &a->req);
 }
@@ -292,7 +277,7 @@ static int begin_put(struct world *w, uint32_t n, struct action *a, uint32_t d)
     struct member *m = &w->member[n];
 
     a->key = emu_mix(m->random);
-    transport_fill(a->key, a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, a->key);
     memset(w->member[a->peer].target + target_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_put(m->fab, a->peer, w->member[a->peer].target_key, target_at(n, d), a->buf,
                       a->bytes, &a->req);
@@ -302,7 +287,7 @@ static int begin_get(struct world *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
 
-    a->offset = transport_below(&m->random, 2 * BYTES_MAX - a->bytes + 1);
+    a->offset = bytes_below(&m->random, 2 * BYTES_MAX - a->bytes + 1);
     memset(a->buf + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_get(m->fab, a->peer, w->member[a->peer].source_key, a->offset, a->buf, a->bytes,
                       &a->req);
@@ -317,7 +302,7 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
                                  .result = &a->before};
     double number;
 
-    a->word = transport_below(&m->random, WORDS);
+    a->word = bytes_below(&m->random, WORDS);
     what.offset = a->word * sizeof(uint64_t);
     switch (a->word) {
     case WORD_SUM:
@@ -337,7 +322,7 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
         what.compare = &a->compare;
         break;
     case WORD_DOUBLE:
-        number = transport_below(&m->random, 1000);
+        number = bytes_below(&m->random, 1000);
         peer->doubles += (uint64_t)number;
         memcpy(&operand, &number, sizeof(operand));
         what.type = FABEMU_F64;
@@ -359,9 +344,9 @@ static int begin_cast(struct world *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
-    a->bytes = transport_below(&m->random, transport_below(&m->random, 2) ? CAST_MAX : 300) + 1;
+    a->bytes = bytes_below(&m->random, bytes_below(&m->random, 2) ? CAST_MAX : 300) + 1;
     a->key = emu_mix(m->random);
-    transport_fill(a->key, a->buf, a->bytes);
+    bytes_fill(a->buf, a->bytes, a->key);
     for (uint32_t to = 0; to < w->nodes; to++)
         memset(w->member[to].cast + cast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
     return fabemu_broadcast_put(m->group, m->cast_key, cast_at(n, d), a->buf, a->bytes, &a->req);
@@ -376,7 +361,7 @@ static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
     m->left[kind]--;
     memset(&a->req, 0, sizeof(a->req));
     a->busy = true;
-    a->peer = transport_below(&m->random, w->nodes); /* itself, too */
+    a->peer = bytes_below(&m->random, w->nodes); /* itself, too */
     a->bytes = draw_bytes(m);
     switch (kind) {
     case KIND_SEND:
@@ -413,7 +398,7 @@ static bool is_guarded(const uint8_t *behind)
 /* All as it should be, and nothing behind it? */
 static bool is_right(const uint8_t *buf, uint64_t key, uint32_t bytes)
 {
-    return is_guarded(buf + bytes) && transport_same(key, buf, bytes);
+    return is_guarded(buf + bytes) && bytes_filled(buf, bytes, key);
 }
 
 static void end_atomic(struct world *w, uint32_t n, struct action *a)
@@ -437,9 +422,9 @@ static void end_cast(struct world *w, uint32_t n, const struct action *a, uint32
 {
     for (uint32_t to = 0; to < w->nodes; to++) {
         const uint8_t *at = w->member[to].cast + cast_at(n, d);
-        uint64_t began_ns = nic_now_ns();
+        uint64_t began_ns = emu_now_ns();
 
-        while (!is_right(at, a->key, a->bytes) && nic_now_ns() - began_ns < GIVE_UP_NS) {
+        while (!is_right(at, a->key, a->bytes) && emu_now_ns() - began_ns < GIVE_UP_NS) {
             fabemu_progress(w->member[to].fab);
             sched_yield();
         }
@@ -524,9 +509,9 @@ static struct joint joint_of(const struct world *w, uint32_t number)
 {
     uint64_t state = w->seed * 31 + number;
 
-    return (struct joint){.what = transport_below(&state, 4),
-                          .root = transport_below(&state, w->nodes),
-                          .bytes = 8 * transport_below(&state, CAST_MAX / 8 + 1),
+    return (struct joint){.what = bytes_below(&state, 4),
+                          .root = bytes_below(&state, w->nodes),
+                          .bytes = 8 * bytes_below(&state, CAST_MAX / 8 + 1),
                           .key = state};
 }
 
@@ -550,7 +535,7 @@ static void joint_begin(struct world *w, uint32_t n)
     for (uint32_t i = 0; i < joint.bytes / 8; i++)
         in[i] = joint_value(&joint, n, i);
     if (joint.root == n && joint.what == TOGETHER_BROADCAST)
-        transport_fill(joint.key, m->out, joint.bytes);
+        bytes_fill(m->out, joint.bytes, joint.key);
     switch (joint.what) {
     case TOGETHER_BARRIER:
         err = fabemu_barrier(m->group, &m->together_req);
@@ -599,7 +584,7 @@ static void joint_end(struct world *w, uint32_t n)
     else if (joint.what == TOGETHER_BARRIER)
         right = w->entered[m->together] == w->nodes;
     else if (joint.what == TOGETHER_BROADCAST)
-        right = transport_same(joint.key, m->out, joint.bytes);
+        right = bytes_filled(m->out, joint.bytes, joint.key);
     else if (joint.what == TOGETHER_ALLREDUCE || joint.root == n)
         right = sums_right(w, &joint, m->out);
     if (!right)
@@ -650,7 +635,7 @@ static uint32_t member_step(struct world *w, uint32_t n)
 /* Until everything has ended, and every message has come. False: it stands still. */
 static bool run(struct world *w)
 {
-    uint64_t still_ns = nic_now_ns();
+    uint64_t still_ns = emu_now_ns();
     uint32_t left = 1, done = 0;
 
     while (left && !w->wrong) {
@@ -665,8 +650,8 @@ static bool run(struct world *w)
         left += sent - came;
         if (w->done != done) {
             done = w->done;
-            still_ns = nic_now_ns();
-        } else if (nic_now_ns() - still_ns > GIVE_UP_NS) {
+            still_ns = emu_now_ns();
+        } else if (emu_now_ns() - still_ns > GIVE_UP_NS) {
             printf("\n  %u are left, %u messages of %u came\n", left, came, sent);
             return false;
         } else {

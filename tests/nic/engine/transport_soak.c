@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/nic/engine/transport_run.h"
+#include "tests/world/engine/transport_run.h"
 
 #define SOAK_USAGE 2 /* exit status: the command line is wrong */
 

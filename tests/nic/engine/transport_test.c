@@ -5,7 +5,7 @@
  * length; each that fails prints the command that replays it.
  */
 #include "tests/test.h"
-#include "tests/nic/engine/transport_run.h"
+#include "tests/world/engine/transport_run.h"
 
 #ifdef __SANITIZE_THREAD__ /* ten times as slow */
 #define PACKETS_VIRTUAL 8000u

@@ -6,10 +6,14 @@
  * rubbish, never reads, or takes all that it can get, harms nobody else: the others do all they can
  * meanwhile, and so does the next process on its node. What waits is in nic_fabric_test.c.
  */
-#include <unistd.h>
+#include <errno.h>
+#include <string.h>
 
 #include "emu/combine.h"
-#include "tests/nic/host/nic_fabric_world.h"
+#include "nic/engine/internal.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+#include "tests/world/host/cluster.h"
 
 /* --- a process that is not honest ----------------------------------------------------------- */
 
@@ -104,20 +108,19 @@ static void evil_scribble(void)
     atomic_store(&shared->asleep, (uint32_t)evil_random() % 2);
 }
 
-static void evil_round(struct world *w)
+static void evil_round(struct cluster *w)
 {
-    uint32_t cut[NODES_MAX];
+    uint32_t cut[CLUSTER_NODES];
 
     if (++evil.rounds % TICK == 0)
-        fabric_tick(w->fabric, cut, NODES_MAX);
+        fabric_tick(w->fabric, cut, CLUSTER_NODES);
     evil_post();
     while (!(evil.mode & EVIL_DEAF) && emu_edge_nic_peek(&evil.nic, 0))
         emu_edge_nic_pop(&evil.nic);
     emu_edge_nic_consumed(&evil.nic);
     if ((evil.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
         evil_scribble();
-        for (uint32_t i = 0; i < w->fabric->workers; i++)
-            emu_worker_pass(fabric_worker(w->fabric, i));
+        world_fabric_pass(w->fabric);
         evil.nic.up_shown--; /* and then the right ones again */
         emu_edge_nic_publish(&evil.nic);
         atomic_store(&evil.nic.shared->down_head, evil.nic.down_head);
@@ -125,30 +128,23 @@ static void evil_round(struct world *w)
 }
 
 /* Groups with each honest node, which never joins them. */
-static void evil_open(struct world *w, unsigned mode)
+static void evil_open(struct cluster *w, unsigned mode)
 {
-    struct fabric_seat seat;
-    char error[256];
-
     memset(&evil, 0, sizeof(evil));
     evil.node = w->nodes;
     evil.mode = mode;
     evil.random = test_seed() + mode;
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, evil.node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(seat.node, evil.node);
-    CU_ASSERT_EQUAL_FATAL(emu_edge_nic_open(&evil.nic, seat.memfd, seat.bell), 0);
-    close(seat.memfd);
+    edges_attach_at(w->fabric, evil.node, &evil.nic);
     for (uint32_t g = 0; g < EVIL_GROUPS; g++) {
         const uint32_t nodes[] = {g % w->nodes, evil.node};
 
-        CU_ASSERT_EQUAL_FATAL(fabric_group_create(w->fabric, nodes, 2, &evil.group[g], error,
-                                                  sizeof(error)), 0);
+        evil.group[g] = world_group(w->fabric, nodes, 2);
     }
     w->also = evil_round;
     w->bad_company = true;
 }
 
-static void evil_close(struct world *w)
+static void evil_close(struct cluster *w)
 {
     w->also = NULL;
     emu_edge_nic_close(&evil.nic);
@@ -157,7 +153,7 @@ static void evil_close(struct world *w)
         CU_ASSERT_EQUAL(fabric_group_leave(w->fabric, evil.group[g], g % w->nodes), 0);
 }
 
-static const char *engines_wrong(const struct world *w)
+static const char *engines_wrong(const struct cluster *w)
 {
     const char *wrong = NULL;
 
@@ -167,35 +163,35 @@ static const char *engines_wrong(const struct world *w)
 }
 
 /* The others do all that they can, and then so does the next process on that node. */
-static void others_beside_evil(const struct setting *set, unsigned mode)
+static void others_beside_evil(const struct cluster_config *set, unsigned mode)
 {
     bool acknowledged;
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, set);
+    cluster_open(&w, set);
     acknowledged = w.fabric->engine[0];
     evil_open(&w, mode);
-    do_messages(&w);
-    do_memory(&w);
+    cluster_messages(&w);
+    cluster_memory(&w);
     if (acknowledged)
-        do_broadcasts(&w);
-    do_collectives(&w);
+        cluster_broadcasts(&w);
+    cluster_collectives(&w);
     CU_ASSERT_TRUE(evil.posted > 1000);
     if (acknowledged && mode == EVIL_TESTS)
         CU_ASSERT_PTR_NULL(w.fabric->engine[evil.node]->asks.free.first); /* it has all that it can get */
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
     evil_close(&w);
-    world_attach(&w, w.nodes);
+    cluster_attach(&w, w.nodes);
     CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[w.nodes], w.id, w.nodes, &w.group[w.nodes]), 0);
     w.nodes++;
-    do_messages(&w);
+    cluster_messages(&w);
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
-    world_close(&w);
+    cluster_close(&w);
 }
 
 static void hostile__harms_nobody_else(void)
 {
-    static const struct setting sets[] = {
+    static const struct cluster_config sets[] = {
         {.topo = "kary:2,2", .members = 3},
         {.topo = "kary:2,2", .members = 3, .set = "barrier=tree"},
         {.topo = "kary:2,2", .members = 3, .set = "channels=2"},
@@ -212,20 +208,20 @@ static void hostile__harms_nobody_else(void)
 /* One channel, one place: everybody to everybody, and broadcasts of several segments. */
 static void channels__of_one_carry_everything(void)
 {
-    static const struct setting sets[] = {
+    static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .set = "channels=1"},
         {.topo = "kary:2,2", .set = "pool_places=1"},
         {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000}};
-    struct world w;
+    struct cluster w;
 
     for (uint32_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++) {
-        world_open(&w, &sets[s]);
-        do_messages(&w);
-        do_memory(&w);
-        do_broadcasts(&w);
-        do_collectives(&w);
+        cluster_open(&w, &sets[s]);
+        cluster_messages(&w);
+        cluster_memory(&w);
+        cluster_broadcasts(&w);
+        cluster_collectives(&w);
         CU_ASSERT_PTR_NULL(engines_wrong(&w));
-        world_close(&w);
+        cluster_close(&w);
     }
 }
 
@@ -239,23 +235,23 @@ static void groups__end_with_an_error_and_come_back(void)
 
     for (uint32_t p = 0; p < 2; p++) {
         uint32_t made = 0, again;
-        struct world w;
+        struct cluster w;
 
-        world_open(&w, &(struct setting){.topo = "kary:2,1", .profile = profiles[p]});
+        cluster_open(&w, &(struct cluster_config){.topo = "kary:2,1", .profile = profiles[p]});
         while (made <= FABRIC_COMBINING_MAX &&
                !fabric_group_create(w.fabric, nodes, 2, &ids[made], error, sizeof(error)))
             made++;
         CU_ASSERT_TRUE(made > 0 && made <= FABRIC_COMBINING_MAX);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
                         -ENOSPC);
-        do_collectives(&w); /* who has one goes on */
+        cluster_collectives(&w); /* who has one goes on */
         for (uint32_t n = 0; n < 2; n++)
             CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, ids[made / 2], n), 0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &ids[made / 2], error,
                                             sizeof(error)), 0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
                         -ENOSPC);
-        world_close(&w);
+        cluster_close(&w);
     }
 }
 
@@ -266,9 +262,9 @@ static void wide_groups__leave_half_of_the_buffers(void)
     const uint32_t nodes[] = {0, 1, 2, 3};
     uint32_t made = 0, narrow;
     char error[256];
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, &(struct setting){.topo = "kary:4,1"});
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1"});
     while (made < FABRIC_COMBINING_MAX &&
            !fabric_group_create_wide(w.fabric, nodes, 4, &wide[made], error, sizeof(error)))
         made++;
@@ -280,19 +276,19 @@ static void wide_groups__leave_half_of_the_buffers(void)
     for (uint32_t n = 0; n < 4; n++)
         CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, wide[0], n), 0);
     CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 0), 0);
-    world_close(&w);
+    cluster_close(&w);
 }
 
 /* All ids of operations are taken: the next gets the error, and one again when there is one. */
 static void ids__end_with_an_error_and_come_back(void)
 {
     struct fabemu_req req[2] = {{0}};
-    struct world w;
+    struct cluster w;
     struct fabemu *fab;
     uint32_t free;
 
-    world_open(&w, &(struct setting){.topo = "kary:2,1"});
-    do_collectives(&w);
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,1"});
+    cluster_collectives(&w);
     fab = w.fab[0];
     fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[0]);
     fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof(*fab->slots)); /* all others are taken */
@@ -304,12 +300,12 @@ static void ids__end_with_an_error_and_come_back(void)
     CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), -ENOBUFS);
     for (uint32_t n = 0; n < w.nodes; n++)
         fabemu_group_set(w.group[n], 0, 1, NULL);
-    CU_ASSERT_TRUE_FATAL(finish(&w, req, 1) && req[0].status == 0);
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, 1) && req[0].status == 0);
     memset(&req[1], 0, sizeof(req[1]));
     CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), 0);
-    CU_ASSERT_TRUE_FATAL(finish(&w, &req[1], 1) && req[1].status == 0);
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, &req[1], 1) && req[1].status == 0);
     fab->slots[fab->slot_free].next_free = free;
-    world_close(&w);
+    cluster_close(&w);
 }
 
 int main(void)

@@ -9,18 +9,19 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "tests/nic/host/nic_world.h"
+#include "tests/test.h"
+#include "tests/world/host/peers.h"
 
 static const unsigned types[] = {FABEMU_I32, FABEMU_U32, FABEMU_I64, FABEMU_U64, FABEMU_F64};
 
-static int post(struct world *w, uint32_t from, const struct fabemu_atomic *what,
+static int post(struct peers *w, uint32_t from, const struct fabemu_atomic *what,
                 struct fabemu_req *req)
 {
     memset(req, 0, sizeof *req);
     return fabemu_atomic(w->fab[from], what, req);
 }
 
-static int run(struct world *w, uint32_t from, const struct fabemu_atomic *what)
+static int run(struct peers *w, uint32_t from, const struct fabemu_atomic *what)
 {
     struct fabemu_req req;
     int err = post(w, from, what, &req);
@@ -67,7 +68,7 @@ static uint64_t expected(unsigned op, unsigned type, uint64_t word, uint64_t ope
     return after & mask;
 }
 
-static uint64_t draw(struct world *w, unsigned type)
+static uint64_t draw(struct peers *w, unsigned type)
 {
     uint64_t r = test_random(&w->random);
     double x = (double)(int64_t)(r >> 12) / 1000;
@@ -83,11 +84,11 @@ static uint64_t draw(struct world *w, unsigned type)
 
 static void atomic__does_every_operation_on_every_type(void)
 {
-    struct world w;
+    struct peers w;
     alignas(8) static uint8_t memory[24];
     uint64_t key;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_ATOMIC, &key);
     for (unsigned i = 0; i < 2000; i++) {
         unsigned op = i % FABEMU_ATOMIC_OPS, type = types[i / FABEMU_ATOMIC_OPS % 5];
@@ -113,19 +114,19 @@ static void atomic__does_every_operation_on_every_type(void)
         }
         CU_ASSERT_TRUE(memory[7] == 0xee && memory[8 + bytes] == 0xee && memory[16] == 0xee);
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 /* By the target, each time; also on one's own memory. */
 static void atomic__refuses_what_was_not_granted(void)
 {
-    struct world w;
+    struct peers w;
     static uint64_t word;
     static uint8_t bytes[64];
     uint64_t read, write, both, atomic, narrow, v = 1, old = 7;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_READ, &read);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_WRITE, &write);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &both);
@@ -173,8 +174,8 @@ static void atomic__refuses_what_was_not_granted(void)
     old = 41;
     CU_ASSERT_EQUAL(run(&w, 0, &bad), 0);
     CU_ASSERT_EQUAL(old, 42);
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 /* --- order, company --------------------------------------------------------------------- */
@@ -185,11 +186,11 @@ static void atomic__follows_what_was_posted_before(void)
     enum { MANY = 3000 };
     static uint64_t memory[2], sum[MANY];
     static struct fabemu_req put[MANY], add[MANY];
-    struct world w;
+    struct peers w;
     uint64_t key, one = 1;
     bool good = true;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
     for (uint64_t i = 0; i < MANY; i++) {
         static uint64_t value[MANY];
@@ -208,8 +209,8 @@ static void atomic__follows_what_was_posted_before(void)
         good = good && put[i].status == 0 && add[i].status == 0 && sum[i] == 10 * i;
     CU_ASSERT_TRUE(good);
     CU_ASSERT_EQUAL(memory[0], 10 * (MANY - 1) + 1);
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 static atomic_bool adders_done; /* between these threads only */
@@ -230,7 +231,7 @@ static void *run_counting(void *argument)
 }
 
 struct adder {
-    struct world *w;
+    struct peers *w;
     uint32_t node;
     uint64_t key;
 };
@@ -257,13 +258,13 @@ static void *run_adder(void *argument)
 static void atomic__keeps_company_with_threads_and_adapters(void)
 {
     static _Atomic uint64_t word;
-    struct world w;
+    struct peers w;
     struct adder adder[3];
     struct counter counter = {.word = &word};
     pthread_t thread[4];
     uint64_t key;
 
-    world_open(&w, 4, false);
+    peers_open(&w, 4, false);
     atomic_store(&adders_done, false);
     atomic_store(&word, 0);
     fabemu_register(w.fab[0], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
@@ -281,17 +282,17 @@ static void atomic__keeps_company_with_threads_and_adapters(void)
     fake_stop(w.fake);
     nic_thread_stop(w.fab[0]->thread);
     CU_ASSERT_EQUAL(atomic_load(&word), 3 * 300 * 5 + 3 * counter.times);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Aborted while it is under way: over at once, and what comes of it writes nowhere. */
 static void atomic__can_be_aborted(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req;
     uint64_t key, word = 1, one = 1, old = 99;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
     struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
                                 .result = &old};
@@ -303,12 +304,12 @@ static void atomic__can_be_aborted(void)
     CU_ASSERT_EQUAL(old, 1);
     CU_ASSERT_EQUAL(word, 3); /* it was on its way */
     CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- hostile input ------------------------------------------------------------------------ */
 
-static void send_raw(struct world *w, uint32_t at, uint32_t seq, const void *payload, size_t bytes)
+static void send_raw(struct peers *w, uint32_t at, uint32_t seq, const void *payload, size_t bytes)
 {
     struct emu_seg seg = {.hdr = {.dst = at, .src = !at, .seq = seq, .len = (uint8_t)bytes}};
 
@@ -319,13 +320,13 @@ static void send_raw(struct world *w, uint32_t at, uint32_t seq, const void *pay
 
 static void receive__does_no_atomic_that_cannot_be(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_wire_atomic atomic;
     static uint64_t word;
     uint64_t key, one = 1;
     uint32_t check, seq;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[0], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
     struct fabemu_atomic add = {.node = 0, .key = key, .type = FABEMU_U64, .operand = &one};
     CU_ASSERT_EQUAL(run(&w, 1, &add), 0);
@@ -358,24 +359,24 @@ static void receive__does_no_atomic_that_cannot_be(void)
         send_raw(&w, 0, seq, &good, sizeof good);
     CU_ASSERT_EQUAL(word, 2);
     CU_ASSERT_EQUAL(w.fab[0]->counts.out_of_window, 3);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Answers to atomics: of the wrong length, to others' operations, repeated, or success where a result is due. */
 static void receive__takes_only_its_own_result(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req, get = {0};
     static uint64_t word, mine;
     uint64_t key, one = 1, old = 55;
     uint32_t check;
 
-    world_open(&w, 3, false);
+    peers_open(&w, 3, false);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC | FABEMU_REMOTE_READ, &key);
     struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
                                 .result = &old};
     CU_ASSERT_EQUAL(run(&w, 0, &add), 0);
-    inject(&w, 2, 0, 9, "x", 1);
+    peers_inject(&w, 2, 0, 9, "x", 1);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(post(&w, 0, &add, &req), 0);
     fabemu_get(w.fab[0], 1, key, 0, &mine, 8, &get);
@@ -400,7 +401,7 @@ static void receive__takes_only_its_own_result(void)
     send_raw(&w, 0, 0, &result, sizeof result);
     CU_ASSERT_EQUAL(old, 1);
     CU_ASSERT_TRUE(w.fab[0]->counts.stale >= 1);
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define CASE(fn) {#fn, fn}

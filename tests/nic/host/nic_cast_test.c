@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "tests/nic/host/parts.h"
-#include "tests/nic/host/nic_team.h"
+#include "tests/test.h"
+#include "tests/world/host/team.h"
 
 #define UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
 
@@ -83,13 +84,13 @@ static void test__until_waits_for_the_last(void)
 
 static void words__are_refused_where_they_cannot_be(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_group *group;
     struct fabemu_req req = {0};
     uint64_t key = 0, v;
 
-    world_open(&w, 2, false); /* without acknowledgments */
+    peers_open(&w, 2, false); /* without acknowledgments */
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 3, 1, &group), 0);
     CU_ASSERT_EQUAL(fabemu_group_set(group, 0, 1, NULL), -EOPNOTSUPP);
     CU_ASSERT_EQUAL(fabemu_group_test(group, 0, 1, 0, &req), -EOPNOTSUPP);
@@ -97,7 +98,7 @@ static void words__are_refused_where_they_cannot_be(void)
     CU_ASSERT_EQUAL(fabemu_register_symmetric(group, &v, 8, FABEMU_REMOTE_READ, &key, &req), 0);
     CU_ASSERT_TRUE(req.status == 0 && key >> 63); /* these need none */
     fabemu_group_leave(group);
-    world_close(&w);
+    peers_close(&w);
 
     team_open(&t, 2, false);
     CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], FABEMU_WORDS, 1, NULL), -EINVAL);
@@ -116,13 +117,13 @@ static void words__are_refused_where_they_cannot_be(void)
 static void set__goes_before_all_that_follows(void)
 {
     struct team t;
-    struct fabemu_dest dest = to(1, 1, 0);
+    struct fabemu_dest dest = peers_to(1, 1, 0);
     struct fabemu_req req = {0}, recv;
     uint32_t v = 0, sent = 0;
 
     team_open(&t, 3, false);
     for (uint32_t node = 1; node < 3; node++)
-        inject(&t.w, 0, node, 9, "x", 1);
+        peers_inject(&t.w, 0, node, 9, "x", 1);
     fake_quiet(t.w.fake);
     for (dest.node = 2; dest.node; dest.node--) /* the window of one is the whole ring, almost */
         while (fabemu_inject(t.w.queue[0], &dest, &v, 4) == 0)
@@ -135,7 +136,7 @@ static void set__goes_before_all_that_follows(void)
     dest.tag = 2;
     fake_step(t.w.fake); /* there is room in the ring, and the adapter has not been stepped */
     CU_ASSERT_EQUAL(fabemu_inject(t.w.queue[0], &dest, &v, 4), 0);
-    post_recv(&t.w, 1, 0, 2, 0, &v, 4, &recv);
+    peers_recv(&t.w, 1, 0, 2, 0, &v, 4, &recv);
     CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, 0, 1), 0);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, &recv, 1));
     CU_ASSERT_EQUAL(fake_word(t.w.fake, t.id, 0, 1), 5);
@@ -352,7 +353,7 @@ static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
         team_open(&t, 4, true);
         t.w.random += round;
         for (uint32_t n = (uint32_t)(test_random(&t.w.random) % 40) + 12; n; n--) /* all meet */
-            inject(&t.w, n % 4, (n % 4 + 1 + n / 4 % 3) % 4, 1, "x", 1);
+            peers_inject(&t.w, n % 4, (n % 4 + 1 + n / 4 % 3) % 4, 1, "x", 1);
         for (uint32_t i = 0; i < 4; i++)
             fabemu_register_symmetric(t.group[i], &v[i], 8, FABEMU_REMOTE_WRITE, &key[i], &req[i]);
         while (first == 4) {
@@ -430,14 +431,14 @@ static void broadcast__writes_all_members(void)
 
             for (uint32_t i = 0; i < members; i++)
                 memset(memory[i], 0xee, sizeof memory[i]);
-            fill(from, sizes[k], k);
+            bytes_fill(from, sizes[k], k);
             CU_ASSERT_EQUAL(fabemu_broadcast_put(t.group[root], key, 50, sizes[k] ? from : NULL,
                                                  sizes[k], &req), 0);
             CU_ASSERT_TRUE_FATAL(fake_finish(t.w.fake, &req, 1));
             CU_ASSERT_EQUAL(req.status, 0);
             fake_quiet(t.w.fake); /* the others' adapters have it; their libraries, perhaps, not yet */
             for (uint32_t i = 0; i < members; i++) {
-                CU_ASSERT_TRUE(filled(memory[i] + 50, sizes[k], k));
+                CU_ASSERT_TRUE(bytes_filled(memory[i] + 50, sizes[k], k));
                 CU_ASSERT_TRUE(memory[i][49] == 0xee && memory[i][50 + sizes[k]] == 0xee);
                 CU_ASSERT_EQUAL(fabemu_event_count(&event[i]), k + 1);
             }
@@ -468,7 +469,7 @@ static void broadcast__is_pipelined_and_bounded(void)
         for (uint32_t i = 0; i < MEMBERS; i++) {
             size_t bytes = k % 3 ? BYTES : 1 + k;
 
-            fill(src[i][k], bytes, i * 100 + k);
+            bytes_fill(src[i][k], bytes, i * 100 + k);
             fabemu_broadcast_put(t.group[i], key, (size_t)(&memory[0][i][k][0] - &memory[0][0][0][0]),
                                  src[i][k], bytes, &req[i][k]);
             if (test_random(&t.w.random) % 3 == 0)
@@ -486,7 +487,7 @@ static void broadcast__is_pipelined_and_bounded(void)
         for (uint32_t i = 0; i < MEMBERS; i++)
             for (uint32_t at = 0; at < MEMBERS; at++)
                 good = good && req[i][k].status == 0 &&
-                       filled(memory[at][i][k], k % 3 ? BYTES : 1 + k, i * 100 + k);
+                       bytes_filled(memory[at][i][k], k % 3 ? BYTES : 1 + k, i * 100 + k);
     CU_ASSERT_TRUE(good && full);
     for (uint32_t i = 0; i < MEMBERS; i++)
         CU_ASSERT_EQUAL(t.group[i]->cast_out, 0);

@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/nic/host/nic_team.h"
+#include "tests/test.h"
+#include "tests/world/host/team.h"
 
-static struct fabemu_event *event_open(struct world *w, uint32_t node, struct fabemu_event *event)
+static struct fabemu_event *event_open(struct peers *w, uint32_t node, struct fabemu_event *event)
 {
     CU_ASSERT_EQUAL_FATAL(fabemu_event_open(w->fab[node], event), 0);
     return event;
 }
 
-static uint64_t expose(struct world *w, uint32_t node, void *at, size_t bytes)
+static uint64_t expose(struct peers *w, uint32_t node, void *at, size_t bytes)
 {
     uint64_t key = 0;
 
@@ -30,26 +31,26 @@ static uint64_t expose(struct world *w, uint32_t node, void *at, size_t bytes)
 
 static void event__counts_completions_of_all_kinds(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event done;
     struct fabemu_req req[5] = {{0}};
     static uint8_t memory[5000], mine[5000], in[8];
     uint64_t key, one = 1;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     key = expose(&w, 1, memory, sizeof memory);
     event_open(&w, 0, &done);
     for (unsigned i = 0; i < 5; i++)
         req[i].event = &done;
     struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one};
     struct fabemu_iov iov = {.base = in, .bytes = 8};
-    struct fabemu_dest dest = to(1, 3, 0);
+    struct fabemu_dest dest = peers_to(1, 3, 0);
     fabemu_put(w.fab[0], 1, key, 8, mine, 4000, &req[0]);
     fabemu_get(w.fab[0], 1, key, 0, mine, 10, &req[1]);
     fabemu_atomic(w.fab[0], &add, &req[2]);
     fabemu_recv(w.queue[0], 1, 7, 0, &iov, 1, &req[3]);
     fabemu_send(w.queue[0], &dest, &iov, 1, &req[4]);
-    inject(&w, 1, 0, 7, "12345678", 8);
+    peers_inject(&w, 1, 0, 7, "12345678", 8);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 5));
     CU_ASSERT_EQUAL(fabemu_event_count(&done), 5);
     CU_ASSERT_EQUAL(done.status, 0);
@@ -57,18 +58,18 @@ static void event__counts_completions_of_all_kinds(void)
     CU_ASSERT_EQUAL(fabemu_event_count(&done), 15);
     CU_ASSERT_EQUAL(fabemu_event_wait(&done, 15), 0);
     fabemu_event_close(&done);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Each put, when all of it is there, and each atomic that may write. */
 static void region__counts_what_peers_write(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event event;
     static uint8_t memory[300000];
     uint64_t key, one = 1, old;
 
-    world_open(&w, 3, true);
+    peers_open(&w, 3, true);
     key = expose(&w, 1, memory, sizeof memory);
     event_open(&w, 1, &event);
     CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key, &event), 0);
@@ -100,7 +101,7 @@ static void region__counts_what_peers_write(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 1));
     CU_ASSERT_EQUAL(fabemu_event_count(&event), 6);
     fabemu_event_close(&event);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- arming ------------------------------------------------------------------------------- */
@@ -109,17 +110,17 @@ static void region__counts_what_peers_write(void)
 static void armed__begin_when_their_count_is_reached(void)
 {
     static const uint64_t thresholds[] = {5, 2, 9, 2, 0, 7, 5, 100};
-    struct world w;
+    struct peers w;
     struct fabemu_event event;
     struct fabemu_req req[9] = {{0}}, recv;
     uint32_t order[] = {4, 1, 3, 0, 6, 5, 2};
     uint64_t v[9], got;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     event_open(&w, 0, &event);
     for (uint64_t i = 0; i < 8; i++) {
         struct fabemu_iov iov = {.base = &v[i], .bytes = 8};
-        struct fabemu_dest dest = to(1, 3, 0);
+        struct fabemu_dest dest = peers_to(1, 3, 0);
 
         req[i].after = &event;
         req[i].threshold = thresholds[i];
@@ -134,7 +135,7 @@ static void armed__begin_when_their_count_is_reached(void)
             CU_ASSERT_EQUAL(fabemu_req_status(&req[i]) != FABEMU_PENDING, thresholds[i] <= count);
     }
     for (uint32_t i = 0; i < 7; i++) {
-        post_recv(&w, 1, 0, 3, 0, &got, 8, &recv);
+        peers_recv(&w, 1, 0, 3, 0, &got, 8, &recv);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
         CU_ASSERT_EQUAL(got, order[i]);
     }
@@ -143,21 +144,21 @@ static void armed__begin_when_their_count_is_reached(void)
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &recv), -ENOMSG);
     fabemu_event_close(&event);
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 /* A token goes round by armed puts alone: nobody posts anything after the start. */
 static void armed__pass_a_token_round(void)
 {
     enum { NODES = 5, ROUNDS = 40 };
-    struct world w;
+    struct peers w;
     struct fabemu_event event[NODES];
     struct fabemu_req *req = calloc(NODES * ROUNDS, sizeof *req), first = {0};
     uint8_t cell[NODES];
     uint64_t key[NODES];
 
-    world_open(&w, NODES, true);
+    peers_open(&w, NODES, true);
     for (uint32_t i = 0; i < NODES; i++) {
         key[i] = expose(&w, i, &cell[i], 1);
         fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
@@ -181,10 +182,10 @@ static void armed__pass_a_token_round(void)
     CU_ASSERT_EQUAL(fabemu_event_count(&event[0]), ROUNDS + 1);
     for (uint32_t i = 0; i < NODES; i++) {
         CU_ASSERT_EQUAL(cell[i], '!');
-        CU_ASSERT_TRUE(clean(w.fab[i]));
+        CU_ASSERT_TRUE(peers_clean(w.fab[i]));
         fabemu_event_close(&event[i]);
     }
-    world_close(&w);
+    peers_close(&w);
     free(req);
 }
 
@@ -192,11 +193,11 @@ static void armed__pass_a_token_round(void)
 static void armed__chains_of_any_length_need_no_stack(void)
 {
     enum { MANY = 200000 };
-    struct world w;
+    struct peers w;
     struct fabemu_event event;
     struct fabemu_req *req = calloc(MANY, sizeof *req);
 
-    world_open(&w, 1, false);
+    peers_open(&w, 1, false);
     event_open(&w, 0, &event);
     for (uint64_t i = 0; i < MANY; i++) {
         req[i].event = &event;
@@ -207,7 +208,7 @@ static void armed__chains_of_any_length_need_no_stack(void)
     CU_ASSERT_EQUAL(fabemu_event_count(&event), MANY + 1);
     CU_ASSERT_EQUAL(req[MANY - 1].status, 0);
     fabemu_event_close(&event);
-    world_close(&w);
+    peers_close(&w);
     free(req);
 }
 
@@ -261,12 +262,12 @@ static void armed__may_be_of_a_group(void)
 
 static void event__fails_with_what_it_counts(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event first, second;
     struct fabemu_req bad = {0}, chain = {0}, when = {0}, late = {0};
     uint64_t key, word = 0;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     key = expose(&w, 1, &word, 8);
     event_open(&w, 0, &first);
     event_open(&w, 0, &second);
@@ -288,17 +289,17 @@ static void event__fails_with_what_it_counts(void)
     CU_ASSERT_EQUAL(word, 0);
     fabemu_event_close(&first);
     fabemu_event_close(&second);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void event_close__cancels_what_is_armed(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event event, other, self;
     struct fabemu_req armed = {0}, next = {0}, loop[2] = {{0}};
     uint64_t word = 0, key, five = 5;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     key = expose(&w, 0, &word, 8);
     event_open(&w, 0, &event);
     event_open(&w, 0, &other);
@@ -327,20 +328,20 @@ static void event_close__cancels_what_is_armed(void)
     CU_ASSERT_TRUE(loop[0].status == -ECANCELED && loop[1].status == -ECANCELED);
     memset(&self, 0xee, sizeof self);
     fake_quiet(w.fake);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* An adapter that closes first; an event of another one; receives. */
 static void event__is_of_one_adapter(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event event;
     struct fabemu_req armed = {0}, req = {0};
     struct fabemu_group *group;
     struct fabemu_iov iov = {0};
     uint64_t key, v = 0;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     event_open(&w, 1, &event);
     req.event = &event;
     key = expose(&w, 0, &v, 8);
@@ -358,7 +359,7 @@ static void event__is_of_one_adapter(void)
     CU_ASSERT_EQUAL(fabemu_put(w.fab[1], 0, 1, 0, &v, 8, &armed), 0);
     fake_detach(w.fake, 1);
     CU_ASSERT_EQUAL(armed.status, -ECANCELED);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- barriers by a tree of adapters ------------------------------------------------------------ */
@@ -373,7 +374,7 @@ static void event__is_of_one_adapter(void)
  * the processes only say that they have come, and wait.
  */
 struct tree {
-    struct world w;
+    struct peers w;
     struct fabemu_event up[TREE], down[TREE];
     uint64_t arrivals[TREE], done[TREE]; /* words that peers write */
     uint64_t up_key[TREE], down_key[TREE];
@@ -422,7 +423,7 @@ static void tree__of_events_is_a_barrier(void)
     uint64_t at[TREE] = {0}, least;
     bool early = false;
 
-    world_open(&t->w, TREE, true);
+    peers_open(&t->w, TREE, true);
     for (uint32_t i = 0; i < TREE; i++) {
         t->up_key[i] = expose(&t->w, i, &t->arrivals[i], 8);
         t->down_key[i] = expose(&t->w, i, &t->done[i], 8);
@@ -461,18 +462,18 @@ static void tree__of_events_is_a_barrier(void)
     }
     for (uint32_t i = 0; i < TREE; i++) {
         CU_ASSERT_EQUAL(t->arrivals[i], EPOCHS * tree_children(i));
-        CU_ASSERT_TRUE(clean(t->w.fab[i]));
+        CU_ASSERT_TRUE(peers_clean(t->w.fab[i]));
         fabemu_event_close(&t->up[i]);
         fabemu_event_close(&t->down[i]);
     }
-    world_close(&t->w);
+    peers_close(&t->w);
     free(t);
 }
 
 /* --- threads -------------------------------------------------------------------------------------- */
 
 struct passer {
-    struct world *w;
+    struct peers *w;
     uint32_t me;
     struct fabemu_event *event;
     uint64_t key;    /* of the next one's word */
@@ -503,14 +504,14 @@ static void *run_passer(void *argument)
 /* Two processes that wait for events, asleep or not; who sees the count sees what was counted. */
 static void event_wait__works_from_threads(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_event event[2];
     struct passer passer[2];
     pthread_t thread[2];
     static uint8_t word[2];
     uint64_t key[2];
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     for (uint32_t i = 0; i < 2; i++) {
         key[i] = expose(&w, i, &word[i], 1);
         fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
@@ -529,7 +530,7 @@ static void event_wait__works_from_threads(void)
         nic_thread_stop(w.fab[i]->thread);
         fabemu_event_close(&event[i]);
     }
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define CASE(fn) {#fn, fn}

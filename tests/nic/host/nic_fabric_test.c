@@ -3,35 +3,42 @@
  * nic_fabric_test.c - adapters on a real fabric with acknowledgments: all that they can do, over
  * cables that lose, double, delay and damage; and what becomes of it when a node is cut off.
  */
-#include "tests/nic/host/nic_fabric_world.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
 
-static void all_of_it(const struct setting *set)
+#include "nic/engine/internal.h"
+#include "tests/nic/host/parts.h"
+#include "tests/test.h"
+#include "tests/world/host/cluster.h"
+
+static void all_of_it(const struct cluster_config *set)
 {
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, set);
-    do_messages(&w);
-    do_memory(&w);
-    do_broadcasts(&w);
-    do_collectives(&w);
+    cluster_open(&w, set);
+    cluster_messages(&w);
+    cluster_memory(&w);
+    cluster_broadcasts(&w);
+    cluster_collectives(&w);
     for (uint32_t n = 0; n < w.nodes; n++) {
         CU_ASSERT_EQUAL(w.fab[n]->counts.given_up, 0);
         CU_ASSERT_EQUAL(w.fab[n]->counts.late, 0);
     }
-    world_close(&w);
+    cluster_close(&w);
 }
 
 static void adapters__do_all_they_can_over_good_cables(void)
 {
-    static const struct setting sets[] = {{.topo = "kary:4,1"}, {.topo = "kary:2,3"},
-                                          {.topo = "kary:2,2", .set = "barrier=tree"}};
+    static const struct cluster_config sets[] = {{.topo = "kary:4,1"}, {.topo = "kary:2,3"},
+                                                 {.topo = "kary:2,2", .set = "barrier=tree"}};
 
     for (unsigned i = 0; i < 3; i++)
         all_of_it(&sets[i]);
 }
 
 /* What an adapter counts with its peers, its groups and itself begins at @first. Nothing was said yet. */
-static void adapter_begins_at(struct world *w, uint32_t node, uint32_t first)
+static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
 {
     struct fabemu *fab = w->fab[node];
     struct fabemu_group *g = w->group[node];
@@ -67,26 +74,26 @@ static bool ids_wrapped(const struct fabemu *fab, uint32_t generation)
 
 static void adapters__go_on_where_numbers_wrap(void)
 {
-    static const struct setting sets[] = {
+    static const struct cluster_config sets[] = {
         {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000},
         {.topo = "kary:4,1", .first = UINT32_MAX - 300, .set = "barrier=tree"},
         {.topo = "kary:2,2", .first = UINT32_MAX - 200, .set = "combining=switch"}};
-    struct world w;
+    struct cluster w;
 
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t first = sets[i].first;
 
-        world_open(&w, &sets[i]);
+        cluster_open(&w, &sets[i]);
         for (uint32_t n = 0; n < w.nodes; n++)
             adapter_begins_at(&w, n, first);
         for (uint32_t round = 0; round < 4; round++) {
-            do_messages(&w);
-            do_memory(&w);
-            do_collectives(&w);
+            cluster_messages(&w);
+            cluster_memory(&w);
+            cluster_collectives(&w);
             for (uint32_t n = 0; n < w.nodes && !round; n++)
                 ids_begin_at(w.fab[n], 0xffd);
         }
-        do_broadcasts(&w);
+        cluster_broadcasts(&w);
         for (uint32_t n = 0; n < w.nodes; n++) { /* all have wrapped */
             uint32_t next = (n + 1) % w.nodes;
             const struct nic_peer *to = nic_peer(w.fab[n], next), *from = nic_peer(w.fab[next], n);
@@ -100,14 +107,14 @@ static void adapters__go_on_where_numbers_wrap(void)
             CU_ASSERT_TRUE(w.fab[n]->steps < first);
         }
         CU_ASSERT_TRUE(w.id / FABRIC_GROUPS_MAX > FABRIC_GENERATIONS - 400);
-        world_close(&w);
+        cluster_close(&w);
     }
 }
 
 static void adapters__do_all_they_can_over_bad_cables(void)
 {
-    static const struct setting sets[] = {{.topo = "kary:4,1", .bad = 10000},
-                                          {.topo = "kary:2,2", .bad = 5000, .set = "barrier=tree"}};
+    static const struct cluster_config sets[] = {{.topo = "kary:4,1", .bad = 10000},
+                                                 {.topo = "kary:2,2", .bad = 5000, .set = "barrier=tree"}};
 
     for (unsigned i = 0; i < 2; i++)
         all_of_it(&sets[i]);
@@ -115,7 +122,7 @@ static void adapters__do_all_they_can_over_bad_cables(void)
 
 static void adapters__do_all_they_can_with_threads(void)
 {
-    static const struct setting set = {.topo = "kary:4,1", .threads = true, .bad = 500};
+    static const struct cluster_config set = {.topo = "kary:4,1", .threads = true, .bad = 500};
 
     all_of_it(&set);
 }
@@ -123,7 +130,7 @@ static void adapters__do_all_they_can_with_threads(void)
 /* --- cut off ------------------------------------------------------------------------------------ */
 
 /* The faults that stand where @node's cable ends, at both ends: in the order of fabric_fault_cables(). */
-static void cut_node(struct world *w, uint32_t node, bool cut)
+static void cut_node(struct cluster *w, uint32_t node, bool cut)
 {
     const struct topo_graph *graph = w->graph;
     const struct topo_link *at = fabric_node_link(graph, node);
@@ -141,22 +148,22 @@ static void cut_node(struct world *w, uint32_t node, bool cut)
 
 static void one_is_cut_off(const char *topo)
 {
-    const struct setting set = {.topo = topo, .set = "retry_limit=4"};
-    static uint8_t out[BYTES], in[4][BYTES];
-    struct fabemu_iov iov = {.base = out, .bytes = BYTES};
+    const struct cluster_config set = {.topo = topo, .set = "retry_limit=4"};
+    static uint8_t out[CLUSTER_BYTES], in[4][CLUSTER_BYTES];
+    struct fabemu_iov iov = {.base = out, .bytes = CLUSTER_BYTES};
     struct fabemu_dest dest = {.queue = 1};
     struct fabemu_req recv[2] = {{0}}, send[2] = {{0}}, get = {0}, add = {0}, fine[2] = {{0}};
     uint64_t key, one = 1;
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, &set);
+    cluster_open(&w, &set);
     uint32_t far = w.nodes - 1;
-    fabemu_register(w.fab[far], out, BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC, &key);
-    do_messages(&w); /* they know each other */
+    fabemu_register(w.fab[far], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC, &key);
+    cluster_messages(&w); /* they know each other */
     cut_node(&w, far, true);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t me = i ? far : 0, other = i ? 0 : far;
-        struct fabemu_iov into = {.base = in[i], .bytes = BYTES};
+        struct fabemu_iov into = {.base = in[i], .bytes = CLUSTER_BYTES};
 
         dest.node = other;
         fabemu_recv(w.queue[me], other, 0, 0, &into, 1, &recv[i]);
@@ -166,22 +173,22 @@ static void one_is_cut_off(const char *topo)
     struct fabemu_atomic what = {.node = far, .key = key, .type = FABEMU_U64, .operand = &one};
     fabemu_get(w.fab[0], far, key, 0, in[2], 1000, &get);
     fabemu_atomic(w.fab[0], &what, &add);
-    CU_ASSERT_TRUE_FATAL(finish(&w, recv, 2) && finish(&w, send, 1) && finish(&w, &get, 1) &&
-                         finish(&w, &add, 1));
-    CU_ASSERT_TRUE(all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, recv, 2) && cluster_finish(&w, send, 1) && cluster_finish(&w, &get, 1) &&
+                         cluster_finish(&w, &add, 1));
+    CU_ASSERT_TRUE(adapters_all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
                    get.status == -EHOSTUNREACH && add.status == -EHOSTUNREACH);
 
     /* The others are not touched. What is posted now fails; and when the cable is mended they meet. */
-    struct fabemu_iov into = {.base = in[3], .bytes = BYTES};
+    struct fabemu_iov into = {.base = in[3], .bytes = CLUSTER_BYTES};
     dest.node = 1;
     fabemu_recv(w.queue[1], 0, 5, 0, &into, 1, &fine[0]);
     dest.tag = 5;
     fabemu_send(w.queue[0], &dest, &iov, 1, &fine[1]);
-    CU_ASSERT_TRUE(finish(&w, fine, 2) && all_are(fine, 2, 0));
+    CU_ASSERT_TRUE(cluster_finish(&w, fine, 2) && adapters_all_are(fine, 2, 0));
     dest = (struct fabemu_dest){.node = far, .queue = 1};
     memset(send, 0, sizeof send);
     fabemu_send(w.queue[0], &dest, &iov, 1, &send[0]);
-    CU_ASSERT_TRUE(finish(&w, send, 1) && send[0].status == -EHOSTUNREACH);
+    CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && send[0].status == -EHOSTUNREACH);
     cut_node(&w, far, false);
     for (bool met = false; !met;) {
         struct fabemu_req again[2] = {{0}};
@@ -189,14 +196,14 @@ static void one_is_cut_off(const char *topo)
         into = iov = (struct fabemu_iov){.base = in[0], .bytes = 8}; /* waits for no receive */
         fabemu_recv(w.queue[far], 0, 0, 0, &into, 1, &again[0]);
         fabemu_send(w.queue[0], &dest, &iov, 1, &again[1]);
-        CU_ASSERT_TRUE_FATAL(finish(&w, &again[1], 1));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, &again[1], 1));
         if (!again[1].status) {
-            CU_ASSERT_TRUE_FATAL(finish(&w, again, 1));
+            CU_ASSERT_TRUE_FATAL(cluster_finish(&w, again, 1));
         }
         met = !again[1].status && !again[0].status;
         fabemu_abort(w.fab[far], &again[0]);
     }
-    world_close(&w);
+    cluster_close(&w);
 }
 
 static void node__that_is_cut_off_is_missed_and_meets_again(void)
@@ -206,7 +213,7 @@ static void node__that_is_cut_off_is_missed_and_meets_again(void)
 }
 
 /* Write @count whole segments to @dst into the ring of @node, below all that an adapter knows of peers. */
-static void post_segments(struct world *w, uint32_t node, uint32_t dst, uint32_t count)
+static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32_t count)
 {
     nic_lock(w->fab[node]);
     for (uint32_t i = 0; i < count; i++) {
@@ -223,83 +230,83 @@ static void post_segments(struct world *w, uint32_t node, uint32_t dst, uint32_t
 static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
 {
     enum { FIRST = 4 * 40 + 1, SECOND = 2 }; /* more packets than channels, and one that has room for more */
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, &(struct setting){.topo = "kary:4,1", .set = "retry_limit=2"});
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1", .set = "retry_limit=2"});
     const struct engine *e = w.fabric->engine[0];
-    do_messages(&w);
+    cluster_messages(&w);
     cut_node(&w, 1, true);
-    w.fabric->engine[0]->timeout_ps = 10000 * IMPATIENCE_PS; /* all channels are taken until this test frees them */
+    w.fabric->engine[0]->timeout_ps = 10000 * ADAPTERS_HASTE_PS; /* all channels are taken until this test frees them */
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
-        pump(&w);
+        cluster_pump(&w);
     uint16_t forming = e->send.forming;
     CU_ASSERT_TRUE(forming != ENGINE_NONE && e->send.packet[forming].count == 1);
     fabemu_group_leave(w.group[0]);
     nic_close(w.fab[0]);
     fabric_detach(w.fabric, 0);
-    world_attach(&w, 0);
+    cluster_attach(&w, 0);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 1000, 1, &w.group[0]), 0);
     post_segments(&w, 0, 1, SECOND);
     for (uint32_t i = 0; i < 10; i++)
-        pump(&w);
+        cluster_pump(&w);
     CU_ASSERT_EQUAL(e->send.packet[forming].count, 1);
-    w.fabric->engine[0]->timeout_ps = IMPATIENCE_PS;
+    w.fabric->engine[0]->timeout_ps = ADAPTERS_HASTE_PS;
     for (uint32_t i = 0; i < e->send.packets; i++)
         if (e->send.packet[i].state == ENGINE_AWAITING)
             e->send.packet[i].due_ps = e->now_ps;
-    for (uint64_t end = nic_now_ns() + UINT64_C(20000000000); nic_now_ns() < end && !engine_idle(e);)
-        pump(&w);
-    pump(&w);
+    for (uint64_t end = emu_now_ns() + UINT64_C(20000000000); emu_now_ns() < end && !engine_idle(e);)
+        cluster_pump(&w);
+    cluster_pump(&w);
     CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, SECOND);
-    world_close(&w);
+    cluster_close(&w);
 }
 
 /* To a node where nobody is the network brings hellos all the same: they are said again until one comes. */
 static void node__that_attaches_late_is_met(void)
 {
-    const struct setting set = {.topo = "kary:4,1"};
+    const struct cluster_config set = {.topo = "kary:4,1"};
     uint32_t v = 7, got = 0;
     struct fabemu_iov from = {.base = &v, .bytes = 4}, into = {.base = &got, .bytes = 4};
     struct fabemu_dest dest = {.node = 3, .queue = 1};
     struct fabemu_req send = {0}, recv = {0};
     struct fabemu *early;
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, &set);
+    cluster_open(&w, &set);
     fabemu_group_leave(w.group[3]);
     nic_close(w.fab[3]);
     fabric_detach(w.fabric, 3);
     early = w.fab[3] = w.fab[2]; /* steps twice */
     fabemu_send(w.queue[0], &dest, &from, 1, &send);
-    for (uint64_t end = nic_now_ns() + 20000000; nic_now_ns() < end;)
-        pump(&w);
+    for (uint64_t end = emu_now_ns() + 20000000; emu_now_ns() < end;)
+        cluster_pump(&w);
     CU_ASSERT_EQUAL(send.status, FABEMU_PENDING);
-    world_attach(&w, 3);
+    cluster_attach(&w, 3);
     CU_ASSERT_PTR_NOT_EQUAL(w.fab[3], early);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[3], 1000, 1, &w.group[3]), 0);
     fabemu_recv(w.queue[3], 0, 0, 0, &into, 1, &recv);
-    CU_ASSERT_TRUE_FATAL(finish(&w, &send, 1) && finish(&w, &recv, 1));
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, &send, 1) && cluster_finish(&w, &recv, 1));
     CU_ASSERT_TRUE(send.status == 0 && recv.status == 0 && got == 7);
-    world_close(&w);
+    cluster_close(&w);
 }
 
 /* All members learn of it while the cable is cut: those on either side, who sends and who only waits. */
 static void group__breaks_where_a_member_is_cut_off(void)
 {
     for (unsigned kind = 0; kind < 5; kind++) {
-        const struct setting set = {.topo = "kary:4,1", .set = "retry_limit=3"};
-        struct fabemu_req req[NODES_MAX] = {{0}}, symmetric[NODES_MAX] = {{0}};
-        struct fabemu_req later[NODES_MAX] = {{0}};
-        uint64_t v[NODES_MAX] = {0}, key[NODES_MAX];
+        const struct cluster_config set = {.topo = "kary:4,1", .set = "retry_limit=3"};
+        struct fabemu_req req[CLUSTER_NODES] = {{0}}, symmetric[CLUSTER_NODES] = {{0}};
+        struct fabemu_req later[CLUSTER_NODES] = {{0}};
+        uint64_t v[CLUSTER_NODES] = {0}, key[CLUSTER_NODES];
         uint32_t far = kind % 2 ? 3 : 0;
-        struct world w;
+        struct cluster w;
 
-        world_open(&w, &set);
+        cluster_open(&w, &set);
         for (uint32_t n = 0; n < w.nodes; n++)
             fabemu_register_symmetric(w.group[n], &v[n], 8, FABEMU_REMOTE_WRITE, &key[n],
                                       &symmetric[n]);
-        CU_ASSERT_TRUE_FATAL(finish(&w, symmetric, w.nodes) && all_are(symmetric, w.nodes, 0));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, symmetric, w.nodes) && adapters_all_are(symmetric, w.nodes, 0));
         cut_node(&w, far, true);
         for (uint32_t n = 0; n < w.nodes; n++) {
             if (kind == 0)
@@ -314,11 +321,11 @@ static void group__breaks_where_a_member_is_cut_off(void)
                 fabemu_reduce(w.group[n], &v[n], &v[n], 1, FABEMU_SUM, FABEMU_U64, 0, &req[n]);
             fabemu_barrier(w.group[n], &later[n]);
         }
-        CU_ASSERT_TRUE_FATAL(finish(&w, req, w.nodes) && finish(&w, later, w.nodes));
-        CU_ASSERT_TRUE(all_are(later, w.nodes, -EPIPE));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, w.nodes) && cluster_finish(&w, later, w.nodes));
+        CU_ASSERT_TRUE(adapters_all_are(later, w.nodes, -EPIPE));
         cut_node(&w, far, false);
-        do_messages(&w); /* pairs are not broken by a group */
-        world_close(&w);
+        cluster_messages(&w); /* pairs are not broken by a group */
+        cluster_close(&w);
     }
 }
 
@@ -328,7 +335,7 @@ static void group__breaks_where_a_member_is_cut_off(void)
 #define REACHED_UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
 
 /* Node @node posts that many, none of which can be true before others do something. */
-static void post_waiters(struct world *w, uint32_t node, bool tests, struct fabemu_req *req)
+static void post_waiters(struct cluster *w, uint32_t node, bool tests, struct fabemu_req *req)
 {
     memset(req, 0, WAITERS * sizeof *req);
     for (uint32_t i = 0; i < WAITERS; i++) {
@@ -339,7 +346,7 @@ static void post_waiters(struct world *w, uint32_t node, bool tests, struct fabe
             fabemu_barrier(w->group[node], &req[i]);
     }
     for (uint32_t i = 0; i < 300; i++)
-        pump(w);
+        cluster_pump(w);
 }
 
 static uint32_t count_pending(const struct fabemu_req *req)
@@ -358,28 +365,28 @@ static uint32_t count_pending(const struct fabemu_req *req)
 static void waiting__lets_pass_what_it_waits_for(void)
 {
     static const char *const sets[] = {"barrier=conditional", "barrier=tree", "channels=1"};
-    static struct fabemu_req req[NODES_MAX][WAITERS];
-    struct world w;
+    static struct fabemu_req req[CLUSTER_NODES][WAITERS];
+    struct cluster w;
 
     for (uint32_t i = 0; i < 6; i++) {
         bool tests = i % 2;
 
-        world_open(&w, &(struct setting){.topo = "kary:2,2", .set = sets[i / 2]});
+        cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2", .set = sets[i / 2]});
         post_waiters(&w, 0, tests, req[0]);
         CU_ASSERT_EQUAL(count_pending(req[0]), WAITERS);
-        do_messages(&w);
+        cluster_messages(&w);
         for (uint32_t n = 1; n < w.nodes; n++)
             post_waiters(&w, n, tests, req[n]);
         for (uint32_t n = w.nodes; n-- > 0 && tests;)
             for (uint32_t word = 0; word < FABEMU_WORDS; word++)
                 fabemu_group_set(w.group[n], word, 1 + WAITERS / FABEMU_WORDS, NULL);
         for (uint32_t n = 0; n < w.nodes; n++)
-            CU_ASSERT_TRUE_FATAL(finish(&w, req[n], WAITERS) && all_are(req[n], WAITERS, 0));
-        world_close(&w);
+            CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req[n], WAITERS) && adapters_all_are(req[n], WAITERS, 0));
+        cluster_close(&w);
     }
 }
 
-static uint32_t asks_used(const struct world *w, uint32_t node)
+static uint32_t asks_used(const struct cluster *w, uint32_t node)
 {
     const struct engine_asks *asks = &w->fabric->engine[node]->asks;
     uint32_t used = 0;
@@ -390,19 +397,19 @@ static uint32_t asks_used(const struct world *w, uint32_t node)
 }
 
 /* Step until the adapter of @node has no conditional; false after 20 s. */
-static bool forgets(struct world *w, uint32_t node)
+static bool forgets(struct cluster *w, uint32_t node)
 {
-    uint64_t end = nic_now_ns() + UINT64_C(20000000000);
+    uint64_t end = emu_now_ns() + UINT64_C(20000000000);
 
     while (asks_used(w, node)) {
-        pump(w);
-        if (nic_now_ns() > end)
+        cluster_pump(w);
+        if (emu_now_ns() > end)
             return false;
     }
     return true;
 }
 
-static bool bufs_are_held(struct world *w)
+static bool bufs_are_held(struct cluster *w)
 {
     char error[256];
 
@@ -420,16 +427,16 @@ static void waiting__keeps_its_buffers_on_the_books(void)
 {
     static struct fabemu_req req[WAITERS];
     bool held = true;
-    struct world w;
+    struct cluster w;
 
     memset(req, 0, sizeof req);
-    world_open(&w, &(struct setting){.topo = "kary:2,2"});
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2"});
     for (uint32_t word = 0; word < FABEMU_WORDS; word += 2)
         fabemu_group_set(w.group[0], word, 1, NULL);
     for (uint32_t i = 0; i < WAITERS; i++)
         fabemu_group_test(w.group[0], i % FABEMU_WORDS, 1, REACHED_UNTIL, &req[i]);
     for (uint32_t i = 0; i < 2000; i++) {
-        pump(&w);
+        cluster_pump(&w);
         held = held && bufs_are_held(&w);
     }
     CU_ASSERT_TRUE(held);
@@ -438,18 +445,18 @@ static void waiting__keeps_its_buffers_on_the_books(void)
     for (uint32_t n = 0; n < w.nodes; n++)
         for (uint32_t word = 0; word < FABEMU_WORDS; word++)
             fabemu_group_set(w.group[n], word, 1, NULL);
-    CU_ASSERT_TRUE_FATAL(finish(&w, req, WAITERS) && all_are(req, WAITERS, 0));
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, WAITERS) && adapters_all_are(req, WAITERS, 0));
     CU_ASSERT_TRUE(bufs_are_held(&w));
-    world_close(&w);
+    cluster_close(&w);
 }
 
 /* What is aborted is taken back from the network, which has places for others again. */
 static void waiting__can_be_taken_back(void)
 {
     static struct fabemu_req req[WAITERS];
-    struct world w;
+    struct cluster w;
 
-    world_open(&w, &(struct setting){.topo = "kary:2,2"});
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2"});
     post_waiters(&w, 0, true, req);
     CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
     for (uint32_t i = 0; i < WAITERS; i++)
@@ -458,12 +465,12 @@ static void waiting__can_be_taken_back(void)
             if (nic_condition_take_back(nic_condition_of(nic_op_of(&req[i]))))
                 nic_op_end(w.fab[0], nic_op_of(&req[i]), -ECANCELED);
             nic_unlock(w.fab[0]);
-            pump(&w);
+            cluster_pump(&w);
         }
-    CU_ASSERT_TRUE(all_are(req, WAITERS, -ECANCELED));
+    CU_ASSERT_TRUE(adapters_all_are(req, WAITERS, -ECANCELED));
     CU_ASSERT_TRUE(forgets(&w, 0));
-    do_broadcasts(&w);
-    world_close(&w);
+    cluster_broadcasts(&w);
+    cluster_close(&w);
 }
 
 /*
@@ -473,25 +480,25 @@ static void waiting__can_be_taken_back(void)
 static void waiting__ends_with_its_process(void)
 {
     static struct fabemu_req req[WAITERS];
-    struct world w;
+    struct cluster w;
 
     for (uint32_t tests = 0; tests < 2; tests++) {
-        world_open(&w, &(struct setting){.topo = "kary:2,2", .set = "barrier=conditional"});
+        cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2", .set = "barrier=conditional"});
         post_waiters(&w, 0, tests, req);
         nic_close(w.fab[0]);
         fabric_detach(w.fabric, 0);
-        world_attach(&w, 0);
+        cluster_attach(&w, 0);
         CU_ASSERT_TRUE(forgets(&w, 0));
-        do_messages(&w);
+        cluster_messages(&w);
         CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 0);
         for (uint32_t n = 1; n < w.nodes; n++)
             fabemu_group_leave(w.group[n]);
         for (uint32_t n = 1; n < w.nodes; n++) /* as the daemon does, when its process says so */
             fabric_group_leave(w.fabric, w.id, n);
-        world_group(&w);
-        do_broadcasts(&w);
-        do_collectives(&w);
-        world_close(&w);
+        cluster_group(&w);
+        cluster_broadcasts(&w);
+        cluster_collectives(&w);
+        cluster_close(&w);
     }
 }
 

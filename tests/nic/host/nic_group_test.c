@@ -9,14 +9,8 @@
 
 #include "emu/combine.h"
 #include "tests/nic/host/parts.h"
-#include "tests/nic/host/fake_fabric.h"
 #include "tests/test.h"
-
-struct world {
-    struct fake *fake;
-    struct fabemu *fab[FAKE_NODES];
-    uint64_t random;
-};
+#include "tests/world/host/peers.h"
 
 /* A group as all its members see it. */
 struct team {
@@ -25,22 +19,18 @@ struct team {
     struct fabemu_group *group[FAKE_NODES]; /* by place */
 };
 
-static void world_open(struct world *w, uint32_t nodes, uint64_t more)
+static void open_shuffled(struct peers *w, uint32_t nodes, uint64_t more)
 {
-    memset(w, 0, sizeof *w);
-    w->random = test_seed() + more;
-    w->fake = fake_open(nodes, test_random(&w->random), true);
-    for (uint32_t i = 0; i < nodes; i++)
-        w->fab[i] = fake_attach(w->fake, i);
+    peers_open_seed(w, nodes, true, false, test_seed() + more);
 }
 
-static void join(struct world *w, struct team *t, uint32_t place, uint32_t id)
+static void join(struct peers *w, struct team *t, uint32_t place, uint32_t id)
 {
     CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[t->node[place]], id, t->count,
                                             &t->group[place]), 0);
 }
 
-static void team_open(struct world *w, struct team *t, uint32_t id, uint32_t first, uint32_t count)
+static void team_open(struct peers *w, struct team *t, uint32_t id, uint32_t first, uint32_t count)
 {
     t->count = count;
     for (uint32_t i = 0; i < count; i++)
@@ -57,14 +47,12 @@ static void team_close(struct team *t)
 }
 
 /* All of it arrived, nothing was dropped, no combine state was wanted twice. */
-static void world_close(struct world *w, uint32_t nodes)
+static void close_clean(struct peers *w, uint32_t nodes)
 {
-    static const struct nic_counts none;
-
     CU_ASSERT_EQUAL(fake_conflicts(w->fake), 0);
     for (uint32_t i = 0; i < nodes; i++)
-        CU_ASSERT_EQUAL(memcmp(&w->fab[i]->counts, &none, sizeof none), 0);
-    fake_close(w->fake);
+        CU_ASSERT_TRUE(peers_clean(w->fab[i]));
+    peers_close(w);
 }
 
 /* --- random programs of collectives ------------------------------------------------ */
@@ -86,7 +74,7 @@ static int64_t element(uint64_t seed, uint32_t place, size_t k)
     return (int64_t)((seed ^ k * 0x9e3779b97f4a7c15ull) >> 20) + (int64_t)place * 1000003;
 }
 
-static void act_draw(struct act *a, struct world *w, const struct team *t)
+static void act_draw(struct act *a, struct peers *w, const struct team *t)
 {
     static const uint8_t kinds[] = {EMU_BARRIER, EMU_MULTICAST, EMU_REDUCE, EMU_ALLREDUCE};
     static const uint32_t sizes[] = {1, 1, 1, 30, 31, 61, 300, 3000, 8000};
@@ -166,7 +154,7 @@ static void act_free(struct act *a, const struct team *t)
 }
 
 /* @acts collectives of each team, every member at its own pace, everything in flight at once. */
-static void program_run(struct world *w, struct team *t, uint32_t teams, uint32_t acts)
+static void program_run(struct peers *w, struct team *t, uint32_t teams, uint32_t acts)
 {
     struct act *act = calloc((size_t)acts * teams, sizeof *act);
     uint32_t at[2][FAKE_NODES] = {{0}};
@@ -207,44 +195,44 @@ static void collectives__are_right_for_any_size_of_group(void)
 {
     for (uint32_t members = 2; members <= 8; members++) {
         for (uint32_t i = 0; i < WINDOWS; i++) {
-            struct world w;
+            struct peers w;
             struct team t;
 
-            world_open(&w, members, members);
+            open_shuffled(&w, members, members);
             team_open(&w, &t, windows[i] | (7 + members), 0, members);
             program_run(&w, &t, 1, 200);
             team_close(&t);
-            world_close(&w, members);
+            close_clean(&w, members);
         }
     }
 }
 
 static void collectives__of_two_groups_interleave(void)
 {
-    struct world w;
+    struct peers w;
     struct team t[2];
 
-    world_open(&w, 6, 99);
+    open_shuffled(&w, 6, 99);
     team_open(&w, &t[0], 1, 0, 4);
     team_open(&w, &t[1], EMU_GROUP_WIDE | 257, 2, 4); /* the same bucket */
     program_run(&w, t, 2, 200);
     team_close(&t[0]);
     team_close(&t[1]);
-    world_close(&w, 6);
+    close_clean(&w, 6);
 }
 
 /* Windows turn over many times, and the numbers on the wire wrap. */
 static void long_vectors_and_many_operations(uint32_t window)
 {
     enum { COUNT = 100000, MANY = 5000 };
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[3] = {{0}}, *many = calloc(3 * MANY, sizeof *many);
     double *v = malloc(3 * COUNT * sizeof *v);
     uint64_t *u = malloc(3 * MANY * sizeof *u);
     bool good = true;
 
-    world_open(&w, 3, 5);
+    open_shuffled(&w, 3, 5);
     team_open(&w, &t, window | 3, 0, 3);
     for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t k = 0; k < COUNT; k++)
@@ -268,7 +256,7 @@ static void long_vectors_and_many_operations(uint32_t window)
             good = good && u[k] & UINT64_C(1) << (k / 3 + i) % 64;
     CU_ASSERT_TRUE(good);
     team_close(&t);
-    world_close(&w, 3);
+    close_clean(&w, 3);
     free(v);
     free(u);
     free(many);
@@ -285,12 +273,12 @@ static void allreduce__long_vectors_and_many_operations(void)
 static void join_late(uint32_t id)
 {
     static uint8_t buf[3][500000];
-    struct world w;
+    struct peers w;
     struct team t = {.count = 3, .node = {0, 1, 2}};
     struct fabemu_req cast[3] = {{0}}, fold[3] = {{0}};
     int32_t v[3] = {1, 2, 3}, sum = 0;
 
-    world_open(&w, 3, 0);
+    open_shuffled(&w, 3, 0);
     fake_group(w.fake, id, t.node, 3);
     memset(buf[0], 0xab, sizeof buf[0]);
     memset(buf[1], 0, sizeof buf[1]);
@@ -310,7 +298,7 @@ static void join_late(uint32_t id)
     CU_ASSERT_EQUAL(sum, 6);
     CU_ASSERT_EQUAL(w.fab[2]->early_groups, 0);
     team_close(&t);
-    world_close(&w, 3);
+    close_clean(&w, 3);
 }
 
 static void join__finds_what_came_before(void)
@@ -327,10 +315,10 @@ static void broadcast__runs_ahead_by_a_window(void)
     for (uint32_t i = 0; i < WINDOWS; i++) {
         uint32_t id = windows[i] | 9;
         struct fabemu_req req[2] = {{0}};
-        struct world w;
+        struct peers w;
         struct team t;
 
-        world_open(&w, 2, 0);
+        open_shuffled(&w, 2, 0);
         team_open(&w, &t, id, 0, 2);
         fabemu_broadcast(t.group[0], buf[0], sizeof buf[0], 0, &req[0]);
         fake_quiet(w.fake);
@@ -338,16 +326,16 @@ static void broadcast__runs_ahead_by_a_window(void)
         fabemu_broadcast(t.group[1], buf[1], sizeof buf[1], 0, &req[1]);
         CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
         team_close(&t);
-        world_close(&w, 2);
+        close_clean(&w, 2);
     }
 }
 
 static void early__groups_are_bounded(void)
 {
-    struct world w;
+    struct peers w;
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     for (uint32_t id = 0; id < NIC_EARLY_GROUPS_MAX + 400; id++) {
         seg.hdr.dst = id;
         while (!fake_inject(w.fake, 0, &seg))
@@ -362,12 +350,12 @@ static void early__groups_are_bounded(void)
 /* What came for a group that nobody can join any more is forgotten, and what is late for it stays out. */
 static void over__forgets_a_group_that_was_not_joined(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req = {0};
     struct emu_seg seg = {.hdr = {.kind = EMU_MULTICAST, .len = 4, .src = 1}};
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
     fabemu_barrier(t.group[0], &req);
     for (uint32_t round = 0; round < NIC_EARLY_GROUPS_MAX; round++) {
@@ -392,11 +380,11 @@ static void over__forgets_a_group_that_was_not_joined(void)
 
 static void barrier__waits_for_everybody(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[3] = {{0}};
 
-    world_open(&w, 3, 0);
+    open_shuffled(&w, 3, 0);
     team_open(&w, &t, 1, 0, 3);
     fabemu_barrier(t.group[0], &req[0]);
     fabemu_barrier(t.group[2], &req[2]);
@@ -405,17 +393,17 @@ static void barrier__waits_for_everybody(void)
     fabemu_barrier(t.group[1], &req[1]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 3));
     team_close(&t);
-    world_close(&w, 3);
+    close_clean(&w, 3);
 }
 
 static void group__of_one_needs_no_network(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_group *g;
     struct fabemu_req req = {0};
     int v[2] = {1, 2}, out[2] = {0};
 
-    world_open(&w, 1, 0);
+    open_shuffled(&w, 1, 0);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 9, 1, &g), 0);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 9, 1, &g), -EALREADY);
     CU_ASSERT_EQUAL(fabemu_allreduce(g, v, out, 2, FABEMU_SUM, FABEMU_I32, &req), 0);
@@ -426,17 +414,17 @@ static void group__of_one_needs_no_network(void)
     CU_ASSERT_EQUAL(req.status, 0);
     CU_ASSERT_EQUAL(fabemu_allreduce(g, v, out, 2, FABEMU_BAND, FABEMU_F64, &req), -EINVAL);
     fabemu_group_leave(g);
-    world_close(&w, 1);
+    close_clean(&w, 1);
 }
 
 static void member_died__ends_all_with_epipe(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[4] = {{0}};
     static uint64_t v[50000];
 
-    world_open(&w, 3, 0);
+    open_shuffled(&w, 3, 0);
     team_open(&w, &t, 1, 0, 3);
     fabemu_allreduce(t.group[0], v, v, 50000, FABEMU_SUM, FABEMU_U64, &req[0]);
     fabemu_barrier(t.group[0], &req[1]);
@@ -460,12 +448,12 @@ static void member_died__ends_all_with_epipe(void)
 /* Invented, repeated and contradictory segments of a group are counted; the members' own still work. */
 static void drops_what_is_not_of_the_stream(uint32_t id)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[2] = {{0}};
     uint32_t v[2] = {1, 2};
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     team_open(&w, &t, id, 0, 2);
     for (uint32_t i = 0; i < 300; i++) {
         fabemu_allreduce(t.group[0], &v[0], &v[0], 1, FABEMU_MAX, FABEMU_U32, &req[0]);
@@ -504,22 +492,19 @@ static void receive__drops_what_is_not_of_the_stream(void)
 /* A result cannot come before our contribution has left; and two results not at all. */
 static void receive__drops_a_result_before_its_contribution(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
-    struct fabemu_queue *queue[2];
     struct fabemu_req req[2] = {{0}};
     struct emu_seg seg = {.hdr = {.dst = 1, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
                                   .type = EMU_U64}};
     struct fabemu_dest dest = {.node = 1, .queue = 1};
     uint64_t v[2] = {1, 2}, sum[2];
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
-    for (uint32_t i = 0; i < 2; i++)
-        fabemu_queue_open(w.fab[i], 1, &queue[i]);
-    while (fabemu_inject(queue[0], &dest, v, 8) == -EAGAIN)
+    while (fabemu_inject(w.queue[0], &dest, v, 8) == -EAGAIN)
         fake_pump(w.fake);
-    while (fabemu_inject(queue[0], &dest, v, 8) == 0)
+    while (fabemu_inject(w.queue[0], &dest, v, 8) == 0)
         ; /* the up ring is full now */
     fabemu_allreduce(t.group[0], &v[0], &sum[0], 1, FABEMU_SUM, FABEMU_U64, &req[0]);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
@@ -538,12 +523,12 @@ static void receive__drops_a_result_before_its_contribution(void)
 /* Members who do not agree on what they do all learn of it. */
 static void collectives__that_differ_end_with_eproto(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[2] = {{0}};
     uint64_t v[2] = {1, 2};
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
     fabemu_broadcast(t.group[0], v, 8, 0, &req[0]);
     fabemu_reduce(t.group[1], &v[1], &v[1], 1, FABEMU_SUM, FABEMU_U64, 1, &req[1]);
@@ -551,19 +536,19 @@ static void collectives__that_differ_end_with_eproto(void)
     CU_ASSERT_EQUAL(req[1].status, -EPROTO);
     CU_ASSERT_EQUAL(v[1], 2);
     team_close(&t);
-    world_close(&w, 2);
+    close_clean(&w, 2);
 }
 
 /* What was on its way when a group broke is not the next owner's of its id. */
 static void leave__keeps_late_segments_from_the_next(void)
 {
-    struct world w;
+    struct peers w;
     struct team t;
     struct fabemu_req req[2] = {{0}};
     struct emu_seg seg = {.hdr = {.dst = 1, .src = 1, .kind = EMU_MULTICAST, .len = 8}};
     uint64_t v[2] = {1, 2};
 
-    world_open(&w, 2, 0);
+    open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
     nic_lock(w.fab[0]);
     nic_group_broken(w.fab[0], 1);

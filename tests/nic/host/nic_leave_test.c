@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/nic/host/nic_world.h"
+#include "tests/test.h"
+#include "tests/world/host/peers.h"
 
 #define LONG 100000u
 
 #define PATIENCE_NS UINT64_C(20000000000) /* for what takes milliseconds: a question is said again after some */
 
 /* The leaver's part of a round of @w. Returns true: all is said and done. */
-static bool leave_step(struct world *w, uint32_t node)
+static bool leave_step(struct peers *w, uint32_t node)
 {
     bool done;
 
@@ -25,7 +26,7 @@ static bool leave_step(struct world *w, uint32_t node)
     return done;
 }
 
-static void leave_begin(struct world *w, uint32_t node)
+static void leave_begin(struct peers *w, uint32_t node)
 {
     nic_lock(w->fab[node]);
     nic_leave_begin(w->fab[node]);
@@ -33,43 +34,43 @@ static void leave_begin(struct world *w, uint32_t node)
 }
 
 /* Pump until @node has taken its leave of all. False: it does not get there. */
-static bool leave(struct world *w, uint32_t node)
+static bool leave(struct peers *w, uint32_t node)
 {
-    uint64_t end = nic_now_ns() + PATIENCE_NS;
+    uint64_t end = emu_now_ns() + PATIENCE_NS;
     bool done = false;
 
     leave_begin(w, node);
-    while (!done && nic_now_ns() < end) {
+    while (!done && emu_now_ns() < end) {
         fake_pump(w->fake);
         done = leave_step(w, node);
     }
     return done;
 }
 
-static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
             fake_pump(w->fake);
 }
 
-static void come(struct world *w, uint32_t node)
+static void come(struct peers *w, uint32_t node)
 {
     w->fab[node] = fake_attach(w->fake, node);
     fabemu_queue_open(w->fab[node], 1, &w->queue[node]);
 }
 
-static void hasty_open(struct world *w, uint32_t nodes, bool shuffle, bool acknowledged)
+static void hasty_open(struct peers *w, uint32_t nodes, bool shuffle, bool acknowledged)
 {
     setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
-    world_open_on(w, nodes, shuffle, acknowledged);
+    peers_open_on(w, nodes, shuffle, acknowledged);
     unsetenv("FABEMU_PEER_TIMEOUT_MS");
 }
 
-static void meet(struct world *w, uint32_t a, uint32_t b)
+static void meet(struct peers *w, uint32_t a, uint32_t b)
 {
-    inject(w, a, b, 999, "x", 1);
-    inject(w, b, a, 999, "x", 1);
+    peers_inject(w, a, b, 999, "x", 1);
+    peers_inject(w, b, a, 999, "x", 1);
     fake_quiet(w->fake);
 }
 
@@ -77,31 +78,31 @@ static void meet(struct world *w, uint32_t a, uint32_t b)
 static void leave__next_messages_go_to_the_successor(void)
 {
     for (unsigned kind = 0; kind < 4; kind++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req recv[2], send[2];
         uint32_t v[2] = {1001, 1002}, got[2] = {0};
 
-        world_open_on(&w, 2, kind & 1, kind & 2);
+        peers_open_on(&w, 2, kind & 1, kind & 2);
         meet(&w, 0, 1);
         CU_ASSERT_TRUE_FATAL(leave(&w, 1));
         fake_detach(w.fake, 1);
         come(&w, 1);
         for (uint32_t i = 0; i < 2; i++)
-            post_recv(&w, 1, 0, 3 + i, 0, &got[i], 4, &recv[i]);
+            peers_recv(&w, 1, 0, 3 + i, 0, &got[i], 4, &recv[i]);
         for (uint32_t i = 0; i < 2; i++)
-            post_send(&w, 0, 1, 3 + i, &v[i], 4, &send[i]);
+            peers_send(&w, 0, 1, 3 + i, &v[i], 4, &send[i]);
         CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, recv, 2) && fake_finish(w.fake, send, 2));
         for (uint32_t i = 0; i < 2; i++)
             CU_ASSERT_TRUE(send[i].status == 0 && recv[i].status == 0 && got[i] == v[i]);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 static void leave__nobody_after_is_unreachable(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2];
-    struct fabemu_dest dest = to(1, 1, 0);
+    struct fabemu_dest dest = peers_to(1, 1, 0);
     uint32_t v = 3;
     int err;
 
@@ -109,14 +110,14 @@ static void leave__nobody_after_is_unreachable(void)
     meet(&w, 0, 1);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     fake_detach(w.fake, 1);
-    post_send(&w, 0, 1, 1, &v, 4, &req[0]);
-    post_recv(&w, 0, 1, 1, 0, &v, 4, &req[1]);
+    peers_send(&w, 0, 1, 1, &v, 4, &req[0]);
+    peers_recv(&w, 0, 1, 1, 0, &v, 4, &req[1]);
     pump_until_over(&w, req, 2);
     CU_ASSERT_TRUE(req[0].status == -EHOSTUNREACH && req[1].status == -EHOSTUNREACH);
     while ((err = fabemu_inject(w.queue[0], &dest, &v, 4)) == -EAGAIN)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* All kinds of messages that had completed: the fabric has none of their segments yet. */
@@ -125,26 +126,26 @@ static void leave__waits_for_what_had_completed(void)
     static uint8_t out[LONG], in[3][LONG];
     static const uint32_t bytes[3] = {100, 8000, LONG};
 
-    fill(out, LONG, 5);
+    bytes_fill(out, LONG, 5);
     for (unsigned kind = 0; kind < 4; kind++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req recv[3], send[3];
 
-        world_open_on(&w, 2, kind & 1, kind & 2);
+        peers_open_on(&w, 2, kind & 1, kind & 2);
         meet(&w, 0, 1);
         for (uint32_t i = 0; i < 3; i++) {
             memset(in[i], 0, LONG);
-            post_recv(&w, 1, 0, i, 0, in[i], LONG, &recv[i]);
-            post_send(&w, 0, 1, i, out, bytes[i], &send[i]);
+            peers_recv(&w, 1, 0, i, 0, in[i], LONG, &recv[i]);
+            peers_send(&w, 0, 1, i, out, bytes[i], &send[i]);
         }
         pump_until_over(&w, &send[2], 1); /* its data may still be on its way */
         CU_ASSERT_TRUE_FATAL(leave(&w, 0));
         fake_detach(w.fake, 0);
         for (uint32_t i = 0; i < 3; i++) { /* all of it is there */
             CU_ASSERT_TRUE(send[i].status == 0 && recv[i].status == 0);
-            CU_ASSERT_TRUE(recv[i].bytes == bytes[i] && filled(in[i], bytes[i], 5));
+            CU_ASSERT_TRUE(recv[i].bytes == bytes[i] && bytes_filled(in[i], bytes[i], 5));
         }
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
@@ -152,30 +153,30 @@ static void leave__waits_for_what_had_completed(void)
 static void leave__takes_what_was_said_to_it(void)
 {
     for (unsigned kind = 0; kind < 4; kind++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req send[40], later;
         uint32_t v = 3, before;
 
-        world_open_on(&w, 2, kind & 1, kind & 2);
+        peers_open_on(&w, 2, kind & 1, kind & 2);
         meet(&w, 0, 1);
         leave_begin(&w, 1);
         leave_step(&w, 1);
         for (uint32_t i = 0; i < 40; i++)
-            post_send(&w, 0, 1, 1, &v, 4, &send[i]);
+            peers_send(&w, 0, 1, 1, &v, 4, &send[i]);
         before = w.fab[0]->peers[1].tx_seq;
         CU_ASSERT_TRUE_FATAL(leave(&w, 1));
         CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_next, before);
         CU_ASSERT_TRUE(fake_finish(w.fake, send, 40));
         for (uint32_t i = 0; i < 40; i++)
             CU_ASSERT_EQUAL(send[i].status, 0);
-        post_send(&w, 0, 1, 7, &v, 4, &later); /* it is still there, and says no more */
+        peers_send(&w, 0, 1, 7, &v, 4, &later); /* it is still there, and says no more */
         fake_quiet(w.fake);
         CU_ASSERT_EQUAL(later.status, FABEMU_PENDING);
         fake_detach(w.fake, 1);
         come(&w, 1);
         pump_until_over(&w, &later, 1);
         CU_ASSERT_EQUAL(later.status, 0);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
@@ -183,48 +184,48 @@ static void leave__takes_what_was_said_to_it(void)
 static void leave__ends_what_is_under_way(void)
 {
     static uint8_t out[LONG], in[LONG], memory[LONG];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[4], offer;
     uint64_t key;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     meet(&w, 0, 1);
     fabemu_register(w.fab[1], memory, LONG, FABEMU_REMOTE_READ, &key);
-    post_recv(&w, 0, 1, 1, 0, in, 8, &req[0]);                /* never sent */
-    post_send(&w, 0, 1, 2, out, LONG, &req[1]);               /* never received */
-    post_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 8, &req[2]);  /* from anybody */
-    post_send(&w, 1, 0, 4, out, LONG, &offer);
+    peers_recv(&w, 0, 1, 1, 0, in, 8, &req[0]);                /* never sent */
+    peers_send(&w, 0, 1, 2, out, LONG, &req[1]);               /* never received */
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 8, &req[2]);  /* from anybody */
+    peers_send(&w, 1, 0, 4, out, LONG, &offer);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     CU_ASSERT_TRUE(req[0].status == -EHOSTUNREACH && req[1].status == -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[2].status, FABEMU_PENDING);
-    post_recv(&w, 0, FABEMU_ANY_NODE, 4, 0, in, LONG, &req[3]);
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 4, 0, in, LONG, &req[3]);
     fake_detach(w.fake, 1);
     CU_ASSERT_EQUAL(offer.status, -ECANCELED);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING); /* the offer is gone with it */
     fabemu_cancel(w.queue[0], &req[2]);
     fabemu_cancel(w.queue[0], &req[3]);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void leave__all_at_once(void)
 {
     for (unsigned kind = 0; kind < 8; kind++) {
-        struct world w;
-        uint64_t end = nic_now_ns() + PATIENCE_NS;
+        struct peers w;
+        uint64_t end = emu_now_ns() + PATIENCE_NS;
         bool done = false;
         uint32_t v = 3;
 
-        world_open_on(&w, 4, kind & 1, kind & 2);
+        peers_open_on(&w, 4, kind & 1, kind & 2);
         for (uint32_t i = 0; i < 4; i++)
             for (uint32_t k = 0; k < 4; k++)
                 if (i != k)
-                    inject(&w, i, k, 1, &v, 4);
+                    peers_inject(&w, i, k, 1, &v, 4);
         if (kind & 4)
             fake_quiet(w.fake);
         for (uint32_t i = 0; i < 4; i++)
             leave_begin(&w, i);
-        while (!done && nic_now_ns() < end) {
+        while (!done && emu_now_ns() < end) {
             fake_pump(w.fake);
             done = true;
             for (uint32_t i = 0; i < 4; i++)
@@ -233,12 +234,12 @@ static void leave__all_at_once(void)
         CU_ASSERT_TRUE(done);
         for (uint32_t i = 0; i < 4; i++)
             CU_ASSERT_EQUAL(w.fab[i]->counts.malformed, 0);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all else. */
-static void answer_bye(struct world *w, uint32_t from, uint32_t node, uint16_t number, uint32_t sent)
+static void answer_bye(struct peers *w, uint32_t from, uint32_t node, uint16_t number, uint32_t sent)
 {
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = w->fab[node]->peers[from].rx_check},
                                .life = w->fab[from]->life, .kind = NIC_BYE_ANSWER, .number = number,
@@ -252,16 +253,16 @@ static void answer_bye(struct world *w, uint32_t from, uint32_t node, uint16_t n
 
 static void leave__takes_what_the_answer_overtook(void)
 {
-    struct world w;
+    struct peers w;
     uint32_t v = 3;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     leave_begin(&w, 1);
     leave_step(&w, 1);
     fake_step(w.fake); /* the question lies in the ring of node 0 */
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
-    inject(&w, 0, 1, 1, &v, 4);
+    peers_inject(&w, 0, 1, 1, &v, 4);
     answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
     CU_ASSERT_FALSE(leave_step(&w, 1));
@@ -269,16 +270,16 @@ static void leave__takes_what_the_answer_overtook(void)
     fake_step(w.fake);
     fabemu_progress(w.fab[1]);
     CU_ASSERT_TRUE(leave_step(&w, 1));
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* It has asked twice; the first answer says all that it needs, and the second would find nobody. */
 static void leave__takes_the_answer_to_its_last_question(void)
 {
-    struct world w;
+    struct peers w;
     uint32_t sent;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     sent = w.fab[0]->peers[1].tx_seq;
     leave_begin(&w, 1);
@@ -295,19 +296,19 @@ static void leave__takes_the_answer_to_its_last_question(void)
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
     answer_bye(&w, 0, 1, 2, sent);
     CU_ASSERT_TRUE(leave_step(&w, 1));
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define STOPPED_NS UINT64_C(1200000000) /* more than the time after which one looks after another */
 
 /* Node 0 is stopped for so long; others go on to fill its ring, and node 1 leaves. */
-static void stand_still(struct world *w)
+static void stand_still(struct peers *w)
 {
-    uint64_t end = nic_now_ns() + STOPPED_NS;
+    uint64_t end = emu_now_ns() + STOPPED_NS;
     bool done = false;
 
     leave_begin(w, 1);
-    while (nic_now_ns() < end) {
+    while (emu_now_ns() < end) {
         fake_step(w->fake);
         for (uint32_t n = 1; n < 4; n++)
             fabemu_progress(w->fab[n]);
@@ -323,32 +324,33 @@ static void leave__waits_for_one_that_stands_still(void)
     static struct fabemu_req send[MANY], recv[MANY], flood[2][FLOOD];
     static uint8_t out[8000], in[MANY][8000];
 
-    fill(out, sizeof out, 7);
+    bytes_fill(out, sizeof out, 7);
     for (unsigned kind = 0; kind < 4; kind += 3) {
-        struct world w;
+        struct peers w;
         uint32_t arrived = 0;
 
-        world_open_on(&w, 4, kind & 1, kind & 2);
+        peers_open_on(&w, 4, kind & 1, kind & 2);
         for (uint32_t n = 1; n < 4; n++)
             meet(&w, 0, n);
         memset(in, 0, sizeof in);
         for (uint32_t i = 0; i < FLOOD; i++)
             for (uint32_t n = 0; n < 2; n++)
-                post_send(&w, 2 + n, 0, 1, out, 4, &flood[n][i]);
+                peers_send(&w, 2 + n, 0, 1, out, 4, &flood[n][i]);
         for (uint32_t i = 0; i < MANY; i++) {
-            post_recv(&w, 0, 1, 2 + i, 0, in[i], sizeof in[i], &recv[i]);
-            post_send(&w, 1, 0, 2 + i, out, i % (kind ? 8 : 64) ? i : sizeof out, &send[i]); /* 8: not all at once */
+            peers_recv(&w, 0, 1, 2 + i, 0, in[i], sizeof in[i], &recv[i]);
+            /* 8: not all at once */
+            peers_send(&w, 1, 0, 2 + i, out, i % (kind ? 8 : 64) ? i : sizeof out, &send[i]);
         }
         stand_still(&w);
         CU_ASSERT_TRUE_FATAL(leave(&w, 1));
         fake_detach(w.fake, 1);
         for (uint32_t i = 0; i < MANY; i++) {
-            arrived += recv[i].status == 0 && filled(in[i], recv[i].bytes, 7);
+            arrived += recv[i].status == 0 && bytes_filled(in[i], recv[i].bytes, 7);
             CU_ASSERT_EQUAL(recv[i].status == 0, send[i].status == 0);
         }
         CU_ASSERT_EQUAL(arrived, MANY);
         CU_ASSERT_TRUE(fake_finish(w.fake, flood[0], FLOOD) && fake_finish(w.fake, flood[1], FLOOD));
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
@@ -361,10 +363,10 @@ static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
     static const uint32_t bytes[4] = {4, 1000, 8, LONG};
 
     for (unsigned kind = 0; kind < 4; kind++) {
-        struct world w;
+        struct peers w;
         uint32_t failed = 0;
 
-        world_open_on(&w, 3, kind & 1, kind & 2);
+        peers_open_on(&w, 3, kind & 1, kind & 2);
         memset(send, 0, sizeof send);
         for (uint32_t n = 0; n < 2; n++)
             for (uint32_t i = 0; i < MANY; i++) {
@@ -386,24 +388,24 @@ static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
             }
         CU_ASSERT_TRUE(failed >= 2 * MANY / 4); /* the long ones: nobody has fetched them */
         CU_ASSERT_EQUAL(w.fab[2]->counts.refused, 0);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* Who does not answer is named, and not waited for much longer than promised. */
 static void leave__says_whom_it_did_not_hear(void)
 {
-    struct world w;
+    struct peers w;
     uint32_t v = 3;
 
-    world_open(&w, 3, false);
+    peers_open(&w, 3, false);
     meet(&w, 0, 1);
     meet(&w, 0, 2);
-    inject(&w, 0, 1, 1, &v, 4); /* nobody steps: it stays in the ring */
+    peers_inject(&w, 0, 1, 1, &v, 4); /* nobody steps: it stays in the ring */
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* the other one confirmed all, as it spoke */
     CU_ASSERT_TRUE(leave(&w, 0));
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /*
@@ -413,55 +415,55 @@ static void leave__says_whom_it_did_not_hear(void)
 static void leave__waits_a_moment_for_who_lacks_nothing(void)
 {
     for (unsigned sent = 0; sent < 2; sent++) {
-        struct world w;
+        struct peers w;
         uint32_t v = 3;
         uint64_t before;
 
-        world_open(&w, 2, false);
+        peers_open(&w, 2, false);
         if (sent)
-            inject(&w, 0, 1, 1, &v, 4);
+            peers_inject(&w, 0, 1, 1, &v, 4);
         fake_quiet(w.fake);
-        inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
+        peers_inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
-        before = nic_now_ns();
+        before = emu_now_ns();
         fake_start(w.fake);
         CU_ASSERT_EQUAL(nic_leave(w.fab[0], PATIENCE_NS), 0); /* nobody steps the other */
         fake_stop(w.fake);
-        CU_ASSERT_TRUE(nic_now_ns() - before < PATIENCE_NS / 2);
-        CU_ASSERT_TRUE(nic_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
-        world_close(&w);
+        CU_ASSERT_TRUE(emu_now_ns() - before < PATIENCE_NS / 2);
+        CU_ASSERT_TRUE(emu_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
+        peers_close(&w);
     }
 }
 
 /* It has answered that it has all, and what it had sent itself is known to be on its way: that is waited for. */
 static void leave__waits_for_what_was_said_to_it_before(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_peer *peer;
     uint32_t v = 3;
 
-    world_open(&w, 2, false);
-    inject(&w, 1, 0, 1, &v, 4);
+    peers_open(&w, 2, false);
+    peers_inject(&w, 1, 0, 1, &v, 4);
     fake_quiet(w.fake);
     peer = nic_peer(w.fab[0], 1);
     CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
     leave_begin(&w, 0);
     w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
-    w.fab[0]->bye_began_ns = nic_now_ns() - PATIENCE_NS;
+    w.fab[0]->bye_began_ns = emu_now_ns() - PATIENCE_NS;
     CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
     peer->parted = true;
     peer->last = peer->rx_next + 1;
     CU_ASSERT_FALSE(leave_step(&w, 0));
     peer->last = peer->rx_next;
     CU_ASSERT_TRUE(leave_step(&w, 0));
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A question may overtake the hello that it is the end of: it is too late to meet then. */
 static void leave__before_the_other_has_met_it(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_peer *peer;
     struct fabemu_req req;
     struct emu_seg ask = {.hdr = {.dst = 0, .src = 1, .len = sizeof(struct nic_wire_bye)}};
@@ -469,7 +471,7 @@ static void leave__before_the_other_has_met_it(void)
 
     hasty_open(&w, 2, false, false);
     peer = nic_peer(w.fab[0], 1);
-    post_send(&w, 0, 1, 1, &v, 4, &req); /* hails */
+    peers_send(&w, 0, 1, 1, &v, 4, &req); /* hails */
 
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .kind = NIC_BYE_ASK,
                                .life = w.fab[1]->life};
@@ -481,7 +483,7 @@ static void leave__before_the_other_has_met_it(void)
     pump_until_over(&w, &req, 1);
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(peer->life, 0); /* its hello came, too */
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- names ------------------------------------------------------------------------------- */
@@ -489,12 +491,12 @@ static void leave__before_the_other_has_met_it(void)
 static void seat__names_a_process_and_no_other(void)
 {
     static uint64_t word;
-    struct world w;
+    struct peers w;
     struct fabemu_iov iov = {.base = &word, .bytes = 8};
-    struct fabemu_dest dest = to(1, 1, 0);
+    struct fabemu_dest dest = peers_to(1, 1, 0);
     uint64_t key, one = 1, old;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     old = fabemu_info(w.fab[1])->seat;
     fake_detach(w.fake, 1);
@@ -523,19 +525,19 @@ static void seat__names_a_process_and_no_other(void)
         CU_ASSERT_EQUAL(req[0].status, want ? want : FABEMU_PENDING);
         fabemu_cancel(w.queue[0], &req[0]);
     }
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* What begins is not hit by the end of the one before, which it is the first to see. */
 static void seat__first_operation_after_a_death_goes_on(void)
 {
     static uint64_t word;
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0};
     struct fabemu_atomic add = {.node = 1, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64,
                                 .operand = &(uint64_t){7}};
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     fake_detach(w.fake, 1);
     come(&w, 1);
@@ -544,20 +546,20 @@ static void seat__first_operation_after_a_death_goes_on(void)
     fabemu_atomic(w.fab[0], &add, &req);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_TRUE(req.status == 0 && word == 7);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Receives for the next one are posted before the death of this one is told, and stay. */
 static void seat__named_receive_is_not_hit_by_an_older_death(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0}, any;
     struct fabemu_iov iov;
     uint32_t got = 0, other = 0;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
-    post_recv(&w, 0, 1, 5, 0, &other, 4, &any); /* with the first */
+    peers_recv(&w, 0, 1, 5, 0, &other, 4, &any); /* with the first */
     fake_detach(w.fake, 1);
     come(&w, 1);
     iov = (struct fabemu_iov){.base = &got, .bytes = 4};
@@ -568,30 +570,30 @@ static void seat__named_receive_is_not_hit_by_an_older_death(void)
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(any.status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);
-    inject(&w, 1, 0, 4, &(uint32_t){8}, 4);
+    peers_inject(&w, 1, 0, 4, &(uint32_t){8}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_TRUE(got == 8 && req.src_seat == req.seat);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A message that has come is received whoever is there by then; a name asks for its sender's. */
 static void seat__of_who_sent_stays_with_the_message(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0};
     struct fabemu_iov iov;
     uint64_t first;
     uint32_t got = 0;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     first = fabemu_info(w.fab[1])->seat;
     for (uint32_t v = 1; v <= 2; v++)
-        inject(&w, 1, 0, 4, &v, 4);
+        peers_inject(&w, 1, 0, 4, &v, 4);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
     fake_detach(w.fake, 1);
     come(&w, 1);
-    inject(&w, 1, 0, 4, &(uint32_t){3}, 4);
+    peers_inject(&w, 1, 0, 4, &(uint32_t){3}, 4);
     fake_quiet(w.fake);
     iov = (struct fabemu_iov){.base = &got, .bytes = 4};
     req.seat = first + 1;
@@ -603,18 +605,18 @@ static void seat__of_who_sent_stays_with_the_message(void)
     req = (struct fabemu_req){0};
     fabemu_recv(w.queue[0], 1, 4, 0, &iov, 1, &req);
     CU_ASSERT_TRUE(req.status == 0 && got == 2 && req.src_seat == first);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* The process that was asked is gone while the request is on its way: not even a full target passes it on. */
 static void seat__transfer_does_not_pass_to_the_successor(void)
 {
     static uint8_t memory[5000], mine[5000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     meet(&w, 0, 1);
     fabemu_register(w.fab[1], memory, 5000, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
     w.fab[1]->served = NIC_SERVED_MAX; /* it will be asked again */
@@ -628,31 +630,31 @@ static void seat__transfer_does_not_pass_to_the_successor(void)
     come(&w, 1);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
     CU_ASSERT_TRUE(req[0].status == -EHOSTUNREACH && req[1].status == -EHOSTUNREACH);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A hello of the process before us comes back: it is not ours. */
 static void seat__given_up_hello_of_another_life_is_not_ours(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_wire_hello hello = {.what = NIC_HELLO};
     struct emu_seg seg = {.hdr = {.dst = 1, .src = 0, .len = sizeof hello,
                                   .kind = EMU_UNICAST | EMU_FAILED}};
     struct fabemu_req req;
     uint32_t v = 3;
 
-    world_open_on(&w, 2, false, true);
+    peers_open_on(&w, 2, false, true);
     fake_detach(w.fake, 0);
     come(&w, 0);
     hello.life = fabemu_info(w.fab[0])->seat - 1;
     memcpy(seg.payload, &hello, sizeof hello);
-    post_send(&w, 0, 1, 1, &v, 4, &req); /* hails: the same hello, but for the life */
+    peers_send(&w, 0, 1, 1, &v, 4, &req); /* hails: the same hello, but for the life */
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(req.status, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define CASE(fn) {#fn, fn}

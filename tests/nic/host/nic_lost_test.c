@@ -9,15 +9,16 @@
 #include <string.h>
 
 #include "tests/nic/host/parts.h"
-#include "tests/nic/host/nic_team.h"
+#include "tests/test.h"
+#include "tests/world/host/team.h"
 
 #define BIG 100000u
 
 /* Two or more adapters that do not wait long for silent peers. */
-static void hasty_open(struct world *w, uint32_t nodes, bool shuffle)
+static void hasty_open(struct peers *w, uint32_t nodes, bool shuffle)
 {
     setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
-    world_open_on(w, nodes, shuffle, true);
+    peers_open_on(w, nodes, shuffle, true);
     unsetenv("FABEMU_PEER_TIMEOUT_MS");
     for (uint32_t i = 0; i < nodes; i++) {
         w->fab[i]->watch_ns = 0;
@@ -25,27 +26,27 @@ static void hasty_open(struct world *w, uint32_t nodes, bool shuffle)
     }
 }
 
-static void cut(struct world *w, uint32_t a, uint32_t b, bool to, bool back)
+static void cut(struct peers *w, uint32_t a, uint32_t b, bool to, bool back)
 {
     fake_cut(w->fake, a, b, to);
     fake_cut(w->fake, b, a, back);
 }
 
-static void meet(struct world *w, uint32_t a, uint32_t b)
+static void meet(struct peers *w, uint32_t a, uint32_t b)
 {
     struct fabemu_req req[2];
     char byte[2];
 
-    post_recv(w, b, a, 999, 0, &byte[0], 1, &req[0]);
-    post_recv(w, a, b, 999, 0, &byte[1], 1, &req[1]);
-    inject(w, a, b, 999, "x", 1);
-    inject(w, b, a, 999, "x", 1);
+    peers_recv(w, b, a, 999, 0, &byte[0], 1, &req[0]);
+    peers_recv(w, a, b, 999, 0, &byte[1], 1, &req[1]);
+    peers_inject(w, a, b, 999, "x", 1);
+    peers_inject(w, b, a, 999, "x", 1);
     CU_ASSERT_TRUE_FATAL(fake_finish(w->fake, req, 2));
     CU_ASSERT_TRUE(req[0].status == 0 && req[1].status == 0);
     fake_quiet(w->fake);
 }
 
-static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
@@ -53,7 +54,7 @@ static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t co
 }
 
 /* A message each way, however many have to fail before. Returns how many did. */
-static uint32_t talk(struct world *w, uint32_t a, uint32_t b)
+static uint32_t talk(struct peers *w, uint32_t a, uint32_t b)
 {
     uint32_t failed = 0, v = 5, got = 0;
 
@@ -62,8 +63,8 @@ static uint32_t talk(struct world *w, uint32_t a, uint32_t b)
         struct fabemu_req req[2];
 
         for (;; failed++) {
-            post_recv(w, to_node, from, 4242 + turn, 0, &got, 4, &req[0]);
-            post_send(w, from, to_node, 4242 + turn, &v, 4, &req[1]);
+            peers_recv(w, to_node, from, 4242 + turn, 0, &got, 4, &req[0]);
+            peers_send(w, from, to_node, 4242 + turn, &v, 4, &req[1]);
             pump_until_over(w, &req[1], 1);
             while (req[1].status == 0 && fabemu_req_status(&req[0]) == FABEMU_PENDING)
                 fake_pump(w->fake);
@@ -86,7 +87,7 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
     uint64_t one = 1, old = 0;
 
     for (unsigned ways = 1; ways < 4; ways++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req req[2][7];
         uint64_t key[2];
 
@@ -95,12 +96,12 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
         for (uint32_t i = 0; i < 2; i++) {
             fabemu_register(w.fab[i], memory[i], BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
                             &key[i]);
-            post_recv(&w, i, !i, 1, 0, in[4 * i], BIG, &req[i][0]);
-            post_recv(&w, i, !i, 2, 0, in[4 * i + 1], BIG, &req[i][1]);
+            peers_recv(&w, i, !i, 1, 0, in[4 * i], BIG, &req[i][0]);
+            peers_recv(&w, i, !i, 2, 0, in[4 * i + 1], BIG, &req[i][1]);
         }
         for (uint32_t i = 0; i < 2; i++) { /* both ways; the second is longer than what is cut below */
             memset(&req[i][2], 0, 5 * sizeof req[i][2]);
-            post_send(&w, i, !i, 77, out, BIG, &req[i][2]); /* asks, and nobody receives */
+            peers_send(&w, i, !i, 77, out, BIG, &req[i][2]); /* asks, and nobody receives */
             fabemu_put(w.fab[i], !i, key[!i], 0, out, BIG, &req[i][3]);
             fabemu_get(w.fab[i], !i, key[!i], 0, in[4 * i + 2], BIG, &req[i][4]);
         }
@@ -112,7 +113,7 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
                                         .type = FABEMU_U64, .operand = &one, .result = &old};
 
             fabemu_atomic(w.fab[i], &add, &req[i][5]);
-            post_send(&w, i, !i, 78, out, 8, &req[i][6]);
+            peers_send(&w, i, !i, 78, out, 8, &req[i][6]);
         }
         pump_until_over(&w, req[0], 7);
         pump_until_over(&w, req[1], 7);
@@ -124,39 +125,39 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
         CU_ASSERT_EQUAL(w.fab[0]->served + w.fab[1]->served, 0);
 
         /* What is posted while the way is cut ends, too; and once it is mended they get on. */
-        post_send(&w, 0, 1, 3, out, 8, &req[0][0]);
-        post_recv(&w, 1, 0, 3, 0, in[0], 8, &req[1][0]);
+        peers_send(&w, 0, 1, 3, out, 8, &req[0][0]);
+        peers_recv(&w, 1, 0, 3, 0, in[0], 8, &req[1][0]);
         pump_until_over(&w, req[0], 1);
         pump_until_over(&w, req[1], 1);
         CU_ASSERT_EQUAL(req[0][0].status, -EHOSTUNREACH);
         CU_ASSERT_EQUAL(req[1][0].status, -EHOSTUNREACH);
         cut(&w, 0, 1, false, false);
         talk(&w, 0, 1);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* One segment is lost, the rest arrive: the receiver has a hole, and is told so at once. */
 static void given_up__one_segment_breaks_the_pair(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req recv[3], send;
     uint32_t v = 1, got[3] = {0};
     uint32_t epoch;
 
     for (unsigned shuffle = 0; shuffle < 2; shuffle++) {
-        world_open_on(&w, 2, shuffle, true);
+        peers_open_on(&w, 2, shuffle, true);
         meet(&w, 0, 1);
         epoch = w.fab[0]->peers[1].epoch;
         for (uint32_t i = 0; i < 2; i++)
-            post_recv(&w, 1, 0, i, 0, &got[i], 4, &recv[i]);
-        post_recv(&w, 1, FABEMU_ANY_NODE, 0, UINT64_MAX, &got[2], 4, &recv[2]);
-        post_send(&w, 0, 1, 0, &v, 4, &send); /* complete, but lost */
+            peers_recv(&w, 1, 0, i, 0, &got[i], 4, &recv[i]);
+        peers_recv(&w, 1, FABEMU_ANY_NODE, 0, UINT64_MAX, &got[2], 4, &recv[2]);
+        peers_send(&w, 0, 1, 0, &v, 4, &send); /* complete, but lost */
         CU_ASSERT_EQUAL(send.status, 0);
         fake_cut(w.fake, 0, 1, true);
         fake_step(w.fake);
         fake_cut(w.fake, 0, 1, false);
-        inject(&w, 0, 1, 1, &v, 4);
+        peers_inject(&w, 0, 1, 1, &v, 4);
         CU_ASSERT_TRUE(fake_finish(w.fake, recv, 2));
         CU_ASSERT_EQUAL(recv[0].status, -EHOSTUNREACH);
         CU_ASSERT_EQUAL(recv[1].status, -EHOSTUNREACH);
@@ -166,13 +167,13 @@ static void given_up__one_segment_breaks_the_pair(void)
         CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, 1);
 
         /* Nothing of node 0's was under way: its next operation says so, and only that one. */
-        post_send(&w, 0, 1, 7, &v, 4, &send);
+        peers_send(&w, 0, 1, 7, &v, 4, &send);
         CU_ASSERT_EQUAL(send.status, -EHOSTUNREACH);
-        inject(&w, 0, 1, 8, &v, 4);
+        peers_inject(&w, 0, 1, 8, &v, 4);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
         CU_ASSERT_TRUE(recv[2].status == 0 && recv[2].tag == 8 && got[2] == 1);
         CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
@@ -180,15 +181,15 @@ static void given_up__one_segment_breaks_the_pair(void)
 static void given_up__is_said_by_the_next_operation(void)
 {
     for (unsigned kind = 0; kind < 6; kind++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req req = {0};
-        struct fabemu_dest dest = to(kind % 2, 1, 0);
+        struct fabemu_dest dest = peers_to(kind % 2, 1, 0);
         uint32_t me = !(kind % 2), v = 3;
 
-        world_open_on(&w, 2, false, true);
+        peers_open_on(&w, 2, false, true);
         meet(&w, 0, 1);
         fake_cut(w.fake, 0, 1, true);
-        inject(&w, 0, 1, 1, &v, 4);
+        peers_inject(&w, 0, 1, 1, &v, 4);
         fake_step(w.fake);
         fake_cut(w.fake, 0, 1, false);
         fake_quiet(w.fake);
@@ -197,14 +198,14 @@ static void given_up__is_said_by_the_next_operation(void)
         if (kind < 2) {
             CU_ASSERT_EQUAL(fabemu_inject(w.queue[me], &dest, &v, 4), -EHOSTUNREACH);
         } else if (kind < 4) {
-            post_recv(&w, me, !me, 1, 0, &v, 4, &req);
+            peers_recv(&w, me, !me, 1, 0, &v, 4, &req);
         } else {
             fabemu_put(w.fab[me], !me, 1, 0, &v, 4, &req);
         }
         CU_ASSERT_EQUAL(req.status, kind < 2 ? 0 : -EHOSTUNREACH);
         CU_ASSERT_FALSE(w.fab[me]->peers[!me].unsaid);
-        inject(&w, me, !me, 2, &v, 4);
-        world_close(&w);
+        peers_inject(&w, me, !me, 2, &v, 4);
+        peers_close(&w);
     }
 }
 
@@ -212,10 +213,10 @@ static void given_up__is_said_by_the_next_operation(void)
 static void given_up__on_both_sides_ends_in_one_epoch(void)
 {
     for (unsigned round = 0; round < 40; round++) {
-        struct world w;
+        struct peers w;
         uint32_t v = 3, times = 1 + round % 3;
 
-        world_open_on(&w, 2, true, true);
+        peers_open_on(&w, 2, true, true);
         w.random += round;
         meet(&w, 0, 1);
         for (uint32_t k = 0; k < times; k++) {
@@ -223,7 +224,7 @@ static void given_up__on_both_sides_ends_in_one_epoch(void)
 
             cut(&w, 0, 1, true, true);
             for (uint32_t i = 0; i < 2; i++) {
-                struct fabemu_dest dest = to(!i, 1, 0);
+                struct fabemu_dest dest = peers_to(!i, 1, 0);
 
                 if (from != i) /* both, or one of them */
                     fabemu_inject(w.queue[i], &dest, &v, 4);
@@ -237,23 +238,23 @@ static void given_up__on_both_sides_ends_in_one_epoch(void)
         fake_quiet(w.fake);
         talk(&w, 0, 1);
         CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 static void hail__given_up_is_unreachable_at_once(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2];
-    struct fabemu_dest dest = to(1, 1, 0);
+    struct fabemu_dest dest = peers_to(1, 1, 0);
     uint32_t v = 3;
     int err;
 
-    world_open_on(&w, 3, false, true); /* 10 s patience: the network knows sooner */
+    peers_open_on(&w, 3, false, true); /* 10 s patience: the network knows sooner */
     fake_cut(w.fake, 0, 1, true);
-    post_send(&w, 0, 1, 1, &v, 4, &req[0]);
+    peers_send(&w, 0, 1, 1, &v, 4, &req[0]);
     w.fab[0]->watch_ns = 0;
-    post_recv(&w, 0, 1, 1, 0, &v, 4, &req[1]);
+    peers_recv(&w, 0, 1, 1, 0, &v, 4, &req[1]);
     pump_until_over(&w, req, 2);
     CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
@@ -264,17 +265,17 @@ static void hail__given_up_is_unreachable_at_once(void)
     talk(&w, 0, 1);
     talk(&w, 0, 2);
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[0]->counts.stale, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* While the network has a hello under way, the adapter does not add to it. */
 static void hail__is_left_to_the_network(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_peer *peer;
     uint32_t before;
 
-    world_open_on(&w, 2, false, true);
+    peers_open_on(&w, 2, false, true);
     peer = nic_peer(w.fab[0], 1);
     nic_lock(w.fab[0]);
     nic_peer_hail(w.fab[0], peer);
@@ -292,21 +293,21 @@ static void hail__is_left_to_the_network(void)
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open);
     CU_ASSERT_FALSE(peer->greeted);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A pair that broke, and then one of the two is replaced. */
 static void given_up__and_then_a_successor(void)
 {
-    struct world w;
+    struct peers w;
     uint32_t v = 3;
 
     for (uint32_t gone = 0; gone < 2; gone++) {
-        world_open_on(&w, 2, true, true);
+        peers_open_on(&w, 2, true, true);
         for (uint32_t round = 0; round < 5; round++) {
             meet(&w, 0, 1);
             fake_cut(w.fake, 0, 1, true);
-            inject(&w, 0, 1, 1, &v, 4);
+            peers_inject(&w, 0, 1, 1, &v, 4);
             fake_step(w.fake);
             fake_cut(w.fake, 0, 1, false);
             for (uint32_t n = (uint32_t)(test_random(&w.random) % 6); n; n--)
@@ -320,14 +321,14 @@ static void given_up__and_then_a_successor(void)
             fake_quiet(w.fake);
             talk(&w, 0, 1);
         }
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* What the network may not say, or says of things that are over. */
 static void receive__believes_no_word_that_cannot_be(void)
 {
-    struct world w;
+    struct peers w;
     struct emu_seg seg = {.hdr = {0}};
     struct nic_wire_hello hello;
     struct nic_wire_head head;
@@ -335,9 +336,9 @@ static void receive__believes_no_word_that_cannot_be(void)
     uint32_t epoch, v;
 
     for (unsigned acknowledged = 0; acknowledged < 2; acknowledged++) {
-        world_open_on(&w, 2, false, acknowledged);
+        peers_open_on(&w, 2, false, acknowledged);
         meet(&w, 0, 1);
-        post_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
+        peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
         epoch = w.fab[0]->peers[1].epoch;
         for (uint32_t i = 0; i < 20000; i++) {
             uint64_t r = test_random(&w.random);
@@ -384,20 +385,20 @@ static void receive__believes_no_word_that_cannot_be(void)
         CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, epoch);
         CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
         fabemu_cancel(w.queue[0], &recv);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* The other side has nothing under way, and its cable comes back long after: it is told all the same. */
 static void given_up__is_told_when_the_way_is_mended(void)
 {
-    struct world w;
+    struct peers w;
     uint32_t v = 3;
 
     hasty_open(&w, 2, false);
     meet(&w, 0, 1);
     cut(&w, 0, 1, true, true);
-    inject(&w, 0, 1, 1, &v, 4);
+    peers_inject(&w, 0, 1, 1, &v, 4);
     while (!w.fab[0]->peers[1].broke || emu_listed(&w.fab[0]->peers[1].hail))
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 0);
@@ -405,19 +406,19 @@ static void given_up__is_told_when_the_way_is_mended(void)
     while (w.fab[1]->peers[0].epoch != 1 || !w.fab[0]->peers[1].open)
         fake_pump(w.fake);
     CU_ASSERT_TRUE(w.fab[1]->peers[0].unsaid);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A process that was stopped for longer than others wait: it is missed, and when it goes on they meet. */
 static void peer__that_was_silent_is_met_again(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0};
     static uint8_t out[BIG];
 
     hasty_open(&w, 2, false);
     meet(&w, 0, 1);
-    post_send(&w, 0, 1, 1, out, BIG, &req);
+    peers_send(&w, 0, 1, 1, out, BIG, &req);
     while (fabemu_req_status(&req) == FABEMU_PENDING) { /* node 1 stands still */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
@@ -426,66 +427,69 @@ static void peer__that_was_silent_is_met_again(void)
     fake_quiet(w.fake);
     talk(&w, 0, 1);
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, w.fab[1]->peers[0].epoch);
-    world_close(&w);
+    peers_close(&w);
+}
+
+/* A message on its way from node 0 to node 1 is given up. */
+static void give_up_one(struct peers *w)
+{
+    uint32_t v = 3;
+
+    fake_cut(w->fake, 0, 1, true);
+    peers_inject(w, 0, 1, 1, &v, 4);
+    fake_step(w->fake);
+    fake_cut(w->fake, 0, 1, false);
+    fake_quiet(w->fake);
 }
 
 /* What had come before a break is taken after it: it counts for the epoch that it is of. */
 static void message__of_an_earlier_epoch_is_not_charged(void)
 {
     static uint8_t out[8000], in[8000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[40], recv;
-    uint32_t v = 3;
 
-    world_open_on(&w, 2, false, true);
+    peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
     for (uint32_t i = 0; i < 30; i++)
-        post_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
+        peers_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 30));
     fake_quiet(w.fake);
-    fake_cut(w.fake, 0, 1, true);
-    inject(&w, 0, 1, 1, &v, 4);
-    fake_step(w.fake);
-    fake_cut(w.fake, 0, 1, false);
-    fake_quiet(w.fake);
+    give_up_one(&w);
     talk(&w, 0, 1);
     for (uint32_t i = 0; i < 30; i++) {
-        post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+        peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
         CU_ASSERT_TRUE(recv.status == 0 && recv.bytes == sizeof out);
     }
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 0);
     for (uint32_t i = 0; i < 40; i++) {
-        post_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
-        post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+        peers_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
+        peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && recv.status == 0);
     }
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 40 * sizeof out);
     CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten < NIC_EAGER_WINDOW);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Hellos of old epochs, repeated and reordered, change nothing. */
 static void hello__of_an_earlier_epoch_changes_nothing(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_wire_hello hello;
     struct emu_seg seg = {.hdr = {.src = 1, .len = sizeof hello}};
     struct fabemu_req recv;
     uint32_t v = 3;
 
-    world_open_on(&w, 2, false, true);
+    peers_open_on(&w, 2, false, true);
     meet(&w, 0, 1);
     for (uint32_t round = 0; round < 3; round++) {
-        fake_cut(w.fake, 0, 1, true);
-        inject(&w, 0, 1, 1, &v, 4);
-        fake_step(w.fake);
-        fake_cut(w.fake, 0, 1, false);
-        fake_quiet(w.fake);
+        give_up_one(&w);
         talk(&w, 0, 1);
     }
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);
-    post_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
+    peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
     for (uint32_t epoch = 0; epoch < 4; epoch++) {
         hello = (struct nic_wire_hello){.what = NIC_HELLO, .want = epoch % 2, .epoch = epoch,
                                         .life = w.fab[1]->life, .known = w.fab[0]->life};
@@ -498,7 +502,7 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
     fabemu_cancel(w.queue[0], &recv);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and in order. */
@@ -506,7 +510,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
 {
     enum { MANY = 400 };
     static const size_t sizes[] = {4, 300, 9000, 40000};
-    struct world w;
+    struct peers w;
     struct fabemu_req *send = calloc(MANY, sizeof *send), *recv = calloc(MANY, sizeof *recv);
     uint8_t *out = malloc(40000 * MANY), *in = malloc(40000 * MANY);
     uint32_t last[3] = {0}, lost = 0;
@@ -517,10 +521,10 @@ static void given_up__at_random_loses_but_never_hangs(void)
         uint32_t from = i % 3, node = (from + 1) % 3;
         size_t bytes = sizes[test_random(&w.random) % 4];
 
-        fill(out + 40000 * i, bytes, i);
+        bytes_fill(out + 40000 * i, bytes, i);
         memcpy(out + 40000 * i, &i, 4);
-        post_recv(&w, node, from, 5, 0, in + 40000 * i, 40000, &recv[i]);
-        post_send(&w, from, node, 5, out + 40000 * i, bytes, &send[i]);
+        peers_recv(&w, node, from, 5, 0, in + 40000 * i, 40000, &recv[i]);
+        peers_send(&w, from, node, 5, out + 40000 * i, bytes, &send[i]);
         if (test_random(&w.random) % 20 == 0)
             fake_cut(w.fake, from, node, true);
         if (test_random(&w.random) % 5 == 0)
@@ -535,11 +539,11 @@ static void given_up__at_random_loses_but_never_hangs(void)
         uint32_t node = (i % 3 + 1) % 3;
 
         fake_quiet(w.fake);
-        post_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+        peers_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
         while (fabemu_req_status(&send[i]) == FABEMU_PENDING) {
             fake_pump(w.fake);
             if (fabemu_req_status(&more) != FABEMU_PENDING)
-                post_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+                peers_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
         }
         fabemu_abort(w.fab[node], &more);
     }
@@ -562,7 +566,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
         CU_ASSERT_EQUAL(w.fab[a]->served, 0);
         talk(&w, a, (a + 1) % 3);
     }
-    world_close(&w);
+    peers_close(&w);
     free(send);
     free(recv);
     free(out);
@@ -633,7 +637,7 @@ static void group__who_only_waits_learns_of_a_cut(void)
             else
                 fabemu_group_test(t.group[i], 0, 1, FABEMU_TEST_EQUAL | FABEMU_TEST_UNTIL, &req[i]);
         }
-        for (uint64_t end = nic_now_ns() + 10000000; nic_now_ns() < end;)
+        for (uint64_t end = emu_now_ns() + 10000000; emu_now_ns() < end;)
             fake_pump(t.w.fake);
         for (uint32_t i = 1; i < 4; i++)
             CU_ASSERT_EQUAL(req[i].status, FABEMU_PENDING);

@@ -6,17 +6,12 @@
  * One thread steps everything in turn: a fake fabric, or a real one's workers, and the adapters. An
  * argument is how many times as long as usual it goes on.
  */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "apps/fabric/internal.h"
-#include "emu/fault.h"
-#include "emu/worker/worker.h"
-#include "nic/engine/internal.h"
-#include "tests/nic/host/fake_fabric.h"
 #include "tests/test.h"
+#include "tests/world/host/adapters.h"
+#include "tests/world/host/fake.h"
 
 #define NODES 4u
 #define SLOTS 4u           /* parts of a node's memory; each of one operation at a time */
@@ -26,7 +21,6 @@
 #define UNDER_WAY 12u      /* operations, of all nodes */
 #define OPERATIONS 300u    /* of a run */
 #define TICKETS (1u << 20) /* at most, of a run */
-#define IMPATIENCE_PS UINT64_C(2000000000)
 #define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */
 
 /* What to run over. */
@@ -78,32 +72,20 @@ static unsigned times = 1; /* as long as usual; written once, by main() */
 
 static void fabric_open(struct world *w)
 {
-    struct emu_fault_rates rates = {.lost = w->set->bad, .head = w->set->bad, .payload = w->set->bad,
-                                    .twice = w->set->bad, .late = w->set->bad};
+    struct emu_fault_rates rates = world_faults(w->set->bad);
     struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
-                                   .start_stopped = true};
-    char error[256];
+                                   .start_stopped = true, .seed = test_random(&w->random)};
 
-    CU_ASSERT_EQUAL_FATAL(topo_parse(&w->graph, "kary:2,2", error, sizeof error), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, w->set->profile, error, sizeof error), 0);
-    if (w->set->set)
-        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&config.profile, w->set->set, error, sizeof error), 0);
-    config.graph = w->graph;
-    config.seed = test_random(&w->random);
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&w->fabric, &config, error, sizeof error), 0);
-    for (uint32_t n = 0; n < NODES && w->set->acknowledged; n++)
-        w->fabric->engine[n]->timeout_ps = IMPATIENCE_PS; /* nobody has to wait for a processor */
+    world_profile(&config.profile, w->set->profile, w->set->set);
+    w->fabric = world_fabric_start(&w->graph, "kary:2,2", NODES, &config);
+    adapters_hasten(w->fabric, NODES);
 }
 
 static void fabric_node(struct world *w, uint32_t node)
 {
-    struct fabemu_info info = {.fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
-                               .acknowledged = w->set->acknowledged};
-    struct fabric_seat seat;
-
-    CU_ASSERT_EQUAL_FATAL(fabric_attach(w->fabric, node, &seat), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_open(&w->fab[node], seat.memfd, seat.bell, &info), 0);
-    close(seat.memfd);
+    w->fab[node] = adapters_open(w->fabric, &(struct fabemu_info){
+        .fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
+        .acknowledged = w->set->acknowledged});
 }
 
 static void memory_open(struct world *w, uint32_t node)
@@ -163,36 +145,27 @@ static void world_close(struct world *w)
     if (w->fake) {
         fake_close(w->fake);
     } else {
-        fabric_stop(w->fabric);
-        topo_free(w->graph);
+        world_fabric_stop(w->fabric, w->graph);
     }
     free(w->drawn);
 }
 
 static void pump(struct world *w)
 {
-    uint32_t moved = 0;
-
-    if (w->fake) {
+    if (w->fake)
         fake_pump(w->fake);
-        return;
-    }
-    for (uint32_t i = 0; i < w->fabric->workers; i++)
-        moved += emu_worker_pass(fabric_worker(w->fabric, i));
-    for (uint32_t n = 0; n < NODES; n++)
-        moved += fabemu_progress(w->fab[n]);
-    if (!moved)
-        sched_yield(); /* a time-out is what comes next */
+    else
+        adapters_pass(w->fabric, w->fab, NODES);
 }
 
 /* Until @req is complete; false: it hangs. */
 static bool finish(struct world *w, const struct fabemu_req *req)
 {
-    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+    uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
     while (fabemu_req_status(req) == FABEMU_PENDING) {
         pump(w);
-        if (nic_now_ns() > end)
+        if (emu_now_ns() > end)
             return false;
     }
     return true;
@@ -348,7 +321,7 @@ static void memory_at_random(const struct setting *set)
 {
     uint64_t begun = 0, most = (uint64_t)OPERATIONS * times;
     struct world *w = malloc(sizeof *w);
-    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+    uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
     world_open(w, set);
     for (uint32_t busy = 1; busy || begun < most;) {
@@ -358,7 +331,7 @@ static void memory_at_random(const struct setting *set)
 
             if (a->busy && fabemu_req_status(&a->req) != FABEMU_PENDING) {
                 access_end(w, a);
-                end = nic_now_ns() + GIVE_UP_NS;
+                end = emu_now_ns() + GIVE_UP_NS;
             }
             if (!a->busy && begun < most) {
                 access_begin(w, a);
@@ -367,7 +340,7 @@ static void memory_at_random(const struct setting *set)
             busy += a->busy;
         }
         pump(w);
-        CU_ASSERT_TRUE_FATAL(nic_now_ns() < end);
+        CU_ASSERT_TRUE_FATAL(emu_now_ns() < end);
     }
     for (uint32_t n = 0; n < NODES; n++) {
         struct memory *m = &w->memory[n];

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/nic/host/nic_world.h"
+#include "tests/test.h"
+#include "tests/world/host/peers.h"
 
 #define BIG (1u << 20)
 
@@ -18,29 +19,29 @@ static void put_get__move_memory(void)
 {
     static const size_t sizes[] = {0, 1, 192, 193, 5000, 300000};
     uint8_t *mine = malloc(BIG), *theirs = malloc(BIG);
-    struct world w;
+    struct peers w;
     uint64_t key;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     CU_ASSERT_EQUAL(fabemu_register(w.fab[1], theirs, BIG,
                                     FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key), 0);
     for (unsigned i = 0; i < 6; i++) {
         struct fabemu_req req = {0};
         uint64_t offset = 1000 * i + 3;
 
-        fill(mine, sizes[i], i);
+        bytes_fill(mine, sizes[i], i);
         CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, key, offset, mine, sizes[i], &req), 0);
         CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
         CU_ASSERT_EQUAL(req.status, 0);
-        CU_ASSERT_TRUE(filled(theirs + offset, sizes[i], i));
+        CU_ASSERT_TRUE(bytes_filled(theirs + offset, sizes[i], i));
         memset(mine, 0, sizes[i] + 1);
         CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, key, offset, mine, sizes[i], &req), 0);
         CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
         CU_ASSERT_EQUAL(req.status, 0);
-        CU_ASSERT_TRUE(filled(mine, sizes[i], i));
+        CU_ASSERT_TRUE(bytes_filled(mine, sizes[i], i));
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
     free(mine);
     free(theirs);
 }
@@ -48,10 +49,10 @@ static void put_get__move_memory(void)
 static void put_get__refuse_what_was_not_granted(void)
 {
     static uint8_t mine[4000], theirs[4000];
-    struct world w;
+    struct peers w;
     uint64_t read, write;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[1], theirs, 1000, FABEMU_REMOTE_READ, &read);
     fabemu_register(w.fab[1], theirs, 1000, FABEMU_REMOTE_WRITE, &write);
     const struct {
@@ -79,17 +80,17 @@ static void put_get__refuse_what_was_not_granted(void)
     }
     CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], write), 0);
     CU_ASSERT_EQUAL(fabemu_unregister(w.fab[1], write), -ENOENT);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void unregister__ends_transfers_under_way(void)
 {
     uint8_t *mine = calloc(1, BIG), *theirs = calloc(1, BIG);
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[1], theirs, BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
     fabemu_put(w.fab[0], 1, key, 0, mine, BIG, &req[0]);
     fabemu_get(w.fab[0], 1, key, 0, mine, BIG, &req[1]);
@@ -103,7 +104,7 @@ static void unregister__ends_transfers_under_way(void)
     CU_ASSERT_EQUAL(req[1].status, -EACCES);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(theirs[0] == 0x55 && memcmp(theirs, theirs + 1, BIG - 1) == 0);
-    world_close(&w);
+    peers_close(&w);
     free(mine);
     free(theirs);
 }
@@ -112,11 +113,11 @@ static void unregister__ends_transfers_under_way(void)
 static void get__is_not_hit_by_an_older_one(void)
 {
     static uint8_t old[200000], new[3000], mine[2][200000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key[2];
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     fabemu_register(w.fab[1], old, sizeof old, FABEMU_REMOTE_READ, &key[0]);
     fabemu_register(w.fab[1], new, sizeof new, FABEMU_REMOTE_READ, &key[1]);
     memset(old, 0x11, sizeof old);
@@ -139,20 +140,20 @@ static void get__is_not_hit_by_an_older_one(void)
         fake_quiet(w.fake);
     }
     CU_ASSERT_TRUE(w.fab[0]->counts.stale > 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A target that serves as many transfers as it can refuses for now, not for good. */
 static void put_get__wait_their_turn(void)
 {
     static uint8_t memory[2][5000], mine[2][5000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key[2];
 
-    world_open(&w, 2, true);
-    fill(memory[0], 5000, 1);
-    fill(mine[1], 5000, 2);
+    peers_open(&w, 2, true);
+    bytes_fill(memory[0], 5000, 1);
+    bytes_fill(mine[1], 5000, 2);
     fabemu_register(w.fab[1], memory[0], 5000, FABEMU_REMOTE_READ, &key[0]);
     fabemu_register(w.fab[1], memory[1], 5000, FABEMU_REMOTE_WRITE, &key[1]);
     w.fab[1]->served = NIC_SERVED_MAX;
@@ -164,28 +165,28 @@ static void put_get__wait_their_turn(void)
     CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
     w.fab[1]->served = 0;
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
-    CU_ASSERT_TRUE(req[0].status == 0 && filled(mine[0], 5000, 1));
-    CU_ASSERT_TRUE(req[1].status == 0 && filled(memory[1], 5000, 2));
-    world_close(&w);
+    CU_ASSERT_TRUE(req[0].status == 0 && bytes_filled(mine[0], 5000, 1));
+    CU_ASSERT_TRUE(req[1].status == 0 && bytes_filled(memory[1], 5000, 2));
+    peers_close(&w);
 }
 
 /* Answers that peers wait for are kept however many there are; acknowledgments are said again. */
 static void answers__that_matter_are_not_dropped(void)
 {
     enum { SENDS = 3 * NIC_ORDER_WINDOW };
-    struct world w;
+    struct peers w;
     struct fabemu_req get = {0}, *send = calloc(SENDS, sizeof *send);
     uint8_t memory[100], mine[100];
     struct emu_list *full;
     uint64_t key;
 
-    world_open(&w, 2, false);
-    fill(memory, 100, 1);
+    peers_open(&w, 2, false);
+    bytes_fill(memory, 100, 1);
     fabemu_register(w.fab[1], memory, 100, FABEMU_REMOTE_READ, &key);
-    inject(&w, 0, 1, 5, "x", 1);
+    peers_inject(&w, 0, 1, 5, "x", 1);
     fake_quiet(w.fake);
     for (uint32_t i = 0; i < SENDS; i++)
-        post_send(&w, 0, 1, 3, memory, 8, &send[i]);
+        peers_send(&w, 0, 1, 3, memory, 8, &send[i]);
     fabemu_get(w.fab[0], 1, key, 0, mine, 100, &get);
     w.fab[0]->watch_ns = 0;
     w.fab[0]->watch_gap_ns = 1000000;
@@ -208,9 +209,9 @@ static void answers__that_matter_are_not_dropped(void)
     CU_ASSERT_TRUE(w.fab[1]->counts.refused > 0);
     w.fab[1]->ctl_count = 1;
     CU_ASSERT_TRUE(fake_finish(w.fake, &get, 1));
-    CU_ASSERT_TRUE(get.status == 0 && filled(mine, 100, 1));
+    CU_ASSERT_TRUE(get.status == 0 && bytes_filled(mine, 100, 1));
     CU_ASSERT_TRUE(fake_finish(w.fake, send, SENDS));
-    world_close(&w);
+    peers_close(&w);
     free(send);
 }
 
@@ -219,15 +220,15 @@ static void answers__that_matter_are_not_dropped(void)
 static void queue_close__cancels_and_frees_the_sender(void)
 {
     static uint8_t out[200000], in[3][200000];
-    struct world w;
+    struct peers w;
     struct fabemu_req send[4], recv[3];
 
-    world_open(&w, 2, false);
-    post_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &recv[0]); /* will be under way */
-    post_recv(&w, 1, 0, 9, 0, in[1], sizeof in[1], &recv[1]); /* never matches */
-    post_send(&w, 0, 1, 1, out, sizeof out, &send[0]);
-    post_send(&w, 0, 1, 2, out, sizeof out, &send[1]); /* unexpected, at the sender */
-    post_send(&w, 0, 1, 3, out, 8000, &send[2]);       /* unexpected, here */
+    peers_open(&w, 2, false);
+    peers_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &recv[0]); /* will be under way */
+    peers_recv(&w, 1, 0, 9, 0, in[1], sizeof in[1], &recv[1]); /* never matches */
+    peers_send(&w, 0, 1, 1, out, sizeof out, &send[0]);
+    peers_send(&w, 0, 1, 2, out, sizeof out, &send[1]); /* unexpected, at the sender */
+    peers_send(&w, 0, 1, 3, out, 8000, &send[2]);       /* unexpected, here */
     for (int i = 0; i < 6; i++)
         fake_pump(w.fake);
     fabemu_queue_close(w.queue[1]);
@@ -240,28 +241,28 @@ static void queue_close__cancels_and_frees_the_sender(void)
     CU_ASSERT_EQUAL(memcmp(in[0], in[0] + 1, sizeof in[0] - 1), 0);
 
     /* A message that comes before the queue is opened waits for it. */
-    post_send(&w, 0, 1, 4, out, 10, &send[3]);
+    peers_send(&w, 0, 1, 4, out, 10, &send[3]);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
-    post_recv(&w, 1, 0, 4, 0, in[2], 10, &recv[2]);
+    peers_recv(&w, 1, 0, 4, 0, in[2], 10, &recv[2]);
     CU_ASSERT_EQUAL(recv[2].status, 0);
     CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void send__waits_for_a_peer_and_gives_up(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req, recv;
-    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_dest dest = peers_to(1, 0, 0);
     uint32_t v = 6, got = 0;
     int err;
 
     setenv("FABEMU_PEER_TIMEOUT_MS", "30", 1);
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     unsetenv("FABEMU_PEER_TIMEOUT_MS");
     fake_detach(w.fake, 1);
-    post_send(&w, 0, 1, 1, &v, 4, &req);
+    peers_send(&w, 0, 1, 1, &v, 4, &req);
     while (fabemu_req_status(&req) == FABEMU_PENDING)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
@@ -272,17 +273,17 @@ static void send__waits_for_a_peer_and_gives_up(void)
 
     /* One that attaches in time gets it. */
     w.fab[0]->hail_limit_ns = UINT64_C(20000000000);
-    post_send(&w, 0, 1, 1, &v, 4, &req);
+    peers_send(&w, 0, 1, 1, &v, 4, &req);
     fake_quiet(w.fake);
     w.fab[1] = fake_attach(w.fake, 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
-    post_recv(&w, 1, 0, 1, 0, &got, 4, &recv);
+    peers_recv(&w, 1, 0, 1, 0, &got, 4, &recv);
     while (fabemu_req_status(&recv) == FABEMU_PENDING)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(got, 6);
     CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &(struct fabemu_dest){.node = 2}, NULL, 0, &req),
                     -EHOSTUNREACH);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void count_done(struct fabemu_req *req)
@@ -294,25 +295,25 @@ static void count_done(struct fabemu_req *req)
 static void abort__ends_what_is_under_way(void)
 {
     static uint8_t out[BIG], in[4][BIG];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[6], peers[2];
     uint64_t key;
     int dones = 0;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     fabemu_register(w.fab[1], in[3], sizeof in[3], FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
-    inject(&w, 0, 1, 5, "x", 1);
-    inject(&w, 1, 0, 5, "x", 1);
+    peers_inject(&w, 0, 1, 5, "x", 1);
+    peers_inject(&w, 1, 0, 5, "x", 1);
     fake_quiet(w.fake);
-    post_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &peers[0]);
-    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]); /* streams */
-    post_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* asks, in vain */
+    peers_recv(&w, 1, 0, 1, 0, in[0], sizeof in[0], &peers[0]);
+    peers_send(&w, 0, 1, 1, out, sizeof out, &req[0]); /* streams */
+    peers_send(&w, 0, 1, 2, out, sizeof out, &req[1]); /* asks, in vain */
     memset(&req[2], 0, sizeof req[2]);
     memset(&req[3], 0, sizeof req[3]);
     fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[2]);
     fabemu_get(w.fab[0], 1, key, 0, in[1], sizeof in[1], &req[3]);
-    post_recv(&w, 0, FABEMU_ANY_NODE, 7, 0, in[2], 8, &req[4]);
-    post_send(&w, 0, 1, 3, out, 8000, &req[5]); /* partly in the ring */
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 7, 0, in[2], 8, &req[4]);
+    peers_send(&w, 0, 1, 3, out, 8000, &req[5]); /* partly in the ring */
     while (nic_op_of(&req[0])->state != NIC_OP_STREAM)
         fake_pump(w.fake);
     for (int i = 0; i < 6; i++) {
@@ -328,26 +329,26 @@ static void abort__ends_what_is_under_way(void)
     memset(in[1], 0x55, sizeof in[1]);
     CU_ASSERT_TRUE(fake_finish(w.fake, peers, 1));
     CU_ASSERT_EQUAL(peers[0].status, -ECANCELED);
-    post_recv(&w, 1, 0, 2, 0, in[0], sizeof in[0], &peers[1]);
+    peers_recv(&w, 1, 0, 2, 0, in[0], sizeof in[0], &peers[1]);
     CU_ASSERT_TRUE(fake_finish(w.fake, &peers[1], 1));
     CU_ASSERT_EQUAL(peers[1].status, -ECANCELED);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->served, 0);
     CU_ASSERT_TRUE(in[1][0] == 0x55 && memcmp(in[1], in[1] + 1, sizeof in[1] - 1) == 0);
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A forked child calls into a library whose adapter is its parent's: nothing hangs or happens. */
 static void gone__calls_return_at_once(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0};
     struct fabemu_queue *queue;
     struct fabemu_group *group;
     uint64_t key;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     atomic_store(&w.fab[0]->gone, true);
     pthread_mutex_lock(&w.fab[0]->lock); /* as a thread of the parent may have */
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 9, &queue), -ENOTCONN);
@@ -365,10 +366,10 @@ static void gone__calls_return_at_once(void)
     CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
     fabemu_queue_close(w.queue[0]);
     pthread_mutex_unlock(&w.fab[0]->lock);
-    world_close(&w);
+    peers_close(&w);
 }
 
-static void pump_until_over(struct world *w, struct fabemu_req *req, uint32_t count)
+static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING)
@@ -383,25 +384,25 @@ static void peer__that_left_is_missed(void)
     struct fabemu_req *many = calloc(MANY, sizeof *many);
 
     for (unsigned successor = 0; successor < 2; successor++) {
-        struct world w;
+        struct peers w;
         struct fabemu_req req[5] = {{0}};
         uint64_t key;
 
-        world_open(&w, 2, false);
+        peers_open(&w, 2, false);
         fabemu_register(w.fab[1], memory, sizeof memory,
                         FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
-        inject(&w, 0, 1, 5, "x", 1);
-        post_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
+        peers_inject(&w, 0, 1, 5, "x", 1);
+        peers_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
         fake_quiet(w.fake);
-        post_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* of more segments than go at once */
+        peers_send(&w, 1, 0, 2, out, sizeof in, &req[3]); /* of more segments than go at once */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
         CU_ASSERT_TRUE(w.fab[0]->peers[1].filling);
-        post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+        peers_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
         fabemu_put(w.fab[0], 1, key, 0, out, sizeof out, &req[1]);
         fabemu_get(w.fab[0], 1, key, 0, in, 100, &req[2]);
         for (uint32_t i = 0; i < MANY; i++) /* the last ones wait for an acknowledgment */
-            post_send(&w, 0, 1, 3, out, 8, &many[i]);
+            peers_send(&w, 0, 1, 3, out, 8, &many[i]);
         fake_detach(w.fake, 1);
         if (successor)
             w.fab[1] = fake_attach(w.fake, 1);
@@ -412,7 +413,7 @@ static void peer__that_left_is_missed(void)
         for (int i = 0; i < 5; i++)
             CU_ASSERT_EQUAL(req[i].status, i == 3 ? -ECANCELED : -EHOSTUNREACH);
         CU_ASSERT_EQUAL(many[MANY - 1].status, -EHOSTUNREACH);
-        world_close(&w);
+        peers_close(&w);
     }
     free(many);
 }
@@ -421,11 +422,11 @@ static void peer__that_left_is_missed(void)
 static void peer__that_is_slow_is_waited_for(void)
 {
     static uint8_t out[100000], in[100000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2];
 
-    world_open(&w, 2, true);
-    post_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
+    peers_open(&w, 2, true);
+    peers_send(&w, 0, 1, 1, out, sizeof out, &req[0]);
     fake_quiet(w.fake);
     for (unsigned i = 0; i < 20; i++) {
         w.fab[0]->watch_ns = 0;
@@ -435,14 +436,14 @@ static void peer__that_is_slow_is_waited_for(void)
             fake_pump(w.fake);
     }
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
-    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &req[1]);
+    peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &req[1]);
     pump_until_over(&w, req, 2);
     CU_ASSERT_EQUAL(req[0].status, 0);
     CU_ASSERT_EQUAL(req[1].status, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
-static void say_hello(struct world *w, uint32_t at, uint32_t from, uint64_t life, uint64_t known)
+static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t life, uint64_t known)
 {
     struct nic_wire_hello hello = {.what = NIC_HELLO, .life = life, .known = known};
     struct emu_seg seg = {.hdr = {.dst = at, .src = from, .len = sizeof hello,
@@ -453,7 +454,7 @@ static void say_hello(struct world *w, uint32_t at, uint32_t from, uint64_t life
     fabemu_progress(w->fab[at]);
 }
 
-static void news(struct world *w, uint32_t at)
+static void news(struct peers *w, uint32_t at)
 {
     nic_lock(w->fab[at]);
     nic_peer_look_all(w->fab[at]);
@@ -463,15 +464,15 @@ static void news(struct world *w, uint32_t at)
 /* News of a death and hellos come by two ways and at any time: who is there counts. */
 static void peer__successor_outlives_old_news(void)
 {
-    struct world w;
+    struct peers w;
     struct nic_peer *peer;
     struct fabemu_req req;
     uint64_t first, second;
     uint32_t got = 0;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     peer = &w.fab[0]->peers[1];
-    inject(&w, 0, 1, 5, "x", 1);
+    peers_inject(&w, 0, 1, 5, "x", 1);
     fake_quiet(w.fake);
     first = w.fab[1]->life;
     news(&w, 0);
@@ -489,36 +490,36 @@ static void peer__successor_outlives_old_news(void)
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
 
     /* It only listens, so it is for us to ask; receives from it may be posted first. */
-    post_recv(&w, 0, 1, 6, 0, &got, 4, &req);
-    inject(&w, 0, 1, 5, "y", 1);
+    peers_recv(&w, 0, 1, 6, 0, &got, 4, &req);
+    peers_inject(&w, 0, 1, 5, "y", 1);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open && peer->life == second);
     news(&w, 0); /* of the first one's death, late */
     say_hello(&w, 0, 1, first, w.fab[0]->life);
     CU_ASSERT_TRUE(peer->open && peer->life == second);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
-    inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
+    peers_inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(got, 8);
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void node_died__ends_what_waits_for_it(void)
 {
     static uint8_t out[100000], in[100000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req[4];
     uint64_t key;
 
-    world_open(&w, 3, true);
+    peers_open(&w, 3, true);
     fabemu_register(w.fab[1], out, sizeof out, FABEMU_REMOTE_READ, &key);
-    inject(&w, 1, 0, 5, "x", 1);
+    peers_inject(&w, 1, 0, 5, "x", 1);
     fake_quiet(w.fake);
-    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
-    post_send(&w, 0, 1, 1, out, sizeof out, &req[1]);
+    peers_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
+    peers_send(&w, 0, 1, 1, out, sizeof out, &req[1]);
     memset(&req[2], 0, sizeof req[2]);
     fabemu_get(w.fab[0], 1, key, 0, in, sizeof in, &req[2]);
-    post_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 10, &req[3]);
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 10, &req[3]);
     for (int i = 0; i < 4; i++)
         fake_pump(w.fake);
     fake_detach(w.fake, 1);
@@ -527,28 +528,28 @@ static void node_died__ends_what_waits_for_it(void)
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);
     w.fab[0]->hail_limit_ns = 20000000; /* what is posted now asks for a successor */
-    post_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
-    post_send(&w, 0, 1, 1, out, 10, &req[1]);
+    peers_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
+    peers_send(&w, 0, 1, 1, out, 10, &req[1]);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
     pump_until_over(&w, req, 2);
     CU_ASSERT_EQUAL(req[0].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[1].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1}, "", 0),
                     -EHOSTUNREACH);
-    post_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* what had arrived is still there */
+    peers_recv(&w, 0, 1, 5, 0, in, 10, &req[0]); /* what had arrived is still there */
     CU_ASSERT_EQUAL(req[0].status, 0);
     fabemu_cancel(w.queue[0], &req[3]);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A new process at a node begins anew, whoever speaks first; who names it is told nothing of the one before. */
 static void peer__replaced_processes_meet_again(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req recv;
     uint32_t got;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (uint32_t round = 0; round < 6; round++) {
         uint32_t first = round % 2, n = 1 + round * 3;
 
@@ -556,7 +557,7 @@ static void peer__replaced_processes_meet_again(void)
             for (uint32_t turn = 0; turn < 2; turn++) {
                 uint32_t from = first ^ turn;
                 struct fabemu_iov into = {.base = &got, .bytes = 4};
-                struct fabemu_dest dest = to(!from, 0, 0);
+                struct fabemu_dest dest = peers_to(!from, 0, 0);
 
                 dest.seat = fabemu_info(w.fab[!from])->seat;
                 recv = (struct fabemu_req){.seat = fabemu_info(w.fab[from])->seat};
@@ -573,13 +574,13 @@ static void peer__replaced_processes_meet_again(void)
         w.fab[1] = fake_attach(w.fake, 1);
         fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
     }
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- hostile input ------------------------------------------------------------------------ */
 
 /* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
-static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t count)
+static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t count)
 {
     uint32_t before = w->fab[0]->edge.up_tail;
 
@@ -595,7 +596,7 @@ static uint32_t answers_to(struct world *w, const struct emu_seg *seg, uint32_t 
 static void hello__many_have_few_answers(void)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
-        struct world w;
+        struct peers w;
         struct nic_wire_hello hello = {.what = NIC_HELLO, .want = 1};
         struct nic_wire_head ack = {.what = NIC_ACK, .check = 4711}; /* a stranger's */
         struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .life = 99};
@@ -604,40 +605,40 @@ static void hello__many_have_few_answers(void)
         struct fabemu_req send, recv;
         uint32_t answers, v = 7, got = 0;
 
-        world_open(&w, 2, false);
+        peers_open(&w, 2, false);
         hello.life = fabemu_info(w.fab[1])->seat;
         memcpy(seg.payload, kind == 0 ? (void *)&hello : kind == 1 ? (void *)&ack : &bye, len[kind]);
         answers = answers_to(&w, &seg, 5000);
         CU_ASSERT_TRUE(answers >= 1 && answers < 500);
-        post_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
-        post_send(&w, 1, 0, 1, &v, 4, &send);
+        peers_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
+        peers_send(&w, 1, 0, 1, &v, 4, &send);
         pump_until_over(&w, &recv, 1);
         CU_ASSERT_TRUE(recv.status == 0 && got == v);
         fake_detach(w.fake, 1);
         w.fab[1] = fake_attach(w.fake, 1);
         fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
-        post_recv(&w, 0, FABEMU_ANY_NODE, 2, 0, &got, 4, &recv);
-        post_send(&w, 1, 0, 2, &v, 4, &send); /* and its successor at once */
+        peers_recv(&w, 0, FABEMU_ANY_NODE, 2, 0, &got, 4, &recv);
+        peers_send(&w, 1, 0, 2, &v, 4, &send); /* and its successor at once */
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 static void receive__counts_garbage_and_lives(void)
 {
     static uint8_t memory[5000];
-    struct world w;
+    struct peers w;
     struct fabemu_req recv[8], get = {0};
     uint64_t key;
     uint32_t v, got = 0;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     fabemu_register(w.fab[0], memory, sizeof memory, FABEMU_REMOTE_WRITE, &key);
-    inject(&w, 1, 0, 99, "x", 1); /* they know each other */
-    inject(&w, 0, 1, 99, "x", 1);
+    peers_inject(&w, 1, 0, 99, "x", 1); /* they know each other */
+    peers_inject(&w, 0, 1, 99, "x", 1);
     fake_quiet(w.fake);
     for (unsigned i = 0; i < 8; i++)
-        post_recv(&w, 0, 1, 1000 + i, 0, memory, 100, &recv[i]);
+        peers_recv(&w, 0, 1, 1000 + i, 0, memory, 100, &recv[i]);
     fabemu_get(w.fab[0], 1, 1, 0, memory, 5000, &get);
     for (uint32_t i = 0; i < 200000; i++) {
         struct emu_seg seg;
@@ -677,18 +678,18 @@ static void receive__counts_garbage_and_lives(void)
     fake_detach(w.fake, 1);
     w.fab[1] = fake_attach(w.fake, 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
-    post_recv(&w, 0, 1, 4242, 0, &got, 4, &recv[0]);
+    peers_recv(&w, 0, 1, 4242, 0, &got, 4, &recv[0]);
     v = 17;
-    inject(&w, 1, 0, 4242, &v, 4);
+    peers_inject(&w, 1, 0, 4242, &v, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, recv, 1));
     CU_ASSERT_EQUAL(got, 17);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
 struct pair {
-    struct world *w;
+    struct peers *w;
     uint32_t me;
     uint32_t tag;
 };
@@ -696,7 +697,7 @@ struct pair {
 static void *run_pingpong(void *argument)
 {
     struct pair *p = argument;
-    struct world *w = p->w;
+    struct peers *w = p->w;
     uint32_t peer = !p->me;
     uint8_t *buf = malloc(30000);
 
@@ -704,8 +705,8 @@ static void *run_pingpong(void *argument)
         struct fabemu_req send, recv;
         size_t bytes = i % 10 == 9 ? 30000 : i % 3 * 200;
 
-        post_recv(w, p->me, peer, p->tag, 0, buf, 30000, &recv);
-        post_send(w, p->me, peer, p->tag, buf, bytes, &send);
+        peers_recv(w, p->me, peer, p->tag, 0, buf, 30000, &recv);
+        peers_send(w, p->me, peer, p->tag, buf, bytes, &send);
         if (fabemu_wait(w->fab[p->me], &send) || fabemu_wait(w->fab[p->me], &recv) ||
             recv.bytes != bytes)
             abort();
@@ -717,11 +718,11 @@ static void *run_pingpong(void *argument)
 /* Two threads a process and the adapters' own, all at once; sleeping and waking included. */
 static void wait__works_from_many_threads(void)
 {
-    struct world w;
+    struct peers w;
     pthread_t thread[4];
     struct pair pair[4];
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     for (unsigned i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
     fake_start(w.fake);
@@ -734,7 +735,7 @@ static void wait__works_from_many_threads(void)
     fake_stop(w.fake);
     for (unsigned i = 0; i < 2; i++)
         nic_thread_stop(w.fab[i]->thread);
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define CASE(fn) {#fn, fn}

@@ -10,7 +10,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "tests/nic/host/nic_world.h"
+#include "tests/test.h"
+#include "tests/world/host/peers.h"
 
 #define BIG (1u << 20)
 
@@ -18,13 +19,13 @@
 
 static void inject__brings_tag_data_and_source(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req;
     char buf[16] = {0};
 
-    world_open(&w, 3, false);
-    post_recv(&w, 1, FABEMU_ANY_NODE, 7, 0, buf, sizeof buf, &req);
-    inject(&w, 2, 1, 7, "hello", 6);
+    peers_open(&w, 3, false);
+    peers_recv(&w, 1, FABEMU_ANY_NODE, 7, 0, buf, sizeof buf, &req);
+    peers_inject(&w, 2, 1, 7, "hello", 6);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(req.status, 0);
     CU_ASSERT_EQUAL(req.src_node, 2);
@@ -33,35 +34,35 @@ static void inject__brings_tag_data_and_source(void)
     CU_ASSERT_EQUAL(req.data, ~UINT64_C(7));
     CU_ASSERT_EQUAL(req.bytes, 6);
     CU_ASSERT_STRING_EQUAL(buf, "hello");
-    CU_ASSERT_TRUE(clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 static void recv__obeys_node_tag_and_ignore_bits(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req[4];
     uint32_t got[4] = {0};
 
-    world_open(&w, 3, false);
-    post_recv(&w, 0, 2, 0x10, 0, &got[0], 4, &req[0]);
-    post_recv(&w, 0, FABEMU_ANY_NODE, 0x20, 0xf, &got[1], 4, &req[1]);
-    post_recv(&w, 0, 1, 0, ~UINT64_C(0), &got[2], 4, &req[2]);
-    post_recv(&w, 0, FABEMU_ANY_NODE, 0, ~UINT64_C(0), &got[3], 4, &req[3]);
+    peers_open(&w, 3, false);
+    peers_recv(&w, 0, 2, 0x10, 0, &got[0], 4, &req[0]);
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 0x20, 0xf, &got[1], 4, &req[1]);
+    peers_recv(&w, 0, 1, 0, ~UINT64_C(0), &got[2], 4, &req[2]);
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 0, ~UINT64_C(0), &got[3], 4, &req[3]);
     for (uint32_t v = 1; v <= 2; v++) /* 0x10 of node 1: only the third wants it, then the fourth */
-        inject(&w, 1, 0, 0x10, &v, 4);
+        peers_inject(&w, 1, 0, 0x10, &v, 4);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(got[2], 1);
     CU_ASSERT_EQUAL(got[3], 2);
-    inject(&w, 2, 0, 0x2a, &(uint32_t){3}, 4);
-    inject(&w, 2, 0, 0x10, &(uint32_t){4}, 4);
+    peers_inject(&w, 2, 0, 0x2a, &(uint32_t){3}, 4);
+    peers_inject(&w, 2, 0, 0x10, &(uint32_t){4}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 4));
     CU_ASSERT_EQUAL(got[1], 3);
     CU_ASSERT_EQUAL(req[1].tag, 0x2a);
     CU_ASSERT_EQUAL(got[0], 4);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* A node's queues are told apart where that is asked for, whether the message or the receive was first. */
@@ -69,13 +70,13 @@ static void recv_from__obeys_the_senders_queue(void)
 {
     struct fabemu_source of_2 = {.node = 0, .queue = 2};
     struct fabemu_message *claim = NULL;
-    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_dest dest = peers_to(1, 0, 0);
     struct fabemu_queue *other;
     struct fabemu_req req[2];
-    struct world w;
+    struct peers w;
     uint32_t got[2];
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[0], 2, &other), 0);
     for (unsigned late = 0; late < 2; late++) {
         uint32_t bytes = late ? 9000 : 4; /* the second time around it asks first */
@@ -104,20 +105,20 @@ static void recv_from__obeys_the_senders_queue(void)
         CU_ASSERT_EQUAL(req[0].src_queue, 1);
         free(buf);
     }
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then. */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
-    struct fabemu_dest dest = to(1, 0, 0);
+    struct fabemu_dest dest = peers_to(1, 0, 0);
     struct fabemu_group *group;
     struct fabemu_req req = {0};
-    struct world w;
+    struct peers w;
     uint64_t key;
 
-    world_open_on(&w, 2, false, true);
+    peers_open_on(&w, 2, false, true);
     fake_group(w.fake, 5, (const uint32_t[]){0, 1}, 2);
     CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[0], 5, 2, &group), 0);
     CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, iov, 2, &req), -EFAULT);
@@ -137,10 +138,10 @@ static void calls__refuse_buffers_at_address_0(void)
     CU_ASSERT_EQUAL(req.status, 0);
     CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0); /* empty: that may be NULL */
     CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN);   /* they have not met */
-    inject(&w, 0, 1, 0, NULL, 0);
+    peers_inject(&w, 0, 1, 0, NULL, 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     fabemu_group_leave(group);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Asked to say when it is delivered, a send is complete when the message is in the receiver's memory. */
@@ -148,29 +149,29 @@ static void send__delivered_is_complete_when_it_is_there(void)
 {
     static const size_t sizes[] = {0, 1, 192, 193, 5000, 8192};
     static uint8_t out[8192], in[8192];
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (unsigned i = 0; i < 60; i++) {
         size_t bytes = sizes[i % 6];
         struct fabemu_iov iov = {out, bytes};
         struct fabemu_dest dest = {.node = 1, .queue = 1, .delivered = true, .tag = i};
         struct fabemu_req req = {0}, recv;
 
-        fill(out, bytes, i);
+        bytes_fill(out, bytes, i);
         if (i % 4 == 0)
-            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+            peers_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
         CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req, 1));
         CU_ASSERT_EQUAL(req.status, 0);
         if (i % 4)
-            post_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
+            peers_recv(&w, 1, 0, i, 0, in, sizeof in, &recv);
         CU_ASSERT_EQUAL(recv.status, 0); /* with no step between */
         CU_ASSERT_EQUAL(recv.bytes, bytes);
-        CU_ASSERT_TRUE(filled(in, bytes, i));
+        CU_ASSERT_TRUE(bytes_filled(in, bytes, i));
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 /* Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were sent. */
@@ -178,27 +179,27 @@ static void send__keeps_order_however_segments_travel(void)
 {
     enum { COUNT = 600 };
     static const size_t sizes[] = {8, 192, 193, 1000, 8192, 8193, 20000};
-    struct world w;
+    struct peers w;
     struct fabemu_req *send = calloc(COUNT, sizeof *send), *recv = calloc(COUNT, sizeof *recv);
     uint8_t *out = malloc(20000 * COUNT), *in = malloc(20000 * COUNT);
     uint32_t posted = 0;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (uint32_t i = 0; i < COUNT; i++) {
         size_t bytes = sizes[test_random(&w.random) % 7];
         uint8_t *buf = out + 20000 * i;
 
-        fill(buf, bytes, i);
+        bytes_fill(buf, bytes, i);
         memcpy(buf, &i, 4);
-        post_send(&w, 0, 1, 5, buf, bytes, &send[i]);
+        peers_send(&w, 0, 1, 5, buf, bytes, &send[i]);
         if (test_random(&w.random) % 4 == 0)
             fake_pump(w.fake);
         for (uint32_t more = test_random(&w.random) % 3; more && posted < COUNT; more--, posted++)
-            post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+            peers_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
     }
     fake_quiet(w.fake);
     for (; posted < COUNT; posted++)
-        post_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
+        peers_recv(&w, 1, 0, 5, 0, in + 20000 * posted, 20000, &recv[posted]);
     CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
     CU_ASSERT_TRUE(fake_finish(w.fake, recv, COUNT));
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -206,8 +207,8 @@ static void send__keeps_order_however_segments_travel(void)
         if (memcmp(in + 20000 * i, out + 20000 * i, recv[i].bytes))
             CU_FAIL("wrong message");
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
     free(send);
     free(recv);
     free(out);
@@ -222,42 +223,42 @@ static void send__that_has_completed_is_not_passed_by_a_later_message(void)
 {
     static const size_t sizes[] = {192, 193, 8192, 8193, 16384, 65536, 300000};
     static uint8_t out[300000], in[300000];
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (unsigned i = 0; i < 140; i++) {
         struct fabemu_req send, recv[2];
         char token;
 
-        fill(out, sizes[i % 7], i);
-        post_recv(&w, 1, 0, 1, 0, in, sizes[i % 7], &recv[0]);
-        post_recv(&w, 1, 0, 2, 0, &token, 1, &recv[1]);
-        post_send(&w, 0, 1, 1, out, sizes[i % 7], &send);
+        bytes_fill(out, sizes[i % 7], i);
+        peers_recv(&w, 1, 0, 1, 0, in, sizes[i % 7], &recv[0]);
+        peers_recv(&w, 1, 0, 2, 0, &token, 1, &recv[1]);
+        peers_send(&w, 0, 1, 1, out, sizes[i % 7], &send);
         CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
-        inject(&w, 0, 1, 2, "", 1);
+        peers_inject(&w, 0, 1, 2, "", 1);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv[1], 1));
         CU_ASSERT_EQUAL(recv[0].status, 0);
-        CU_ASSERT_TRUE(filled(in, sizes[i % 7], i));
+        CU_ASSERT_TRUE(bytes_filled(in, sizes[i % 7], i));
         CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv[0], 1)); /* its memory is to be used again */
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
 }
 
 /* Its sender is told, and neither waits nor goes on; whatever of it was on its way does no harm. */
 static void send__ends_when_its_receive_is_given_up(void)
 {
     static uint8_t out[BIG], in[BIG];
-    struct world w;
+    struct peers w;
     unsigned cut = 0;
 
-    world_open(&w, 2, true);
-    fill(out, BIG, 1);
+    peers_open(&w, 2, true);
+    bytes_fill(out, BIG, 1);
     for (unsigned i = 0; i < 40; i++) {
         struct fabemu_req req[2];
 
-        post_recv(&w, 1, 0, i, 0, in, BIG, &req[0]);
-        post_send(&w, 0, 1, i, out, BIG, &req[1]);
+        peers_recv(&w, 1, 0, i, 0, in, BIG, &req[0]);
+        peers_send(&w, 0, 1, i, out, BIG, &req[1]);
         while (nic_op_of(&req[0])->state == NIC_OP_POSTED)
             fake_pump(w.fake);
         for (uint64_t rounds = test_random(&w.random) % 100; rounds; rounds--)
@@ -281,7 +282,7 @@ static void send__ends_when_its_receive_is_given_up(void)
     }
     CU_ASSERT_TRUE(cut > 0);
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /*
@@ -295,10 +296,10 @@ static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_
     struct fabemu_iov iov = {.base = out, .bytes = bytes};
     struct fabemu_queue *queue;
     struct fabemu_req req = {0};
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, false);
-    inject(&w, 0, 1, 999, "x", 1); /* they have met */
+    peers_open(&w, 2, false);
+    peers_inject(&w, 0, 1, 999, "x", 1); /* they have met */
     fake_quiet(w.fake);
     if (opened)
         CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(w.fab[1], 256, &queue), 0);
@@ -310,7 +311,7 @@ static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops what is there */
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
-    world_close(&w);
+    peers_close(&w);
     return req.status;
 }
 
@@ -329,17 +330,17 @@ static void send__ends_with_an_error_when_nobody_will_have_it(void)
 static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
 {
     static uint8_t out[8000], in[8000];
-    struct fabemu_dest dest = to(1, 5, 0);
+    struct fabemu_dest dest = peers_to(1, 5, 0);
     struct fabemu_iov iov = {.base = out, .bytes = sizeof out};
 
     dest.delivered = true;
     for (unsigned posted = 0; posted < 2; posted++) {
         struct fabemu_req req = {0}, recv;
-        struct world w;
+        struct peers w;
 
-        world_open(&w, 2, false);
+        peers_open(&w, 2, false);
         if (posted)
-            post_recv(&w, 1, 0, 5, 0, in, sizeof in, &recv);
+            peers_recv(&w, 1, 0, 5, 0, in, sizeof in, &recv);
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
         while (!w.fab[1]->peers[0].filling)
             fake_pump(w.fake);
@@ -347,12 +348,12 @@ static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
         CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
         CU_ASSERT_EQUAL(req.status, -ECANCELED);
         CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
-        world_close(&w);
+        peers_close(&w);
     }
 }
 
 /* As node 1 might say it to node 0, whatever it is. */
-static void say_fin(struct world *w, uint32_t id, int32_t status)
+static void say_fin(struct peers *w, uint32_t id, int32_t status)
 {
     struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
                                .id = id, .status = status};
@@ -368,11 +369,11 @@ static void send__is_not_ended_before_it_can_be(void)
 {
     static uint8_t out[20000], in[20000];
     struct fabemu_req send, recv;
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, false);
-    fill(out, sizeof out, 4);
-    post_send(&w, 0, 1, 1, out, sizeof out, &send);
+    peers_open(&w, 2, false);
+    bytes_fill(out, sizeof out, 4);
+    peers_send(&w, 0, 1, 1, out, sizeof out, &send);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(nic_op_of(&send)->state, NIC_OP_WAITING); /* to be asked for its data */
     say_fin(&w, nic_op_of(&send)->id, 0);
@@ -382,11 +383,11 @@ static void send__is_not_ended_before_it_can_be(void)
     say_fin(&w, nic_op_of(&send)->id + 1, 0);
     CU_ASSERT_EQUAL(w.fab[0]->counts.stale, 1);
     CU_ASSERT_EQUAL(fabemu_req_status(&send), FABEMU_PENDING);
-    post_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
+    peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
     CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, &send, 1));
     CU_ASSERT_EQUAL(send.status, 0);
-    CU_ASSERT_TRUE(filled(in, sizeof in, 4));
-    world_close(&w);
+    CU_ASSERT_TRUE(bytes_filled(in, sizeof in, 4));
+    peers_close(&w);
 }
 
 static void recv__truncates_and_tells_the_length(void)
@@ -394,10 +395,10 @@ static void recv__truncates_and_tells_the_length(void)
     static const size_t sizes[] = {100, 5000, 100000};
     static const size_t rooms[] = {0, 40, 210};
     static uint8_t out[100000], in[300];
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, true);
-    fill(out, sizeof out, 1);
+    peers_open(&w, 2, true);
+    bytes_fill(out, sizeof out, 1);
     for (unsigned i = 0; i < 18; i++) {
         size_t bytes = sizes[i % 3], room = rooms[i / 3 % 3];
         struct fabemu_req req[2];
@@ -406,42 +407,42 @@ static void recv__truncates_and_tells_the_length(void)
             continue;
         memset(in, 0xee, sizeof in);
         if (i < 9)
-            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
-        post_send(&w, 0, 1, i, out, bytes, &req[1]);
+            peers_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+        peers_send(&w, 0, 1, i, out, bytes, &req[1]);
         if (i >= 9) {
             fake_quiet(w.fake);
-            post_recv(&w, 1, 0, i, 0, in, room, &req[0]);
+            peers_recv(&w, 1, 0, i, 0, in, room, &req[0]);
         }
         CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
         CU_ASSERT_EQUAL(req[0].status, -EMSGSIZE);
         CU_ASSERT_EQUAL(req[1].status, 0);
         CU_ASSERT_EQUAL(req[0].bytes, bytes);
-        CU_ASSERT_TRUE(filled(in, room, 1));
+        CU_ASSERT_TRUE(bytes_filled(in, room, 1));
         CU_ASSERT_EQUAL(in[room], 0xee);
     }
-    world_close(&w);
+    peers_close(&w);
 }
 
 static void probe__finds_claims_and_discards(void)
 {
     static uint8_t out[50000], in[50000];
-    struct world w;
+    struct peers w;
     struct fabemu_req req = {0}, send[3], recv[3] = {0};
     struct fabemu_message *claim[2];
 
-    world_open(&w, 2, true);
-    fill(out, sizeof out, 9);
+    peers_open(&w, 2, true);
+    bytes_fill(out, sizeof out, 9);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), -ENOMSG);
-    post_send(&w, 0, 1, 3, out, 50000, &send[0]);
-    post_send(&w, 0, 1, 3, out, 100, &send[1]);
-    post_send(&w, 0, 1, 3, out, 3000, &send[2]);
+    peers_send(&w, 0, 1, 3, out, 50000, &send[0]);
+    peers_send(&w, 0, 1, 3, out, 100, &send[1]);
+    peers_send(&w, 0, 1, 3, out, 3000, &send[2]);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, NULL, &req), 0);
     CU_ASSERT_EQUAL(req.bytes, 50000);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 3, 0, &claim[0], &req), 0);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], FABEMU_ANY_NODE, 3, 0, &claim[1], &req), 0);
     CU_ASSERT_EQUAL(req.bytes, 100);
-    post_recv(&w, 1, 0, 3, 0, in, sizeof in, &recv[2]); /* not the claimed ones */
+    peers_recv(&w, 1, 0, 3, 0, in, sizeof in, &recv[2]); /* not the claimed ones */
     CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
     CU_ASSERT_EQUAL(recv[2].bytes, 3000);
     struct fabemu_iov iov = {.base = in, .bytes = sizeof in};
@@ -451,27 +452,27 @@ static void probe__finds_claims_and_discards(void)
     CU_ASSERT_TRUE(fake_finish(w.fake, send, 3));
     CU_ASSERT_EQUAL(recv[1].status, 0);
     CU_ASSERT_EQUAL(recv[0].status, 0);
-    CU_ASSERT_TRUE(filled(in, 50000, 9));
-    world_close(&w);
+    CU_ASSERT_TRUE(bytes_filled(in, 50000, 9));
+    peers_close(&w);
 }
 
 static void cancel__only_what_has_not_matched(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_req req[2];
     uint32_t got = 0;
 
-    world_open(&w, 2, false);
-    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[0]);
-    post_recv(&w, 1, 0, 1, 0, &got, 4, &req[1]);
+    peers_open(&w, 2, false);
+    peers_recv(&w, 1, 0, 1, 0, &got, 4, &req[0]);
+    peers_recv(&w, 1, 0, 1, 0, &got, 4, &req[1]);
     CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), 0);
     CU_ASSERT_EQUAL(req[0].status, -ECANCELED);
     CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[0]), -ENOENT);
-    inject(&w, 0, 1, 1, &(uint32_t){5}, 4);
+    peers_inject(&w, 0, 1, 1, &(uint32_t){5}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
     CU_ASSERT_EQUAL(got, 5);
     CU_ASSERT_EQUAL(fabemu_cancel(w.queue[1], &req[1]), -ENOENT);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Every size around a border, in one to four pieces, posted before or after; also to oneself. */
@@ -480,16 +481,16 @@ static void send__carries_all_sizes_and_pieces(void)
     static const uint32_t sizes[] = {0, 1, 191, 192, 193, 415, 416, 417, 639, 640, 641, 4096, 8191,
                                      8192, 8193, 65536, 65537, 200001, BIG};
     uint8_t *out = malloc(BIG), *in = malloc(BIG + 1);
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (unsigned i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
         uint32_t bytes = sizes[i / 4], left[2] = {bytes, BIG}, dst = i % 2;
         struct fabemu_iov iov[2][4];
         struct fabemu_req req[2] = {{0}};
-        struct fabemu_dest dest = to(dst, i, 0);
+        struct fabemu_dest dest = peers_to(dst, i, 0);
 
-        fill(out, bytes, i);
+        bytes_fill(out, bytes, i);
         memset(in, 0xee, BIG + 1);
         for (unsigned k = 0; k < 4; k++) {
             for (unsigned side = 0; side < 2; side++) {
@@ -514,11 +515,11 @@ static void send__carries_all_sizes_and_pieces(void)
         }
         CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
         CU_ASSERT_EQUAL(req[1].bytes, bytes);
-        CU_ASSERT_TRUE(filled(in, bytes, i));
+        CU_ASSERT_TRUE(bytes_filled(in, bytes, i));
         CU_ASSERT_EQUAL(in[bytes], 0xee);
     }
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
     free(out);
     free(in);
 }
@@ -527,34 +528,34 @@ static void send__carries_all_sizes_and_pieces(void)
 static void send__survives_a_receiver_who_looks_elsewhere(void)
 {
     enum { COUNT = 5000 };
-    struct world w;
+    struct peers w;
     struct fabemu_req last, recv, *send = calloc(COUNT, sizeof *send);
     uint8_t *out = malloc(4000), *in = malloc(4000);
     uint64_t v;
 
-    world_open(&w, 2, true);
-    fill(out, 4000, 3);
+    peers_open(&w, 2, true);
+    bytes_fill(out, 4000, 3);
     for (uint64_t i = 0; i < COUNT; i++) {
-        inject(&w, 0, 1, 1, &i, 8);
-        post_send(&w, 0, 1, 2, out, 1000 + i % 3000, &send[i]);
+        peers_inject(&w, 0, 1, 1, &i, 8);
+        peers_send(&w, 0, 1, 2, out, 1000 + i % 3000, &send[i]);
         fake_pump(w.fake);
         CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten <=
                        NIC_EAGER_WINDOW);
     }
-    post_recv(&w, 1, 0, 9, 0, &v, 8, &last);
-    inject(&w, 0, 1, 9, &(uint64_t){77}, 8);
+    peers_recv(&w, 1, 0, 9, 0, &v, 8, &last);
+    peers_inject(&w, 0, 1, 9, &(uint64_t){77}, 8);
     CU_ASSERT_TRUE(fake_finish(w.fake, &last, 1));
     CU_ASSERT_EQUAL(v, 77);
     for (uint64_t i = 0; i < COUNT; i++) {
-        post_recv(&w, 1, 0, 2, 0, in, 4000, &recv);
+        peers_recv(&w, 1, 0, 2, 0, in, 4000, &recv);
         CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &recv, 1));
-        CU_ASSERT_TRUE(recv.bytes == 1000 + i % 3000 && filled(in, recv.bytes, 3));
-        post_recv(&w, 1, 0, 1, 0, &v, 8, &recv);
+        CU_ASSERT_TRUE(recv.bytes == 1000 + i % 3000 && bytes_filled(in, recv.bytes, 3));
+        peers_recv(&w, 1, 0, 1, 0, &v, 8, &recv);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && v == i);
     }
     CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
-    world_close(&w);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
     free(send);
     free(out);
     free(in);
@@ -564,14 +565,14 @@ static void send__survives_a_receiver_who_looks_elsewhere(void)
 static void send__waits_when_no_more_can_be_parked(void)
 {
     enum { COUNT = NIC_PARKED_MAX + 3 * NIC_ORDER_WINDOW };
-    struct world w;
+    struct peers w;
     struct fabemu_queue *late;
     struct fabemu_req recv, *send = calloc(COUNT, sizeof *send);
     uint32_t *v = malloc(COUNT * sizeof *v), got, done = 0;
     uint8_t *out = malloc(20000), *in = malloc(20000);
     struct fabemu_dest dest = {.node = 1, .queue = 7};
 
-    world_open(&w, 2, true);
+    peers_open(&w, 2, true);
     for (uint32_t i = 0; i < COUNT; i++) {
         bool big = i % 100 == 99; /* one that asks first */
         struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i], .bytes = big ? 20000 : 4};
@@ -595,9 +596,9 @@ static void send__waits_when_no_more_can_be_parked(void)
         CU_ASSERT_TRUE(i % 100 == 99 ? recv.bytes == 20000 : recv.bytes == 4 && got == i);
     }
     CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
-    CU_ASSERT_TRUE(clean(w.fab[0]) && clean(w.fab[1]));
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
     CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
-    world_close(&w);
+    peers_close(&w);
     free(send);
     free(v);
     free(out);
@@ -606,13 +607,13 @@ static void send__waits_when_no_more_can_be_parked(void)
 
 static void queue_open_any__begins_empty_and_in_turn(void)
 {
-    struct world w;
+    struct peers w;
     struct fabemu_queue *queue[3];
     struct fabemu_req req = {0};
     struct fabemu_dest dest = {.node = 1};
     uint16_t first;
 
-    world_open(&w, 2, false);
+    peers_open(&w, 2, false);
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
     first = dest.queue = fabemu_queue_id(queue[0]);
     fabemu_queue_close(queue[0]);
@@ -627,7 +628,7 @@ static void queue_open_any__begins_empty_and_in_turn(void)
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
     CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
     CU_ASSERT_EQUAL(fabemu_probe(queue[2], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
-    world_close(&w);
+    peers_close(&w);
 }
 
 /* Run for so long between two calls of fabemu_idle(). */
@@ -665,13 +666,13 @@ static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
  */
 static void idle__sleeps_when_its_caller_only_waits(void)
 {
-    struct world w;
+    struct peers w;
 
-    world_open(&w, 1, false);
+    peers_open(&w, 1, false);
     CU_ASSERT_TRUE(slept_in_800(w.fab[0], 0, 1) > 50);
     CU_ASSERT_TRUE(slept_in_800(w.fab[0], 5 * NIC_NAP_WORK_NS, 1) < 50);
     CU_ASSERT_TRUE(slept_in_800(w.fab[0], 5 * NIC_NAP_WORK_NS, 2) < 50);
-    world_close(&w);
+    peers_close(&w);
 }
 
 #define CASE(fn) {#fn, fn}

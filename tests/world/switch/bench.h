@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench.h - a fabric of crosspoint switches, mostly on clock raw, that a test steps pass by pass, with a probe
- * at each node.
+ * bench.h - a fabric of crosspoint switches, mostly on clock raw, that a test steps pass by pass, with a
+ * probe at each node.
  *
  * It owns the network, the fabric and the probes. Time goes on when the test steps the one worker
  * (emu_worker_pass); between passes it may look into every ring and switch. Whether anything is lost or

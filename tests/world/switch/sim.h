@@ -49,8 +49,9 @@ struct sim {
     uint64_t now_ps;
 };
 
-/** sim_start - the network @spec of that profile, on so many workers; sim_open: oq2004 but for @set, on one. */
+/** sim_start - the network @spec of that profile, on so many workers. */
 void sim_start(struct sim *w, const char *spec, const struct emu_profile *profile, uint32_t workers);
+/** sim_open - the same of oq2004 but for @set, on one. */
 void sim_open(struct sim *w, const char *spec, const char *set);
 
 /** sim_close - whatever is under way. */

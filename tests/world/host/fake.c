@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fake_fabric.c - see fake_fabric.h. */
-#include "tests/nic/host/fake_fabric.h"
+/* fake.c - see fake.h. */
+#include "tests/world/host/fake.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * nic_team.h - a group on a fake fabric as all its members see it: nodes 0 to count - 1.
- */
-#ifndef TESTS_NIC_TEAM_H
-#define TESTS_NIC_TEAM_H
+/* team.c - see team.h. */
+#include "tests/world/host/team.h"
 
-#include "tests/nic/host/nic_world.h"
+#include <string.h>
 
-struct team {
-    struct world w;
-    uint32_t count;
-    uint32_t id;
-    struct fabemu_group *group[FAKE_NODES];
-};
+#include "tests/test.h"
 
-static inline void team_open(struct team *t, uint32_t count, bool shuffle)
+void team_open(struct team *t, uint32_t count, bool shuffle)
 {
     uint32_t nodes[FAKE_NODES];
 
     memset(t, 0, sizeof *t);
-    world_open_on(&t->w, count, shuffle, true);
+    peers_open_on(&t->w, count, shuffle, true);
     t->count = count;
     t->id = 77;
     for (uint32_t i = 0; i < count; i++)
@@ -30,25 +22,24 @@ static inline void team_open(struct team *t, uint32_t count, bool shuffle)
         CU_ASSERT_EQUAL_FATAL(fabemu_group_join(t->w.fab[i], t->id, count, &t->group[i]), 0);
 }
 
-static inline void team_close(struct team *t)
+void team_close(struct team *t)
 {
     for (uint32_t i = 0; i < t->count; i++)
         if (t->group[i])
             fabemu_group_leave(t->group[i]);
-    world_close(&t->w);
+    peers_close(&t->w);
 }
 
-static inline bool team_clean(const struct team *t)
+bool team_clean(const struct team *t)
 {
     bool all = true;
 
     for (uint32_t i = 0; i < t->count; i++)
-        all = all && clean(t->w.fab[i]);
+        all = all && peers_clean(t->w.fab[i]);
     return all;
 }
 
-/* A region of each member's under one key, with all access. */
-static inline uint64_t team_register(struct team *t, void *const *at, size_t bytes)
+uint64_t team_register(struct team *t, void *const *at, size_t bytes)
 {
     struct fabemu_req req[FAKE_NODES] = {{0}};
     uint64_t key[FAKE_NODES] = {0};
@@ -63,5 +54,3 @@ static inline uint64_t team_register(struct team *t, void *const *at, size_t byt
         CU_ASSERT_TRUE(req[i].status == 0 && key[i] == key[0]);
     return key[0];
 }
-
-#endif

@@ -2,7 +2,7 @@
 /*
  * transport_node.c - how segments are drawn, sent, received and checked.
  */
-#include "tests/nic/engine/transport_node.h"
+#include "tests/world/engine/transport_node.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "emu/link/link.h"
-#include "tests/nic/engine/transport_bytes.h"
+#include "emu/random.h"
+#include "tests/world/bytes.h"
 
 #define NODE_BURST   64u /* raw: segments in one pass, each way */
 #define GROUP_ONE_IN 16u /* messages, of a node that is member of a group */
@@ -58,7 +59,7 @@ static uint64_t segment_key(const struct transport_plan *plan, uint32_t src, uin
 {
     uint64_t key = emu_mix(plan->seed ^ emu_mix((uint64_t)src << 32 | stream));
 
-    return emu_mix(key + number * TRANSPORT_GOLDEN);
+    return emu_mix(key + number * BYTES_GOLDEN);
 }
 
 /* Does its sender ask to be told when it is at all of its destinations? */
@@ -202,9 +203,8 @@ static bool node_knows(const struct transport_node *node, uint32_t stream,
         return !hdr->len;
     if (entry->born_ns != segment_note(plan, hdr->src, stream, hdr->seq, hdr->len))
         return false;
-    return !hdr->len || transport_same(segment_key(plan, hdr->src, stream, hdr->seq),
-                                       emu_pool_bytes(node->dev.worker->cache.pool, entry->buf),
-                                       hdr->len);
+    return !hdr->len || bytes_filled(emu_pool_bytes(node->dev.worker->cache.pool, entry->buf), hdr->len,
+                                     segment_key(plan, hdr->src, stream, hdr->seq));
 }
 
 static bool concerns_deaf(const struct transport_plan *plan, uint32_t src, uint32_t stream)
@@ -223,7 +223,7 @@ static const char *node_got(struct transport_node *node, uint32_t stream,
     uint64_t print = (uint64_t)entry->born_ns << 32 ^ (uint64_t)stream << 16 ^ hdr->src;
 
     node->content += emu_mix(print + ((uint64_t)node->node << 40) +
-                             hdr->seq * TRANSPORT_GOLDEN);
+                             hdr->seq * BYTES_GOLDEN);
     emu_count(&node->counts.came, 1);
     return set_add(&node->came[stream_slot(plan, hdr->src, stream)], hdr->seq);
 }
@@ -307,12 +307,12 @@ static uint32_t pick_stream(struct transport_node *node)
     const struct transport_plan *plan = &node->all->plan;
     uint32_t last = node->stream, stream;
 
-    if (node->owns && !transport_below(&node->random, GROUP_ONE_IN)) {
-        stream = plan->nodes + node->own[transport_below(&node->random, node->owns)];
+    if (node->owns && !bytes_below(&node->random, GROUP_ONE_IN)) {
+        stream = plan->nodes + node->own[bytes_below(&node->random, node->owns)];
         if (stream != last)
             return stream;
     }
-    stream = transport_below(&node->random, plan->nodes);
+    stream = bytes_below(&node->random, plan->nodes);
     while (stream == node->node || stream == last)
         stream = (stream + 1) % plan->nodes;
     return stream;
@@ -330,9 +330,9 @@ static void draw_message(struct transport_node *node)
     }
     node->drawn++;
     node->stream = pick_stream(node);
-    range = transport_below(&node->random, plan->sizes.count);
+    range = bytes_below(&node->random, plan->sizes.count);
     node->rest = plan->sizes.range[range].least +
-                 transport_below(&node->random, plan->sizes.range[range].most -
+                 bytes_below(&node->random, plan->sizes.range[range].most -
                                       plan->sizes.range[range].least + 1);
     node->left = node->rest ? (node->rest + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
 }
@@ -355,8 +355,8 @@ static bool node_post(struct transport_node *node, uint64_t at_ps)
         entry.buf = emu_pool_take(cache);
         if (entry.buf == EMU_NO_BUF)
             return false;
-        transport_fill(segment_key(plan, node->node, stream, number),
-                     emu_pool_bytes(cache->pool, entry.buf), len);
+        bytes_fill(emu_pool_bytes(cache->pool, entry.buf), len,
+                   segment_key(plan, node->node, stream, number));
     }
     if (node->dev.timed)
         emu_tx_depart(&node->tx, &entry, at_ps);
@@ -486,7 +486,7 @@ void transport_nodes_begin(struct transport_nodes *all)
     for (uint32_t n = 0; n < plan->nodes; n++) {
         struct transport_node *node = all->node[n];
 
-        node->random = emu_mix(plan->seed + (n + 1) * TRANSPORT_GOLDEN);
+        node->random = emu_mix(plan->seed + (n + 1) * BYTES_GOLDEN);
         node->stream = UINT32_MAX;
         for (uint32_t g = 0; g < plan->groups; g++)
             if (is_member(plan, g, n))

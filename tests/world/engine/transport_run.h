@@ -3,14 +3,14 @@
  * transport_run.h - one run of transport_node.h's nodes over a fabric with bad cables: started, run
  * until nothing is left under way, checked.
  */
-#ifndef TESTS_TRANSPORT_RUN_H
-#define TESTS_TRANSPORT_RUN_H
+#ifndef TESTS_WORLD_TRANSPORT_RUN_H
+#define TESTS_WORLD_TRANSPORT_RUN_H
 
 #include <stdio.h>
 
 #include "apps/fabric/fabric.h"
 #include "emu/fault.h"
-#include "tests/nic/engine/transport_node.h"
+#include "tests/world/engine/transport_node.h"
 
 #define TRANSPORT_SETS_MAX 16u
 #define TRANSPORT_NOBODY   UINT32_MAX

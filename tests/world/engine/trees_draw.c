@@ -1,59 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * engine_tree_draw.h - the collectives of a group, one after the other: what the i-th one is, what each
- * member contributes, and what must come of it. All of it is drawn by functions; nothing is kept.
- */
-#ifndef TESTS_ENGINE_TREE_DRAW_H
-#define TESTS_ENGINE_TREE_DRAW_H
+/* trees_draw.c - see trees_draw.h. */
+#include "tests/world/engine/trees_draw.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "emu/combine.h"
-#include "emu/link/seg.h"
 #include "tests/test.h"
 
-#define HOSTS_MAX   64u
-#define USABLE (EMU_WINDOW / 2 - 1) /* of a half window; its last number is the token's */
-
-/* Kinds of collectives that a stream draws from. */
-enum {
-    MIX_BARRIER = 1,
-    MIX_REDUCE = 2,
-    MIX_ALLREDUCE = 4,
-    MIX_MULTICAST = 8,
-    MIX_ROUGH = 16, /* and numbers that are not the same in any order: no result is known */
-    MIX_ALL = 15
-};
-
-/* One collective. */
-struct op {
-    uint32_t root; /* node */
-    uint8_t kind;
-    uint8_t op;
-    uint8_t type;
-    uint8_t len;
-    bool told;
-};
-
-/* A group, and what its members do. */
-struct stream {
-    uint32_t id;
-    uint32_t base;   /* where its numbers begin */
-    uint32_t members;
-    uint32_t ops;
-    uint32_t mix;
-    uint64_t seed;
-    uint32_t node[HOSTS_MAX];
-    _Atomic uint32_t *posted; /* by op, then by token: contributions so far */
-    _Atomic uint32_t *taken;  /* by op: multicasts that came */
-    _Atomic uint32_t left;    /* members that are not through */
-};
-
-/* --- what is done --------------------------------------------------------------------- */
-
-static inline uint64_t draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
+uint64_t trees_draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t state = seed ^ a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu ^
                      c * 0x165667b19e3779f9u;
@@ -67,16 +21,16 @@ static const struct { uint8_t op, type; } arithmetic[] = {
     {EMU_BXOR, EMU_U16}, {EMU_PROD, EMU_U32}, {EMU_SUM, EMU_F32}, {EMU_LAND, EMU_I16},
     {EMU_BOR, EMU_U64}, {EMU_MINLOC, EMU_I32_I32}, {EMU_MAXLOC, EMU_F32_I32}, {EMU_SUM, EMU_F64},
 };
-#define ARITHMETIC (sizeof(arithmetic) / sizeof(arithmetic[0]))
+#define ARITHMETIC (sizeof arithmetic / sizeof arithmetic[0])
 
 /* And of these not. */
 static const struct { uint8_t op, type; } rough_arithmetic[] = {
     {EMU_SUM, EMU_F32}, {EMU_SUM, EMU_F64}, {EMU_PROD, EMU_F64}, {EMU_MIN, EMU_F32},
     {EMU_MAX, EMU_F64},
 };
-#define ROUGH (sizeof(rough_arithmetic) / sizeof(rough_arithmetic[0]))
+#define ROUGH (sizeof rough_arithmetic / sizeof rough_arithmetic[0])
 
-static inline void draw_reduction(const struct stream *s, uint64_t number, struct op *ret)
+void trees_draw_reduction(const struct tree_stream *s, uint64_t number, struct tree_op *ret)
 {
     uint32_t most;
 
@@ -92,25 +46,25 @@ static inline void draw_reduction(const struct stream *s, uint64_t number, struc
     ret->len = (uint8_t)(most * emu_type_bytes(ret->type));
 }
 
-static inline void draw_op(const struct stream *s, uint64_t i, struct op *ret)
+void trees_draw_op(const struct tree_stream *s, uint64_t i, struct tree_op *ret)
 {
     static const uint8_t kinds[] = {EMU_BARRIER, EMU_REDUCE, EMU_ALLREDUCE, EMU_MULTICAST};
-    uint64_t number = draw(s->seed, i, 1, 0);
+    uint64_t number = trees_draw(s->seed, i, 1, 0);
     uint32_t pick = (uint32_t)(number % 4);
 
     while (!(s->mix >> pick & 1))
         pick = (pick + 1) % 4;
-    *ret = (struct op){.kind = kinds[pick], .root = s->node[(number >> 8) % s->members]};
-    number = draw(s->seed, i, 2, 0);
+    *ret = (struct tree_op){.kind = kinds[pick], .root = s->node[(number >> 8) % s->members]};
+    number = trees_draw(s->seed, i, 2, 0);
     if (ret->kind == EMU_REDUCE || ret->kind == EMU_ALLREDUCE)
-        draw_reduction(s, number, ret);
+        trees_draw_reduction(s, number, ret);
     if (ret->kind == EMU_MULTICAST) {
         ret->len = (uint8_t)(number % 3 ? number / 3 % (EMU_PAYLOAD_BYTES + 1) : EMU_PAYLOAD_BYTES);
         ret->told = number >> 32 & 1;
     }
 }
 
-static inline void element_float(uint64_t number, bool rough, float *value)
+static void element_float(uint64_t number, bool rough, float *value)
 {
     static const float odd[] = {0.0f, -0.0f, 1e30f, -1e30f, 1e-30f, 0.1f, 3.3333333f, 1.0f};
 
@@ -118,7 +72,7 @@ static inline void element_float(uint64_t number, bool rough, float *value)
 }
 
 /* One number of a contribution. */
-static inline void element(uint8_t type, uint64_t number, bool rough, uint8_t *to)
+static void element(uint8_t type, uint64_t number, bool rough, uint8_t *to)
 {
     struct { float value; int32_t index; } pair;
     struct { int32_t value, index; } ints;
@@ -133,13 +87,13 @@ static inline void element(uint8_t type, uint64_t number, bool rough, uint8_t *t
         memcpy(to, &pair.value, sizeof(float));
         break;
     case EMU_F64:
-        memcpy(to, &wide, sizeof(wide));
+        memcpy(to, &wide, sizeof wide);
         break;
     case EMU_F32_I32:
-        memcpy(to, &pair, sizeof(pair));
+        memcpy(to, &pair, sizeof pair);
         break;
     case EMU_I32_I32:
-        memcpy(to, &ints, sizeof(ints));
+        memcpy(to, &ints, sizeof ints);
         break;
     default:
         memcpy(to, &number, emu_type_bytes(type));
@@ -147,11 +101,10 @@ static inline void element(uint8_t type, uint64_t number, bool rough, uint8_t *t
     }
 }
 
-/* What @node puts into operation @i; of a multicast, what the root sends. */
-static inline void contribution(const struct stream *s, uint64_t i, const struct op *op,
-                                uint32_t node, uint8_t *bytes)
+void trees_contribution(const struct tree_stream *s, uint64_t i, const struct tree_op *op,
+                        uint32_t node, uint8_t *bytes)
 {
-    uint64_t number = draw(s->seed, i, node, 3);
+    uint64_t number = trees_draw(s->seed, i, node, 3);
     uint32_t size;
 
     if (op->kind == EMU_MULTICAST)
@@ -166,46 +119,43 @@ static inline void contribution(const struct stream *s, uint64_t i, const struct
     }
 }
 
-static inline void result_of(const struct stream *s, uint64_t i, const struct op *op, uint8_t *bytes)
+void trees_result(const struct tree_stream *s, uint64_t i, const struct tree_op *op, uint8_t *bytes)
 {
     uint8_t in[EMU_PAYLOAD_BYTES];
     bool first = true;
 
     if (op->kind == EMU_MULTICAST)
-        contribution(s, i, op, op->root, bytes);
+        trees_contribution(s, i, op, op->root, bytes);
     if (op->kind != EMU_REDUCE && op->kind != EMU_ALLREDUCE)
         return;
     for (uint32_t m = 0; m < s->members; m++) {
         if (op->kind == EMU_REDUCE && s->node[m] == op->root)
             continue;
-        contribution(s, i, op, s->node[m], first ? bytes : in);
+        trees_contribution(s, i, op, s->node[m], first ? bytes : in);
         if (!first)
             emu_combine_fold(op->op, op->type, bytes, in, op->len);
         first = false;
     }
 }
 
-static inline uint32_t contributions(const struct stream *s, const struct op *op)
+uint32_t trees_contributions(const struct tree_stream *s, const struct tree_op *op)
 {
     return op->kind == EMU_MULTICAST ? 1 : s->members - (op->kind == EMU_REDUCE);
 }
 
-/* Does @node post it, and does it get a result? */
-static inline bool op_posts(const struct op *op, uint32_t node)
+bool trees_op_posts(const struct tree_op *op, uint32_t node)
 {
     return op->kind == EMU_MULTICAST ? op->root == node
                                      : op->kind != EMU_REDUCE || op->root != node;
 }
 
-static inline bool op_awaits(const struct op *op, uint32_t node)
+bool trees_op_awaits(const struct tree_op *op, uint32_t node)
 {
     return op->kind == EMU_MULTICAST ? op->root != node
                                      : op->kind != EMU_REDUCE || op->root == node;
 }
 
-static inline uint32_t stream_seq(const struct stream *s, uint64_t i)
+uint32_t trees_seq(const struct tree_stream *s, uint64_t i)
 {
-    return s->base + (uint32_t)(i / USABLE * (EMU_WINDOW / 2) + i % USABLE);
+    return s->base + (uint32_t)(i / TREES_USABLE * (EMU_WINDOW / 2) + i % TREES_USABLE);
 }
-
-#endif

@@ -2,8 +2,9 @@
 /*
  * transport_mix.c - settings at random, odd ones among them: see transport_mix() in transport_run.h.
  */
-#include "tests/nic/engine/transport_bytes.h"
-#include "tests/nic/engine/transport_run.h"
+#include "emu/random.h"
+#include "tests/world/bytes.h"
+#include "tests/world/engine/transport_run.h"
 
 #define COUNT(list) ((uint32_t)(sizeof(list) / sizeof((list)[0])))
 
@@ -47,22 +48,22 @@ static const char *const sets[][2] = {
 void transport_mix(struct transport_config *config, uint64_t seed)
 {
     uint64_t state = seed;
-    const char *const *set = sets[transport_below(&state, COUNT(sets))];
+    const char *const *set = sets[bytes_below(&state, COUNT(sets))];
     struct emu_fault_rates *faults = &config->faults;
 
     config->seed = emu_mix(seed) % 1000000007u;
-    config->topo = topos[transport_below(&state, COUNT(topos))];
-    config->sizes = sizes[transport_below(&state, COUNT(sizes))];
-    config->threads = 1 + transport_below(&state, 4);
-    config->groups = transport_below(&state, 5);
+    config->topo = topos[bytes_below(&state, COUNT(topos))];
+    config->sizes = sizes[bytes_below(&state, COUNT(sizes))];
+    config->threads = 1 + bytes_below(&state, 4);
+    config->groups = bytes_below(&state, 5);
     config->may_fail = true; /* some of these networks lose most of what has many destinations */
-    faults->lost = rates[transport_below(&state, COUNT(rates))];
-    faults->head = rates[transport_below(&state, COUNT(rates))];
+    faults->lost = rates[bytes_below(&state, COUNT(rates))];
+    faults->head = rates[bytes_below(&state, COUNT(rates))];
     faults->payload = faults->head;
-    faults->twice = rates[transport_below(&state, COUNT(rates))];
-    faults->late = rates[transport_below(&state, COUNT(rates))];
+    faults->twice = rates[bytes_below(&state, COUNT(rates))];
+    faults->late = rates[bytes_below(&state, COUNT(rates))];
     faults->late_ps = 1000;
-    for (uint32_t digits = transport_below(&state, 6); digits; digits--)
+    for (uint32_t digits = bytes_below(&state, 6); digits; digits--)
         faults->late_ps *= 10;
     config->sets = 0;
     for (uint32_t i = 0; i < 2 && set[i]; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_fabric.h - a fabric of one function for testing adapters: it moves
+ * fake.h - a fabric of one function for testing adapters: it moves
  * segments between edges, in order or shuffled, and combines without switches.
  * With acknowledgments it says what came of segments, keeps words, and gives up
  * what goes where a way was cut.
  *
  * Thread: whoever calls fake_step(); everything else before or after.
  */
-#ifndef TESTS_FAKE_FABRIC_H
-#define TESTS_FAKE_FABRIC_H
+#ifndef TESTS_WORLD_FAKE_H
+#define TESTS_WORLD_FAKE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +62,10 @@ bool fake_finish(struct fake *fake, struct fabemu_req *req, uint32_t count);
 /** fake_quiet - pump until nothing moves. */
 void fake_quiet(struct fake *fake);
 
-/** fake_conflicts - times that a combine state was wanted while another number held it, or a member contributed twice. */
+/**
+ * fake_conflicts - times that a combine state was wanted while another number held it, or that a member
+ * contributed twice.
+ */
 uint32_t fake_conflicts(const struct fake *fake);
 /** fake_dropped - segments to nodes where nobody is attached. */
 uint32_t fake_dropped(const struct fake *fake);

@@ -7,7 +7,7 @@
  * and it steps the switches also when nobody sends to them, until they have forgotten every packet
  * that was given up. Then every buffer must be back, on either clock.
  */
-#include "tests/nic/engine/transport_run.h"
+#include "tests/world/engine/transport_run.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "apps/fabric/internal.h"
+#include "tests/world/fabric.h"
 
 #define RUN_SLICE_PS UINT64_C(20000000)       /* virtual: between two looks: 20 us */
 #define RUN_STILL_PS UINT64_C(60000000000000) /* virtual: so long nothing comes: 60 s */
@@ -196,20 +196,6 @@ static void run_close(struct run *run)
 
 /* --- what is left ------------------------------------------------------------------------- */
 
-/* Buffers that are in no cache and not in the depot. While the workers stand still. */
-static uint32_t run_bufs_held(const struct run *run)
-{
-    const struct fabric *fabric = run->fabric;
-    const struct emu_pool *pool = fabric->pool;
-    uint32_t free = fabric->cache.count;
-
-    for (uint32_t w = 0; w < fabric->workers; w++)
-        free += fabric->worker[w]->cache.count;
-    for (uint32_t at = (uint32_t)atomic_load(&pool->depot); at; at = pool->chain[at - 1])
-        free += EMU_POOL_CHAIN;
-    return atomic_load(&pool->fresh) - free;
-}
-
 static bool run_idle(const struct run *run)
 {
     for (uint32_t n = 0; n < run->graph->nodes; n++)
@@ -259,15 +245,6 @@ static int run_virtual(struct run *run)
 
 /* --- run: clock raw ---------------------------------------------------------------------------- */
 
-static void run_stop_threads(struct run *run)
-{
-    for (uint32_t w = 0; w < run->fabric->workers; w++) {
-        emu_thread_stop(run->thread[w]);
-        run->thread[w] = NULL;
-        atomic_store(&run->fabric->worker[w]->stop, 0); /* it will be stepped by hand */
-    }
-}
-
 static int run_threads(struct run *run)
 {
     struct timespec nap = {.tv_nsec = RUN_NAP_NS};
@@ -290,7 +267,7 @@ static int run_threads(struct run *run)
         }
         nanosleep(&nap, NULL);
     }
-    run_stop_threads(run);
+    world_threads_stop(run->thread, run->fabric->worker, run->fabric->workers);
     return err ? run_wrong(run, err, "cannot start threads: %s", strerror(-err)) : 0;
 }
 
@@ -302,17 +279,14 @@ static int run_by_hand(struct run *run)
     double moved_s = run_now_s();
 
     for (;;) {
-        uint32_t moved = 0;
         struct transport_counts counts;
 
         for (uint32_t s = 0; s < run->graph->switches; s++)
             emu_dev_again(switch_emu_dev(fabric->sw[s]));
-        for (uint32_t w = 0; w < fabric->workers; w++)
-            moved += emu_worker_pass(fabric->worker[w]);
-        if (moved)
+        if (world_fabric_pass(fabric))
             continue;
         counts = transport_nodes_count(&run->nodes);
-        if (counts.wrong || (!counts.sending && run_idle(run) && !run_bufs_held(run)))
+        if (counts.wrong || (!counts.sending && run_idle(run) && !world_fabric_bufs_held(run->fabric)))
             return 0;
         if (counts.came + counts.failed != was) {
             was = counts.came + counts.failed;
@@ -375,8 +349,8 @@ static int run_check(struct run *run)
                          (unsigned long long)result->transport.timeouts);
     if (!run_idle(run))
         return run_wrong(run, -EPROTO, "everything came, but an engine is not idle");
-    if (run_bufs_held(run))
-        return run_wrong(run, -EPROTO, "%u buffers are lost", run_bufs_held(run));
+    if (world_fabric_bufs_held(run->fabric))
+        return run_wrong(run, -EPROTO, "%u buffers are lost", world_fabric_bufs_held(run->fabric));
     if (fabric_check(run->fabric, result->now_ps, line, sizeof(line)))
         return run_wrong(run, -EPROTO, "%s", line);
     return 0;
@@ -416,7 +390,8 @@ void transport_command(FILE *to, const struct transport_config *config)
 
     fprintf(to, "transport_soak --clock %s --packets %" PRIu64 " --topo %s --seed %" PRIu64
             " --threads %u --groups %u --loss %g --corrupt %g --double %g --late %g"
-            " --late-ns %" PRIu64 " --sizes ", config->clock == EMU_CLOCK_RAW ? "raw" : "virtual", config->packets,
+            " --late-ns %" PRIu64 " --sizes ", config->clock == EMU_CLOCK_RAW ? "raw" : "virtual",
+            config->packets,
             config->topo, config->seed, config->threads, config->groups, rate_of(faults->lost),
             rate_of(faults->head + faults->payload), rate_of(faults->twice), rate_of(faults->late),
             faults->late_ps / 1000);

@@ -9,8 +9,8 @@
  * segment itself vouches for. A receiver keeps a bit for each number. Some segments ask that their
  * sender be told when they are there (EMU_TOLD); each that asked must be told once, or have failed.
  */
-#ifndef TESTS_TRANSPORT_NODE_H
-#define TESTS_TRANSPORT_NODE_H
+#ifndef TESTS_WORLD_TRANSPORT_NODE_H
+#define TESTS_WORLD_TRANSPORT_NODE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

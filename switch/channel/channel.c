@@ -41,7 +41,7 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t slots = channels_segments(ports, profile);
 
-    return sizeof(struct switch_channels_raw) + sizeof(struct switch_channel_timing) +
+    return sizeof(struct switch_channels_timed) +
            ports * (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
                     EMU_CHANNELS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
@@ -65,11 +65,9 @@ static bool channels_sane(const struct emu_profile *profile)
 
 static int timing_init(struct switch_channels *ch)
 {
+    struct switch_channel_timing *timing = ch->timing;
     uint32_t ports = ch->sw.ports;
-    struct switch_channel_timing *timing = ch->timing = calloc(1, sizeof *timing);
 
-    if (!timing)
-        return -ENOMEM;
     timing->sweep_ps = EMU_NEVER;
     timing->busy_ps = switch_zeros(ports * sizeof *timing->busy_ps);
     timing->due_ps = switch_zeros(ports * sizeof *timing->due_ps);
@@ -88,10 +86,9 @@ static void timing_free(struct switch_channel_timing *timing)
     free(timing->stalled_ps);
     free(timing->due_ps);
     free(timing->busy_ps);
-    free(timing);
 }
 
-static int channels_alloc(struct switch_channels *ch, enum emu_clock_mode clock)
+static int channels_alloc(struct switch_channels *ch)
 {
     uint32_t ports = ch->sw.ports;
     uint32_t slots = channels_segments(ports, ch->sw.profile);
@@ -103,7 +100,7 @@ static int channels_alloc(struct switch_channels *ch, enum emu_clock_mode clock)
     ch->hold = calloc(slots, sizeof *ch->hold);
     if (!switch_store_init(&ch->store, slots) || !ch->port || !ch->in || !ch->out || !ch->pair || !ch->hold)
         return -ENOMEM;
-    return clock == EMU_CLOCK_RAW ? 0 : timing_init(ch);
+    return ch->timing ? timing_init(ch) : 0;
 }
 
 static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
@@ -153,10 +150,13 @@ static int channels_create(struct switch_dev **ret, const struct switch_plan *pl
     if (!channels_sane(plan->profile))
         return -EINVAL;
     ch = switch_base_create(&switch_channel_kind, plan,
-                            raw ? sizeof(struct switch_channels_raw) : sizeof *ch);
+                            raw ? sizeof(struct switch_channels_raw)
+                                : sizeof(struct switch_channels_timed));
     if (!ch)
         return -ENOMEM;
-    if (channels_alloc(ch, clock)) {
+    if (!raw)
+        ch->timing = &((struct switch_channels_timed *)ch)->timing;
+    if (channels_alloc(ch)) {
         channels_destroy(&ch->sw);
         return -ENOMEM;
     }

@@ -23,7 +23,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 {
     uint32_t units = profile->combine_units, rows = ports + units;
 
-    return switch_crossbar_bytes(ports, rows, slots, profile) + sizeof(struct switch_timing) +
+    return sizeof(struct switch_crosspoints_timed) + switch_crossbar_bytes(ports, rows, slots, profile) +
            rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) + switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t)) +
@@ -32,8 +32,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 
 static size_t crosspoint_bytes(uint32_t ports, const struct emu_profile *profile)
 {
-    return sizeof(struct switch_crosspoints) +
-           switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
+    return switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
 }
 
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
@@ -46,11 +45,9 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
 
 static int timing_init(struct switch_crosspoints *xp)
 {
+    struct switch_timing *timing = xp->timing;
     uint32_t rows = xp->bar.rows;
-    struct switch_timing *timing = xp->timing = calloc(1, sizeof *timing);
 
-    if (!timing)
-        return -ENOMEM;
     timing->level = calloc(rows, sizeof *timing->level);
     timing->work = calloc(xp->units, sizeof *timing->work);
     if (!switch_agenda_init(&timing->agenda, rows) || !timing->level || !timing->work)
@@ -67,7 +64,6 @@ static void timing_free(struct switch_timing *timing)
     free(timing->agenda.acts.event);
     free(timing->work);
     free(timing->level);
-    free(timing);
 }
 
 static int units_init(struct switch_crosspoints *xp)
@@ -87,7 +83,19 @@ static int units_init(struct switch_crosspoints *xp)
     return 0;
 }
 
-int switch_crosspoints_init(struct switch_crosspoints *xp, enum emu_clock_mode clock, uint32_t slots)
+struct switch_crosspoints *switch_crosspoints_create(const struct switch_kind *kind,
+                                                     const struct switch_plan *plan)
+{
+    bool raw = plan->worker->clock.mode == EMU_CLOCK_RAW;
+    struct switch_crosspoints *xp = switch_base_create(
+        kind, plan, raw ? sizeof *xp : sizeof(struct switch_crosspoints_timed));
+
+    if (xp && !raw)
+        xp->timing = &((struct switch_crosspoints_timed *)xp)->timing;
+    return xp;
+}
+
+int switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots)
 {
     struct switch_dev *sw = &xp->bar.sw;
 
@@ -95,7 +103,7 @@ int switch_crosspoints_init(struct switch_crosspoints *xp, enum emu_clock_mode c
     xp->xpoint_slots = sw->profile->xpoint_slots;
     xp->shut = UINT64_MAX;
     if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || units_init(xp) ||
-        (clock != EMU_CLOCK_RAW && timing_init(xp)))
+        (xp->timing && timing_init(xp)))
         return -ENOMEM;
     return 0;
 }
@@ -163,10 +171,10 @@ static int crosspoint_create(struct switch_dev **ret, const struct switch_plan *
 
     if (!switch_crosspoints_sane(plan->ports, plan->profile))
         return -EINVAL;
-    xp = switch_base_create(&switch_crosspoint_kind, plan, sizeof *xp);
+    xp = switch_crosspoints_create(&switch_crosspoint_kind, plan);
     if (!xp)
         return -ENOMEM;
-    err = switch_crosspoints_init(xp, plan->worker->clock.mode, slots);
+    err = switch_crosspoints_init(xp, slots);
     if (!err)
         err = plan->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp) : credit_by_counter(xp, slots);
     if (err) {

@@ -112,21 +112,14 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
 
 /* --- made, and what must hold: crosspoint.c, check.c ------------------------------------------ */
 
-/* A machine for the plan's clock, its base filled in; NULL: there is no memory. */
-struct switch_crosspoints *switch_crosspoints_create(const struct switch_kind *kind,
-                                                     const struct switch_plan *plan);
-
-/* Its parts. 0, or -ENOMEM; switch_crosspoints_free() in any case. */
-int switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots);
+/* Its parts, in a machine whose base is filled in. False: there is no memory; freed by the other in any case. */
+bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
-/* All of it is made: @worker steps it. */
-void switch_crosspoints_start(struct switch_crosspoints *xp, struct emu_worker *worker);
-
-/* Can crosspoints be so? */
+/* sane of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
-/* Memory for what is not in the machine's own struct, and segments that the crosspoints hold. */
+/* Memory for the machine with @slots slots, and segments that the crosspoints hold. */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 

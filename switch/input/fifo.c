@@ -31,7 +31,6 @@
  * What this needs is (1): routes that turn up again after going down, or trees
  * with two tops, would bring deadlock back, and nothing here would break it.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "switch/crosspoint/crosspoint.h"
@@ -147,37 +146,18 @@ static void fifo_destroy(struct switch_dev *sw)
         switch_inputs_free(xp->inputs);
     free(xp->inputs);
     switch_crosspoints_free(xp);
-    switch_base_destroy(sw);
 }
 
-static int fifo_init(struct switch_crosspoints *xp, const struct switch_plan *plan)
+static bool fifo_init(struct switch_dev *sw, bool timed)
 {
-    uint32_t slots = fifo_segments(plan->ports, plan->profile);
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    uint32_t slots = fifo_segments(sw->ports, sw->profile);
 
     xp->admit = fifo_admit;
     xp->advance = fifo_advance;
     xp->inputs = calloc(1, sizeof *xp->inputs);
-    if (!xp->inputs || !switch_inputs_init(xp->inputs, plan->ports, slots))
-        return -ENOMEM;
-    return switch_crosspoints_init(xp, slots);
-}
-
-static int fifo_create(struct switch_dev **ret, const struct switch_plan *plan)
-{
-    struct switch_crosspoints *xp;
-
-    if (!switch_crosspoints_sane(plan->ports, plan->profile))
-        return -EINVAL;
-    xp = switch_crosspoints_create(&switch_fifo_kind, plan);
-    if (!xp)
-        return -ENOMEM;
-    if (fifo_init(xp, plan)) {
-        fifo_destroy(&xp->bar.sw);
-        return -ENOMEM;
-    }
-    switch_crosspoints_start(xp, plan->worker);
-    *ret = &xp->bar.sw;
-    return 0;
+    return xp->inputs && switch_inputs_init(xp->inputs, sw->ports, slots) &&
+           switch_crosspoints_init(xp, timed, slots);
 }
 
 static uint32_t fifo_bufs(struct switch_dev *sw)
@@ -216,15 +196,18 @@ static const char *fifo_check(struct switch_dev *sw, uint64_t now_ps)
 }
 
 const struct switch_kind switch_fifo_kind = {
+    .raw = {sizeof(struct switch_crosspoints), switch_step_raw},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_timed},
+    .combines = true,
     .fits = fifo_fits,
+    .sane = switch_crosspoints_sane,
     .segments = fifo_segments,
     .bytes = fifo_bytes,
-    .create = fifo_create,
+    .init = fifo_init,
     .destroy = fifo_destroy,
     .tx = switch_crossbar_tx,
     .rx = switch_crossbar_rx,
     .check = fifo_check,
     .bufs = fifo_bufs,
     .turn_back = switch_crosspoints_turn_back,
-    .combines = true,
 };

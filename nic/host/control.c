@@ -10,7 +10,6 @@
 #include "nic/host/adapter.h"
 
 #include <fcntl.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/json.h"
+
 #define LINE_MAX_BYTES (16u << 20)
-#define READ_BYTES 4096u
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_TIMEOUT_S 2
 
@@ -34,8 +34,7 @@ struct nic_control {
     const char *why; /* the watcher's: what the fabric said last about its end */
 
     /* Input: attach's, then the watcher's. */
-    char *line;
-    size_t bytes, room;
+    struct emu_json_buf in;
     int passed[2]; /* descriptors that came, -1 when none */
     bool no_room;  /* there was no room in this process for one that came */
     bool seated;   /* attach's: the fabric has given us a node */
@@ -66,117 +65,51 @@ static int above_standard(int fd)
     return moved;
 }
 
-static void control_take_fds(struct nic_control *c, struct msghdr *msg)
+static void control_keep_fds(struct nic_control *c, const struct emu_json_fds *came)
 {
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
-        size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        int fds[2];
+    c->no_room |= came->lost;
+    for (int i = 0; i < 2; i++) {
+        int fd = above_standard(came->fd[i]);
 
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS || count > 2)
-            continue;
-        memcpy(fds, CMSG_DATA(at), count * sizeof(int));
-        for (size_t i = 0; i < count; i++) {
-            fds[i] = above_standard(fds[i]);
-            c->no_room |= fds[i] < 0;
-            if (c->passed[i] < 0)
-                c->passed[i] = fds[i];
-            else if (fds[i] >= 0)
-                close(fds[i]);
-        }
+        c->no_room |= came->fd[i] >= 0 && fd < 0;
+        if (c->passed[i] < 0)
+            c->passed[i] = fd;
+        else if (fd >= 0)
+            close(fd);
     }
-}
-
-/* Read more. Returns bytes, 0 at the end, or a negative errno. */
-static ssize_t control_read(struct nic_control *c)
-{
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct iovec iov;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-                         .msg_controllen = sizeof control.space};
-    ssize_t n;
-
-    if (c->room - c->bytes < READ_BYTES) {
-        size_t room = c->room * 2 + READ_BYTES;
-        char *line = room > LINE_MAX_BYTES ? NULL : realloc(c->line, room);
-
-        if (!line)
-            return -ENOMEM;
-        c->line = line;
-        c->room = room;
-    }
-    iov = (struct iovec){.iov_base = c->line + c->bytes, .iov_len = c->room - c->bytes};
-    do
-        n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    control_take_fds(c, &msg);
-    c->no_room |= (msg.msg_flags & MSG_CTRUNC) != 0;
-    c->bytes += (size_t)n;
-    return n;
 }
 
 /* The next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON, -errno. */
 static int control_next(struct nic_control *c, struct json_object **ret)
 {
-    char *end;
+    struct emu_json_fds came;
+    int got;
 
-    while (!(end = c->bytes ? memchr(c->line, '\n', c->bytes) : NULL)) {
-        ssize_t n = control_read(c);
+    while (!(got = emu_json_next(&c->in, LINE_MAX_BYTES, ret))) {
+        ssize_t n = emu_json_read(&c->in, c->fd, &came, 0);
 
-        if (n <= 0)
-            return n ? (int)n : -EPIPE;
+        if (n < 0)
+            return (int)n;
+        control_keep_fds(c, &came);
+        if (!n)
+            return -EPIPE;
     }
-    *end++ = '\0';
-    *ret = json_tokener_parse(c->line);
-    c->bytes -= (size_t)(end - c->line);
-    memmove(c->line, end, c->bytes);
-    return *ret ? 0 : -EPROTO;
+    return got > 0 ? 0 : got == -EBADMSG ? -EPROTO : got;
 }
 
 /* Sends @request and puts it. */
 static int control_send(struct nic_control *c, struct json_object *request)
 {
-    const char *text = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
-    size_t left = strlen(text);
-    int err = 0;
+    struct emu_json_buf out = {.bytes = 0};
+    int err = emu_json_put(&out, request, LINE_MAX_BYTES);
 
-    while (left && !err) {
-        ssize_t n = send(c->fd, text, left, MSG_NOSIGNAL);
+    while (!err && out.bytes) {
+        ssize_t n = emu_json_send(&out, c->fd, out.bytes, NULL, 0);
 
-        if (n >= 0) {
-            text += n;
-            left -= (size_t)n;
-        } else if (errno != EINTR) {
-            err = -errno;
-        }
+        err = n < 0 ? (int)n : 0;
     }
-    if (!err && send(c->fd, "\n", 1, MSG_NOSIGNAL) != 1)
-        err = -errno;
-    json_object_put(request);
+    emu_json_free(&out);
     return err;
-}
-
-/* --- fields ----------------------------------------------------------------------- */
-
-static int64_t field_number(struct json_object *object, const char *name, int64_t otherwise)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) ? json_object_get_int64(field)
-                                                           : otherwise;
-}
-
-static const char *field_text(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-    const char *text = json_object_object_get_ex(object, name, &field)
-                           ? json_object_get_string(field) : NULL;
-
-    return text ? text : "";
 }
 
 static double field_double(struct json_object *object, const char *name)
@@ -186,25 +119,17 @@ static double field_double(struct json_object *object, const char *name)
     return json_object_object_get_ex(object, name, &field) ? json_object_get_double(field) : 0;
 }
 
-static bool field_bool(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) && json_object_get_boolean(field);
-}
-
 /* 0 for a reply that is ok; otherwise the fabric's errno, its line in fabemu_error(). */
 static int reply_check(struct json_object *reply)
 {
-    struct json_object *ok;
     int64_t err;
 
-    if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok))
+    if (emu_json_true(reply, "ok"))
         return 0;
-    err = field_number(reply, "errno", EPROTO);
+    err = emu_json_number(reply, "errno", EPROTO);
     if (err <= 0 || err > 4095)
         err = EPROTO;
-    return nic_fail((int)-err, "%s", field_text(reply, "error"));
+    return nic_fail((int)-err, "%s", emu_json_text(reply, "error", ""));
 }
 
 /* --- attach ------------------------------------------------------------------------- */
@@ -245,17 +170,17 @@ static uint64_t fabric_id(const char *text, const char *name)
 static void reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     memset(info, 0, sizeof *info);
-    snprintf(info->fabric, sizeof info->fabric, "%s", field_text(reply, "fabric"));
-    snprintf(info->topo, sizeof info->topo, "%s", field_text(reply, "topo"));
-    snprintf(info->profile, sizeof info->profile, "%s", field_text(reply, "profile"));
-    snprintf(info->clock, sizeof info->clock, "%s", field_text(reply, "clock"));
-    info->node = (uint32_t)field_number(reply, "node", 0);
-    info->nodes = (uint32_t)field_number(reply, "nodes", 0);
+    snprintf(info->fabric, sizeof info->fabric, "%s", emu_json_text(reply, "fabric", ""));
+    snprintf(info->topo, sizeof info->topo, "%s", emu_json_text(reply, "topo", ""));
+    snprintf(info->profile, sizeof info->profile, "%s", emu_json_text(reply, "profile", ""));
+    snprintf(info->clock, sizeof info->clock, "%s", emu_json_text(reply, "clock", ""));
+    info->node = (uint32_t)emu_json_number(reply, "node", 0);
+    info->nodes = (uint32_t)emu_json_number(reply, "nodes", 0);
     info->link_bytes_per_s = field_double(reply, "link_bytes_per_s");
-    info->hop_limit = (uint32_t)field_number(reply, "hop_limit", 0);
-    info->seat = (uint64_t)field_number(reply, "seat", 0);
-    info->acknowledged = field_bool(reply, "acknowledged");
-    info->fabric_id = fabric_id(field_text(reply, "fabric_id"), info->fabric);
+    info->hop_limit = (uint32_t)emu_json_number(reply, "hop_limit", 0);
+    info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
+    info->acknowledged = emu_json_true(reply, "acknowledged");
+    info->fabric_id = fabric_id(emu_json_text(reply, "fabric_id", ""), info->fabric);
 }
 
 static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
@@ -300,7 +225,7 @@ static void control_give_back(struct nic_control *c)
     do {
         if (control_next(c, &reply))
             return;
-        answered = !*field_text(reply, "event");
+        answered = !*emu_json_text(reply, "event", "");
         json_object_put(reply);
     } while (!answered);
 }
@@ -316,7 +241,7 @@ static void control_free(struct nic_control *c)
     pthread_cond_destroy(&c->replied);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->ask);
-    free(c->line);
+    emu_json_free(&c->in);
     free(c);
 }
 
@@ -408,7 +333,7 @@ static void *control_watch(void *argument)
     struct json_object *object;
 
     while (control_next(c, &object) == 0) {
-        const char *event = field_text(object, "event");
+        const char *event = emu_json_text(object, "event", "");
 
         if (*event) {
             control_event(c, event, object);

@@ -4,8 +4,11 @@
  *
  * One thread steps the adapters and a fake fabric that shuffles.
  */
+#include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "emu/combine.h"
 #include "tests/nic/host/parts.h"
@@ -417,6 +420,42 @@ static void group__of_one_needs_no_network(void)
     close_clean(&w, 1);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their allocators end the process */
+/*
+ * No memory is left while groups are joined: one of them is refused and leaves nothing behind, those before
+ * it work, and it can be joined when there is memory again.
+ */
+static void join__without_memory_is_refused(void)
+{
+    enum { MOST = 4096 };
+    static struct fabemu_group *group[MOST];
+    struct fabemu_req req = {0};
+    struct rlimit usual, none;
+    uint32_t made = 0;
+    struct peers w;
+    int err = 0;
+
+    open_shuffled(&w, 1, 0);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_AS, &usual), 0);
+    none = usual;
+    none.rlim_cur = 0; /* nothing beyond what the process has already */
+    malloc_trim(0);
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &none), 0);
+    while (made < MOST && !(err = fabemu_group_join(w.fab[0], EMU_GROUP_WIDE | made, 1, &group[made])))
+        made++;
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &usual), 0);
+    CU_ASSERT_EQUAL_FATAL(err, -ENOMEM);
+    CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[0], EMU_GROUP_WIDE | made, 1, &group[made]), 0);
+    for (uint32_t g = 0; g <= made; g++) {
+        CU_ASSERT_EQUAL(fabemu_barrier(group[g], &req), 0);
+        CU_ASSERT_EQUAL(req.status, 0);
+        fabemu_group_leave(group[g]);
+    }
+    close_clean(&w, 1);
+}
+#endif
+
 static void member_died__ends_all_with_epipe(void)
 {
     struct peers w;
@@ -587,6 +626,9 @@ int main(void)
         CASE(over__forgets_a_group_that_was_not_joined),
         CASE(barrier__waits_for_everybody),
         CASE(group__of_one_needs_no_network),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        CASE(join__without_memory_is_refused),
+#endif
         CASE(member_died__ends_all_with_epipe),
         CASE(receive__drops_what_is_not_of_the_stream),
         CASE(receive__drops_a_result_before_its_contribution),

@@ -7,8 +7,6 @@
  * cases talk to themselves over two endpoints of one process; the last ones to
  * a second process, an echo, which main() forks before anything is attached.
  */
-#include "tests/test.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -27,226 +25,30 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#define VERSION FI_VERSION(1, 5) /* as Open MPI */
-#define ADDR_BYTES 24
+#include "tests/test.h"
+#include "tests/world/bytes.h"
+#include "tests/world/ofi/rig.h"
+
 #define LARGEST (1u << 20)
-#define PATIENCE_S 20
 #define ECHO_STOP UINT64_C(0xffffffffffffffff)
 #define EXACT 0 /* no ignored bits of a tag */
 
 static const size_t sizes[] = {0,    1,    8,     191,   192,   193,    255,    256,    1024,
                                4095, 8192, 65535, 65536, 65537, 262144, 999999, LARGEST};
-#define SIZES (sizeof sizes / sizeof sizes[0])
-
-/* An endpoint with a completion queue of its own. */
-struct end {
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_cntr *sent, *received; /* NULL unless asked for */
-    char name[ADDR_BYTES];
-    fi_addr_t addr;                   /* in the rig's vector */
-};
-
-/* One domain, two endpoints. */
-struct rig {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_av *av;
-    struct end a, b;
-};
-
-struct rig_config {
-    uint64_t caps;
-    enum fi_cq_format format;
-    enum fi_wait_obj wait_obj;
-    uint64_t bind_flags; /* FI_SELECTIVE_COMPLETION */
-    uint64_t op_flags;   /* of all that is sent */
-    bool counters;
-};
-
-#define CAPS_MPI (FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV)
-#define CAPS_ALL (CAPS_MPI | FI_MSG | FI_SOURCE)
-
-static struct fi_info *hints_new(uint64_t caps)
-{
-    struct fi_info *hints = fi_allocinfo();
-
-    hints->caps = caps;
-    hints->mode = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup("fabemu");
-    hints->tx_attr->msg_order = FI_ORDER_SAS;
-    hints->rx_attr->msg_order = FI_ORDER_SAS;
-    hints->domain_attr->threading = FI_THREAD_SAFE;
-    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->cq_data_size = 4;
-    hints->domain_attr->mr_mode = caps & (FI_RMA | FI_ATOMIC) ? FI_MR_PROV_KEY : 0;
-    return hints;
-}
-
-static int info_get(const struct fi_info *hints, struct fi_info **info)
-{
-    *info = NULL;
-    return fi_getinfo(VERSION, NULL, NULL, 0, hints, info);
-}
-
-static bool end_open(struct rig *rig, struct end *end, const struct rig_config *config)
-{
-    struct fi_cq_attr cq = {.format = config->format, .wait_obj = config->wait_obj};
-    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
-    size_t bytes = sizeof end->name;
-    bool good = !fi_cq_open(rig->domain, &cq, &end->cq, NULL) &&
-                !fi_endpoint(rig->domain, rig->info, &end->ep, NULL) &&
-                !fi_ep_bind(end->ep, &rig->av->fid, 0) &&
-                !fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | config->bind_flags) &&
-                !fi_ep_bind(end->ep, &end->cq->fid, FI_RECV | config->bind_flags);
-
-    if (good && config->counters)
-        good = !fi_cntr_open(rig->domain, &cntr, &end->sent, NULL) &&
-               !fi_cntr_open(rig->domain, &cntr, &end->received, NULL) &&
-               !fi_ep_bind(end->ep, &end->sent->fid, FI_SEND) &&
-               !fi_ep_bind(end->ep, &end->received->fid, FI_RECV);
-    return good && !fi_enable(end->ep) && !fi_getname(&end->ep->fid, end->name, &bytes) &&
-           bytes == ADDR_BYTES && fi_av_insert(rig->av, end->name, 1, &end->addr, 0, NULL) == 1;
-}
-
-static bool rig_try_open(struct rig *rig, const struct rig_config *config)
-{
-    struct fi_info *hints = hints_new(config->caps);
-    struct fi_av_attr av = {.type = FI_AV_MAP};
-
-    hints->tx_attr->op_flags = config->op_flags;
-    *rig = (struct rig){0};
-    bool good = !info_get(hints, &rig->info) &&
-                !fi_fabric(rig->info->fabric_attr, &rig->fabric, NULL) &&
-                !fi_domain(rig->fabric, rig->info, &rig->domain, NULL) &&
-                !fi_av_open(rig->domain, &av, &rig->av, NULL) &&
-                end_open(rig, &rig->a, config) && end_open(rig, &rig->b, config);
-
-    fi_freeinfo(hints);
-    return good;
-}
-
-static struct rig rig_open_with(const struct rig_config *config)
-{
-    struct rig rig;
-
-    CU_ASSERT_FATAL(rig_try_open(&rig, config));
-    return rig;
-}
-
-static const struct rig_config plain = {.caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED};
-
-static struct rig rig_open(void)
-{
-    return rig_open_with(&plain);
-}
-
-static bool end_close(struct end *end)
-{
-    return !fi_close(&end->ep->fid) && !fi_close(&end->cq->fid) &&
-           (!end->sent || (!fi_close(&end->sent->fid) && !fi_close(&end->received->fid)));
-}
-
-static bool rig_try_close(struct rig *rig)
-{
-    bool good = fi_close(&rig->domain->fid) == -FI_EBUSY && end_close(&rig->a) &&
-                end_close(&rig->b) && !fi_close(&rig->av->fid) && !fi_close(&rig->domain->fid) &&
-                !fi_close(&rig->fabric->fid);
-
-    fi_freeinfo(rig->info);
-    return good;
-}
-
-static void rig_close(struct rig *rig)
-{
-    CU_ASSERT(rig_try_close(rig));
-}
-
-/* Reads until there is an entry or an error; -FI_ETIMEDOUT after PATIENCE_S. */
-static ssize_t entry_wait(struct fid_cq *cq, void *entry, fi_addr_t *source)
-{
-    time_t until = time(NULL) + PATIENCE_S;
-    ssize_t got;
-
-    while ((got = fi_cq_readfrom(cq, entry, 1, source)) == -FI_EAGAIN)
-        if (time(NULL) > until)
-            return -FI_ETIMEDOUT;
-    return got;
-}
-
-static struct fi_cq_tagged_entry entry_of(struct end *end)
-{
-    struct fi_cq_tagged_entry entry = {0};
-
-    CU_ASSERT_EQUAL(entry_wait(end->cq, &entry, NULL), 1);
-    return entry;
-}
-
-static struct fi_cq_err_entry error_of(struct end *end)
-{
-    struct fi_cq_tagged_entry entry;
-    struct fi_cq_err_entry error = {0};
-
-    CU_ASSERT_EQUAL(entry_wait(end->cq, &entry, NULL), -FI_EAVAIL);
-    CU_ASSERT_EQUAL(fi_cq_readerr(end->cq, &error, 0), 1);
-    return error;
-}
-
-/* Nothing comes, not even in a while of stepping. */
-static bool quiet(struct end *end)
-{
-    struct fi_cq_tagged_entry entry;
-    bool none = true;
-
-    for (int i = 0; i < 200 && none; i++)
-        none = fi_cq_read(end->cq, &entry, 1) == -FI_EAGAIN;
-    return none;
-}
-
-static void fill(unsigned char *buf, size_t bytes, uint64_t seed)
-{
-    uint64_t state = seed;
-
-    for (size_t i = 0; i < bytes; i++)
-        buf[i] = (unsigned char)test_random(&state);
-}
-
-static bool filled(const unsigned char *buf, size_t bytes, uint64_t seed)
-{
-    uint64_t state = seed;
-
-    for (size_t i = 0; i < bytes; i++)
-        if (buf[i] != (unsigned char)test_random(&state))
-            return false;
-    return true;
-}
-
-/* Inject is refused while the fabric is busy or the peer has not been met. */
-static int inject_all(struct end *from, const void *buf, size_t bytes, uint64_t data,
-                      fi_addr_t to, uint64_t tag)
-{
-    struct fi_cq_tagged_entry none;
-    ssize_t err;
-
-    while ((err = fi_tinjectdata(from->ep, buf, bytes, data, to, tag)) == -FI_EAGAIN)
-        fi_cq_read(from->cq, &none, 0);
-    return (int)err;
-}
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* --- what is offered ------------------------------------------------------------ */
 
 static void getinfo__answers_open_mpi(void)
 {
-    struct fi_info *hints = hints_new(CAPS_MPI);
+    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
     struct fi_info *info;
 
     hints->tx_attr->op_flags = FI_COMPLETION;
     hints->rx_attr->op_flags = FI_COMPLETION;
-    CU_ASSERT_EQUAL_FATAL(info_get(hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(rig_info(hints, &info), 0);
     CU_ASSERT_EQUAL(info->ep_attr->type, FI_EP_RDM);
-    CU_ASSERT_EQUAL(info->caps & CAPS_MPI, CAPS_MPI);
+    CU_ASSERT_EQUAL(info->caps & RIG_CAPS_MPI, RIG_CAPS_MPI);
     CU_ASSERT_EQUAL(info->caps & FI_RMA, 0);
     CU_ASSERT_EQUAL(info->mode, 0);
     CU_ASSERT_EQUAL(info->tx_attr->op_flags, FI_COMPLETION);
@@ -263,7 +65,7 @@ static void getinfo__answers_open_mpi(void)
 static bool refused(struct fi_info *hints)
 {
     struct fi_info *info;
-    int err = info_get(hints, &info);
+    int err = rig_info(hints, &info);
 
     fi_freeinfo(hints);
     fi_freeinfo(info);
@@ -272,45 +74,45 @@ static bool refused(struct fi_info *hints)
 
 static void getinfo__refuses_what_is_not_there(void)
 {
-    struct fi_info *hints = hints_new(CAPS_MPI);
+    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
 
     hints->ep_attr->type = FI_EP_MSG;
     CU_ASSERT(refused(hints));
-    hints = hints_new(CAPS_MPI);
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(hints_new(FI_TAGGED | FI_MULTI_RECV)));
-    hints = hints_new(CAPS_MPI);
+    CU_ASSERT(refused(rig_hints(FI_TAGGED | FI_MULTI_RECV)));
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->domain_attr->cq_data_size = 8;
     CU_ASSERT(refused(hints));
-    hints = hints_new(CAPS_MPI);
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->tx_attr->op_flags = FI_MATCH_COMPLETE;
     CU_ASSERT(refused(hints));
-    hints = hints_new(CAPS_MPI);
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->tx_attr->op_flags = FI_FENCE;
     CU_ASSERT(refused(hints));
-    hints = hints_new(CAPS_MPI);
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->rx_attr->total_buffered_recv = 1;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_RMA);
+    hints = rig_hints(FI_RMA);
     hints->domain_attr->mr_iov_limit = 2;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_RMA);
+    hints = rig_hints(FI_RMA);
     hints->domain_attr->mr_cnt = 1u << 20;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_RMA);
+    hints = rig_hints(FI_RMA);
     hints->domain_attr->cntr_cnt = 1u << 20;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_RMA);
+    hints = rig_hints(FI_RMA);
     hints->domain_attr->max_err_data = 1;
     CU_ASSERT(refused(hints));
-    hints = hints_new(CAPS_MPI);
+    hints = rig_hints(RIG_CAPS_MPI);
     hints->addr_format = FI_SOCKADDR_IN;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_RMA);
+    hints = rig_hints(FI_RMA);
     hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
-    hints = hints_new(FI_TAGGED | FI_ATOMIC);
+    hints = rig_hints(FI_TAGGED | FI_ATOMIC);
     hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
 }
@@ -320,28 +122,28 @@ static void getinfo__says_no_data_without_a_fabric(void)
     char *path = strdup(getenv("FABEMU_SOCKET"));
 
     unsetenv("FABEMU_SOCKET");
-    CU_ASSERT(refused(hints_new(CAPS_MPI)));
+    CU_ASSERT(refused(rig_hints(RIG_CAPS_MPI)));
     setenv("FABEMU_SOCKET", "/nonexistent/socket", 1);
-    CU_ASSERT(refused(hints_new(CAPS_MPI)));
+    CU_ASSERT(refused(rig_hints(RIG_CAPS_MPI)));
     setenv("FABEMU_SOCKET", path, 1);
     free(path);
 }
 
 static void getinfo__turns_names_into_addresses(void)
 {
-    struct fi_info *hints = hints_new(CAPS_MPI);
+    struct fi_info *hints = rig_hints(RIG_CAPS_MPI);
     struct fi_info *info = NULL;
     uint32_t node;
 
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(VERSION, "1", "7", 0, hints, &info), 0);
-    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, ADDR_BYTES);
-    memcpy(&node, info->dest_addr, sizeof node);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", "7", 0, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
+    memcpy(&node, info->dest_addr, sizeof(node));
     CU_ASSERT_EQUAL(node, 1);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL_FATAL(fi_getinfo(VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
-    CU_ASSERT_EQUAL(info->src_addrlen, ADDR_BYTES);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
+    CU_ASSERT_EQUAL(info->src_addrlen, RIG_ADDR_BYTES);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL(fi_getinfo(VERSION, "localhost", "7", 0, hints, &info), -FI_ENODATA);
+    CU_ASSERT_EQUAL(fi_getinfo(RIG_VERSION, "localhost", "7", 0, hints, &info), -FI_ENODATA);
     fi_freeinfo(hints);
 }
 
@@ -350,14 +152,14 @@ static void getinfo__turns_names_into_addresses(void)
 static void av__inserts_looks_up_and_removes(void)
 {
     struct rig rig = rig_open();
-    char name[ADDR_BYTES], text[64];
-    size_t bytes = sizeof name, text_bytes = sizeof text;
+    char name[RIG_ADDR_BYTES], text[64];
+    size_t bytes = sizeof(name), text_bytes = sizeof(text);
     fi_addr_t again;
 
     CU_ASSERT_EQUAL(rig.a.addr, 0);
     CU_ASSERT_EQUAL(rig.b.addr, 1);
     CU_ASSERT_EQUAL(fi_av_lookup(rig.av, rig.b.addr, name, &bytes), 0);
-    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof name), 0);
+    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof(name)), 0);
     fi_av_straddr(rig.av, name, text, &text_bytes);
     CU_ASSERT_EQUAL(strncmp(text, "fabemu://", 9), 0);
     CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
@@ -382,30 +184,30 @@ static void av__address_of_another_process_is_unreachable(void)
     struct rig rig = rig_open();
     struct fi_cq_err_entry error;
     struct fi_cq_tagged_entry entry;
-    char name[ADDR_BYTES], text[2][64];
-    size_t text_bytes = sizeof text[0];
+    char name[RIG_ADDR_BYTES], text[2][64];
+    size_t text_bytes = sizeof(text[0]);
     fi_addr_t other, source;
     uint64_t seat;
 
-    memcpy(name, rig.b.name, sizeof name);
-    memcpy(&seat, name + 16, sizeof seat);
+    memcpy(name, rig.b.name, sizeof(name));
+    memcpy(&seat, name + 16, sizeof(seat));
     CU_ASSERT_TRUE(seat > 0);
     seat++;
-    memcpy(name + 16, &seat, sizeof seat);
+    memcpy(name + 16, &seat, sizeof(seat));
     CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, name, 1, &other, 0, NULL), 1);
     fi_av_straddr(rig.av, name, text[0], &text_bytes);
-    text_bytes = sizeof text[1];
+    text_bytes = sizeof(text[1]);
     fi_av_straddr(rig.av, rig.b.name, text[1], &text_bytes);
     CU_ASSERT_NOT_EQUAL(strcmp(text[0], text[1]), 0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, other, 1, &rig), 0);
-    error = error_of(&rig.a);
+    error = rig_error(&rig.a);
     CU_ASSERT_TRUE(error.err == FI_EHOSTUNREACH && error.op_context == &rig);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, other, 1, EXACT, &rig), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_EHOSTUNREACH);
+    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_EHOSTUNREACH);
     /* Of two with the same queues the source is the one whose seat it is. */
     CU_ASSERT_EQUAL(fi_trecv(rig.a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(inject_all(&rig.b, NULL, 0, 0, rig.a.addr, 2), 0);
-    CU_ASSERT_EQUAL(entry_wait(rig.a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(rig_inject(&rig.b, NULL, 0, 0, rig.a.addr, 2), 0);
+    CU_ASSERT_EQUAL(rig_entry_wait(rig.a.cq, &entry, &source), 1);
     CU_ASSERT_EQUAL(source, rig.b.addr);
     rig_close(&rig);
 }
@@ -414,37 +216,37 @@ static void av__holds_thousands(void)
 {
     enum { COUNT = 5000 };
     struct rig rig = rig_open();
-    struct end *b = &rig.b;
+    struct rig_end *b = &rig.b;
     fi_addr_t addr, source;
     struct fi_cq_tagged_entry entry;
 
     for (int i = 0; i < COUNT; i++) {
-        char name[ADDR_BYTES];
+        char name[RIG_ADDR_BYTES];
         uint16_t queue = (uint16_t)(1000 + i);
 
-        memcpy(name, b->name, sizeof name);
-        memcpy(name + 4, &queue, sizeof queue);
-        memcpy(name + 6, &queue, sizeof queue);
+        memcpy(name, b->name, sizeof(name));
+        memcpy(name + 4, &queue, sizeof(queue));
+        memcpy(name + 6, &queue, sizeof(queue));
         CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &addr, 0, NULL), 1);
         CU_ASSERT_EQUAL(addr, (fi_addr_t)i + 2);
     }
     CU_ASSERT_EQUAL(fi_trecv(b->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, b->addr, 1), 0);
-    CU_ASSERT_EQUAL(entry_wait(b->cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, b->addr, 1), 0);
+    CU_ASSERT_EQUAL(rig_entry_wait(b->cq, &entry, &source), 1);
     CU_ASSERT_EQUAL(source, rig.a.addr);
     rig_close(&rig);
 }
 
 /* --- messages ----------------------------------------------------------------------- */
 
-static void exchange(struct end *from, struct end *to, size_t bytes, bool early)
+static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, bool early)
 {
     unsigned char *out = malloc(LARGEST), *in = calloc(1, LARGEST);
     int send_context, recv_context;
     uint64_t tag = UINT64_C(0xfedcba9876543210) + bytes;
     struct fi_cq_tagged_entry entry;
 
-    fill(out, bytes, bytes);
+    bytes_fill(out, bytes, bytes);
     if (early)
         CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
                                  &recv_context), 0);
@@ -454,7 +256,7 @@ static void exchange(struct end *from, struct end *to, size_t bytes, bool early)
         CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
                                  &recv_context), 0);
     for (int i = 0; i < (from == to ? 2 : 1); i++) {
-        entry = entry_of(to);
+        entry = rig_entry(to);
         if (entry.op_context == &send_context) {
             CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
             continue;
@@ -467,11 +269,11 @@ static void exchange(struct end *from, struct end *to, size_t bytes, bool early)
         CU_ASSERT_EQUAL(entry.tag, tag);
     }
     if (from != to) {
-        entry = entry_of(from);
+        entry = rig_entry(from);
         CU_ASSERT_PTR_EQUAL(entry.op_context, &send_context);
         CU_ASSERT_EQUAL(entry.flags, FI_SEND | FI_TAGGED);
     }
-    CU_ASSERT(filled(in, bytes, bytes));
+    CU_ASSERT(bytes_filled(in, bytes, bytes));
     free(out);
     free(in);
 }
@@ -501,18 +303,18 @@ static void tinject__sends_without_an_entry(void)
     struct rig rig = rig_open();
     unsigned char out[193], in[193];
 
-    fill(out, sizeof out, 7);
+    bytes_fill(out, sizeof(out), 7);
     for (size_t bytes = 0; bytes <= 192; bytes += 64) {
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof in, NULL, rig.a.addr, bytes, EXACT, in), 0);
-        CU_ASSERT_EQUAL(inject_all(&rig.a, out, bytes, bytes, rig.b.addr, bytes), 0);
-        struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof(in), NULL, rig.a.addr, bytes, EXACT, in), 0);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, out, bytes, bytes, rig.b.addr, bytes), 0);
+        struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
 
         CU_ASSERT_EQUAL(entry.len, bytes);
         CU_ASSERT_EQUAL(entry.data, bytes);
         CU_ASSERT_EQUAL(entry.flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
-        CU_ASSERT(filled(in, bytes, 7));
+        CU_ASSERT(bytes_filled(in, bytes, 7));
     }
-    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT(rig_quiet(&rig.a));
     CU_ASSERT_EQUAL(fi_tinject(rig.a.ep, out, 193, rig.b.addr, 1), -FI_EMSGSIZE);
     rig_close(&rig);
 }
@@ -526,18 +328,18 @@ static void send__does_not_match_tagged(void)
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX,
                              &tagged), 0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &one, 4, NULL, rig.b.addr, 0, &one), 0);
-    struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+    struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
 
     CU_ASSERT_PTR_EQUAL(entry.op_context, &tagged);
     CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED);
     CU_ASSERT_EQUAL(fi_senddata(rig.a.ep, &two, 4, NULL, 0, rig.b.addr, &two), 0);
-    entry = entry_of(&rig.b);
+    entry = rig_entry(&rig.b);
     CU_ASSERT_PTR_EQUAL(entry.op_context, &untagged);
     CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA);
     CU_ASSERT_EQUAL(in_tagged, 1);
     CU_ASSERT_EQUAL(in_untagged, 2);
-    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
-    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_MSG);
+    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
+    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_MSG);
     rig_close(&rig);
 }
 
@@ -547,12 +349,12 @@ static void trecv__matches_in_order_with_ignored_bits(void)
     int in[3] = {0}, out[3] = {10, 20, 30};
 
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_EQUAL(inject_all(&rig.a, &out[i], 4, 0, rig.b.addr, 0x100 + (uint64_t)i), 0);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, &out[i], 4, 0, rig.b.addr, 0x100 + (uint64_t)i), 0);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0x101, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, 0x100, 0xff, NULL), 0);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in[2], 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL), 0);
     for (int i = 0; i < 3; i++)
-        entry_of(&rig.b);
+        rig_entry(&rig.b);
     CU_ASSERT_EQUAL(in[0], 10);
     CU_ASSERT_EQUAL(in[1], 20);
     CU_ASSERT_EQUAL(in[2], 30);
@@ -565,15 +367,15 @@ static void sendv__gathers_and_scatters(void)
     unsigned char out[1000], in[1000];
     struct iovec from[5], to[5];
 
-    fill(out, sizeof out, 3);
+    bytes_fill(out, sizeof(out), 3);
     for (size_t i = 0; i < 5; i++) {
         from[i] = (struct iovec){out + 250 * i, 250};
         to[i] = (struct iovec){in + (i ? 200 + 200 * i : 0), i ? 200 : 400};
     }
     CU_ASSERT_EQUAL(fi_trecvv(rig.b.ep, to, NULL, 4, rig.a.addr, 1, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 4, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.b).flags, FI_RECV | FI_TAGGED);
-    CU_ASSERT(filled(in, 1000, 3));
+    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags, FI_RECV | FI_TAGGED);
+    CU_ASSERT(bytes_filled(in, 1000, 3));
     CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, from, NULL, 5, rig.b.addr, 1, NULL), -FI_EINVAL);
     rig_close(&rig);
 }
@@ -584,7 +386,7 @@ static void trecv__reports_truncation(void)
     static const size_t longs[] = {100, 5000, LARGEST};
     unsigned char *out = malloc(LARGEST), in[65];
 
-    fill(out, LARGEST, 9);
+    bytes_fill(out, LARGEST, 9);
     for (int i = 0; i < 6; i++) {
         size_t bytes = longs[i / 2];
 
@@ -594,7 +396,7 @@ static void trecv__reports_truncation(void)
         CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, out, bytes, NULL, 77, rig.b.addr, 5, NULL), 0);
         if (!(i % 2))
             fi_trecv(rig.b.ep, in, 64, NULL, FI_ADDR_UNSPEC, 5, EXACT, &in);
-        struct fi_cq_err_entry error = error_of(&rig.b);
+        struct fi_cq_err_entry error = rig_error(&rig.b);
 
         CU_ASSERT_EQUAL(error.err, FI_ETRUNC);
         CU_ASSERT_PTR_EQUAL(error.op_context, &in);
@@ -602,9 +404,9 @@ static void trecv__reports_truncation(void)
         CU_ASSERT_EQUAL(error.olen, bytes - 64);
         CU_ASSERT_EQUAL(error.tag, 5);
         CU_ASSERT_EQUAL(error.data, 77);
-        CU_ASSERT(filled(in, 64, 9));
+        CU_ASSERT(bytes_filled(in, 64, 9));
         CU_ASSERT_EQUAL(in[64], 0xee);
-        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
+        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
     }
     free(out);
     rig_close(&rig);
@@ -628,11 +430,11 @@ static struct fi_cq_tagged_entry probe_hit(struct rig *rig, uint64_t tag, uint64
 {
     struct fi_cq_tagged_entry entry = {0};
     struct fi_cq_err_entry error = {0};
-    time_t until = time(NULL) + PATIENCE_S;
+    time_t until = time(NULL) + RIG_PATIENCE_S;
 
     do {
         CU_ASSERT_EQUAL(probe(rig, tag, FI_PEEK | flags, NULL, 0, context), 0);
-        ssize_t got = entry_wait(rig->b.cq, &entry, NULL);
+        ssize_t got = rig_entry_wait(rig->b.cq, &entry, NULL);
 
         if (got == 1)
             return entry;
@@ -651,8 +453,8 @@ static void peek__finds_and_leaves(void)
     char in[8] = "";
 
     CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
-    CU_ASSERT_EQUAL(inject_all(&rig.a, "hello", 6, 42, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(rig_inject(&rig.a, "hello", 6, 42, rig.b.addr, 1), 0);
     for (int i = 0; i < 2; i++) {
         struct fi_cq_tagged_entry entry = probe_hit(&rig, 1, 0, &context);
 
@@ -663,7 +465,7 @@ static void peek__finds_and_leaves(void)
         CU_ASSERT_PTR_NULL(entry.buf);
     }
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 8, NULL, rig.a.addr, 1, EXACT, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.b).len, 6);
+    CU_ASSERT_EQUAL(rig_entry(&rig.b).len, 6);
     CU_ASSERT_STRING_EQUAL(in, "hello");
     rig_close(&rig);
 }
@@ -675,23 +477,23 @@ static void claim__takes_out_of_matching(void)
     unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST), small = 0;
 
     for (size_t i = 0; i < SIZES; i++) {
-        fill(out, sizes[i], i);
+        bytes_fill(out, sizes[i], i);
         CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 1, NULL), 0);
         CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_CLAIM, &claim).len, sizes[i]);
         CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &other), 0);
-        CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
-        CU_ASSERT_EQUAL(inject_all(&rig.a, "x", 1, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, "x", 1, 0, rig.b.addr, 1), 0);
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &small, 1, NULL, FI_ADDR_UNSPEC, 1, EXACT, &other), 0);
-        CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &other);
+        CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &other);
         CU_ASSERT_EQUAL(small, 'x');
         CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &other), -FI_ENOMSG);
         CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM, in, LARGEST, &claim), 0);
-        struct fi_cq_tagged_entry entry = entry_of(&rig.b);
+        struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
 
         CU_ASSERT_PTR_EQUAL(entry.op_context, &claim);
         CU_ASSERT_EQUAL(entry.len, sizes[i]);
-        CU_ASSERT(filled(in, sizes[i], i));
-        entry_of(&rig.a);
+        CU_ASSERT(bytes_filled(in, sizes[i], i));
+        rig_entry(&rig.a);
     }
     free(out);
     free(in);
@@ -707,15 +509,15 @@ static void discard__drops_the_message(void)
     for (size_t bytes = 10; bytes <= LARGEST; bytes = bytes == 10 ? LARGEST : bytes + 1) {
         CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
         CU_ASSERT_EQUAL(probe_hit(&rig, 1, FI_DISCARD, &context).len, bytes);
-        entry_of(&rig.a);
+        rig_entry(&rig.a);
         CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, bytes, NULL, rig.b.addr, 1, NULL), 0);
         probe_hit(&rig, 1, FI_CLAIM, &context);
         CU_ASSERT_EQUAL(probe(&rig, 1, FI_CLAIM | FI_DISCARD, NULL, 0, &context), 0);
-        CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &context);
-        entry_of(&rig.a);
+        CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &context);
+        rig_entry(&rig.a);
     }
     CU_ASSERT_EQUAL(probe(&rig, 1, FI_PEEK, NULL, 0, &context), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ENOMSG);
     /* Left claimed: closing has to cope. */
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, 10, NULL, rig.b.addr, 1, NULL), 0);
     probe_hit(&rig, 1, FI_CLAIM, &context);
@@ -732,17 +534,17 @@ static void cancel__ends_an_unmatched_receive(void)
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &second), 0);
     CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), 0);
-    struct fi_cq_err_entry error = error_of(&rig.b);
+    struct fi_cq_err_entry error = rig_error(&rig.b);
 
     CU_ASSERT_EQUAL(error.err, FI_ECANCELED);
     CU_ASSERT_PTR_EQUAL(error.op_context, &first);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &first), -FI_ENOENT);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &out, 4, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &second);
+    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &second);
     CU_ASSERT_EQUAL(in, 5);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &second), -FI_ENOENT);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &untagged), 0);
-    error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof out};
+    error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof(out)};
     CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, &error, 0), 1);
     CU_ASSERT_PTR_EQUAL(error.op_context, &untagged);
     CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* ours, left empty */
@@ -760,12 +562,12 @@ static void cancel__knows_no_data_of_older_messages(void)
 
     for (int i = 0; i < 300; i++) {
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
-        CU_ASSERT_EQUAL(inject_all(&rig.a, &out, 4, 7, rig.b.addr, 1), 0);
-        CU_ASSERT(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, &out, 4, 7, rig.b.addr, 1), 0);
+        CU_ASSERT(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA);
     }
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, &in), 0);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &in), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
+    CU_ASSERT_EQUAL(rig_error(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
     rig_close(&rig);
 }
 
@@ -776,13 +578,13 @@ static void close__ends_a_send_that_nobody_took(void)
     unsigned char *out = calloc(1, LARGEST), *in = calloc(1, LARGEST);
 
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, out, LARGEST, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT(quiet(&rig.b));
+    CU_ASSERT(rig_quiet(&rig.b));
     CU_ASSERT_EQUAL(fi_close(&rig.a.ep->fid), 0);
     CU_ASSERT_EQUAL(fi_close(&rig.a.cq->fid), 0);
     free(out);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, LARGEST, NULL, FI_ADDR_UNSPEC, 1, EXACT, in), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ECANCELED);
-    CU_ASSERT(end_open(&rig, &rig.a, &plain));
+    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ECANCELED);
+    CU_ASSERT(rig_end_open(&rig, &rig.a, &rig_plain));
     rig_close(&rig);
     free(in);
 }
@@ -792,7 +594,7 @@ static void close__ends_a_send_that_nobody_took(void)
 static void selective__reports_what_was_asked_for(void)
 {
     struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .bind_flags = FI_SELECTIVE_COMPLETION});
+        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .bind_flags = FI_SELECTIVE_COMPLETION});
     int out = 3, in = 0, context;
     struct iovec from = {&out, 4}, to = {&in, 4};
     struct fi_msg_tagged send = {.msg_iov = &from, .iov_count = 1, .addr = rig.b.addr, .tag = 1,
@@ -804,19 +606,19 @@ static void selective__reports_what_was_asked_for(void)
     CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, 0), 0);
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, FI_COMPLETION), 0);
     CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, FI_COMPLETION), 0);
-    CU_ASSERT_PTR_EQUAL(entry_of(&rig.a).op_context, &context);
-    CU_ASSERT_PTR_EQUAL(entry_of(&rig.b).op_context, &context);
-    CU_ASSERT(quiet(&rig.a));
-    CU_ASSERT(quiet(&rig.b));
+    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.a).op_context, &context);
+    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.b).op_context, &context);
+    CU_ASSERT(rig_quiet(&rig.a));
+    CU_ASSERT(rig_quiet(&rig.b));
     ssize_t err;
 
     while ((err = fi_tsendmsg(rig.a.ep, &send, FI_INJECT | FI_COMPLETION)) == -FI_EAGAIN)
-        CU_ASSERT(quiet(&rig.a));
+        CU_ASSERT(rig_quiet(&rig.a));
     CU_ASSERT_EQUAL(err, 0);
-    CU_ASSERT_PTR_EQUAL(entry_of(&rig.a).op_context, &context);
+    CU_ASSERT_PTR_EQUAL(rig_entry(&rig.a).op_context, &context);
     to.iov_len = 1; /* errors are always told */
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.b).err, FI_ETRUNC);
+    CU_ASSERT_EQUAL(rig_error(&rig.b).err, FI_ETRUNC);
     rig_close(&rig);
 }
 
@@ -827,9 +629,9 @@ static void data__is_flagged_only_when_sent(void)
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 2, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, rig.b.addr, 1, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
+    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA, 0);
     CU_ASSERT_EQUAL(fi_tsenddata(rig.a.ep, NULL, 0, NULL, 0, rig.b.addr, 2, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.b).flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
+    CU_ASSERT_EQUAL(rig_entry(&rig.b).flags & FI_REMOTE_CQ_DATA, FI_REMOTE_CQ_DATA);
     rig_close(&rig);
 }
 
@@ -843,17 +645,17 @@ static void cq__keeps_to_its_format(void)
     };
 
     for (unsigned format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
-        struct rig rig = rig_open_with(&(struct rig_config){.caps = CAPS_ALL, .format = format});
+        struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL, .format = format});
         unsigned char buf[2 * sizeof(struct fi_cq_tagged_entry)];
         fi_addr_t source = 99;
         void *context;
         int mine;
 
-        memset(buf, 0xa5, sizeof buf);
+        memset(buf, 0xa5, sizeof(buf));
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &mine), 0);
-        CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
-        CU_ASSERT_EQUAL(entry_wait(rig.b.cq, buf, &source), 1);
-        memcpy(&context, buf, sizeof context);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(rig_entry_wait(rig.b.cq, buf, &source), 1);
+        memcpy(&context, buf, sizeof(context));
         CU_ASSERT_PTR_EQUAL(context, &mine);
         CU_ASSERT_EQUAL(buf[bytes[format]], 0xa5);
         CU_ASSERT_EQUAL(source, rig.a.addr);
@@ -864,14 +666,14 @@ static void cq__keeps_to_its_format(void)
 static void sread__waits_and_gives_up(void)
 {
     struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
+        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
     struct fi_cq_tagged_entry entry;
 
     CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
     CU_ASSERT_EQUAL(fi_cq_signal(rig.b.cq), 0);
     CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), -FI_EAGAIN);
     CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &entry), 0);
-    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
     CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, -1), 1);
     CU_ASSERT_PTR_EQUAL(entry.op_context, &entry);
     rig_close(&rig);
@@ -880,18 +682,18 @@ static void sread__waits_and_gives_up(void)
 static void cntr__counts(void)
 {
     struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
+        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
     char in[4];
 
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, 4, NULL, FI_ADDR_UNSPEC, 1, EXACT, NULL), 0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abc", 4, NULL, rig.b.addr, 1, NULL), 0);
     CU_ASSERT_EQUAL(fi_cntr_wait(rig.a.sent, 1, -1), 0);
-    CU_ASSERT_EQUAL(inject_all(&rig.a, "abc", 4, 0, rig.b.addr, 1), 0);
+    CU_ASSERT_EQUAL(rig_inject(&rig.a, "abc", 4, 0, rig.b.addr, 1), 0);
     CU_ASSERT_EQUAL(fi_cntr_wait(rig.b.received, 2, -1), 0);
     CU_ASSERT_EQUAL(fi_cntr_read(rig.a.sent), 2);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, "abcde", 6, NULL, rig.b.addr, 1, NULL), 0);
-    for (time_t until = time(NULL) + PATIENCE_S;
+    for (time_t until = time(NULL) + RIG_PATIENCE_S;
          !fi_cntr_readerr(rig.b.received) && time(NULL) < until;)
         CU_ASSERT_EQUAL(fi_cntr_read(rig.b.received), 2);
     CU_ASSERT_EQUAL(fi_cntr_readerr(rig.b.received), 1);
@@ -908,7 +710,7 @@ static void cq__takes_more_than_anyone_reads(void)
     for (uintptr_t i = 0; i < COUNT; i++)
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, EXACT, (void *)i), 0);
     for (int i = 0; i < COUNT; i++)
-        CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
+        CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
     while (next < COUNT) {
         struct fi_cq_tagged_entry entry[64];
         ssize_t got = fi_cq_read(rig.b.cq, entry, 64);
@@ -938,11 +740,11 @@ static void *talk(void *argument)
     for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
         ssize_t err;
 
-        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof i, (uint32_t)talker->tag, rig->b.addr,
+        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof(i), (uint32_t)talker->tag, rig->b.addr,
                                      talker->tag)) == -FI_EAGAIN)
             sched_yield();
         talker->bad += err != 0;
-        err = fi_tsend(rig->a.ep, &talker->tag, sizeof talker->tag, NULL, rig->b.addr,
+        err = fi_tsend(rig->a.ep, &talker->tag, sizeof(talker->tag), NULL, rig->b.addr,
                        talker->tag + 100, talker);
         talker->bad += err != 0;
         struct fi_cq_tagged_entry entry;
@@ -971,8 +773,8 @@ static void threads__share_endpoint_and_queue(void)
 
             fi_trecv(rig.b.ep, &number, 8, NULL, FI_ADDR_UNSPEC, i + 1, EXACT, &number);
             fi_trecv(rig.b.ep, &tag, 8, NULL, FI_ADDR_UNSPEC, i + 101, EXACT, &tag);
-            entry_of(&rig.b);
-            entry_of(&rig.b);
+            rig_entry(&rig.b);
+            rig_entry(&rig.b);
             CU_ASSERT_EQUAL(number, n);
             CU_ASSERT_EQUAL(tag, i + 1);
         }
@@ -986,13 +788,13 @@ static void threads__share_endpoint_and_queue(void)
 /* --- from whom, and when complete --------------------------------------------------------- */
 
 /* A directed receive for @from gets @number, and says who sent it. */
-static void directed_comes(struct rig *rig, const struct end *from, uint64_t number,
+static void directed_comes(struct rig *rig, const struct rig_end *from, uint64_t number,
                            const uint64_t *got)
 {
     struct fi_cq_tagged_entry entry;
     fi_addr_t source = FI_ADDR_NOTAVAIL;
 
-    CU_ASSERT_EQUAL(entry_wait(rig->a.cq, &entry, &source), 1);
+    CU_ASSERT_EQUAL(rig_entry_wait(rig->a.cq, &entry, &source), 1);
     CU_ASSERT_EQUAL(source, from->addr);
     CU_ASSERT_EQUAL(*got, number);
 }
@@ -1004,21 +806,21 @@ static ssize_t directed_recv(struct rig *rig, bool tagged, fi_addr_t from, uint6
                   : fi_recv(rig->a.ep, got, 8, NULL, from, NULL);
 }
 
-static void directed_send(struct rig *rig, struct end *from, bool tagged, uint64_t *number)
+static void directed_send(struct rig *rig, struct rig_end *from, bool tagged, uint64_t *number)
 {
     CU_ASSERT_EQUAL(tagged ? fi_tsend(from->ep, number, 8, NULL, rig->a.addr, 5, NULL)
                            : fi_send(from->ep, number, 8, NULL, rig->a.addr, NULL), 0);
-    entry_of(from);
+    rig_entry(from);
 }
 
 /* Endpoints of one node are told apart, whether the receive or the message was first. */
 static void directed__takes_from_one_endpoint_of_a_node(void)
 {
     struct rig rig = rig_open();
-    struct end c = {0};
+    struct rig_end c = {0};
     uint64_t of_b = 11, of_c = 22, got[2];
 
-    CU_ASSERT_FATAL(end_open(&rig, &c, &plain));
+    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &rig_plain));
     for (int tagged = 0; tagged < 2; tagged++) {
         CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
         CU_ASSERT_EQUAL(directed_recv(&rig, tagged, rig.b.addr, &got[1]), 0);
@@ -1029,42 +831,42 @@ static void directed__takes_from_one_endpoint_of_a_node(void)
 
         directed_send(&rig, &rig.b, tagged, &of_b);
         directed_send(&rig, &c, tagged, &of_c);
-        CU_ASSERT(quiet(&rig.a)); /* both are there */
+        CU_ASSERT(rig_quiet(&rig.a)); /* both are there */
         CU_ASSERT_EQUAL(directed_recv(&rig, tagged, c.addr, &got[0]), 0);
         directed_comes(&rig, &c, 22, &got[0]);
         CU_ASSERT_EQUAL(directed_recv(&rig, tagged, FI_ADDR_UNSPEC, &got[0]), 0);
         directed_comes(&rig, &rig.b, 11, &got[0]);
     }
-    CU_ASSERT(end_close(&c));
+    CU_ASSERT(rig_end_close(&c));
     rig_close(&rig);
 }
 
 static void directed__peeks_and_claims_from_one_endpoint(void)
 {
     struct rig rig = rig_open();
-    struct end c = {0};
+    struct rig_end c = {0};
     uint64_t of_b = 11, of_c = 22, got = 0;
-    struct iovec iov = {&got, sizeof got};
+    struct iovec iov = {&got, sizeof(got)};
     struct fi_context context;
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 5, .context = &context};
 
-    CU_ASSERT_FATAL(end_open(&rig, &c, &plain));
+    CU_ASSERT_FATAL(rig_end_open(&rig, &c, &rig_plain));
     directed_send(&rig, &rig.b, true, &of_b);
-    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT(rig_quiet(&rig.a));
     msg.addr = c.addr;
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_ENOMSG);
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_ENOMSG);
+    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_ENOMSG);
     directed_send(&rig, &c, true, &of_c);
-    CU_ASSERT(quiet(&rig.a));
+    CU_ASSERT(rig_quiet(&rig.a));
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.a).len, 8);
+    CU_ASSERT_EQUAL(rig_entry(&rig.a).len, 8);
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_CLAIM), 0);
     directed_comes(&rig, &c, 22, &got);
     CU_ASSERT_EQUAL(directed_recv(&rig, true, rig.b.addr, &got), 0);
     directed_comes(&rig, &rig.b, 11, &got);
-    CU_ASSERT(end_close(&c));
+    CU_ASSERT(rig_end_close(&c));
     rig_close(&rig);
 }
 
@@ -1078,25 +880,25 @@ static void delivery__is_complete_when_the_peer_has_it(void)
     struct rig rig = rig_open();
 
     for (unsigned i = 0; i < 15; i++) {
-        struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof in};
+        struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof(in)};
         struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig.b.addr, .tag = i};
         struct fi_msg_tagged want = {.msg_iov = &into, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
                                      .tag = i};
         ssize_t err;
 
-        fill(out, iov.iov_len, i);
+        bytes_fill(out, iov.iov_len, i);
         err = fi_tsendmsg(rig.a.ep, &msg, flags[i / 5] | FI_COMPLETION);
         CU_ASSERT_EQUAL(err, i / 5 == 2 && iov.iov_len > 192 ? -FI_EMSGSIZE : 0);
         if (err)
             continue;
         if (flags[i / 5] & FI_INJECT)
-            memset(out, 0, sizeof out);
-        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_SEND | FI_TAGGED);
+            memset(out, 0, sizeof(out));
+        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
         CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_PEEK), 0);
-        CU_ASSERT_EQUAL(entry_of(&rig.b).len, iov.iov_len);
+        CU_ASSERT_EQUAL(rig_entry(&rig.b).len, iov.iov_len);
         CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_COMPLETION), 0);
-        CU_ASSERT_EQUAL(entry_of(&rig.b).len, iov.iov_len);
-        CU_ASSERT(filled(in, iov.iov_len, i));
+        CU_ASSERT_EQUAL(rig_entry(&rig.b).len, iov.iov_len);
+        CU_ASSERT(bytes_filled(in, iov.iov_len, i));
     }
     rig_close(&rig);
 }
@@ -1105,13 +907,13 @@ static void delivery__is_complete_when_the_peer_has_it(void)
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = CAPS_ALL | FI_RMA | FI_ATOMIC, .format = FI_CQ_FORMAT_TAGGED});
+        .caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC, .format = FI_CQ_FORMAT_TAGGED});
     struct iovec iov[2] = {{"", 1}, {NULL, 100}};
     static char window[100];
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
@@ -1123,8 +925,8 @@ static void calls__refuse_buffers_at_address_0(void)
     CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, NULL, 8, rig.b.addr, 0, key), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_read(rig.a.ep, NULL, 8, NULL, rig.b.addr, 0, key, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_write(rig.a.ep, NULL, 0, NULL, rig.b.addr, 0, key, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_WRITE);
-    CU_ASSERT(quiet(&rig.a) && quiet(&rig.b));
+    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_WRITE);
+    CU_ASSERT(rig_quiet(&rig.a) && rig_quiet(&rig.b));
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     rig_close(&rig);
 }
@@ -1141,24 +943,24 @@ static void rma__writes_and_reads(void)
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, LARGEST + 100,
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     for (size_t i = 0; i < SIZES; i++) {
-        fill(out, sizes[i], i);
+        bytes_fill(out, sizes[i], i);
         CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
                                  &mr), 0);
-        struct fi_cq_tagged_entry entry = entry_of(&rig.a);
+        struct fi_cq_tagged_entry entry = rig_entry(&rig.a);
 
         CU_ASSERT_EQUAL(entry.flags, FI_RMA | FI_WRITE);
         CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
-        CU_ASSERT(filled(window + 100, sizes[i], i));
+        CU_ASSERT(bytes_filled(window + 100, sizes[i], i));
         memset(out, 0, sizes[i]);
         CU_ASSERT_EQUAL(fi_read(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
                                 &mr), 0);
-        CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_READ);
-        CU_ASSERT(filled(out, sizes[i], i));
+        CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
+        CU_ASSERT(bytes_filled(out, sizes[i], i));
     }
     CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "inject", 7, rig.b.addr, 0, fi_mr_key(mr)), 0);
     CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, LARGEST + 99, fi_mr_key(mr),
                              NULL), 0); /* over the end */
-    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EACCES);
+    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
     CU_ASSERT_STRING_EQUAL(window, "inject");
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     free(window);
@@ -1178,26 +980,26 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     key = fi_mr_key(mr);
-    fill((unsigned char *)window, sizeof window, 3);
-    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL), 0);
-    CU_ASSERT_EQUAL(entry_of(&rig.a).flags, FI_RMA | FI_READ);
-    CU_ASSERT(filled((unsigned char *)buf, sizeof buf, 3));
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL),
+    bytes_fill((unsigned char *)window, sizeof(window), 3);
+    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL), 0);
+    CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
+    CU_ASSERT(bytes_filled((unsigned char *)buf, sizeof(buf), 3));
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL),
                     -FI_EMSGSIZE);
     memset(buf, 0, 8);
     CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, 8, NULL, rig.b.addr, 8, key, NULL), 0);
     memset(buf, 1, 8); /* it is ours again */
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 8, key,
                                     FI_UINT64, FI_SUM, NULL), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 0);
     CU_ASSERT_EQUAL(fi_compare_atomic(rig.a.ep, &one, 1, NULL, &five, NULL, &old, NULL, rig.b.addr,
                                       8, key, FI_UINT64, FI_CSWAP, NULL), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 5);
     CU_ASSERT_EQUAL(memcmp(window + 8, &one, 8), 0);
     CU_ASSERT_EQUAL(fi_control(&rig.a.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
@@ -1219,21 +1021,21 @@ static void rma__gathers_and_scatters(void)
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     there.key = fi_mr_key(mr);
-    fill(out, sizeof out, 9);
+    bytes_fill(out, sizeof(out), 9);
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
     there.len = 50000;
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), 0);
-    entry_of(&rig.a);
-    CU_ASSERT(filled(window, sizeof window, 9));
+    rig_entry(&rig.a);
+    CU_ASSERT(bytes_filled(window, sizeof(window), 9));
     CU_ASSERT_EQUAL(fi_readv(rig.a.ep, into, NULL, 4, rig.b.addr, 0, there.key, NULL), 0);
-    entry_of(&rig.a);
-    CU_ASSERT(filled(in, sizeof in, 9));
+    rig_entry(&rig.a);
+    CU_ASSERT(bytes_filled(in, sizeof(in), 9));
     from[1].iov_len = 10;
     CU_ASSERT_EQUAL(fi_writev(rig.a.ep, from, NULL, 2, rig.b.addr, 20000, there.key, NULL), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(memcmp(window + 20000, out, 11), 0);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     rig_close(&rig);
@@ -1248,7 +1050,7 @@ static void atomic__does_what_the_queries_say(void)
     unsigned can = 0;
     struct fid_mr *mr;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
                                     0, 0, 0, &mr, NULL), 0);
     for (int type = 0; type < FI_DATATYPE_LAST; type++) {
         for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
@@ -1277,7 +1079,7 @@ static void atomic__does_what_the_queries_say(void)
                 if (err)
                     continue;
                 can++;
-                struct fi_cq_tagged_entry entry = entry_of(&rig.a);
+                struct fi_cq_tagged_entry entry = rig_entry(&rig.a);
 
                 CU_ASSERT_EQUAL(entry.flags, FI_ATOMIC | (call ? FI_READ : FI_WRITE));
                 CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
@@ -1298,13 +1100,13 @@ static void atomic__changes_and_fetches(void)
     struct fid_mr *mr, *deaf;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
                                     0, 0, 0, &mr, NULL), 0);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_WRITE, 0, 0, 0, &deaf,
                                     NULL), 0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(word[1], 12);
     CU_ASSERT_EQUAL(fi_inject_atomic(rig.a.ep, &minus, 1, rig.b.addr, 8, key, FI_INT64, FI_MIN), 0);
 
@@ -1314,18 +1116,18 @@ static void atomic__changes_and_fetches(void)
                                 .rma_iov_count = 1, .datatype = FI_INT64, .op = FI_CSWAP};
     CU_ASSERT_EQUAL(fi_compare_atomicmsg(rig.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
                                          FI_COMPLETION), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT(old == -3 && word[1] == 5); /* after the injected one */
     msg.op = FI_ATOMIC_WRITE;
     in.addr = &seven;
     CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT(old == 5 && word[1] == 7);
     CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(fi_fetch_atomicv(rig.a.ep, NULL, NULL, 0, &out, NULL, 1, rig.b.addr, 8, key,
                                      FI_INT64, FI_ATOMIC_READ, NULL), 0);
-    entry_of(&rig.a);
+    rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 7);
     CU_ASSERT_EQUAL(word[0], 0);
 
@@ -1340,9 +1142,9 @@ static void atomic__changes_and_fetches(void)
     CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), -FI_EINVAL);
     CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 0,
                                     fi_mr_key(deaf), FI_INT64, FI_SUM, NULL), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EACCES);
+    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 4, key, FI_INT64, FI_SUM, NULL), 0);
-    CU_ASSERT_EQUAL(error_of(&rig.a).err, FI_EINVAL);
+    CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EINVAL);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     CU_ASSERT_EQUAL(fi_close(&deaf->fid), 0);
     rig_close(&rig);
@@ -1359,8 +1161,8 @@ static struct echo echo; /* written by main() before the cases run */
 
 static bool swap_names(const char *mine, char *theirs, int to, int from)
 {
-    return write(to, mine, ADDR_BYTES) == ADDR_BYTES &&
-           read(from, theirs, ADDR_BYTES) == ADDR_BYTES;
+    return write(to, mine, RIG_ADDR_BYTES) == RIG_ADDR_BYTES &&
+           read(from, theirs, RIG_ADDR_BYTES) == RIG_ADDR_BYTES;
 }
 
 /* Sends back what it gets, until a tag says stop. One message at a time. */
@@ -1370,12 +1172,12 @@ static bool echo_serve(struct rig *rig, fi_addr_t peer, unsigned char *buf)
 
     for (;;) {
         if (fi_trecv(rig->a.ep, buf, LARGEST, NULL, peer, 0, UINT64_MAX, NULL) ||
-            entry_wait(rig->a.cq, &entry, NULL) != 1)
+            rig_entry_wait(rig->a.cq, &entry, NULL) != 1)
             return false;
         if (entry.tag == ECHO_STOP)
             return true;
         if (fi_tsenddata(rig->a.ep, buf, entry.len, NULL, entry.data, peer, entry.tag, NULL) ||
-            entry_wait(rig->a.cq, &entry, NULL) != 1)
+            rig_entry_wait(rig->a.cq, &entry, NULL) != 1)
             return false;
     }
 }
@@ -1383,14 +1185,14 @@ static bool echo_serve(struct rig *rig, fi_addr_t peer, unsigned char *buf)
 /* The other process. No CU_ASSERT here: it runs no test. */
 static int echo_main(int to, int from)
 {
-    char theirs[ADDR_BYTES];
+    char theirs[RIG_ADDR_BYTES];
     unsigned char *buf = malloc(LARGEST);
     struct rig rig;
     fi_addr_t peer;
 
     if (read(from, theirs, 1) != 1) /* nobody wants an echo */
         return 0;
-    if (!rig_try_open(&rig, &plain) || !swap_names(rig.a.name, theirs, to, from) ||
+    if (!rig_try_open(&rig, &rig_plain) || !swap_names(rig.a.name, theirs, to, from) ||
         fi_av_insert(rig.av, theirs, 1, &peer, 0, NULL) != 1 || !echo_serve(&rig, peer, buf) ||
         !rig_try_close(&rig))
         return 1;
@@ -1419,25 +1221,25 @@ static void echo_once(struct rig *rig, fi_addr_t peer, size_t bytes, unsigned ch
 {
     struct fi_cq_tagged_entry entry = {0};
 
-    fill(out, bytes, bytes + 1);
+    bytes_fill(out, bytes, bytes + 1);
     CU_ASSERT_EQUAL(fi_trecv(rig->a.ep, in, LARGEST, NULL, peer, bytes, EXACT, in), 0);
     CU_ASSERT_EQUAL(fi_tsenddata(rig->a.ep, out, bytes, NULL, bytes, peer, bytes, out), 0);
     for (int i = 0; i < 2; i++) {
-        struct fi_cq_tagged_entry got = entry_of(&rig->a);
+        struct fi_cq_tagged_entry got = rig_entry(&rig->a);
 
         if (got.flags & FI_RECV)
             entry = got;
     }
     CU_ASSERT_EQUAL(entry.len, bytes);
     CU_ASSERT_EQUAL(entry.data, bytes);
-    CU_ASSERT(filled(in, bytes, bytes + 1));
+    CU_ASSERT(bytes_filled(in, bytes, bytes + 1));
 }
 
 static void peer__echoes_every_size(void)
 {
     struct rig rig = rig_open();
     unsigned char *out = malloc(LARGEST), *in = malloc(LARGEST);
-    char theirs[ADDR_BYTES];
+    char theirs[RIG_ADDR_BYTES];
     fi_addr_t peer;
     int status = 1;
 
@@ -1448,7 +1250,7 @@ static void peer__echoes_every_size(void)
     for (int round = 0; round < 10; round++)
         for (size_t i = 0; i < SIZES; i++)
             echo_once(&rig, peer, sizes[i], out, in);
-    CU_ASSERT_EQUAL(inject_all(&rig.a, NULL, 0, 0, peer, ECHO_STOP), 0);
+    CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, peer, ECHO_STOP), 0);
     CU_ASSERT_EQUAL(waitpid(echo.pid, &status, 0), echo.pid);
     CU_ASSERT_EQUAL(status, 0);
     free(out);

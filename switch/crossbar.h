@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and the
- * one with virtual output queues. All of it is the switch's worker's.
+ * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and
+ * the one with virtual output queues. All of it is the switch's worker's.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -39,7 +39,8 @@ struct switch_crossbar {
 /* crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case. */
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots);
 void switch_crossbar_free(struct switch_crossbar *bar);
-size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, const struct emu_profile *profile);
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
+                             const struct emu_profile *profile);
 
 /* crossbar.c: tx and rx of a struct switch_kind. */
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);

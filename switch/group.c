@@ -31,6 +31,8 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
     struct switch_group *group = calloc(1, sizeof(*group));
     size_t kept;
 
+    assert(ports && units < SWITCH_ROWS_MAX);
+    assert(up == -1 || (up >= 0 && up < TOPO_PORTS_MAX && ports & emu_bit((uint32_t)up)));
     if (!group)
         return -ENOMEM;
     group->id = id;
@@ -100,6 +102,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
+    assert(!(group->ports & ~emu_bits_below(sw->ports)));
     *old = NULL;
     if (!sw->kind->combines && group->units)
         return -ENOTSUP;

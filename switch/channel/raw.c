@@ -37,7 +37,7 @@ static uint32_t raw_take(struct switch_channels *ch)
     return moved;
 }
 
-/* If the ring is full of replies (see channels_sane(), channel.c), the far end empties it in its next step. */
+/* If the ring is full of replies (channels_sane() in channel.c), the far end empties it in its next step. */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     uint64_t bit = emu_bit(o);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is turned back.
+ * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is
+ * turned back.
  */
 #include "switch/crosspoint/crosspoint.h"
 

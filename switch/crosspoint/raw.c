@@ -2,7 +2,8 @@
 /*
  * raw.c - clock raw: a pass of a switch with crosspoints. A timed clock has timed.c instead.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
 
 /* Credits came back at these ports: their outputs may send. */
 static void raw_take_credits(struct switch_crosspoints *xp)

@@ -19,7 +19,7 @@
  * credit's, not as of when the host got round to it: on clock real, how far the
  * host is behind is measured, and does not add up from hop to hop.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
 
 /* xp->timing, without asking where that is. */
 static inline struct switch_timing *timing_of(struct switch_crosspoints *xp)
@@ -87,6 +87,7 @@ static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t 
 static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
 {
     const struct switch_timing *timing = timing_of(xp);
+    const struct switch_agenda *agenda = &timing->agenda;
     uint32_t ports = xp->bar.sw.ports;
     uint64_t outs = xp->bar.runnable;
 
@@ -95,7 +96,7 @@ static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
         if (o >= ports) {
             if (!timing->work[o - ports].working)
                 timed_plan_unit(xp, o - ports, at_ps);
-        } else if (!((timing->agenda.due | timing->agenda.stalled) >> o & 1)) { /* else it knows, or waits for a credit */
+        } else if (!((agenda->due | agenda->stalled) >> o & 1)) { /* else it knows, or waits for a credit */
             timed_plan_port(xp, o, at_ps);
         }
     }

@@ -51,7 +51,7 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
     return room;
 }
 
-/* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
+/* The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to go to. */
 static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
     struct switch_inputs *in = xp->inputs;
@@ -59,16 +59,18 @@ static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at
     uint64_t outs = in->outs[slot];
     uint64_t room = fifo_room(xp, r, outs);
     struct emu_entry entry = xp->bar.store.slot[slot];
+    uint32_t o;
 
     entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
-        switch_put(xp, r, emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room), &entry);
+        o = emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room);
+        switch_put(xp, r, o, &entry);
         return 0;
     }
-    emu_each_bit(o, room)
-        switch_put(xp, r, o, &entry);
+    emu_each_bit(out, room)
+        switch_put(xp, r, out, &entry);
     return in->outs[slot] = outs & ~room;
 }
 

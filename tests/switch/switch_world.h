@@ -13,7 +13,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "emu/worker/worker.h"
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
 

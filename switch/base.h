@@ -84,6 +84,13 @@ void *switch_zeros(size_t bytes);
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
 
+/* More has come to @port than a pass takes. Thread: the switch's own step. */
+static inline void switch_more(struct switch_dev *sw, uint32_t port)
+{
+    sw->arriving |= emu_bit(port);
+    emu_dev_again(&sw->dev);
+}
+
 /* The group that a header names, or NULL. */
 static inline struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
 {

@@ -28,7 +28,7 @@ static void group_free(struct switch_group *group)
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
                         uint32_t units, enum emu_combine_order order)
 {
-    struct switch_group *group = calloc(1, sizeof(*group));
+    struct switch_group *group = calloc(1, sizeof *group);
     size_t kept;
 
     assert(ports && units < SWITCH_ROWS_MAX);
@@ -47,8 +47,8 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
         group->state_bytes =
             (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_part));
         group->states = switch_zeros((size_t)group->window * group->state_bytes);
-        group->kept = kept ? calloc(group->window * kept, sizeof(*group->kept)) : NULL;
-        group->results = calloc(units, sizeof(*group->results));
+        group->kept = kept ? calloc(group->window * kept, sizeof *group->kept) : NULL;
+        group->results = calloc(units, sizeof *group->results);
         if (!group->states || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;

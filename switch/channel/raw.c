@@ -19,10 +19,8 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
         switch_channel_arrive(ch, p, &entry, fate, 0);
         moved++;
     }
-    if (moved == CHANNEL_BURST) {
-        ch->sw.arriving |= emu_bit(p);
-        emu_dev_again(&ch->sw.dev);
-    }
+    if (moved == CHANNEL_BURST)
+        switch_more(&ch->sw, p);
     return moved;
 }
 

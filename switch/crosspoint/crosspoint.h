@@ -126,13 +126,11 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
 /* turn_back of a struct switch_kind. */
 void switch_crosspoints_turn_back(struct switch_dev *sw, uint64_t by_ps);
 
-/* The part of switch_check() for row and output @r: see switch_crossbar_check(). */
-const char *switch_crosspoints_check(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
-                                     uint64_t *held, uint64_t *waited_ps);
+/* check of a struct switch_kind, with @row_check as well. */
+const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check);
 
-/* Its last part: what was held, and for how long, agrees with the books, where the clock has times. */
-const char *switch_crosspoints_check_books(const struct switch_crosspoints *xp, uint64_t now_ps,
-                                           uint64_t held, uint64_t waited_ps);
+/* NULL, or what is wrong with the crosspoints of row @r by themselves: part of a row_check. */
+const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r);
 
 /* Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain counter. */
 uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r);

@@ -31,10 +31,8 @@ static uint32_t raw_take_port(struct switch_crosspoints *xp, uint32_t r)
     }
     if (moved)
         emu_rx_done(rx, moved);
-    if (moved == SWITCH_BURST) {
-        xp->bar.sw.arriving |= emu_bit(r);
-        emu_dev_again(&xp->bar.sw.dev);
-    }
+    if (moved == SWITCH_BURST)
+        switch_more(&xp->bar.sw, r);
     return moved;
 }
 

@@ -4,8 +4,8 @@
  *
  * Two kinds of event: the front segment of a row arrives at its crosspoint,
  * and an output acts: a segment leaves, or a combine unit begins or ends its
- * work. Credits are no events: an output
- * takes the next one, wherever in time it is, when it wants to send.
+ * work. Credits are no events: an output takes the next one, wherever in time
+ * it is, when it wants to send.
  *
  * At one and the same time arrivals come before departures, so that arbitration
  * sees all that is there. Arrivals at the same time are taken in a turn that
@@ -223,13 +223,10 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct emu_order_event event = emu_order_take(arrivals);
     uint32_t r = (uint32_t)event.port;
-    struct emu_rx *rx = &xp->bar.row[r].rx;
 
     switch_little_until(&timing_of(xp)->little, event.at_ps);
-    xp->admit(xp, r, emu_rx_front(rx, until_ps));
-    emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
-    emu_rx_done(rx, 1);
-    switch_pay(&xp->bar, r, event.at_ps);
+    xp->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
+    switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
     return switch_look(&xp->bar, arrivals, r, until_ps);
 }

@@ -6,7 +6,7 @@
  * a struct switch_dev, and its struct switch_kind stands in the list in switch.c. Parts that several machines
  * have are structs of their own: store.h (segments), events.h (timed clocks), crossbar.h (rows and outputs).
  *
- * All of it is the switch's worker's, but what says so; the manager and the driver look while it stands still.
+ * All of it is the switch's worker's, but what says so. Manager and driver look while that stands still.
  */
 #ifndef SWITCH_BASE_H
 #define SWITCH_BASE_H
@@ -40,7 +40,7 @@ struct switch_kind {
     uint32_t (*segments)(uint32_t ports, const struct emu_profile *profile);
     size_t (*bytes)(uint32_t ports, const struct emu_profile *profile);
 
-    /* All parts of a machine whose base is filled in. False: there is no memory; destroy() frees what there is. */
+    /* All parts of a machine whose base is filled in. False: there is no memory; destroy() frees what is. */
     bool (*init)(struct switch_dev *sw, bool timed);
     void (*destroy)(struct switch_dev *sw); /* all parts, but neither the base's nor the machine itself */
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
@@ -84,6 +84,13 @@ void *switch_zeros(size_t bytes);
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
 
+/* More has come to @port than a pass takes. Thread: the switch's own step. */
+static inline void switch_more(struct switch_dev *sw, uint32_t port)
+{
+    sw->arriving |= emu_bit(port);
+    emu_dev_again(&sw->dev);
+}
+
 /* The group that a header names, or NULL. */
 static inline struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
 {
@@ -111,8 +118,8 @@ static inline uint64_t switch_group_outs(const struct switch_group *group, uint3
 }
 
 /*
- * One of @group (of whose header) is dropped. Who leaves a group does not wait for what it has sent last, a token of
- * its adapter's: when all have left, that may be on its way, and is no fault of anybody.
+ * One of @group (of whose header) is dropped. Who leaves a group does not wait for what it has sent last, a
+ * token of its adapter's: when all have left, that may be on its way, and is no fault of anybody.
  */
 static inline void switch_count_drop(struct switch_dev *sw, const struct switch_group *group,
                                      const struct emu_hdr *hdr)

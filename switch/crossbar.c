@@ -96,12 +96,22 @@ static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
     return queued == bar->out[o].queued ? NULL : "an output does not know how many wait for it";
 }
 
-const char *switch_crossbar_check(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
-                                  uint64_t *held, uint64_t *waited_ps)
+const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
+                                  const struct switch_little *little, switch_row_check_fn row_check)
 {
-    const char *wrong = check_row(bar, r, now_ps, held, waited_ps);
+    uint64_t held = 0, waited_ps = 0;
 
-    return wrong ? wrong : check_out(bar, r);
+    for (uint32_t r = 0; r < bar->rows; r++) {
+        const char *wrong = check_row(bar, r, now_ps, &held, &waited_ps);
+
+        if (!wrong)
+            wrong = check_out(bar, r);
+        if (!wrong)
+            wrong = row_check(&bar->sw, r, now_ps, &held, &waited_ps);
+        if (wrong)
+            return wrong;
+    }
+    return little ? switch_little_check(little, now_ps, held, waited_ps) : NULL;
 }
 
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r, uint32_t holds)

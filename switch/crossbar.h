@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and the
- * one with virtual output queues. All of it is the switch's worker's.
+ * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and
+ * the one with virtual output queues. All of it is the switch's worker's.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -39,7 +39,8 @@ struct switch_crossbar {
 /* crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case. */
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots);
 void switch_crossbar_free(struct switch_crossbar *bar);
-size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, const struct emu_profile *profile);
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
+                             const struct emu_profile *profile);
 
 /* crossbar.c: tx and rx of a struct switch_kind. */
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
@@ -48,12 +49,16 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 /* crossbar.c: the clock is turned back by @by_ps. */
 void switch_crossbar_turn_back(struct switch_crossbar *bar, uint64_t by_ps);
 
+/* The part of a check that is a machine's own, for row @r: adds what is not in the crossbar's queues. */
+typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
+                                           uint64_t *held, uint64_t *waited_ps);
+
 /*
- * crossbar.c: the queues of row @r, and of output @r, counted: adds to the segments held and to how long they
- * have waited. Returns NULL, or what is wrong.
+ * crossbar.c: check of a struct switch_kind: all rows, outputs and queues, each row by @row_check too, and
+ * what is held by the books @little; NULL: there are none. Returns NULL, or what is wrong.
  */
-const char *switch_crossbar_check(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
-                                  uint64_t *held, uint64_t *waited_ps);
+const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
+                                  const struct switch_little *little, switch_row_check_fn row_check);
 
 /* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r, uint32_t holds);
@@ -121,6 +126,14 @@ static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t 
 {
     if (r < bar->sw.ports && bar->row[r].rx.owed)
         emu_rx_pay(&bar->row[r].rx, at_ps + bar->sw.profile->credit_ps);
+}
+
+/* The front segment of row @r, which arrived at @at_ps, has entered. */
+static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
+{
+    emu_rx_skip(&bar->row[r].rx); /* the slot before the credit that lets it be filled */
+    emu_rx_done(&bar->row[r].rx, 1);
+    switch_pay(bar, r, at_ps);
 }
 
 /*

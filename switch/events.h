@@ -17,6 +17,8 @@ struct switch_little {
     uint64_t waited_ps; /* by those that have left, each from its arrival to its departure */
 };
 
+static_assert(TOPO_PORTS_MAX <= SWITCH_ROWS_MAX, "no port is beyond the rows that a step has room for");
+
 /* What the outputs are about to do. */
 struct switch_agenda {
     uint64_t due;          /* outputs that know when they will act */

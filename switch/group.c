@@ -28,9 +28,11 @@ static void group_free(struct switch_group *group)
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
                         uint32_t units, enum emu_combine_order order)
 {
-    struct switch_group *group = calloc(1, sizeof(*group));
+    struct switch_group *group = calloc(1, sizeof *group);
     size_t kept;
 
+    assert(ports && units < SWITCH_ROWS_MAX);
+    assert(up == -1 || (up >= 0 && up < TOPO_PORTS_MAX && ports & emu_bit((uint32_t)up)));
     if (!group)
         return -ENOMEM;
     group->id = id;
@@ -45,8 +47,8 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
         group->state_bytes =
             (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_part));
         group->states = switch_zeros((size_t)group->window * group->state_bytes);
-        group->kept = kept ? calloc(group->window * kept, sizeof(*group->kept)) : NULL;
-        group->results = calloc(units, sizeof(*group->results));
+        group->kept = kept ? calloc(group->window * kept, sizeof *group->kept) : NULL;
+        group->results = calloc(units, sizeof *group->results);
         if (!group->states || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;
@@ -100,6 +102,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
+    assert(!(group->ports & ~emu_bits_below(sw->ports)));
     *old = NULL;
     if (!sw->kind->combines && group->units)
         return -ENOTSUP;

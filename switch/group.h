@@ -38,7 +38,7 @@ struct switch_results {
 /* The state of (group, sequence number): a line, where the switch has one unit. */
 struct switch_state {
     uint64_t have;      /* ports that have contributed, at any unit */
-    uint64_t outs;      /* active: where the result will go; 0: that is not settled. Then of the last result */
+    uint64_t outs;      /* where the result will go; 0: that is not settled. Not active: of the last result */
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;

@@ -20,11 +20,13 @@ static const struct switch_kind *const switch_kinds[] = {
 
 static const struct switch_kind *switch_kind_of(const struct emu_profile *profile)
 {
-    const struct switch_kind *const *kind = switch_kinds;
+    uint32_t k = 0;
 
-    while (!(*kind)->fits(profile))
-        kind++;
-    return *kind;
+    while (!switch_kinds[k]->fits(profile)) {
+        k++;
+        assert(k < sizeof switch_kinds / sizeof *switch_kinds);
+    }
+    return switch_kinds[k];
 }
 
 uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)

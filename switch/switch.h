@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * switch.h - the router, of two kinds behind one interface.
+ * switch.h - the router, of four kinds behind one interface: the profile says which.
  *
- * An output-queued switch with crosspoint buffers and combine units. Source:
- * output-queued routers §2. What a segment meets, in order: admit.c (route,
- * crosspoint), then send.c, or timed.c where the clock has times (arbitration,
- * credit, wire); a contribution to a reduction turns off into combine.c on the
- * way.
- *
- * Where profile->transport is EMU_TRANSPORT_ACKNOWLEDGED, a switch with virtual
- * channels and acknowledgments: channel.h. It has no combine units. Source:
- * QsNet III §III, §IV.
+ * crosspoint/    an output-queued switch with crosspoint buffers and combine units. Source: output-queued
+ *                routers §2.
+ * input/fifo.c   the same, behind a buffer at each input. Source: there, §5.
+ * input/slots.c  an input-queued switch with a central arbiter, the baseline. It has no combine units.
+ * channel/       a switch with virtual channels and acknowledgments. It has no combine units. Source:
+ *                QsNet III §III, §IV.
  */
 #ifndef SWITCH_SWITCH_H
 #define SWITCH_SWITCH_H
@@ -39,7 +36,7 @@ struct switch_counts {
     _Atomic uint64_t bad;        /* dropped: foreign to the group, or against the protocol */
     _Atomic uint64_t late;       /* dropped: to a group that is not here (any more) */
 
-    /* With channels. */
+    /* Packets: none but with channels. */
     _Atomic uint64_t stale;      /* segments and replies of packets that were over */
     _Atomic uint64_t refused;    /* packets that go nowhere: a NACK */
     _Atomic uint64_t timeouts;   /* channels given up because no reply came */
@@ -51,7 +48,7 @@ struct switch_counts {
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
  * @route, @profile: borrowed.
  * With channels its cables are joined with EMU_CHANNEL_SLOTS credits.
- * Errors: -ENOMEM, -EINVAL.
+ * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile,
@@ -84,12 +81,15 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
  */
 uint32_t switch_bufs(struct switch_dev *sw);
 
-/* --- with channels only -------------------------------------------------------- */
+/* --- clocks, faults, units ------------------------------------------------------ */
 
 /** switch_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
 void switch_turn_back(struct switch_dev *sw, uint64_t by_ps);
 
-/** switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still. */
+/**
+ * switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still.
+ * With channels only, as the two that follow.
+ */
 void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
 /**
@@ -124,7 +124,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_chan
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
  *      late segment of an old group is not taken for one of the new. It says the window (emu/link/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds a state for each number of its window. 0: for multicasts only.
+ * @units: combine units of the switch: the group holds a state for each number of its window. 0: it is for
+ *      multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,

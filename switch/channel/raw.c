@@ -19,10 +19,8 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
         switch_channel_arrive(ch, p, &entry, fate, 0);
         moved++;
     }
-    if (moved == CHANNEL_BURST) {
-        ch->sw.arriving |= emu_bit(p);
-        emu_dev_again(&ch->sw.dev);
-    }
+    if (moved == CHANNEL_BURST)
+        switch_more(&ch->sw, p);
     return moved;
 }
 
@@ -37,7 +35,7 @@ static uint32_t raw_take(struct switch_channels *ch)
     return moved;
 }
 
-/* If the ring is full of replies (see channels_sane(), channel.c), the far end empties it in its next step. */
+/* If the ring is full of replies (channels_sane() in channel.c), the far end empties it in its next step. */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     uint64_t bit = emu_bit(o);

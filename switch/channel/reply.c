@@ -58,7 +58,7 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v)
     switch_channel_tell(ch, p);
 }
 
-/* The reply to a broadcast is no earlier than the last one of its copies: clock real may see them out of order. */
+/* The reply to a broadcast is no earlier than its copies': clock real may see these out of order. */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     uint64_t *reply_ps = &ch->port[v / EMU_CHANNELS].reply_ps[v % EMU_CHANNELS];

@@ -113,7 +113,10 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
     return outs;
 }
 
-/* Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says of a group. */
+/*
+ * Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says of a
+ * group.
+ */
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);

@@ -4,7 +4,8 @@
  *
  * The crossbar is crossed once, whatever the number of copies (§2, Multicast).
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
 
 /* Plain counter: a place to count the copies of a multicast. There is one a credit. */
 static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
@@ -83,7 +84,8 @@ static void admit_drop(struct switch_crosspoints *xp, uint32_t row, const struct
         xp->bar.row[row].rx.owed++;
 }
 
-static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
+static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row,
+                                    const struct emu_entry *entry)
 {
     const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
     uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);

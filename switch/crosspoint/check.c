@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is turned back.
+ * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is
+ * turned back.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -30,23 +31,22 @@ uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t 
     return xp->timing ? xp->timing->level[r].fullest : xp->settling[r].fullest;
 }
 
-const char *switch_crosspoints_check(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
-                                     uint64_t *held, uint64_t *waited_ps)
+const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r)
 {
-    const char *wrong = switch_crossbar_check(&xp->bar, r, now_ps, held, waited_ps);
     uint8_t fullest = 0;
 
     for (uint32_t o = 0; o < xp->bar.rows; o++)
         fullest = *switch_count(&xp->bar, r, o) > fullest ? *switch_count(&xp->bar, r, o) : fullest;
-    if (!wrong && xp->timing && fullest != xp->timing->level[r].fullest)
+    if (xp->timing && fullest != xp->timing->level[r].fullest)
         return "a row does not know its fullest crosspoint";
-    return wrong;
+    return NULL;
 }
 
-const char *switch_crosspoints_check_books(const struct switch_crosspoints *xp, uint64_t now_ps,
-                                           uint64_t held, uint64_t waited_ps)
+const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check)
 {
-    return xp->timing ? switch_little_check(&xp->timing->little, now_ps, held, waited_ps) : NULL;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+
+    return switch_crossbar_check(&xp->bar, now_ps, xp->timing ? &xp->timing->little : NULL, row_check);
 }
 
 /* --- the clock is turned back ---------------------------------------------------------------- */

@@ -24,16 +24,12 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
-static void combine_drop(struct switch_crosspoints *xp, const struct switch_group *group,
-                         const struct emu_entry *in)
-{
-    switch_count_drop(&xp->bar.sw, group, &in->hdr);
-    emu_pool_drop(switch_cache(xp), in->buf);
-}
+/* --- folding: what is in a state, and what comes of it ------------------------------------------- */
 
 /* acc op= in, over the payload of two segments with the same header. */
 static void combine_bufs(struct switch_crosspoints *xp, const struct emu_hdr *hdr, uint32_t acc,
@@ -73,6 +69,23 @@ static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_
     }
     return acc;
 }
+
+/* All but from whom and to where: the second half of the header, in one comparison. */
+static inline bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
+{
+    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(*a) == 16, "seq, kind, len, op, type");
+    return memcmp(&a->seq, &b->seq, 8) == 0;
+}
+
+static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
+{
+    state->have = state->outs = 0;
+    state->hdr = in->hdr;
+    state->born_ns = in->born_ns;
+    state->active = state->used = true;
+}
+
+/* --- results go on --------------------------------------------------------------------------------- */
 
 /* May the unit's row take one more segment for each of @outs? */
 static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint64_t outs)
@@ -153,6 +166,8 @@ static inline void combine_pass(struct switch_crosspoints *xp, const struct swit
         combine_queue(xp, group, i, u);
 }
 
+/* --- a state makes progress ------------------------------------------------------------------------- */
+
 /* The ports of leaf @u. */
 static uint64_t combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
@@ -228,19 +243,13 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
     combine_end(xp, state);
 }
 
-/* All but from whom and to where: the second half of the header, in one comparison. */
-static inline bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
-{
-    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(*a) == 16, "seq, kind, len, op, type");
-    return memcmp(&a->seq, &b->seq, 8) == 0;
-}
+/* --- a contribution comes --------------------------------------------------------------------------- */
 
-static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
+static void combine_drop(struct switch_crosspoints *xp, const struct switch_group *group,
+                         const struct emu_entry *in)
 {
-    state->have = state->outs = 0;
-    state->hdr = in->hdr;
-    state->born_ns = in->born_ns;
-    state->active = state->used = true;
+    switch_count_drop(&xp->bar.sw, group, &in->hdr);
+    emu_pool_drop(switch_cache(xp), in->buf);
 }
 
 /*
@@ -304,6 +313,8 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     combine_came(xp, group, state, i, u, row, at_ps);
 }
 
+/* --- results that waited ---------------------------------------------------------------------------- */
+
 /* Move one group's results to the crosspoints. Returns true when none is left. */
 static bool results_move(struct switch_crosspoints *xp, uint32_t u, const struct switch_group *group,
                          uint64_t at_ps)
@@ -346,6 +357,8 @@ void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps)
         if (switch_unit_pending(xp, u))
             switch_unit_flush(xp, u, at_ps);
 }
+
+/* --- what units do ------------------------------------------------------------------------------------ */
 
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps)
 {

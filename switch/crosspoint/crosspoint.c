@@ -150,20 +150,21 @@ static uint32_t crosspoint_bufs(struct switch_dev *sw)
     return switch_crossbar_bufs(switch_crossbar_of(sw));
 }
 
-static const char *crosspoint_check(struct switch_dev *sw, uint64_t now_ps)
+static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                             uint64_t *waited_ps)
 {
     const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    uint64_t held = 0, waited_ps = 0;
+    const char *wrong = switch_crosspoints_check_row(xp, r);
 
-    for (uint32_t r = 0; r < xp->bar.rows; r++) {
-        const char *wrong = switch_crosspoints_check(xp, r, now_ps, &held, &waited_ps);
+    (void)now_ps, (void)held, (void)waited_ps; /* nothing is but at the crosspoints */
+    if (wrong || r >= sw->ports)
+        return wrong;
+    return switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_holds(xp, r));
+}
 
-        if (!wrong && r < sw->ports)
-            wrong = switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_holds(xp, r));
-        if (wrong)
-            return wrong;
-    }
-    return switch_crosspoints_check_books(xp, now_ps, held, waited_ps);
+static const char *crosspoint_check(struct switch_dev *sw, uint64_t now_ps)
+{
+    return switch_crosspoints_check(sw, now_ps, check_row);
 }
 
 const struct switch_kind switch_crosspoint_kind = {

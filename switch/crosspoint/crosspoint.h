@@ -3,8 +3,8 @@
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
  *
  * The router of input/fifo.c has it behind its inputs' buffers: see inputs, advance and backed. All of it is
- * the switch's worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and timed.c where the clock has
- * times; a contribution to a reduction turns off into combine.c on the way.
+ * the switch's worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and
+ * timed.c where the clock has times; a contribution to a reduction turns off into combine.c on the way.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
@@ -74,7 +74,7 @@ struct switch_crosspoints {
     uint64_t open;    /* those that they do; neither: not known yet. Times: all are shut, always */
     uint64_t backed;  /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
     uint32_t xpoint_slots; /* a copy of the profile's, for the path of every segment */
-    bool through;     /* raw, credits by the row guarantee: what finds nothing in its way does not stop here */
+    bool through;     /* what finds nothing in its way does not stop here: raw, by the row guarantee */
 
     /* How a row's credits are accounted for; where none is, they stand for places before the crosspoints. */
     struct switch_settling *settling; /* ports: raw, by the row guarantee; else NULL */
@@ -84,7 +84,7 @@ struct switch_crosspoints {
 
     /* A segment enters by @row, which has room: its credit says so. */
     void (*admit)(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
-    /* What is in the buffer of input @row moves on; timed: at @at_ps. Did any? Asked while `backed` says so. */
+    /* What is in the buffer of input @row moves on; timed: at @at_ps. Did any? While `backed` says so. */
     bool (*advance)(struct switch_crosspoints *xp, uint32_t row, uint64_t at_ps);
 
     uint32_t units;           /* combine units */
@@ -112,7 +112,7 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
 
 /* --- made, and what must hold: crosspoint.c, check.c ------------------------------------------ */
 
-/* Its parts, in a machine whose base is filled in. False: there is no memory; freed by the other in any case. */
+/* Its parts, in a machine whose base is filled in. False: there is no memory. Freed in any case. */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
@@ -126,13 +126,11 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
 /* turn_back of a struct switch_kind. */
 void switch_crosspoints_turn_back(struct switch_dev *sw, uint64_t by_ps);
 
-/* The part of switch_check() for row and output @r: see switch_crossbar_check(). */
-const char *switch_crosspoints_check(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
-                                     uint64_t *held, uint64_t *waited_ps);
+/* check of a struct switch_kind, with @row_check as well. */
+const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check);
 
-/* Its last part: what was held, and for how long, agrees with the books, where the clock has times. */
-const char *switch_crosspoints_check_books(const struct switch_crosspoints *xp, uint64_t now_ps,
-                                           uint64_t held, uint64_t waited_ps);
+/* NULL, or what is wrong with the crosspoints of row @r by themselves: part of a row_check. */
+const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r);
 
 /* Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain counter. */
 uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r);
@@ -143,12 +141,6 @@ uint32_t switch_step_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps);
 
 /* --- a segment's way -------------------------------------------------------------------------- */
-
-/*
- * through.c: raw. What a process has sent enters by row @r: all its way through this switch at once
- * where nothing is in the way. Returns segments taken.
- */
-uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r);
 
 /* admit.c: xp->admit, by how credits are accounted for: raw and timed by the row guarantee, plain counter. */
 void switch_admit_settling(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
@@ -237,98 +229,5 @@ static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, ui
     }
     return &bar->store.slot[slot];
 }
-
-/*
- * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
- * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
- * as if it had been. Is output @o open to the next one?
- */
-static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
-{
-    uint64_t bit = emu_bit(o);
-
-    if (xp->shut & bit)
-        return false;
-    if (!(xp->open & bit)) {
-        xp->open |= bit;
-        xp->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
-    }
-    if (!xp->room[o]) {
-        xp->shut |= bit;
-        return false;
-    }
-    return true;
-}
-
-/* It is open, and one goes through: to be sent now. */
-static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
-{
-    xp->room[o]--;
-    xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
-}
-
-static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
-{
-    if (!switch_is_open(xp, o))
-        return false;
-    switch_pass(xp, o);
-    return true;
-}
-
-/* Do all of @outs lead to processes, or to nobody? */
-static inline bool switch_lends(const struct switch_crosspoints *xp, uint64_t outs)
-{
-    emu_each_bit(o, outs)
-        if (o >= xp->bar.sw.ports || !emu_tx_lends(&xp->bar.out[o].tx))
-            return false;
-    return true;
-}
-
-/* Raw: copies of a segment for @outs, which lend, if all of them are open; the payload is the caller's, or NULL. */
-static inline bool switch_lend(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
-                               const struct emu_seg *payload)
-{
-    emu_each_bit(o, outs)
-        if (!switch_is_open(xp, o))
-            return false;
-    if (emu_bits_several(outs))
-        emu_count(&xp->bar.sw.counts.multicasts, 1);
-    emu_each_bit(o, outs) {
-        switch_pass(xp, o);
-        emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
-    }
-    return true;
-}
-
-/* --- combine units: combine.c ------------------------------------------------------------------- */
-
-/* Raw. The units take contributions and send results back into the crossbar. */
-uint32_t switch_combine(struct switch_crosspoints *xp);
-
-/* Does unit @u have results that wait? */
-static inline bool switch_unit_pending(const struct switch_crosspoints *xp, uint32_t u)
-{
-    return xp->unit[u].first != xp->unit[u].last;
-}
-
-/*
- * Raw. Add a contribution to a state that has others, from where it lies, if it may be
- * folded as it comes. False: nothing was done.
- */
-bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
-                     uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
-
-/* Raw. The same for a contribution that nothing waits before: it need not stand at the unit's crosspoint. */
-void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
-                      uint32_t row, const struct emu_entry *in);
-
-/* Unit @u takes the oldest segment of @row, done at @at_ps. Results wait to be flushed. */
-void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps);
-
-/* Results enter their unit's row as far as there is room; timed: at @at_ps. */
-void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps);
-
-/* Results of unit @u enter its row as far as there is room; timed: at @at_ps. */
-void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * raw.c - clock raw: a pass of a switch with crosspoints. A timed clock has timed.c instead.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
 
 /* Credits came back at these ports: their outputs may send. */
 static void raw_take_credits(struct switch_crosspoints *xp)
@@ -30,10 +31,8 @@ static uint32_t raw_take_port(struct switch_crosspoints *xp, uint32_t r)
     }
     if (moved)
         emu_rx_done(rx, moved);
-    if (moved == SWITCH_BURST) {
-        xp->bar.sw.arriving |= emu_bit(r);
-        emu_dev_again(&xp->bar.sw.dev);
-    }
+    if (moved == SWITCH_BURST)
+        switch_more(&xp->bar.sw, r);
     return moved;
 }
 

@@ -11,7 +11,8 @@
  * The sender may change its payload while we copy it: it harms nobody but itself, for the header was
  * read once, and nothing in a payload is ever followed.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
 
 /* The way of a segment that came by @row; the next one often has the same. */
 struct through_way {

@@ -4,8 +4,8 @@
  *
  * Two kinds of event: the front segment of a row arrives at its crosspoint,
  * and an output acts: a segment leaves, or a combine unit begins or ends its
- * work. Credits are no events: an output
- * takes the next one, wherever in time it is, when it wants to send.
+ * work. Credits are no events: an output takes the next one, wherever in time
+ * it is, when it wants to send.
  *
  * At one and the same time arrivals come before departures, so that arbitration
  * sees all that is there. Arrivals at the same time are taken in a turn that
@@ -19,7 +19,7 @@
  * credit's, not as of when the host got round to it: on clock real, how far the
  * host is behind is measured, and does not add up from hop to hop.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/combine.h"
 
 /* xp->timing, without asking where that is. */
 static inline struct switch_timing *timing_of(struct switch_crosspoints *xp)
@@ -87,6 +87,7 @@ static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t 
 static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
 {
     const struct switch_timing *timing = timing_of(xp);
+    const struct switch_agenda *agenda = &timing->agenda;
     uint32_t ports = xp->bar.sw.ports;
     uint64_t outs = xp->bar.runnable;
 
@@ -95,7 +96,7 @@ static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
         if (o >= ports) {
             if (!timing->work[o - ports].working)
                 timed_plan_unit(xp, o - ports, at_ps);
-        } else if (!((timing->agenda.due | timing->agenda.stalled) >> o & 1)) { /* else it knows, or waits for a credit */
+        } else if (!((agenda->due | agenda->stalled) >> o & 1)) { /* else it knows, or waits for a credit */
             timed_plan_port(xp, o, at_ps);
         }
     }
@@ -222,13 +223,10 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct emu_order_event event = emu_order_take(arrivals);
     uint32_t r = (uint32_t)event.port;
-    struct emu_rx *rx = &xp->bar.row[r].rx;
 
     switch_little_until(&timing_of(xp)->little, event.at_ps);
-    xp->admit(xp, r, emu_rx_front(rx, until_ps));
-    emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
-    emu_rx_done(rx, 1);
-    switch_pay(&xp->bar, r, event.at_ps);
+    xp->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
+    switch_entered(&xp->bar, r, event.at_ps);
     timed_news(xp, event.at_ps);
     return switch_look(&xp->bar, arrivals, r, until_ps);
 }

@@ -51,7 +51,7 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
     return room;
 }
 
-/* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
+/* The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to go to. */
 static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
     struct switch_inputs *in = xp->inputs;
@@ -59,16 +59,18 @@ static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at
     uint64_t outs = in->outs[slot];
     uint64_t room = fifo_room(xp, r, outs);
     struct emu_entry entry = xp->bar.store.slot[slot];
+    uint32_t o;
 
     entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
-        switch_put(xp, r, emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room), &entry);
+        o = emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room);
+        switch_put(xp, r, o, &entry);
         return 0;
     }
-    emu_each_bit(o, room)
-        switch_put(xp, r, o, &entry);
+    emu_each_bit(out, room)
+        switch_put(xp, r, out, &entry);
     return in->outs[slot] = outs & ~room;
 }
 
@@ -167,12 +169,17 @@ static uint32_t fifo_bufs(struct switch_dev *sw)
     return switch_crossbar_bufs(&xp->bar) + switch_inputs_bufs(xp->inputs, &xp->bar);
 }
 
-static const char *check_input(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
-                               uint64_t *held, uint64_t *waited_ps)
+static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                             uint64_t *waited_ps)
 {
-    const struct switch_fifo *fifo = &xp->inputs->fifo[r];
-    const char *wrong = switch_inputs_check(xp->inputs, &xp->bar, r, now_ps, held, waited_ps);
+    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    const char *wrong = switch_crosspoints_check_row(xp, r);
+    const struct switch_fifo *fifo;
 
+    if (wrong || r >= sw->ports)
+        return wrong;
+    fifo = &xp->inputs->fifo[r];
+    wrong = switch_inputs_check(xp->inputs, &xp->bar, r, now_ps, held, waited_ps);
     if (!wrong && fifo->queued &&
         (!(xp->backed >> r & 1) || fifo_room(xp, r, xp->inputs->outs[fifo->list.first])))
         wrong = "a fifo waits though there is room";
@@ -181,18 +188,7 @@ static const char *check_input(const struct switch_crosspoints *xp, uint32_t r, 
 
 static const char *fifo_check(struct switch_dev *sw, uint64_t now_ps)
 {
-    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    uint64_t held = 0, waited_ps = 0;
-
-    for (uint32_t r = 0; r < xp->bar.rows; r++) {
-        const char *wrong = switch_crosspoints_check(xp, r, now_ps, &held, &waited_ps);
-
-        if (!wrong && r < sw->ports)
-            wrong = check_input(xp, r, now_ps, &held, &waited_ps);
-        if (wrong)
-            return wrong;
-    }
-    return switch_crosspoints_check_books(xp, now_ps, held, waited_ps);
+    return switch_crosspoints_check(sw, now_ps, check_row);
 }
 
 const struct switch_kind switch_fifo_kind = {

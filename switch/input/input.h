@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.h - inputs with a buffer of their own: a credit is a place in it. Two routers have them: fifo.c, fifos
- * before crosspoints, and slots.c, virtual output queues and fifos of multicasts, matched by arbiter.c.
+ * input.h - inputs with a buffer of their own: a credit is a place in it. Two routers have them: fifo.c,
+ * fifos before crosspoints, and slots.c, virtual output queues and fifos of multicasts.
  *
  * All of it is the switch's worker's.
  */

@@ -217,15 +217,12 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     struct switch_slots *sw = switch_slots_of(base);
     struct emu_order_event event = emu_order_take(arrivals);
     uint32_t r = (uint32_t)event.port;
-    struct emu_rx *rx = &sw->bar.row[r].rx;
     const struct switch_fifo *fifo = &sw->in.fifo[r];
     bool empty = !fifo->queued;
 
     switch_little_until(&sw->little, event.at_ps);
-    slots_admit(sw, r, emu_rx_front(rx, until_ps));
-    emu_rx_skip(rx);
-    emu_rx_done(rx, 1);
-    switch_pay(&sw->bar, r, event.at_ps);
+    slots_admit(sw, r, emu_rx_front(&sw->bar.row[r].rx, until_ps));
+    switch_entered(&sw->bar, r, event.at_ps);
     if (empty && fifo->queued)
         sw->turn[r].head_slot = slots_at(sw, event.at_ps) / sw->length_ps;
     slots_plan(sw, event.at_ps);
@@ -320,22 +317,20 @@ static uint32_t slots_holds(const struct switch_slots *sw, uint32_t r)
     return holds;
 }
 
-static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
+static const char *check_row(struct switch_dev *base, uint32_t r, uint64_t now_ps, uint64_t *held,
+                             uint64_t *waited_ps)
 {
     const struct switch_slots *sw = switch_slots_of(base);
-    uint64_t held = 0, waited_ps = 0;
+    const char *wrong = switch_inputs_check(&sw->in, &sw->bar, r, now_ps, held, waited_ps);
 
-    for (uint32_t r = 0; r < base->ports; r++) {
-        const char *wrong = switch_crossbar_check(&sw->bar, r, now_ps, &held, &waited_ps);
+    return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
+}
 
-        if (!wrong)
-            wrong = switch_inputs_check(&sw->in, &sw->bar, r, now_ps, &held, &waited_ps);
-        if (!wrong)
-            wrong = switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
-        if (wrong)
-            return wrong;
-    }
-    return switch_little_check(&sw->little, now_ps, held, waited_ps);
+static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
+{
+    struct switch_slots *sw = switch_slots_of(base);
+
+    return switch_crossbar_check(&sw->bar, now_ps, &sw->little, check_row);
 }
 
 /* Time slots go on to be multiples of their length: at the turn one may be longer than the others. */

@@ -2,8 +2,8 @@
 /*
  * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. Its worker's.
  *
- * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs' fifos. Time is cut
- * into slots of a whole segment's wire time.
+ * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs' fifos. Time is
+ * cut into slots of a whole segment's wire time.
  */
 #ifndef SWITCH_SLOTS_H
 #define SWITCH_SLOTS_H

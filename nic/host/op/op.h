@@ -41,10 +41,10 @@ enum nic_op_kind {
 };
 
 /*
- * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct of
- * its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h), nic_serve
- * (below), nic_set and nic_condition (group/condition.h), nic_broadcast (group/cast.h). That lies in the
- * request's opaque words, or is the adapter's.
+ * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct
+ * of its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h),
+ * nic_serve (below), nic_set and nic_condition (group/condition.h), nic_broadcast_put (group/cast.h). That
+ * lies in the request's opaque words, or is the adapter's.
  */
 struct nic_op {
     struct nic_post post;   /* on a list of its event, peer, queue or group, or of the adapter (bulk);

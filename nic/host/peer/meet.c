@@ -2,8 +2,8 @@
 /*
  * meet.c - two processes meet: hellos that come, hails that nobody answers, epochs.
  *
- * Checks are of an epoch, so what is late of the one before is a stranger's. Two that broke at once, or one
- * twice, agree on the later epoch.
+ * Each epoch has a check value of its own, so a late segment of an earlier epoch is refused like a
+ * stranger's. Two processes that break at once, or one that breaks twice, agree on the later epoch.
  */
 #include "nic/host/peer/meet.h"
 

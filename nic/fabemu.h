@@ -87,7 +87,10 @@ struct fabemu_req {
     uint64_t opaque[24]; /* the library's */
 };
 
-/** fabemu_req_status - status with acquire order: what the operation wrote is visible when it is not FABEMU_PENDING. */
+/**
+ * fabemu_req_status - status with acquire order: what the operation wrote is visible when it is not
+ * FABEMU_PENDING.
+ */
 static inline int fabemu_req_status(const struct fabemu_req *req)
 {
     return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE); /* N4 pairs with N3, nic/host/op/complete.c */
@@ -110,7 +113,8 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
 /**
- * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be closed.
+ * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be
+ * closed.
  *
  * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
  * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); who has not
@@ -119,7 +123,10 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
-/** fabemu_error - one line about this thread's last failed call that has more to say than its errno; never NULL. */
+/**
+ * fabemu_error - one line about this thread's last failed call that has more to say than its errno; never
+ * NULL.
+ */
 FABEMU_API const char *fabemu_error(void);
 
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
@@ -134,7 +141,10 @@ FABEMU_API unsigned fabemu_progress(struct fabemu *fab);
 /** fabemu_test - step once; true when @req is complete. */
 FABEMU_API bool fabemu_test(struct fabemu *fab, struct fabemu_req *req);
 
-/** fabemu_wait - step until @req is complete (spins a little, yields, then sleeps until the fabric rings); returns its status. */
+/**
+ * fabemu_wait - step until @req is complete (spins a little, yields, then sleeps until the fabric rings);
+ * returns its status.
+ */
 FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
 
 /**
@@ -176,7 +186,10 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 /** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
-/** fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped, as by a close. */
+/**
+ * fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped, as
+ * by a close.
+ */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
@@ -229,7 +242,10 @@ struct fabemu_iov {
 FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
-/** fabemu_inject - send up to FABEMU_INJECT_BYTES without a request: @buf is free on return. -EAGAIN: step and try again. */
+/**
+ * fabemu_inject - send up to FABEMU_INJECT_BYTES without a request: @buf is free on return. -EAGAIN: step
+ * and try again.
+ */
 FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                              const void *buf, size_t bytes);
 
@@ -274,12 +290,18 @@ FABEMU_API int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_sourc
                                  uint64_t tag, uint64_t ignore, struct fabemu_message **claim,
                                  struct fabemu_req *req);
 
-/** fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it, which its sender does not learn. */
+/**
+ * fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it, which its sender does not
+ * learn.
+ */
 FABEMU_API int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
                                    const struct fabemu_iov *iov, unsigned iovs,
                                    struct fabemu_req *req);
 
-/** fabemu_cancel - cancel a receive that has not matched: completes with -ECANCELED. -ENOENT: too late, it will complete. */
+/**
+ * fabemu_cancel - cancel a receive that has not matched: completes with -ECANCELED. -ENOENT: too late, it
+ * will complete.
+ */
 FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req);
 
 /* --- memory: put and get --------------------------------------------------- */
@@ -314,7 +336,10 @@ FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint6
 FABEMU_API int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                           void *dst, size_t bytes, struct fabemu_req *req);
 
-/** fabemu_putv, fabemu_getv - the same with local memory in pieces (at most 4; the array may go away on return). */
+/**
+ * fabemu_putv, fabemu_getv - the same with local memory in pieces (at most 4; the array may go away on
+ * return).
+ */
 FABEMU_API int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 FABEMU_API int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
@@ -394,13 +419,19 @@ static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 /** fabemu_event_open - an event in the caller's memory, which stays until it is closed; counts from 0. */
 FABEMU_API int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event);
 
-/** fabemu_event_close - what is armed on it completes with -ECANCELED; regions forget it. No request under way may name it. */
+/**
+ * fabemu_event_close - what is armed on it completes with -ECANCELED; regions forget it. No request under
+ * way may name it.
+ */
 FABEMU_API void fabemu_event_close(struct fabemu_event *event);
 
 /** fabemu_event_add - the process counts @n. */
 FABEMU_API int fabemu_event_add(struct fabemu_event *event, uint64_t n);
 
-/** fabemu_event_when - complete @req when @event has counted to @threshold: an operation that does nothing else. */
+/**
+ * fabemu_event_when - complete @req when @event has counted to @threshold: an operation that does nothing
+ * else.
+ */
 FABEMU_API int fabemu_event_when(struct fabemu_event *event, uint64_t threshold,
                                  struct fabemu_req *req);
 

@@ -135,7 +135,10 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, wire_ok());
 }
 
-/* From the library, when the process exits (nic/host/control/attach.c): who says it was not killed. */
+/*
+ * Sent by the library when the process exits (nic/host/control/attach.c). A process that says so was not
+ * killed.
+ */
 static void request_exits(struct daemon *daemon, struct client *client,
                           struct json_object *request)
 {

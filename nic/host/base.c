@@ -81,3 +81,13 @@ int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -err;
 }
+
+void nic_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}

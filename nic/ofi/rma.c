@@ -96,7 +96,8 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
                          fi_addr_t source, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_READ, iov, count, &(struct rma_place){source, addr, key, RMA_AS_LOCAL}, context);
+    return rma_v(ep, OFI_COUNT_READ, iov, count,
+                 &(struct rma_place){source, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
@@ -116,7 +117,8 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
                           fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_WRITE, iov, count, &(struct rma_place){dest, addr, key, RMA_AS_LOCAL}, context);
+    return rma_v(ep, OFI_COUNT_WRITE, iov, count,
+                 &(struct rma_place){dest, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,

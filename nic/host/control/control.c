@@ -177,7 +177,6 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
                        struct fabemu_info *info, int *memfd, int *bell)
 {
     struct nic_control *c = calloc(1, sizeof *c);
-    pthread_condattr_t attr;
     int err;
 
     if (!c)
@@ -186,10 +185,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
     c->why = "its control socket closed";
     pthread_mutex_init(&c->ask, NULL);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->replied, &attr);
-    pthread_condattr_destroy(&attr);
+    nic_cond_init(&c->replied);
     c->line.fd = control_connect(path);
     err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, info);
     if (err) {

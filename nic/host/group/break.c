@@ -57,7 +57,9 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
 
-    return op && (op->kind == NIC_OP_CAST ? nic_broadcast_of(op)->group : nic_condition_of(op)->group) == g;
+    if (!op)
+        return false;
+    return op->kind == NIC_OP_CAST ? nic_broadcast_put_of(op)->group == g : nic_condition_of(op)->group == g;
 }
 
 /* Is @seg missing from something that is under way? The group's alarm is not. */

@@ -17,18 +17,18 @@
 static_assert(FABEMU_CAST_BYTES == NIC_CAST_BYTES, "fabemu.h");
 static_assert(NIC_CAST_WINDOW <= 64, "told has a bit for each");
 
-static uint32_t cast_segs(const struct nic_broadcast *put)
+static uint32_t cast_segs(const struct nic_broadcast_put *put)
 {
     return put->op.bytes ? (uint32_t)((put->op.bytes + NIC_CAST_BYTES - 1) / NIC_CAST_BYTES) : 1;
 }
 
-static uint32_t cast_out(const struct nic_broadcast *put)
+static uint32_t cast_out(const struct nic_broadcast_put *put)
 {
     return put->sent - put->base - (uint32_t)__builtin_popcountll(put->told);
 }
 
 /* May the next segment be sent, if there is room for it? */
-static bool cast_may_send(const struct fabemu_group *g, const struct nic_broadcast *put)
+static bool cast_may_send(const struct fabemu_group *g, const struct nic_broadcast_put *put)
 {
     uint32_t segs = cast_segs(put);
 
@@ -56,7 +56,7 @@ void nic_cast_write(struct fabemu *fab, struct nic_region *region, uint64_t offs
         nic_region_written(fab, region);
 }
 
-static bool segment_send(struct fabemu_group *g, struct nic_broadcast *put)
+static bool segment_send(struct fabemu_group *g, struct nic_broadcast_put *put)
 {
     struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, put->op.id);
     uint64_t at = (uint64_t)put->sent * NIC_CAST_BYTES, left = put->op.bytes - at;
@@ -87,7 +87,7 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
     uint32_t sent = 0;
 
     for (struct emu_list *at = g->casts.next; at != &g->casts; at = at->next) {
-        struct nic_broadcast *put = emu_list_entry(at, struct nic_broadcast, op.post.link);
+        struct nic_broadcast_put *put = emu_list_entry(at, struct nic_broadcast_put, op.post.link);
 
         for (; cast_may_send(g, put); sent++)
             if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, put))
@@ -99,12 +99,12 @@ uint32_t nic_cast_send(struct fabemu_group *g, uint32_t most)
 bool nic_cast_due(const struct fabemu_group *g)
 {
     for (const struct emu_list *at = g->casts.next; at != &g->casts; at = at->next)
-        if (cast_may_send(g, emu_list_entry(at, struct nic_broadcast, op.post.link)))
+        if (cast_may_send(g, emu_list_entry(at, struct nic_broadcast_put, op.post.link)))
             return true;
     return false;
 }
 
-void nic_cast_abandon(struct nic_broadcast *put)
+void nic_cast_abandon(struct nic_broadcast_put *put)
 {
     put->group->cast_out -= cast_out(put);
 }
@@ -113,7 +113,7 @@ void nic_cast_abandon(struct nic_broadcast *put)
  * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far that all
  * have it?
  */
-static bool cast_awaits(const struct nic_broadcast *put, uint32_t group, uint8_t ahead)
+static bool cast_awaits(const struct nic_broadcast_put *put, uint32_t group, uint8_t ahead)
 {
     return put->group->id == group && ahead < put->sent - put->base &&
            !(put->told >> (put->base + ahead) % 64 & 1);
@@ -122,7 +122,7 @@ static bool cast_awaits(const struct nic_broadcast *put, uint32_t group, uint8_t
 struct fabemu_group *nic_cast_told(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
-    struct nic_broadcast *put = op && op->kind == NIC_OP_CAST ? nic_broadcast_of(op) : NULL;
+    struct nic_broadcast_put *put = op && op->kind == NIC_OP_CAST ? nic_broadcast_put_of(op) : NULL;
     uint8_t ahead = put ? (uint8_t)(seg->hdr.type - put->base) : 0;
     struct fabemu_group *g;
 

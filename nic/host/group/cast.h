@@ -15,7 +15,7 @@
 #define NIC_CAST_WINDOW 64u /* segments of a group's broadcast puts that not all members have; at most 64 */
 
 /* A broadcast put. */
-struct nic_broadcast {
+struct nic_broadcast_put {
     struct nic_op op;
     uint64_t key, offset;
     struct fabemu_group *group;
@@ -23,11 +23,11 @@ struct nic_broadcast {
     uint32_t sent;  /* segments */
     uint32_t base;  /* of them, all before this one are told */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_broadcast);
+NIC_OP_FITS(struct nic_broadcast_put);
 
-static inline struct nic_broadcast *nic_broadcast_of(struct nic_op *op)
+static inline struct nic_broadcast_put *nic_broadcast_put_of(struct nic_op *op)
 {
-    return emu_list_entry(op, struct nic_broadcast, op);
+    return emu_list_entry(op, struct nic_broadcast_put, op);
 }
 
 /**
@@ -51,6 +51,6 @@ struct fabemu_group *nic_cast_told(struct fabemu *fab, const struct emu_seg *seg
 /** nic_cast_receive - a segment of another member's. */
 void nic_cast_receive(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_cast_abandon - @put is about to end; answers to its segments are stale from now on. */
-void nic_cast_abandon(struct nic_broadcast *put);
+void nic_cast_abandon(struct nic_broadcast_put *put);
 
 #endif

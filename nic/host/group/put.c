@@ -16,7 +16,7 @@
 static int cast_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
-    struct nic_broadcast *put = nic_broadcast_of(op);
+    struct nic_broadcast_put *put = nic_broadcast_put_of(op);
     struct fabemu_group *g = put->group;
     struct nic_region *region = nic_cast_region(fab, g->id, put->key, put->offset, op->bytes);
     int err = 0;
@@ -43,7 +43,7 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
 {
     struct fabemu_iov local = {.base = (void *)(uintptr_t)src, .bytes = bytes};
     int err = nic_group_check(g, req);
-    struct nic_broadcast *put;
+    struct nic_broadcast_put *put;
 
     if (!err)
         err = nic_transfer_check(bytes);
@@ -53,7 +53,7 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
         err = nic_fail(-EMSGSIZE, "a broadcast put has at most 2^32 segments");
     if (err)
         return err;
-    put = nic_broadcast_of(nic_op_new(req, NIC_OP_CAST, FABEMU_ANY_NODE, cast_begin));
+    put = nic_broadcast_put_of(nic_op_new(req, NIC_OP_CAST, FABEMU_ANY_NODE, cast_begin));
     put->key = key;
     put->offset = offset;
     put->group = g;

@@ -28,7 +28,7 @@ static void op_abort(struct fabemu *fab, struct nic_op *op)
     if (op->kind == NIC_OP_TEST && !nic_condition_take_back(nic_condition_of(op)))
         return;
     if (op->kind == NIC_OP_CAST)
-        nic_cast_abandon(nic_broadcast_of(op));
+        nic_cast_abandon(nic_broadcast_put_of(op));
     if (op->state == NIC_OP_STREAM)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
     nic_op_end(fab, op, -ECANCELED);

@@ -41,10 +41,10 @@ enum nic_op_kind {
 };
 
 /*
- * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct of
- * its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h), nic_serve
- * (below), nic_set and nic_condition (group/condition.h), nic_broadcast (group/cast.h). That lies in the
- * request's opaque words, or is the adapter's.
+ * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct
+ * of its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h),
+ * nic_serve (below), nic_set and nic_condition (group/condition.h), nic_broadcast_put (group/cast.h). That
+ * lies in the request's opaque words, or is the adapter's.
  */
 struct nic_op {
     struct nic_post post;   /* on a list of its event, peer, queue or group, or of the adapter (bulk);
@@ -101,15 +101,15 @@ struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_fail_all - end every transfer with @node (or any). */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
- * nic_op_new - the operation in the words of @req, not begun: what is not named here is 0, in all of the
- * words.
+ * nic_op_new - make an operation in the opaque words of @req. It has not begun; what is not an argument is 0,
+ * in all of the words.
  * @node: FABEMU_ANY_NODE: it is with no peer.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
                           int (*begin)(struct fabemu *fab, struct nic_post *post));
 /**
- * nic_buffer_check, nic_iov_check - can these be an operation's? Errors: -EFAULT, -EINVAL, -EMSGSIZE. Lock:
- * none.
+ * nic_buffer_check, nic_iov_check - can these be an operation's? Lock: none.
+ * Errors: -EFAULT, -EINVAL, -EMSGSIZE.
  */
 int nic_buffer_check(const void *base, size_t bytes);
 int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs);

@@ -17,7 +17,7 @@
 #include "nic/host/peer/hello.h"
 #include "nic/host/send/answer.h"
 
-/* Answers at once to questions of who is not met: more than one asks in 10 s, for it waits for the last. */
+/* Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for the last. */
 #define BYE_AHEAD 256u
 
 /*

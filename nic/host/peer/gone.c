@@ -8,9 +8,9 @@
  * (emu_edge_nic_endings()). What is begun then is with the next one; no news can come too late.
  *
  * A pair breaks when the network gives up a segment of it, whatever that carried: then their numbers have a
- * hole, or an answer is missing that somebody waits for. Whose segment it was ends all that is under way
- * with the other, begins the next epoch, and hails until it is answered; who hears of a later epoch does the
- * same (meet.c).
+ * hole, or an answer is missing that somebody waits for. The process whose segment it was ends all that is
+ * under way with the other, begins the next epoch, and says hello until it is answered. A process that hears
+ * of a later epoch does the same (meet.c).
  */
 #include "nic/host/peer/gone.h"
 

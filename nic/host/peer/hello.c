@@ -28,7 +28,7 @@ void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
 
     if (emu_listed(&peer->hail))
         return;
-    peer->hail_gap_ns = NIC_HAIL_FIRST_NS;
+    peer->hail_gap_ns = NIC_HELLO_FIRST_NS;
     peer->hail_ns = now + peer->hail_gap_ns;
     peer->hail_began_ns = now;
     emu_list_add(&fab->hailing, &peer->hail);

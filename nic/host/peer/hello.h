@@ -10,8 +10,8 @@
 
 #include "nic/host/peer/peer.h"
 
-#define NIC_HAIL_FIRST_NS 1000000u /* from the first hail to the second; then twice as long, */
-#define NIC_HAIL_LAST_NS 50000000u /* until so long */
+#define NIC_HELLO_FIRST_NS 1000000u /* from the first hail to the second; then twice as long, */
+#define NIC_HELLO_LAST_NS 50000000u /* until so long */
 
 /** nic_peer_say_hello - @want: it is to answer. */
 void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want);

@@ -2,8 +2,8 @@
 /*
  * meet.c - two processes meet: hellos that come, hails that nobody answers, epochs.
  *
- * Checks are of an epoch, so what is late of the one before is a stranger's. Two that broke at once, or one
- * twice, agree on the later epoch.
+ * Each epoch has a check value of its own, so a late segment of an earlier epoch is refused like a
+ * stranger's. Two processes that break at once, or one that breaks twice, agree on the later epoch.
  */
 #include "nic/host/peer/meet.h"
 
@@ -54,7 +54,7 @@ static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
     }
     if (now < peer->hail_ns || !nic_peer_is_there(fab, peer))
         return;
-    if (peer->hail_gap_ns < NIC_HAIL_LAST_NS)
+    if (peer->hail_gap_ns < NIC_HELLO_LAST_NS)
         peer->hail_gap_ns *= 2;
     peer->hail_ns = now + peer->hail_gap_ns;
     if (!peer->greeted) /* the network repeats it for us */
@@ -68,7 +68,7 @@ void nic_peer_rehail(struct fabemu *fab)
 
     if (now < fab->hail_scan_ns)
         return;
-    fab->hail_scan_ns = now + NIC_HAIL_FIRST_NS;
+    fab->hail_scan_ns = now + NIC_HELLO_FIRST_NS;
     for (; at != &fab->hailing; at = next) {
         next = at->next;
         peer_rehail(fab, emu_list_entry(at, struct nic_peer, hail), now);

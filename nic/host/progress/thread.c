@@ -84,17 +84,13 @@ static void *thread_main(void *argument)
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
 {
     struct nic_thread *t = calloc(1, sizeof *t);
-    pthread_condattr_t attr;
     int err;
 
     if (!t)
         return -ENOMEM;
     t->fab = fab;
     pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->stopped, &attr);
-    pthread_condattr_destroy(&attr);
+    nic_cond_init(&t->stopped);
     err = nic_spawn(&t->id, thread_main, t);
     if (err) {
         pthread_cond_destroy(&t->stopped);

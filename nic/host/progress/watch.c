@@ -2,9 +2,10 @@
 /*
  * watch.c - now and then: are those still there whom something here waits for?
  *
- * A hello asks whether a process still answers: about once a second of each that something here waits for.
- * Of those whom only a receive waits for, silence is no proof: they have been asked for nothing. But with
- * acknowledgments the network tells whether they can be reached.
+ * The hello of peer/hello.c is the keepalive: it is sent about once a second to each peer that something
+ * here waits for. A peer from which only a receive waits for data may be silent for as long as it likes,
+ * since nobody has asked it for anything. With acknowledgments the network still tells whether such a peer
+ * can be reached.
  */
 #include "nic/host/progress/watch.h"
 

@@ -11,7 +11,7 @@
 
 #define NIC_WATCH_NS 1000000000u /* between looks whether those we wait for are still there */
 
-/** nic_watch - hail all that something here waits for, if it is time. */
+/** nic_watch - from time to time say hello to every peer that an operation here waits for. */
 void nic_watch(struct fabemu *fab);
 
 #endif

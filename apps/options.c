@@ -32,13 +32,13 @@ struct option_row {
     option_reader *read;
 };
 
-static bool read_count(const char *value, uint64_t most, uint64_t *ret)
+bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
 {
     char *end;
 
     errno = 0;
-    unsigned long long number = strtoull(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end || errno || number > most)
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || number < least || number > most)
         return false;
     *ret = number;
     return true;
@@ -56,7 +56,7 @@ static bool read_nodes(struct options *options, const char *value, const char **
     uint64_t nodes = 0;
 
     *right = "a number from 2 to 65536";
-    if (!read_count(value, NODES_MAX, &nodes) || nodes < 2)
+    if (!options_count(value, 2, NODES_MAX, &nodes))
         return false;
     options->nodes = (uint32_t)nodes;
     return true;
@@ -94,7 +94,7 @@ static bool read_threads(struct options *options, const char *value, const char 
     } else if (strcmp(value, "auto") == 0) {
         options->threads = FABRIC_THREADS_AUTO;
     } else {
-        if (!read_count(value, 1024, &threads) || threads == 0)
+        if (!options_count(value, 1, 1024, &threads))
             return false;
         options->threads = (uint32_t)threads;
     }
@@ -104,7 +104,7 @@ static bool read_threads(struct options *options, const char *value, const char 
 static bool read_seed(struct options *options, const char *value, const char **right)
 {
     *right = "a whole number from 0 to 18446744073709551615";
-    return read_count(value, UINT64_MAX, &options->seed);
+    return options_count(value, 0, UINT64_MAX, &options->seed);
 }
 
 static bool read_name(struct options *options, const char *value, const char **right)
@@ -227,6 +227,8 @@ static void print_help(const struct options_command *command, const struct optio
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
     }
     printf("  %-26s %s\n", "--help", "this text");
+    if (command->more)
+        printf("\n%s\n", command->more);
 }
 
 /* getopt's table of the options that @command takes; val is 1 + the row. */

@@ -28,7 +28,7 @@ enum options_group {
 /* An option of one command alone. */
 struct options_own {
     const char *name;
-    const char *value; /* how --help calls it */
+    const char *value; /* how --help calls it; NULL: takes none */
     const char *help;
     /* Takes one value; on a wrong one writes what would be right and returns false. */
     bool (*read)(void *into, const char *value, const char **right);
@@ -50,6 +50,7 @@ struct options_command {
     const char *about;    /* a sentence or two */
     unsigned groups;      /* enum options_group */
     bool command_follows; /* the operands are a command line of their own */
+    const char *more;     /* what --help says behind the options, lines; NULL: nothing */
 };
 
 struct options {
@@ -80,6 +81,9 @@ int options_parse(struct options *ret, const struct options_command *command, in
 /** options_parse_own - the same for a command with options of its own. */
 int options_parse_own(struct options *ret, const struct options_command *command,
                       const struct options_owns *owns, int argc, char **argv);
+
+/** options_count - read a decimal number from @least to @most; false: @text is none. */
+bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 
 /** options_usage_error - say the line and where help is; returns EXIT_USAGE. */
 int options_usage_error(const char *command, const char *format, ...)

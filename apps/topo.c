@@ -17,24 +17,26 @@
 #define SEGMENT_BYTES 256
 
 static const struct options_command topo_command = {
-    "topo", "[SPEC]",
-    "Print a network: its parts, its longest route, its memory. SPEC is\n"
-    "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
-    "             each with K ports down and K ports up\n"
-    "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32 ports;\n"
-    "             then any of ,links=1|2|4 (of a node, into one router), ,apart=router or\n"
-    "             ,apart=chassis (into several), ,rails=1..4 (the network so many times),\n"
-    "             ,tops=1..128 (top switches; fewer than 128: oversubscribed)\n"
-    "  clos:radix=R,levels=L[,over=F]\n"
-    "             a folded Clos of switches with R ports, F ports down to each one up\n"
-    "             next to the nodes\n"
-    "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-    "             the same with ports down and up by level, lowest first, and parallel\n"
-    "             cables between a switch of level 1, 2.. and each one below it\n"
-    "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
-    "             ends in .topo, .txt or .net\n"
-    "docs/topo.md says more.",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK, false
+    .name = "topo",
+    .operands = "[SPEC]",
+    .about =
+        "Print a network: its parts, its longest route, its memory. SPEC is\n"
+        "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
+        "             each with K ports down and K ports up\n"
+        "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128, routers of 32 ports;\n"
+        "             then any of ,links=1|2|4 (of a node, into one router), ,apart=router or\n"
+        "             ,apart=chassis (into several), ,rails=1..4 (the network so many times),\n"
+        "             ,tops=1..128 (top switches; fewer than 128: oversubscribed)\n"
+        "  clos:radix=R,levels=L[,over=F]\n"
+        "             a folded Clos of switches with R ports, F ports down to each one up\n"
+        "             next to the nodes\n"
+        "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
+        "             the same with ports down and up by level, lowest first, and parallel\n"
+        "             cables between a switch of level 1, 2.. and each one below it\n"
+        "  FILE       what ibnetdiscover prints, or --write wrote: a name with a '/', or that\n"
+        "             ends in .topo, .txt or .net\n"
+        "docs/topo.md says more.",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
 
 static bool read_write(void *into, const char *value, const char **right)

@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "emu/now.h"
 
 #define EMU_NEVER UINT64_MAX /* ps: no event is due */
 
@@ -56,10 +57,7 @@ static inline void emu_clock_turn_back(struct emu_clock *clock, uint64_t by_ps)
 /* Host time since @origin_ns, in ps, modulo 2^64. */
 static inline uint64_t emu_host_ps(uint64_t origin_ns)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - origin_ns) * 1000u;
+    return (emu_now_ns() - origin_ns) * 1000u;
 }
 
 /**

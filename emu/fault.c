@@ -8,17 +8,11 @@
 
 #include "emu/random.h"
 
-/* Drawn by seed and number alone. */
-static uint64_t fault_draw(uint64_t seed, uint64_t number)
-{
-    return emu_mix(seed + number * 0x9e3779b97f4a7c15u);
-}
-
 void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed)
 {
     memset(faults, 0, sizeof(*faults));
     faults->rates = *rates;
-    faults->seed = fault_draw(seed, 1);
+    faults->seed = emu_splitmix_at(seed, 1);
 }
 
 /* Raw: what is held comes after so many others, or when nothing else is there. */
@@ -105,8 +99,8 @@ static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {
     const struct emu_fault_rates *rates = &faults->rates;
-    uint64_t draw = fault_draw(faults->seed, 2 * faults->seen);
-    uint64_t how = fault_draw(faults->seed, 2 * faults->seen + 1);
+    uint64_t draw = emu_splitmix_at(faults->seed, 2 * faults->seen);
+    uint64_t how = emu_splitmix_at(faults->seed, 2 * faults->seen + 1);
     uint32_t of = (uint32_t)(draw % EMU_FAULT_UNIT);
     bool room = faults->held < EMU_FAULT_HELD;
 

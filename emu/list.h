@@ -30,6 +30,12 @@ static inline void emu_list_add(struct emu_list *head, struct emu_list *at)
     head->prev = at;
 }
 
+/* As the first; emu_list_add() as the last. */
+static inline void emu_list_push(struct emu_list *head, struct emu_list *at)
+{
+    emu_list_add(head->next, at);
+}
+
 /* Harmless for an object that is on no list. */
 static inline void emu_list_del(struct emu_list *at)
 {
@@ -39,6 +45,14 @@ static inline void emu_list_del(struct emu_list *at)
     at->next->prev = at->prev;
     at->next = at->prev = NULL;
 }
+
+/**
+ * emu_each_listed - for each @at (declared here, a type *) on the list @head, in order. The body may
+ * add behind @at, and must not take @at off.
+ */
+#define emu_each_listed(type, at, head, member)                                          \
+    for (type *at = emu_list_entry((head)->next, type, member); &at->member != (head);   \
+         at = emu_list_entry(at->member.next, type, member))
 
 static inline bool emu_listed(const struct emu_list *at)
 {

@@ -7,12 +7,42 @@
 
 #include <stdint.h>
 
+#define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio: its multiples lie far apart */
+
+/** emu_spread - @n, so that the upper bits of neighbours differ: Fibonacci hashing. Pure. */
+static inline uint64_t emu_spread(uint64_t n)
+{
+    return n * EMU_GOLDEN;
+}
+
 /** emu_mix - a number whose bits all depend on all of @z (splitmix64's mixer). Pure. */
 static inline uint64_t emu_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+/**
+ * emu_hash - the same with fewer steps, for hot paths: emu_spread() and one round of another mixer. Pure.
+ */
+static inline uint64_t emu_hash(uint64_t z)
+{
+    z = emu_spread(z);
+    z = (z ^ z >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return z ^ z >> 32;
+}
+
+/** emu_splitmix_at - number @i of the stream that splitmix64 makes of @seed. Pure. */
+static inline uint64_t emu_splitmix_at(uint64_t seed, uint64_t i)
+{
+    return emu_mix(seed + emu_spread(i));
+}
+
+/** emu_splitmix - the next of a stream; any state is a good one. */
+static inline uint64_t emu_splitmix(uint64_t *state)
+{
+    return emu_mix(*state += EMU_GOLDEN);
 }
 
 /** emu_xorshift - the next of a stream; @state is not 0, and never will be. */

@@ -90,7 +90,7 @@ struct fabemu_req {
 /** fabemu_req_status - status with acquire order: what the operation wrote is visible when it is not FABEMU_PENDING. */
 static inline int fabemu_req_status(const struct fabemu_req *req)
 {
-    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE); /* N4 pairs with N3, adapter.c */
+    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE); /* N4 pairs with N3, nic/host/op/complete.c */
 }
 
 /* --- the adapter ------------------------------------------------------- */
@@ -388,7 +388,7 @@ struct fabemu_event {
 /** fabemu_event_count - with acquire order: what the counted operations wrote is visible. */
 static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 {
-    return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE); /* N6 pairs with N5, event.c */
+    return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE); /* N6 pairs with N5, nic/host/op/complete.c */
 }
 
 /** fabemu_event_open - an event in the caller's memory, which stays until it is closed; counts from 0. */
@@ -464,7 +464,7 @@ FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void
                                 size_t count, unsigned op, unsigned type,
                                 struct fabemu_req *req);
 
-/* The same values as enum emu_op and enum emu_type (static_assert in nic/host/coll.c). */
+/* The same values as enum emu_op and enum emu_type (static_assert in nic/host/group/coll.c). */
 enum fabemu_op {
     FABEMU_SUM, FABEMU_MIN, FABEMU_MAX, FABEMU_PROD,
     FABEMU_LAND, FABEMU_LOR, FABEMU_LXOR, /* logical: integers */

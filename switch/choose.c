@@ -6,54 +6,38 @@
  * a random one. If none is lightly loaded, the least loaded one.
  * Source: output-queued routers §2.2 (adaptive up); QsNet III §III (the choice).
  */
-#include "switch/internal.h"
-
+#include "emu/least.h"
 #include "emu/random.h"
-
-static uint64_t choose_least(const struct switch_dev *sw, uint64_t candidates)
-{
-    uint32_t least = UINT32_MAX;
-    uint64_t best = 0;
-
-    for (; candidates; candidates &= candidates - 1) {
-        uint32_t out = (uint32_t)__builtin_ctzll(candidates);
-        uint32_t queued = sw->out[out].queued;
-
-        if (queued < least) {
-            least = queued;
-            best = 0;
-        }
-        if (queued == least)
-            best |= (uint64_t)1 << out;
-    }
-    return best;
-}
+#include "switch/crossbar.h"
 
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
 {
-    return switch_nth_bit(from,
-                          (uint32_t)(emu_xorshift(&sw->random) % (unsigned)__builtin_popcountll(from)));
+    return emu_bits_nth(from, (uint32_t)(emu_xorshift(&sw->random) % (unsigned)__builtin_popcountll(from)));
 }
 
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
 {
     switch (sw->profile->choice) {
     case EMU_CHOICE_FIRST_FREE:
-        return (uint32_t)__builtin_ctzll(from);
+        return emu_bits_first(from);
     case EMU_CHOICE_RANDOM:
         return switch_pick_random(sw, from);
     case EMU_CHOICE_NEXT_FREE:
     default:
-        sw->turn = switch_next_bit(from, sw->turn);
+        sw->turn = emu_bits_next(from, sw->turn);
         return sw->turn;
     }
 }
 
-uint32_t switch_choose(struct switch_dev *sw, uint64_t candidates)
+/* Segments that wait for output @o. */
+static uint32_t choose_queued(const void *of, uint32_t o)
 {
-    uint64_t from = candidates & sw->light;
+    return ((const struct switch_out *)of)[o].queued;
+}
 
-    if (!from)
-        from = choose_least(sw, candidates);
-    return switch_pick(sw, from);
+uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates)
+{
+    uint64_t from = candidates & bar->light;
+
+    return switch_pick(&bar->sw, from ? from : emu_least(candidates, choose_queued, bar->out));
 }

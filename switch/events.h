@@ -1,27 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - what the timed steps share (timed.c, slots.c): arrivals in order,
- * credits with their times, and the books that Little's law checks.
+ * events.h - what machines on timed clocks share: the loop over a step's events, the outputs' agenda, and the
+ * books that Little's law checks. All of it is the switch's worker's.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H
 
-#include "switch/internal.h"
+#include "emu/worker/order.h"
+#include "switch/base.h"
+
+/* What Little's law says must be equal, kept in two independent ways. */
+struct switch_little {
+    uint64_t held;      /* segments in the switch now, copies each */
+    uint64_t last_ps;   /* when that last changed */
+    uint64_t area_ps;   /* held, integrated over time */
+    uint64_t waited_ps; /* by those that have left, each from its arrival to its departure */
+};
+
+/* What the outputs are about to do. */
+struct switch_agenda {
+    uint64_t due;          /* outputs that know when they will act */
+    uint64_t stalled;      /* outputs with a segment and no credit on its way */
+    struct emu_order acts; /* of the outputs in `due` */
+};
+
+/* events.c: an agenda of @outs outputs; false: there is no memory. Its acts.event is freed in any case. */
+bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
+size_t switch_agenda_bytes(uint32_t outs);
+
+/* The clock is turned back by @by_ps: a time. */
+static inline void switch_turn(uint64_t *at_ps, uint64_t by_ps)
+{
+    *at_ps = emu_turned_ps(*at_ps, by_ps);
+}
+
+/*
+ * events.c: Little's law as of @now_ps. @held, @waited_ps: segments in the switch, counted, and how long they
+ * have waited. NULL, or what is wrong.
+ */
+const char *switch_little_check(const struct switch_little *little, uint64_t now_ps, uint64_t held,
+                                uint64_t waited_ps);
 
 /* Everything that is held now has been so until @at_ps. Before that changes. */
-static inline void switch_little(struct switch_dev *sw, uint64_t at_ps)
+static inline void switch_little_until(struct switch_little *little, uint64_t at_ps)
 {
-    struct switch_little *little = &sw->little;
-
     little->area_ps += little->held * (at_ps - little->last_ps);
     little->last_ps = at_ps;
 }
 
-/* What row @r owes as of @at_ps goes back to its sender. */
-static inline void switch_pay(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+/* A segment leaves at @at_ps. */
+static inline void switch_little_leave(struct switch_little *little, const struct emu_entry *entry,
+                                       uint64_t at_ps)
 {
-    if (r < sw->ports && sw->row[r].rx.owed)
-        emu_rx_pay(&sw->row[r].rx, at_ps + sw->profile->credit_ps);
+    little->held--;
+    little->waited_ps += at_ps - entry->time_ps;
+}
+
+/* Output @o, which had nothing to do so far, will act at @at_ps. */
+static inline void switch_agenda_add(struct switch_agenda *agenda, uint32_t o, uint64_t at_ps)
+{
+    agenda->due |= emu_bit(o);
+    emu_order_add(&agenda->acts, at_ps, o);
+}
+
+/* The output that acts next. There is one. */
+static inline struct emu_order_event switch_agenda_take(struct switch_agenda *agenda)
+{
+    struct emu_order_event event = emu_order_take(&agenda->acts);
+
+    agenda->due &= ~emu_bit((uint32_t)event.port);
+    return event;
 }
 
 /* Something that was due at @due_ps happens at @now_ps. */
@@ -33,41 +81,48 @@ static inline void switch_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t n
         atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
 }
 
+/* What a machine on a timed clock does. */
+struct switch_events {
+    /* What has come so far: adds what arrives by @until_ps. Returns the earliest later arrival; EMU_NEVER. */
+    uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
+    /* When it does something of its own next; EMU_NEVER. */
+    uint64_t (*next_ps)(const struct switch_dev *sw);
+    /* The earliest of @arrivals. Returns when the next one at its port comes, if that is after @until_ps. */
+    uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
+    /* What it does at next_ps(). @now_ps: of this step. Returns what counts as moved. */
+    uint32_t (*act)(struct switch_dev *sw, uint64_t now_ps);
+};
+
 /*
- * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
- * Returns when it arrives, if that is later.
+ * A step: everything that happens by @until_ps, in the order of its times; at one and the same time what
+ * arrives comes first. Always inlined with @events a constant, so that none of them is called by a pointer.
  */
-static inline uint64_t switch_look(struct switch_dev *sw, struct switch_order *arrivals,
-                                   uint32_t r, uint64_t until_ps)
+static inline __attribute__((always_inline)) uint32_t
+switch_events_run(struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events)
 {
-    struct emu_rx *rx = &sw->row[r].rx;
-    uint64_t at_ps = emu_rx_front_ps(rx, until_ps);
+    struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
+    struct emu_order arrivals;
+    uint64_t later_ps;
+    uint32_t moved = 0;
 
-    if (at_ps <= until_ps) {
-        order_add(arrivals, at_ps, r);
-        return EMU_NEVER;
+    emu_order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
+    later_ps = events->begin(sw, &arrivals, until_ps);
+    for (;;) {
+        uint64_t own_ps = events->next_ps(sw);
+        uint64_t arrive_ps = emu_order_next_ps(&arrivals);
+
+        if (arrive_ps != EMU_NEVER && arrive_ps <= own_ps) {
+            uint64_t next_ps = events->arrive(sw, &arrivals, until_ps);
+
+            later_ps = next_ps < later_ps ? next_ps : later_ps;
+            moved++;
+        } else if (own_ps <= until_ps) {
+            moved += events->act(sw, until_ps);
+        } else {
+            sw->dev.next_ps = own_ps < later_ps ? own_ps : later_ps;
+            return moved;
+        }
     }
-    sw->arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
-    return at_ps;
-}
-
-/* Ports that something arrived at. Returns the earliest arrival after @until_ps. */
-static inline uint64_t switch_look_all(struct switch_dev *sw, struct switch_order *arrivals,
-                                       uint64_t until_ps)
-{
-    uint64_t rows = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
-    uint64_t later_ps = EMU_NEVER;
-
-    sw->arriving = 0;
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
-        uint64_t next_ps;
-
-        emu_rx_begin(&sw->row[r].rx);
-        next_ps = switch_look(sw, arrivals, r, until_ps);
-        later_ps = next_ps < later_ps ? next_ps : later_ps;
-    }
-    return later_ps;
 }
 
 #endif

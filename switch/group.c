@@ -2,7 +2,7 @@
 /*
  * group.c - group tables: built by the manager, published by RCU.
  */
-#include "switch/internal.h"
+#include "switch/base.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -68,8 +68,8 @@ static uint32_t group_part_holds(const struct switch_group *group, uint32_t port
         buf[count++] = part->buf;
     if (part->queued || !group->in_order)
         return count;
-    for (; have; have &= have - 1)
-        buf[count++] = *switch_group_kept(group, i, ports, (uint32_t)__builtin_ctzll(have));
+    emu_each_bit(input, have)
+        buf[count++] = *switch_group_kept(group, i, ports, input);
     return count;
 }
 
@@ -101,7 +101,7 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old)
 {
     *old = NULL;
-    if (sw->acknowledged && group->units)
+    if (!sw->kind->combines && group->units)
         return -ENOTSUP;
     return emu_table_set(&sw->groups, group->id, group, old);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/bits.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
 #include "switch/switch.h"
@@ -79,7 +80,7 @@ static inline struct switch_part *switch_group_part(const struct switch_group *g
 static inline uint32_t *switch_group_kept(const struct switch_group *group, uint32_t i,
                                           uint32_t ports, uint32_t input)
 {
-    uint64_t below = group->ports & (((uint64_t)1 << input) - 1);
+    uint64_t below = group->ports & emu_bits_below(input);
     uint32_t at = input < ports ? (uint32_t)__builtin_popcountll(below)
                                 : group->width + input - ports;
 

@@ -14,7 +14,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 # A folder, and the beginnings of what its files may include. The longest folder that fits counts.
 MAY = {
     "emu": ("emu/",),
-    "topo": ("topo/",),
+    "topo": ("emu/bits.h", "emu/random.h", "topo/"),
     "switch": ("emu/", "topo/", "switch/"),
     "nic": (),
     "nic/host": ("emu/", "nic/host/", "nic/fabemu.h"),
@@ -23,9 +23,23 @@ MAY = {
     "apps": ("",),
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
+# The files of libfabemu, lowest first: each may include the headers of those before it. So nobody calls in a circle.
+HOST_ORDER = """
+adapter wire base send/up op/complete lock peer/peer op/op
+send/answer send/bulk
+message/queue message/message message/end
+memory/atomic memory/region memory/serve
+peer/hello peer/gone peer/meet peer/bye
+send/request memory/transfer
+group/group group/stream group/condition group/cast group/send group/break group/receive group/word
+receive progress/watch progress/step progress/wait
+control/line control/control
+op/event op/abort message/open message/post group/coll group/symmetric group/put group/member
+peer/leave life progress/thread control/attach
+""".split()
 # libfabemu lives in the application's process: of emu it has these alone.
-HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/list.h",
-               "emu/random.h"}
+HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h",
+               "emu/json.h", "emu/list.h", "emu/now.h", "emu/random.h"}
 
 
 def files():
@@ -47,6 +61,20 @@ def allowed(path, included):
     return included.startswith(MAY[room])
 
 
+def host_rank(path):
+    """Where the file at @path stands in the order of libfabemu; None for files that are not in it."""
+    name = os.path.splitext(path)[0].removeprefix("nic/host/")
+    return HOST_ORDER.index(name) if path.startswith("nic/host/") and name in HOST_ORDER else None
+
+
+def circular(path, included):
+    """Does the file at @path, of libfabemu, include what stands above it?"""
+    if not path.startswith("nic/host/") or not included.startswith("nic/host/"):
+        return False
+    mine, its = host_rank(path), host_rank(included)
+    return mine is None or its is None or its > mine
+
+
 def main():
     wrong, checked = [], 0
     for path in files():
@@ -56,6 +84,8 @@ def main():
             checked += 1
             if not allowed(path, included):
                 wrong.append(f"{path} includes {included}")
+            elif circular(path, included):
+                wrong.append(f"{path} includes {included}, which stands above it (HOST_ORDER)")
         folder, name = os.path.split(path)
         rooms = {d for d in os.listdir(os.path.join(TOP, os.path.dirname(folder) or "."))}
         prefix = name.split("_")[0] if "_" in name else ""

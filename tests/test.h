@@ -28,7 +28,7 @@ uint64_t test_seed(void);
 /** test_random - the next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
 {
-    return emu_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
+    return emu_splitmix(state);
 }
 
 /** test_draw - a random number from @least to @most. */

@@ -7,6 +7,7 @@
  * the way up waits for something higher, on the way down for something lower, so
  * nothing waits in a ring. That holds for all pairs.
  */
+#include "emu/bits.h"
 #include "topo/check.h"
 
 /* To the one node [first, first + span), or to a lower switch that spans them all. */
@@ -43,11 +44,9 @@ static int check_blocks(const struct check *c, uint32_t s)
 
         if (!set)
             return check_fail(c, "switch %u: no ports to node %u", s, first);
-        for (; set; set &= set - 1) {
-            uint32_t port = (uint32_t)__builtin_ctzll(set);
+        emu_each_bit(port, set)
             if (!leads_down(graph, s, port, first, left < route->stride ? left : route->stride))
                 return check_fail(c, "switch %u port %u: no way down to node %u", s, port, first);
-        }
     }
     return 0;
 }
@@ -66,11 +65,9 @@ int check_levels(struct check *c)
             continue; /* nothing is elsewhere */
         if (!route->elsewhere)
             return check_fail(c, "switch %u: no ports to nodes not below", s);
-        for (uint64_t set = route->elsewhere; set; set &= set - 1) {
-            uint32_t port = (uint32_t)__builtin_ctzll(set);
+        emu_each_bit(port, route->elsewhere)
             if (!leads_up(graph, s, port))
                 return check_fail(c, "switch %u port %u: does not lead up", s, port);
-        }
     }
     return 0;
 }

@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/bits.h"
+
 #define RING_SHOWN 8 /* channels of a ring, in a message */
 
 struct waits {
@@ -111,8 +113,8 @@ static int check_delivery(const struct waits *w, uint32_t n)
             continue;
         uint64_t ports = topo_route_ports(&graph->sw[s].route, n);
         bool right = ports != 0;
-        for (; ports; ports &= ports - 1) {
-            const struct topo_end *end = &graph->sw[s].end[__builtin_ctzll(ports)];
+        emu_each_bit(port, ports) {
+            const struct topo_end *end = &graph->sw[s].end[port];
             right = right && end->kind == TOPO_END_NODE && end->id == n;
         }
         if (!right)
@@ -131,7 +133,7 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
     *is_new = false;
     if (end->kind == TOPO_END_SWITCH) {
         *is_new = !w->in[end->id] && !w->is_source[end->id];
-        w->in[end->id] |= UINT64_C(1) << end->port;
+        w->in[end->id] |= emu_bit(end->port);
         return 0;
     }
     if (end->kind == TOPO_END_NODE && end->id == dst)
@@ -154,14 +156,14 @@ static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
             return check_fail(w->check, "%s has no route to %s",
                               topo_name_switch(w->graph, s, name),
                               topo_name_node(w->graph, dst, to));
-        for (uint64_t set = w->out[s]; set; set &= set - 1) {
+        emu_each_bit(port, w->out[s]) {
             bool is_new;
-            int err = follow(w, s, (uint32_t)__builtin_ctzll(set), dst, &is_new);
+            int err = follow(w, s, port, dst, &is_new);
 
             if (err)
                 return err;
             if (is_new)
-                w->queue[count++] = w->graph->sw[s].end[__builtin_ctzll(set)].id;
+                w->queue[count++] = w->graph->sw[s].end[port].id;
         }
     }
     return count;
@@ -190,8 +192,8 @@ static int add_routes(struct waits *w)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t s = w->queue[i];
 
-            for (uint64_t in = w->in[s]; in; in &= in - 1)
-                w->wants[s * graph->ports + (uint32_t)__builtin_ctzll(in)] |= w->out[s];
+            emu_each_bit(in, w->in[s])
+                w->wants[s * graph->ports + in] |= w->out[s];
             w->in[s] = 0;
         }
     }
@@ -211,16 +213,12 @@ static void add_trees(struct waits *w)
             if (sw->end[port].kind != TOPO_END_SWITCH)
                 continue;
             if (graph->sw[sw->end[port].id].level < sw->level)
-                down |= UINT64_C(1) << port;
+                down |= emu_bit(port);
             else
-                up |= UINT64_C(1) << port;
+                up |= emu_bit(port);
         }
-        for (uint64_t in = up | down; in; in &= in - 1) {
-            uint32_t port = (uint32_t)__builtin_ctzll(in);
-
-            w->wants[s * graph->ports + port] |=
-                (up >> port & 1 ? down : up | down) & ~(UINT64_C(1) << port);
-        }
+        emu_each_bit(port, up | down)
+            w->wants[s * graph->ports + port] |= (up >> port & 1 ? down : up | down) & ~emu_bit(port);
     }
 }
 
@@ -239,9 +237,9 @@ static uint64_t wants_of(const struct waits *w, uint32_t channel)
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
     uint64_t wants = 0;
 
-    for (uint64_t set = w->wants[channel]; set; set &= set - 1)
-        if (sw->end[__builtin_ctzll(set)].kind == TOPO_END_SWITCH)
-            wants |= set & -set;
+    emu_each_bit(port, w->wants[channel])
+        if (sw->end[port].kind == TOPO_END_SWITCH)
+            wants |= emu_bit(port);
     return wants;
 }
 
@@ -270,7 +268,7 @@ static uint32_t ring_search(struct ring *ring, uint32_t from)
             continue;
         }
         const struct topo_end *end =
-            &graph->sw[channel / graph->ports].end[__builtin_ctzll(*left)];
+            &graph->sw[channel / graph->ports].end[emu_bits_first(*left)];
         uint32_t next = end->id * graph->ports + end->port;
 
         *left &= *left - 1;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
+
 struct topo_graph *topo_graph_new(const struct topo_size *size, uint64_t **sets)
 {
     size_t ends = (size_t)size->switches * size->ports;
@@ -162,7 +164,7 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 
         if (!ports)
             break;
-        const struct topo_end *end = &graph->sw[sw].end[__builtin_ctzll(ports)];
+        const struct topo_end *end = &graph->sw[sw].end[emu_bits_first(ports)];
         if (end->kind == TOPO_END_NODE)
             return hops;
         sw = end->id;

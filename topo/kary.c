@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include "emu/bits.h"
+
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
@@ -72,7 +74,7 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
     if (level + 1 == tree->n)
         return;
 
-    sw->route.elsewhere = ((UINT64_C(1) << tree->k) - 1) << tree->k;
+    sw->route.elsewhere = emu_bits_below(tree->k) << tree->k;
     for (uint32_t d = 0; d < tree->k; d++) {
         uint32_t parent = id + tree->row + d * unit - digit * unit;
         topo_plug_cable(graph, id, tree->k + d, parent, digit);
@@ -101,7 +103,7 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
     snprintf(graph->spec, sizeof(graph->spec), "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
-        sets[port] = UINT64_C(1) << port; /* block i lies below port i, at every switch */
+        sets[port] = emu_bit(port); /* block i lies below port i, at every switch */
     for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
+
 /* Switches by level, ascending, and by number among equals. */
 static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t switches)
 {
@@ -57,9 +59,9 @@ static uint64_t ports_down(const struct topo_graph *graph, uint32_t s, const str
 
     for (uint32_t port = 0; port < graph->ports; port++)
         if (graph->sw[s].end[port].kind == TOPO_END_NODE)
-            down |= UINT64_C(1) << port;
+            down |= emu_bit(port);
     for (uint32_t i = 0; i < count; i++)
-        down |= UINT64_C(1) << way[i].port;
+        down |= emu_bit(way[i].port);
     return down;
 }
 
@@ -116,7 +118,7 @@ static uint64_t shortest(const struct ways *ways, uint32_t from, uint32_t to, ui
             set = 0;
         }
         if (on == least && on < ROUTE_FAR - 1)
-            set |= UINT64_C(1) << way->port;
+            set |= emu_bit(way->port);
     }
     *hops = set ? (uint16_t)(least + 1) : ROUTE_FAR;
     return set;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
+#include "emu/random.h"
 #include "topo/route.h"
 
 #define BLOCKS_MAX 512 /* a regular table of so few sets is small, however few clusters there are */
@@ -68,7 +70,7 @@ static uint64_t own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n
 
     for (uint32_t i = 0; i < node->links; i++)
         if (node->link[i].sw == s)
-            ports |= UINT64_C(1) << node->link[i].port;
+            ports |= emu_bit(node->link[i].port);
     return ports;
 }
 
@@ -178,7 +180,7 @@ static int make_regular(struct tables *t, uint32_t s, const struct shape *shape)
 /* Index of a set in the general table at hand, which gets it if it has it not. */
 static uint32_t set_index(struct tables *t, size_t first, uint64_t set)
 {
-    uint32_t at = (uint32_t)((set * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & t->known_mask;
+    uint32_t at = (uint32_t)(emu_spread(set) >> 32) & t->known_mask;
 
     while (t->known[at].table == t->table) {
         if (t->known[at].set == set)

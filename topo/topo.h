@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "emu/bits.h"
+
 #define TOPO_NONE UINT32_MAX
 #define TOPO_PORTS_MAX      60 /* external ports of a switch: leaves bits for combine units */
 #define TOPO_NODE_LINKS_MAX 4
@@ -222,7 +224,7 @@ static inline bool topo_below(const struct topo_graph *graph, uint32_t sw, uint3
 
     if (!ports)
         return false;
-    const struct topo_end *end = &at->end[__builtin_ctzll(ports)];
+    const struct topo_end *end = &at->end[emu_bits_first(ports)];
     return end->kind == TOPO_END_NODE || graph->sw[end->id].level < at->level;
 }
 

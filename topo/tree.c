@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
+
 /* A tree under construction. */
 struct grow {
     const struct topo_graph *graph;
@@ -35,13 +37,12 @@ static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
     uint32_t least = 0;
     int best = -1;
 
-    for (; set; set &= set - 1) {
-        int port = __builtin_ctzll(set);
+    emu_each_bit(port, set) {
         const struct topo_end *end = &from->end[port];
         uint32_t load = end->kind == TOPO_END_SWITCH ? g->load[end->id] : 0;
 
         if (best < 0 || load < least) {
-            best = port;
+            best = (int)port;
             least = load;
         }
     }
@@ -66,7 +67,7 @@ static uint64_t ports_up(const struct topo_graph *graph, uint32_t sw)
     for (uint32_t port = 0; port < graph->ports; port++)
         if (from->end[port].kind == TOPO_END_SWITCH &&
             graph->sw[from->end[port].id].level > from->level)
-            up |= UINT64_C(1) << port;
+            up |= emu_bit(port);
     return up;
 }
 
@@ -98,17 +99,16 @@ static int climb_port(const struct grow *g, struct step *step)
     int best = -1;
     uint32_t least = 0;
 
-    for (uint64_t left = *set; left; left &= left - 1) {
-        int port = __builtin_ctzll(left);
+    emu_each_bit(port, *set) {
         uint32_t load = g->load[g->graph->sw[step->sw].end[port].id];
 
         if (best < 0 || load < least) {
-            best = port;
+            best = (int)port;
             least = load;
         }
     }
     if (best >= 0)
-        *set &= ~(UINT64_C(1) << best);
+        *set &= ~emu_bit((uint32_t)best);
     return best;
 }
 
@@ -203,12 +203,12 @@ static int grow_member(struct grow *g, uint32_t dst)
         const struct topo_end *end = &g->graph->sw[sw].end[port];
         struct topo_tree_switch *from = &g->switches[g->place[sw] - 1];
 
-        if (from->ports & UINT64_C(1) << port)
+        if (from->ports & emu_bit(port))
             return -EINVAL; /* repeated */
-        from->ports |= UINT64_C(1) << port;
+        from->ports |= emu_bit(port);
         if (end->kind == TOPO_END_NODE)
             return 0;
-        grow_add(g, end->id, end->port, UINT64_C(1) << end->port);
+        grow_add(g, end->id, end->port, emu_bit(end->port));
         sw = end->id;
     }
 }
@@ -224,7 +224,7 @@ static void drop_idle_tops(struct grow *g)
     while (__builtin_popcountll(g->switches[idle].ports) == 1) {
         struct topo_tree_switch *next = &g->switches[++idle]; /* grown from it, before all others */
 
-        next->ports &= ~(UINT64_C(1) << next->up);
+        next->ports &= ~emu_bit((uint32_t)next->up);
         next->up = -1;
     }
     g->count -= idle;

@@ -7,7 +7,6 @@
  */
 #include "apps/bench/bench.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,23 +61,6 @@ static const struct entry entries[] = {
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
 
-static int help(void)
-{
-    printf("usage: fabemu bench [options]\n\n"
-           "Measure the emulator's own speed. Every row is the median of several samples.\n\n"
-           "  --quick                    less time a sample, fewer samples: about a minute in all\n"
-           "  --only NAME[,NAME...]      only these of --list; mpi stands for mpi.*, ack for ack.*\n"
-           "  --repeat N                 samples a row, 1 to %d\n"
-           "  --json                     print JSON\n"
-           "  --list                     print the names\n"
-           "  --help                     this text\n\n"
-           "Rows of MPI programs need mpirun and the bench programs of this build (FABEMU_BENCH_DIR\n"
-           "names another folder for them). Exit status: 0, everything was measured; 1, a row "
-           "failed.\n",
-           BENCH_SAMPLES_MAX);
-    return EXIT_SUCCESS;
-}
-
 static int list(void)
 {
     for (size_t i = 0; i < ENTRIES; i++)
@@ -126,49 +108,82 @@ static int check_only(const char *only)
 
 /* --- the command line ---------------------------------------------------------------- */
 
-static int read_repeat(struct bench *bench, const char *value)
-{
-    char *end;
-    unsigned long repeat = strtoul(value, &end, 10);
+#define NUMBER(n) #n
+#define NUMBER_OF(n) NUMBER(n)
 
-    if (*value < '0' || *value > '9' || *end || repeat < 1 || repeat > BENCH_SAMPLES_MAX)
-        return options_usage_error("bench", "--repeat %.80s: it must be a number from 1 to %d",
-                                   value, BENCH_SAMPLES_MAX);
-    bench->repeat = (unsigned)repeat;
-    return -1;
+/* What is asked for beside how it is measured. */
+struct asked {
+    struct bench bench;
+    const char *only; /* NULL: all */
+    bool list;
+};
+
+static bool read_quick(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct asked *)into)->bench.quick = true;
 }
 
-/* Returns -1 to go on, otherwise the exit status. */
-static int parse(struct bench *bench, const char **only, int argc, char **argv)
+static bool read_only(void *into, const char *value, const char **right)
 {
-    static const struct option longs[] = {
-        { "quick", no_argument, NULL, 'q' },       { "only", required_argument, NULL, 'o' },
-        { "repeat", required_argument, NULL, 'r' }, { "json", no_argument, NULL, 'j' },
-        { "list", no_argument, NULL, 'l' },        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    int status = -1;
-    int got;
+    (void)right; /* check_only() says what is wrong */
+    ((struct asked *)into)->only = value;
+    return true;
+}
 
-    optind = 0; /* glibc: start anew */
-    opterr = 0;
-    while (status < 0 && (got = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        switch (got) {
-        case 'q': bench->quick = true; break;
-        case 'j': bench->json = true; break;
-        case 'o': *only = optarg; break;
-        case 'r': status = read_repeat(bench, optarg); break;
-        case 'l': return list();
-        case 'h': return help();
-        case ':':
-            return options_usage_error("bench", "%s needs a value", argv[optind - 1]);
-        default:
-            return options_usage_error("bench", "bench has no option '%.80s'", argv[optind - 1]);
-        }
-    }
-    if (status < 0 && optind < argc)
-        return options_usage_error("bench", "bench takes no '%.80s'", argv[optind]);
-    return status;
+static bool read_repeat(void *into, const char *value, const char **right)
+{
+    uint64_t repeat = 0;
+
+    *right = "a number from 1 to " NUMBER_OF(BENCH_SAMPLES_MAX);
+    if (!options_count(value, 1, BENCH_SAMPLES_MAX, &repeat))
+        return false;
+    ((struct asked *)into)->bench.repeat = (unsigned)repeat;
+    return true;
+}
+
+static bool read_json(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct asked *)into)->bench.json = true;
+}
+
+static bool read_list(void *into, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return ((struct asked *)into)->list = true;
+}
+
+static const struct options_own bench_own[] = {
+    { "quick", NULL, "less time a sample, fewer samples: about a minute in all", read_quick },
+    { "only", "NAME[,NAME...]", "only these of --list; mpi stands for mpi.*, ack for ack.*", read_only },
+    { "repeat", "N", "samples a row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat },
+    { "json", NULL, "print JSON", read_json },
+    { "list", NULL, "print the names", read_list },
+};
+
+static const struct options_command bench_command = {
+    .name = "bench",
+    .operands = "",
+    .about = "Measure the emulator's own speed. Every row is the median of several samples.",
+    .more = "Rows of MPI programs need mpirun and the bench programs of this build (FABEMU_BENCH_DIR\n"
+            "names another folder for them). Exit status: 0, everything was measured; 1, a row failed.",
+};
+
+/* Returns -1 to go on, otherwise the exit status. */
+static int parse(struct asked *asked, int argc, char **argv)
+{
+    const struct options_owns owns = { bench_own, sizeof bench_own / sizeof bench_own[0], asked };
+    struct options options;
+    int status = options_parse_own(&options, &bench_command, &owns, argc, argv);
+
+    if (status >= 0)
+        return status;
+    if (asked->list)
+        return list();
+    if (options.operands < argc)
+        return options_usage_error("bench", "bench takes no '%.80s'", argv[options.operands]);
+    return check_only(asked->only) ? EXIT_USAGE : -1;
 }
 
 /* --- the run --------------------------------------------------------------------------- */
@@ -190,27 +205,25 @@ static void run_entries(struct bench *bench, const bool *run)
 
 int bench_main(int argc, char **argv)
 {
-    struct bench bench = { .rows = 0 };
-    const char *only = NULL;
+    struct asked asked = { .only = NULL };
+    struct bench *bench = &asked.bench;
     bool run[ENTRIES];
     bool skipped = false;
     char missing[512];
 
-    int status = parse(&bench, &only, argc, argv);
-    if (status < 0)
-        status = check_only(only) ? EXIT_USAGE : -1;
+    int status = parse(&asked, argc, argv);
     if (status >= 0)
         return status;
     bool lacking = bench_mpi_missing(missing, sizeof missing);
     for (size_t i = 0; i < ENTRIES; i++) {
-        run[i] = chosen(only, &entries[i]);
+        run[i] = chosen(asked.only, &entries[i]);
         skipped |= run[i] && entries[i].mpi && lacking;
         run[i] &= !(entries[i].mpi && lacking);
     }
     if (skipped)
         say("no MPI rows: %s", missing);
-    bench_begin(&bench);
-    run_entries(&bench, run);
-    bench_end(&bench);
-    return bench.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    bench_begin(bench);
+    run_entries(bench, run);
+    bench_end(bench);
+    return bench->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

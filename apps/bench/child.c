@@ -20,13 +20,9 @@
 #include <unistd.h>
 
 #include "apps/run/procs.h"
+#include "emu/now.h"
 
 #define END_MS 6000 /* between SIGTERM, after which `fabemu run` needs seconds, and SIGKILL */
-
-static int64_t now_ms(void)
-{
-    return (int64_t)(bench_clock_ns(CLOCK_MONOTONIC) / 1000000u);
-}
 
 /* In the child. Standard input is empty, so that no launcher reads the user's. */
 static void become(char *const *argv, char *const *env, int out, int err, pid_t parent)
@@ -96,8 +92,8 @@ static bool follow(struct bench_child *child, pid_t pid, int out, int err, int64
                              { err, POLLIN, 0 } };
     bool ended = false;
 
-    while (!ended && now_ms() < end_ms) {
-        poll(fds, 3, (int)(end_ms - now_ms()));
+    while (!ended && emu_now_ms() < end_ms) {
+        poll(fds, 3, (int)(end_ms - emu_now_ms()));
         if (fds[1].revents && !drain(out, child->out, sizeof child->out, &child->out_bytes))
             fds[1].fd = -1;
         if (fds[2].revents && !drain(err, child->err, sizeof child->err, &child->err_bytes))
@@ -171,10 +167,10 @@ int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env
         snprintf(error, error_bytes, "cannot start %s: %s", argv[0], strerror(errno));
         return -1;
     }
-    ret->timed_out = !follow(ret, pid, out, err, now_ms() + (int64_t)timeout_s * 1000);
+    ret->timed_out = !follow(ret, pid, out, err, emu_now_ms() + (int64_t)timeout_s * 1000);
     if (ret->timed_out) {
         kill(pid, SIGTERM);
-        if (!follow(ret, pid, out, err, now_ms() + END_MS))
+        if (!follow(ret, pid, out, err, emu_now_ms() + END_MS))
             kill(pid, SIGKILL);
     }
     waitpid(pid, &ret->status, 0);

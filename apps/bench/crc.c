@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "apps/bench/internal.h"
+#include "emu/now.h"
 #include "emu/packet/crc.h"
 #include "emu/packet/packet.h"
 #include "emu/random.h"
@@ -52,7 +53,7 @@ static uint32_t cont_check(uint32_t sum, const struct crc_input *in, unsigned i)
 
 static void fill(struct crc_input *in)
 {
-    uint64_t random = 0x9e3779b97f4a7c15u;
+    uint64_t random = EMU_GOLDEN;
 
     for (unsigned i = 0; i < SEGMENTS; i++) {
         for (unsigned b = 0; b < EMU_SEG_BYTES; b++)
@@ -65,7 +66,7 @@ static void fill(struct crc_input *in)
 
 static double ns_of(const struct crc_input *in, crc_fn fn, uint64_t sample_ns, uint32_t *sum)
 {
-    uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
     uint64_t done = 0;
 
@@ -73,7 +74,7 @@ static double ns_of(const struct crc_input *in, crc_fn fn, uint64_t sample_ns, u
         for (unsigned i = 0; i < LOOK_EVERY; i++)
             *sum = fn(*sum, in, i % SEGMENTS);
         done += LOOK_EVERY;
-        now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        now_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     return (double)(now_ns - start_ns) / (double)done;
 }

@@ -11,6 +11,7 @@
 #include "apps/bench/hops.h"
 #include "apps/bench/internal.h"
 #include "apps/run/report.h"
+#include "emu/now.h"
 
 #define NODES256 "kary:4,4"
 
@@ -20,13 +21,13 @@ static int start_sample(struct bench_samples *samples, char *error, size_t error
     struct fabric_config config;
     struct topo_graph *graph = NULL;
     struct fabric *fabric = NULL;
-    uint64_t start_ns = bench_clock_ns(CLOCK_MONOTONIC);
+    uint64_t start_ns = emu_now_ns();
 
     int err = bench_config(&config, &graph, "oq2004", NODES256, error, error_bytes);
     if (!err)
         err = fabric_start(&fabric, &config, error, error_bytes);
     if (!err)
-        bench_sample(samples, (double)(bench_clock_ns(CLOCK_MONOTONIC) - start_ns) / 1e6);
+        bench_sample(samples, (double)(emu_now_ns() - start_ns) / 1e6);
     fabric_stop(fabric);
     topo_free(graph);
     return err;
@@ -97,12 +98,12 @@ static void idle_samples(const struct bench *bench, struct fabric *fabric,
 
     usleep(50000); /* workers fall asleep */
     for (unsigned i = 0; i < repeat; i++) {
-        uint64_t start_ns = bench_clock_ns(CLOCK_MONOTONIC);
+        uint64_t start_ns = emu_now_ns();
         uint64_t start_us = process_cpu_us();
         fabric_tick(fabric, cut, 8);
         usleep(sample_us);
         uint64_t used_us = process_cpu_us() - start_us;
-        uint64_t wall_ns = bench_clock_ns(CLOCK_MONOTONIC) - start_ns;
+        uint64_t wall_ns = emu_now_ns() - start_ns;
         bench_sample(samples, (double)used_us * 1e5 / (double)wall_ns);
         bench_progress(bench, "idle256", (i + 1) / (double)repeat);
     }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "apps/bench/internal.h"
+#include "emu/now.h"
 #include "emu/packet/packet.h"
 #include "emu/worker/worker.h"
 
@@ -77,8 +78,8 @@ static double packet_segments(const struct bench_hops *hops, double delivered, d
 struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_ns)
 {
     struct emu_worker *worker = fabric_worker(hops->fabric, 0);
-    uint64_t wall_ns = bench_clock_ns(CLOCK_MONOTONIC);
-    uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t wall_ns = emu_now_ns();
+    uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
     struct bench_hops_sample ret = { .packet = 0 };
     struct fabric_totals before, after;
@@ -87,11 +88,11 @@ struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_n
     while (now_ns < start_ns + run_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++)
             emu_worker_pass(worker);
-        now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        now_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     fabric_totals_read(hops->fabric, &after);
     hops->cpu_ns += now_ns - start_ns;
-    hops->wall_ns += bench_clock_ns(CLOCK_MONOTONIC) - wall_ns;
+    hops->wall_ns += emu_now_ns() - wall_ns;
     double spent_ns = (double)(now_ns - start_ns);
     double delivered = (double)(after.delivered - before.delivered);
     double packets = (double)(after.transport.packets - before.transport.packets);

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #define BENCH_SAMPLES_MAX 99
 
@@ -64,14 +63,6 @@ unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick
 
 /** bench_sample_ns - how long one sample of what runs inside this process takes. */
 uint64_t bench_sample_ns(const struct bench *bench);
-
-static inline uint64_t bench_clock_ns(clockid_t clock)
-{
-    struct timespec ts;
-
-    clock_gettime(clock, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* --- the benchmarks; each prints its rows ------------------------------------ */
 

@@ -111,7 +111,7 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     node->traffic = all->traffic;
     if (node->traffic.within)
         node->dst = node_opposite(n, node->traffic.within);
-    node->random = (all->seed + n + 1) * 0x9e3779b97f4a7c15u;
+    node->random = emu_spread(all->seed + n + 1);
     all->node[n] = node;
     *dev = &node->dev;
     *tx = &node->tx;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring.c - what it costs to push and pop a descriptor.
+ * ring.c - what it costs to push and pop a descriptor, as cables with channels do on clock raw:
+ * the sender looks whether there is a slot.
  *
  * On one core a burst is pushed and popped in turn, and the figure is the
  * thread's own time. Across two threads, each on a core of its own, producer
@@ -14,6 +15,7 @@
 
 #include "apps/bench/internal.h"
 #include "emu/link/ring.h"
+#include "emu/now.h"
 #include "emu/worker/wait.h"
 
 #define RING_SLOTS 1024
@@ -41,8 +43,9 @@ static unsigned push_burst(struct emu_ring_end *ring, unsigned burst, uint32_t s
     for (; pushed < burst; pushed++) {
         struct emu_entry entry = { .hdr = { .seq = seq + pushed }, .buf = EMU_NO_BUF };
 
-        if (!emu_ring_push(ring, &entry))
+        if (!emu_ring_has_slot(ring))
             break;
+        emu_ring_put(ring, &entry);
     }
     return pushed;
 }
@@ -62,7 +65,7 @@ static unsigned pop_burst(struct emu_ring_end *ring, unsigned burst, uint32_t se
 
 static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_order)
 {
-    uint64_t start_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
     uint64_t moved = 0;
 
@@ -72,7 +75,7 @@ static double one_core_ns(struct ring_pair *pair, uint64_t sample_ns, bool *in_o
             push_burst(&pair->in, pair->burst, seq);
             moved += pop_burst(&pair->out, pair->burst, seq, in_order);
         }
-        now_ns = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        now_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     return (double)(now_ns - start_ns) / (double)moved;
 }
@@ -105,26 +108,26 @@ static void *consume(void *arg)
     while (pair->popped < atomic_load_explicit(&pair->pushed_all, memory_order_relaxed)) {
         unsigned popped = pop_burst(&pair->out, pair->burst, (uint32_t)pair->popped, &in_order);
         if (popped && !pair->popped)
-            pair->first_ns = bench_clock_ns(CLOCK_MONOTONIC);
+            pair->first_ns = emu_now_ns();
         pair->popped += popped;
         if (popped)
             rounds = 0;
         else
             wait_a_little(&rounds);
     }
-    pair->last_ns = bench_clock_ns(CLOCK_MONOTONIC);
+    pair->last_ns = emu_now_ns();
     pair->out_of_order = !in_order;
     return NULL;
 }
 
 static uint64_t produce(struct ring_pair *pair, uint64_t sample_ns)
 {
-    uint64_t end_ns = bench_clock_ns(CLOCK_MONOTONIC) + sample_ns;
+    uint64_t end_ns = emu_now_ns() + sample_ns;
     uint64_t pushed = 0;
     unsigned rounds = 0;
 
     pin(pair->cpu[0]);
-    while (bench_clock_ns(CLOCK_MONOTONIC) < end_ns) {
+    while (emu_now_ns() < end_ns) {
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
             unsigned one = push_burst(&pair->in, pair->burst, (uint32_t)pushed);
             pushed += one;

@@ -36,10 +36,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
         return NULL;
     }
     wire_open(&client->wire, fd, WIRE_LINE_MAX);
-    client->next = daemon->clients;
-    if (client->next)
-        client->next->prev = client;
-    daemon->clients = client;
+    emu_list_push(&daemon->clients, &client->link);
     daemon->connections++;
     return client;
 }
@@ -117,7 +114,7 @@ static bool has_its_share(const struct daemon *daemon, pid_t pid, uint64_t left)
 
     if (daemon->connections < share)
         return false;
-    for (const struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(const struct client, client, &daemon->clients, link)
         held += client->pid == pid;
     return held && held >= share;
 }

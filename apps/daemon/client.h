@@ -7,6 +7,7 @@
 
 #include "apps/daemon/daemon.h"
 #include "apps/daemon/wire.h"
+#include "emu/list.h"
 
 /*
  * Connections and groups are for all, but no numbers are set for each: who holds some gets another as
@@ -19,7 +20,7 @@
 /* A connection. Owned by the daemon's one thread. */
 struct client {
     struct wire wire;
-    struct client *next, *prev; /* in daemon->clients */
+    struct emu_list link;       /* in daemon->clients, then in daemon->dying */
     pid_t pid;                  /* SO_PEERCRED */
     int64_t node;               /* that it attached to, -1 none */
     uint64_t seat;              /* counts the processes of that node, from 1 */
@@ -55,12 +56,11 @@ struct daemon {
     bool shutdown;      /* asked for */
     bool owner_gone;
     bool busy;               /* some client has more */
-    struct client *clients;  /* all connections, the newest first */
+    struct emu_list clients; /* all connections, the newest first */
     uint32_t connections;    /* of them */
     size_t excess;           /* memory of their buffers, beyond what each may have */
     struct daemon_group *groups; /* all that processes have made */
-    struct client *dying;    /* died, and it is not known how: in order, by next */
-    struct client **dying_end;
+    struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
     struct daemon_record record;

@@ -60,7 +60,7 @@ static struct client *largest_client(const struct daemon *daemon)
 {
     struct client *largest = NULL;
 
-    for (struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(struct client, client, &daemon->clients, link)
         if (client != daemon->owner && !client->gone && client->excess &&
             (!largest || client->excess >= largest->excess))
             largest = client;
@@ -138,12 +138,7 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
 
 static void client_close(struct daemon *daemon, struct client *client)
 {
-    if (client->prev)
-        client->prev->next = client->next;
-    else
-        daemon->clients = client->next;
-    if (client->next)
-        client->next->prev = client->prev;
+    emu_list_del(&client->link);
     wire_close(&client->wire); /* leaves epoll with it */
     count_excess(daemon, client, 0);
     daemon->connections--;
@@ -152,19 +147,20 @@ static void client_close(struct daemon *daemon, struct client *client)
 /* The next who died: each tells all others, and may find more that are gone. */
 static struct client *next_dead(const struct daemon *daemon)
 {
-    struct client *client = daemon->clients;
-
-    while (client && !(client->gone && client->node >= 0))
-        client = client->next;
-    return client;
+    emu_each_listed(struct client, client, &daemon->clients, link)
+        if (client->gone && client->node >= 0)
+            return client;
+    return NULL;
 }
 
 static void free_gone(struct daemon *daemon)
 {
     for (struct client *dead; (dead = next_dead(daemon));)
         daemon_died(daemon, dead);
-    for (struct client *client = daemon->clients, *next; client; client = next) {
-        next = client->next;
+    for (struct emu_list *at = daemon->clients.next, *next; at != &daemon->clients; at = next) {
+        struct client *client = emu_list_entry(at, struct client, link);
+
+        next = at->next;
         if (!client->gone)
             continue;
         client_close(daemon, client);
@@ -244,7 +240,7 @@ static void serve_left(struct daemon *daemon)
     if (!daemon->busy)
         return;
     daemon->busy = false;
-    for (struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(struct client, client, &daemon->clients, link)
         if (client->more && client_listens(client))
             client_turn(daemon, client);
 }
@@ -326,7 +322,8 @@ static int daemon_open(struct daemon *daemon)
 
     daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
-    daemon->dying_end = &daemon->dying;
+    emu_list_init(&daemon->clients);
+    emu_list_init(&daemon->dying);
     if (!daemon->by_node)
         err = -ENOMEM;
     else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
@@ -353,7 +350,9 @@ static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
     daemon_waits_close(daemon);
-    for (struct client *client; (client = daemon->clients);) {
+    while (!emu_list_empty(&daemon->clients)) {
+        struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
+
         client_close(daemon, client);
         free(client);
     }
@@ -374,7 +373,7 @@ static void say_goodbye(struct daemon *daemon)
 
     daemon_dying_tell(daemon, true);
     daemon_waits_look(daemon);
-    for (struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(struct client, client, &daemon->clients, link)
         if (client->node >= 0)
             daemon_send(daemon, client, wire_event("shutdown"));
     json_object_object_add(ended, "report",

@@ -2,7 +2,7 @@
 /*
  * death.c - what follows when a process goes: with or without detaching.
  *
- * One that detaches has said goodbye to those that it knew (nic/host/leave.c); only groups that it did not
+ * One that detaches has said goodbye to those that it knew (nic/host/peer/leave.c); only groups that it did not
  * leave are broken. Of a death everybody attached hears, once its node is free. How it ended
  * shows only a moment after it closed its connection: until then it waits
  * among the dying, in order, and is told to the owner and recorded from there.
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
-#include "apps/now.h"
 #include "apps/run/procs.h"
+#include "emu/now.h"
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
 
@@ -69,12 +69,10 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
     struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying };
 
     client->end_fd = pidfd_open(client->pid, 0);
-    client->how_by_ms = now_ms() + LAST_BREATH_MS;
+    client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
     if (client->end_fd >= 0) /* if it cannot be watched, the limit is what wakes us */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->end_fd, &event);
-    client->next = client->prev = NULL;
-    *daemon->dying_end = client;
-    daemon->dying_end = &client->next;
+    emu_list_add(&daemon->dying, &client->link);
 }
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
@@ -93,23 +91,25 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
         json_object_put(event);
 }
 
+static struct client *first_dying(const struct daemon *daemon)
+{
+    return emu_list_entry(daemon->dying.next, struct client, link);
+}
+
 void daemon_dying_tell(struct daemon *daemon, bool all)
 {
-    struct client *client;
-
-    while ((client = daemon->dying)) {
+    while (!emu_list_empty(&daemon->dying)) {
+        struct client *client = first_dying(daemon);
         struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
         bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
                                         sizeof death.how);
         if (client->unread)
             snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
-        else if (!known && !all && now_ms() < client->how_by_ms)
+        else if (!known && !all && emu_now_ms() < client->how_by_ms)
             return;
         snprintf(death.command, sizeof death.command, "%s", client->command);
         record(daemon, &death);
-        daemon->dying = client->next;
-        if (!daemon->dying)
-            daemon->dying_end = &daemon->dying;
+        emu_list_del(&client->link);
         if (client->end_fd >= 0)
             close(client->end_fd);
         free(client);
@@ -118,7 +118,9 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
 
 int daemon_dying_wait_ms(const struct daemon *daemon)
 {
-    int64_t left_ms = daemon->dying ? daemon->dying->how_by_ms - now_ms() : -1;
+    if (emu_list_empty(&daemon->dying))
+        return -1;
+    int64_t left_ms = first_dying(daemon)->how_by_ms - emu_now_ms();
 
-    return daemon->dying && left_ms < 0 ? 0 : (int)left_ms;
+    return left_ms < 0 ? 0 : (int)left_ms;
 }

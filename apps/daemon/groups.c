@@ -316,7 +316,7 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
 
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    int64_t id = wire_number(request, "group", -1), members;
+    int64_t id = emu_json_number(request, "group", -1), members;
     char line[200];
     struct daemon_group *group;
     struct member *member = find_member(daemon, id, client->node, &group);
@@ -327,7 +327,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         daemon_reply_error(daemon, client, -ENOENT, line);
         return;
     }
-    members = wire_number(request, "members", group->count);
+    members = emu_json_number(request, "members", group->count);
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
     } else if (members != group->count) { /* it takes it for another group */
@@ -346,7 +346,7 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
 {
     struct daemon_group *group;
     struct member *member =
-        find_member(daemon, wire_number(request, "group", -1), client->node, &group);
+        find_member(daemon, emu_json_number(request, "group", -1), client->node, &group);
 
     if (!member) {
         daemon_reply_error(daemon, client, -ENOENT, "this node is no member of such a group");

@@ -67,7 +67,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
 {
     const struct fabric_config *config = daemon->config->fabric;
     struct fabric_seat seat;
-    int64_t version = wire_number(request, "version", 0);
+    int64_t version = emu_json_number(request, "version", 0);
     char line[160];
 
     if (version != EMU_EDGE_VERSION) {
@@ -82,7 +82,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
-    int err = fabric_attach(daemon->fabric, wire_number(request, "want", -1), &seat);
+    int err = fabric_attach(daemon->fabric, emu_json_number(request, "want", -1), &seat);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;
@@ -122,7 +122,7 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    int64_t unheard = wire_number(request, "unheard", 0);
+    int64_t unheard = emu_json_number(request, "unheard", 0);
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
@@ -135,7 +135,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, wire_ok());
 }
 
-/* From the library, when the process exits (nic/host/attach.c): who says it was not killed. */
+/* From the library, when the process exits (nic/host/control/attach.c): who says it was not killed. */
 static void request_exits(struct daemon *daemon, struct client *client,
                           struct json_object *request)
 {
@@ -212,7 +212,7 @@ static const struct {
 
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
 {
-    const char *command = wire_text(request, "cmd", "");
+    const char *command = emu_json_text(request, "cmd", "");
     char line[160];
 
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {

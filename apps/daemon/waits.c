@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
-#include "apps/now.h"
 #include "apps/daemon/schedstat.h"
+#include "emu/now.h"
 
 #define WAITS_SHARE 100 /* of its time the manager spends one part of so many on looking */
 
@@ -76,7 +76,7 @@ static void waits_begin(struct daemon *daemon)
 
     if (daemon->waits.fabric)
         waits_look(daemon->waits.fabric, 0, &more);
-    daemon->waits.look_ns = now_ns();
+    daemon->waits.look_ns = emu_now_ns();
     daemon->waits.ns = daemon->waits.over_ns = 0;
 }
 
@@ -94,7 +94,7 @@ static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
 
 void daemon_waits_look(struct daemon *daemon)
 {
-    uint64_t at_ns = now_ns(), since_ns = at_ns - daemon->waits.look_ns;
+    uint64_t at_ns = emu_now_ns(), since_ns = at_ns - daemon->waits.look_ns;
 
     if (!waits_wanted(daemon) || !fabric_attached(daemon->fabric))
         return;
@@ -103,12 +103,12 @@ void daemon_waits_look(struct daemon *daemon)
             look_at_client(daemon, daemon->by_node[node], since_ns);
     look_at_fabric(daemon, since_ns);
     waits_add(daemon, at_ns, since_ns);
-    daemon->waits.next_ns = at_ns + WAITS_SHARE * (now_ns() - at_ns);
+    daemon->waits.next_ns = at_ns + WAITS_SHARE * (emu_now_ns() - at_ns);
 }
 
 void daemon_waits_tick(struct daemon *daemon)
 {
-    if (now_ns() >= daemon->waits.next_ns)
+    if (emu_now_ns() >= daemon->waits.next_ns)
         daemon_waits_look(daemon);
 }
 
@@ -127,7 +127,7 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
 /* Of the dead it is not known what they waited since the last look: it may be all that time. */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
-    uint64_t since_ns = now_ns() - daemon->waits.look_ns;
+    uint64_t since_ns = emu_now_ns() - daemon->waits.look_ns;
 
     if (!waits_wanted(daemon))
         return;
@@ -148,7 +148,7 @@ void daemon_waits_open(struct daemon *daemon)
 
 void daemon_waits_close(struct daemon *daemon)
 {
-    for (struct client *client = daemon->clients; client; client = client->next)
+    emu_each_listed(struct client, client, &daemon->clients, link)
         waits_close(client->waits);
     waits_close(daemon->waits.fabric);
 }

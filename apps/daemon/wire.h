@@ -1,51 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.h - JSON objects, one a line, over a stream socket that never blocks.
+ * wire.h - the control socket, at an end that never blocks: JSON objects, one a line (emu/json.h).
  */
 #ifndef APPS_WIRE_H
 #define APPS_WIRE_H
 
-#include <json-c/json.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "emu/json.h"
 
 #define WIRE_LINE_MAX  65536u      /* bytes of a request */
 #define WIRE_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
 #define WIRE_OUT_MAX   (17u << 20) /* bytes waiting for a peer that does not read: a reply, and events */
-#define WIRE_KEEP      16384u      /* room that an empty buffer keeps, at most */
-
-struct wire_buf {
-    char *data;
-    size_t at;    /* where what is in use begins */
-    size_t bytes; /* in use */
-    size_t room;
-};
 
 /* One end of a connection. Owned by one thread. */
 struct wire {
     int fd;          /* non-blocking; -1 when closed */
     size_t line_max; /* longer lines are refused */
-    struct wire_buf in;
-    struct wire_buf out;
-    int pass[2];    /* descriptors to pass, -1 when none */
-    size_t pass_at; /* offset in what is in use of out of the line that they go with */
+    struct emu_json_buf in;
+    struct emu_json_buf out;
+    struct emu_json_fds pass; /* descriptors to pass */
+    size_t pass_at;           /* offset in what is in use of out of the line that they go with */
 };
 
 /** wire_open - take over @fd and make it non-blocking. */
 void wire_open(struct wire *wire, int fd, size_t line_max);
 void wire_close(struct wire *wire);
 
-/** wire_excess - memory that its buffers take beyond WIRE_KEEP each. Bytes. */
+/** wire_excess - memory that its buffers take beyond EMU_JSON_KEEP each. Bytes. */
 size_t wire_excess(const struct wire *wire);
 
 /** wire_fill - read what has come. Returns 0 (more or nothing), -EPIPE at the end, or -errno. */
 int wire_fill(struct wire *wire);
 
-/**
- * wire_next - take the next whole line. @ret is the caller's to put.
- * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object; -EMSGSIZE, line too long.
- */
+/** wire_next - take the next whole line: emu_json_next(). */
 int wire_next(struct wire *wire, struct json_object **ret);
 
 /** wire_put - queue @message (its reference passes). Errors: -ENOBUFS, the peer does not read. */
@@ -68,11 +57,6 @@ int wire_wait(struct wire *wire, struct json_object **ret, int timeout_ms);
 
 /** wire_ask - send {"cmd": @command} and wait for the reply; events on the way are skipped. */
 int wire_ask(struct wire *wire, const char *command, struct json_object **ret, int timeout_ms);
-
-/* Fields of an object, with a default where they are absent or of another type. */
-const char *wire_text(struct json_object *message, const char *field, const char *otherwise);
-int64_t wire_number(struct json_object *message, const char *field, int64_t otherwise);
-bool wire_true(struct json_object *message, const char *field);
 
 /* Build an object: each adds a field and returns @message. */
 struct json_object *wire_add_text(struct json_object *message, const char *field, const char *text);

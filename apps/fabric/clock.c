@@ -3,7 +3,7 @@
  * clock.c - the fabric's clock: where it begins, and how it is turned back (emu/clock.h).
  */
 #include "apps/fabric/internal.h"
-#include "apps/now.h"
+#include "emu/now.h"
 
 void fabric_clock_start(struct fabric *fabric)
 {
@@ -14,7 +14,7 @@ void fabric_clock_start(struct fabric *fabric)
         turned_ps = 0;
     fabric->clock = (struct emu_clock){
         .mode = fabric->config.clock, .turned_ps = turned_ps,
-        .origin_ns = now_ns() - (start_ps - turned_ps) / 1000u};
+        .origin_ns = emu_now_ns() - (start_ps - turned_ps) / 1000u};
 }
 
 /* Cables are turned back with the devices at their ends, and an edge with its node. */
@@ -41,7 +41,7 @@ void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps)
 /* In ns, which last for 584 years: while nobody is attached nobody ticks, and the ps may have wrapped. */
 static bool clock_is_to_turn(const struct fabric *fabric)
 {
-    return now_ns() - fabric->clock.origin_ns >= EMU_TURN_PS / 1000u;
+    return emu_now_ns() - fabric->clock.origin_ns >= EMU_TURN_PS / 1000u;
 }
 
 void fabric_clock_tick(struct fabric *fabric)

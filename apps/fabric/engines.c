@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
+#include "emu/bits.h"
+#include "emu/random.h"
 
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
 {
@@ -51,7 +53,7 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
 
     for (uint32_t i = 0; i < node->links; i++)
         if (node->link[i].sw == TOPO_NONE)
-            config.cut |= 1u << i;
+            config.cut |= emu_bit(i);
     err = engine_create(&engine, switch_emu_dev(sw)->worker, &config);
     if (err)
         return err;
@@ -83,7 +85,7 @@ static struct emu_faults *faults_next(struct fabric *fabric)
     struct emu_faults *faults = &fabric->faults[fabric->faulty++];
 
     emu_faults_init(faults, fabric->config.faults,
-                    (fabric->config.seed + fabric->faulty) * 0x9e3779b97f4a7c15u);
+                    emu_spread(fabric->config.seed + fabric->faulty));
     return faults;
 }
 

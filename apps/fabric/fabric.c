@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "apps/fabric/internal.h"
+#include "emu/random.h"
 #include "emu/worker/rcu.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
@@ -139,7 +140,7 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
         int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]],
                                 fabric_switch_ports(&fabric->config),
                                 &graph->sw[s].route, &fabric->config.profile,
-                                fabric->config.seed * 0x9e3779b97f4a7c15u + s + 1);
+                                emu_spread(fabric->config.seed) + s + 1);
 
         if (err)
             return err;

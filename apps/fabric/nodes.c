@@ -10,6 +10,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
+#include "emu/bits.h"
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
 
@@ -63,8 +64,8 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
-    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, (uint64_t)1 << host.port);
-    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, (uint64_t)1 << host.port);
+    emu_dev_signal_far(host.dev, EMU_EVENT_CREDIT, emu_bit(host.port));
+    emu_dev_signal_far(host.dev, EMU_EVENT_DATA, emu_bit(host.port));
 }
 
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
@@ -320,11 +321,12 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
 
 uint64_t fabric_full_ns(const struct fabric *fabric)
 {
+    uint64_t now_ps = emu_clock_now(&fabric->clock);
     uint64_t full_ns = fabric->past_full_ns;
 
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            full_ns += emu_edge_full_ns(fabric->edge[n], emu_clock_now(&fabric->clock));
+            full_ns += emu_edge_full_ns(fabric->edge[n], now_ps);
     return full_ns;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/internal.h"
+#include "emu/bits.h"
 
 uint32_t fabric_switch_ports(const struct fabric_config *config)
 {
@@ -115,10 +116,8 @@ int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *gr
         .child = child,
     };
 
-    for (uint64_t ports = at->ports; ports; ports &= ports - 1) {
-        int p = __builtin_ctzll(ports);
-
-        if (p == at->up)
+    emu_each_bit(p, at->ports) {
+        if ((int)p == at->up)
             continue;
         child[config.children++] = end[p].kind == TOPO_END_NODE ? end[p].id
                                                                 : graph->nodes + end[p].id;

@@ -26,10 +26,10 @@
 #include <unistd.h>
 
 #include "apps/daemon/daemon.h"
-#include "apps/now.h"
 #include "apps/run/procs.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
+#include "emu/now.h"
 
 #define START_MS 60000 /* for a fabric to start */
 #define STOP_MS  2000  /* for a fabric to end when asked */
@@ -157,9 +157,9 @@ static int wait_ready(struct host *host, char *error, size_t error_bytes)
                     err == -ETIMEDOUT
                         ? "did not start within a minute; try a smaller one"
                         : "died while it started; try a smaller one, and see the lines above");
-    if (strcmp(wire_text(event, "event", ""), "ready") != 0)
+    if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
-                   wire_text(event, "error", "no reason was given"));
+                   emu_json_text(event, "error", "no reason was given"));
     json_object_put(event);
     return err;
 }
@@ -216,7 +216,7 @@ static void take_last_messages(struct host *host)
     bool ended = false;
 
     while (!ended && wire_wait(&host->wire, &message, STOP_MS) == 0) {
-        ended = strcmp(wire_text(message, "event", ""), "ended") == 0;
+        ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         if (ended && !host->report)
             host->report = json_object_get(json_object_object_get(message, "report"));
         json_object_put(message);
@@ -227,12 +227,12 @@ static void take_last_messages(struct host *host)
 static bool reap(struct host *host)
 {
     struct pollfd end = { pidfd_open(host->pid, 0), POLLIN, 0 };
-    int64_t end_ms = now_ms() + STOP_MS;
+    int64_t end_ms = emu_now_ms() + STOP_MS;
     bool in_time = true;
     pid_t ended;
 
     while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
-        int64_t left_ms = end_ms - now_ms();
+        int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms > 0) {
             poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
         } else {

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/now.h"
+#include "emu/now.h"
 
 struct proc {
     pid_t pid;
@@ -207,13 +207,13 @@ void procs_end_marked(const char *mark)
         int signal;
     } steps[] = { { 2000, SIGTERM }, { 3000, SIGKILL }, { 3500, SIGKILL }, { 4000, 0 } };
     pid_t *pids = calloc(PROCS_MAX, sizeof *pids);
-    int64_t start_ms = now_ms();
+    int64_t start_ms = emu_now_ms();
 
     for (size_t step = 0; pids && step < sizeof steps / sizeof steps[0];) {
         size_t count = marked(mark, pids, PROCS_MAX);
         if (count == 0)
             break;
-        int64_t left_ms = start_ms + steps[step].from_ms - now_ms();
+        int64_t left_ms = start_ms + steps[step].from_ms - emu_now_ms();
         if (left_ms > 0) {
             wait_for_one(pids, count, (int)left_ms);
         } else {

@@ -31,12 +31,12 @@
 
 #include "apps/command.h"
 #include "apps/run/host.h"
-#include "apps/now.h"
 #include "apps/options.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
+#include "emu/now.h"
 
 #define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
 #define KILL_MS     3500 /* after the reason to end */
@@ -76,16 +76,16 @@ static void begin_ending(struct run *run)
     if (run->phase >= ENDING)
         return;
     run->phase = ENDING;
-    run->reason_ms = now_ms();
+    run->reason_ms = emu_now_ms();
 }
 
 /* --- what happens ------------------------------------------------------------- */
 
 static void say_death(struct json_object *death, const char *then)
 {
-    say("node %lld (pid %lld, %s) died: %s%s", (long long)wire_number(death, "node", -1),
-        (long long)wire_number(death, "pid", 0), wire_text(death, "command", "?"),
-        wire_text(death, "how", "?"), then);
+    say("node %lld (pid %lld, %s) died: %s%s", (long long)emu_json_number(death, "node", -1),
+        (long long)emu_json_number(death, "pid", 0), emu_json_text(death, "command", "?"),
+        emu_json_text(death, "how", "?"), then);
 }
 
 /* Deaths that follow from the run's end are no news. */
@@ -103,16 +103,16 @@ static void on_death(struct run *run, struct json_object *event)
 
 static void on_event(struct run *run, struct json_object *event)
 {
-    const char *what = wire_text(event, "event", "");
+    const char *what = emu_json_text(event, "event", "");
 
     if (strcmp(what, "node_died") == 0) {
         on_death(run, event);
     } else if (strcmp(what, "refused") == 0) {
-        snprintf(run->refused, sizeof run->refused, "%s", wire_text(event, "error", ""));
+        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
         say("%s", run->refused);
     } else if (strcmp(what, "cut_off") == 0) {
         say("node %lld was cut off: its process does not take its segments (stopped?)",
-            (long long)wire_number(event, "node", -1));
+            (long long)emu_json_number(event, "node", -1));
     } else if (strcmp(what, "ended") == 0) {
         json_object_put(run->host.report);
         run->host.report = json_object_get(json_object_object_get(event, "report"));
@@ -191,7 +191,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
     if (!run->interrupted)
         say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
     else if (run->phase == ENDING)
-        run->reason_ms = now_ms() - TERM_MS; /* asked twice: in a hurry */
+        run->reason_ms = emu_now_ms() - TERM_MS; /* asked twice: in a hurry */
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
     /* What a terminal sends reaches the whole foreground group: the command has it already. */
@@ -222,13 +222,13 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
 /* Escalates if a step is due. @left: descendants that live. */
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
-    int64_t since_ms = now_ms() - run->reason_ms;
+    int64_t since_ms = emu_now_ms() - run->reason_ms;
 
     if (run->phase == LEFTOVER && since_ms >= LEFTOVER_MS) {
         say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
             count == 1 ? "it" : "them");
         run->phase = ENDING;
-        run->reason_ms = now_ms() - TERM_MS;
+        run->reason_ms = emu_now_ms() - TERM_MS;
         since_ms = TERM_MS;
     }
     if (run->phase == ENDING && since_ms >= TERM_MS) {
@@ -250,7 +250,7 @@ static void escalate(struct run *run, const pid_t *left, size_t count)
 /* When the next step is due. */
 static int64_t next_step_ms(const struct run *run)
 {
-    int64_t since_ms = now_ms() - run->reason_ms;
+    int64_t since_ms = emu_now_ms() - run->reason_ms;
 
     switch (run->phase) {
     case RUNNING:
@@ -296,11 +296,11 @@ static bool step(struct run *run, int64_t *timeout_ms)
         return true;
     if (run->phase == RUNNING) {
         run->phase = LEFTOVER;
-        run->reason_ms = now_ms();
+        run->reason_ms = emu_now_ms();
     }
     escalate(run, left, count);
     *timeout_ms = next_step_ms(run);
-    return run->phase == LAST && now_ms() - run->reason_ms > GIVE_UP_MS;
+    return run->phase == LAST && emu_now_ms() - run->reason_ms > GIVE_UP_MS;
 }
 
 static void supervise(struct run *run)
@@ -350,7 +350,7 @@ static void finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     struct json_object *command = json_object_new_array();
-    double wall_s = (double)(now_ms() - run->start_ms) / 1000.0;
+    double wall_s = (double)(emu_now_ms() - run->start_ms) / 1000.0;
     char wall_text[32];
 
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
@@ -366,7 +366,7 @@ static void finish_report(struct run *run, int status)
 
 static bool nobody_attached(struct json_object *report)
 {
-    return wire_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
+    return emu_json_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
 }
 
 static int finish(struct run *run)
@@ -392,10 +392,13 @@ static int finish(struct run *run)
 /* --- the beginning ---------------------------------------------------------------- */
 
 static const struct options_command run_command = {
-    "run", "-- COMMAND [ARGUMENTS]",
-    "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
-    "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT, true
+    .name = "run",
+    .operands = "-- COMMAND [ARGUMENTS]",
+    .about =
+        "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+        "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT,
+    .command_follows = true,
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)
@@ -458,7 +461,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
 int run_main(int argc, char **argv)
 {
-    struct run run = { .start_ms = now_ms() };
+    struct run run = { .start_ms = emu_now_ms() };
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;

@@ -49,8 +49,8 @@ static int ask(const char *name, const char *command, struct json_object **reply
     if (err)
         return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
                     strerror(-err));
-    if (!wire_true(*reply, "ok")) {
-        fail(0, error, error_bytes, "fabric '%s': %s", name, wire_text(*reply, "error", "?"));
+    if (!emu_json_true(*reply, "ok")) {
+        fail(0, error, error_bytes, "fabric '%s': %s", name, emu_json_text(*reply, "error", "?"));
         json_object_put(*reply);
         return -EPROTO;
     }
@@ -60,8 +60,9 @@ static int ask(const char *name, const char *command, struct json_object **reply
 /* --- down ------------------------------------------------------------------------- */
 
 static const struct options_command down_command = {
-    "down", "[NAME]", "Stop the fabric NAME (default). Processes that are attached lose it.", 0,
-    false
+    .name = "down",
+    .operands = "[NAME]",
+    .about = "Stop the fabric NAME (default). Processes that are attached lose it.",
 };
 
 int down_main(int argc, char **argv)
@@ -99,7 +100,10 @@ int down_main(int argc, char **argv)
 /* --- status ------------------------------------------------------------------------ */
 
 static const struct options_command status_command = {
-    "status", "[NAME]", "What runs: one fabric, or all of this user's.", OPTIONS_JSON, false
+    .name = "status",
+    .operands = "[NAME]",
+    .about = "What runs: one fabric, or all of this user's.",
+    .groups = OPTIONS_JSON,
 };
 
 struct status {
@@ -115,19 +119,19 @@ static void print_status(const struct status *status, struct json_object *reply)
     struct json_object *report = json_object_object_get(reply, "report");
     struct json_object *attached = json_object_object_get(reply, "attached");
     size_t count = json_object_array_length(attached);
-    long long threads = (long long)wire_number(report, "threads", 0);
+    long long threads = (long long)emu_json_number(report, "threads", 0);
 
     printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
-           wire_text(reply, "name", "?"), wire_text(report, "topo", "?"),
+           emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
            report_profile(report).text,
-           wire_text(json_object_object_get(report, "clock"), "mode", "?"),
-           threads, threads == 1 ? "" : "s", count, (long long)wire_number(report, "nodes", 0),
-           (long long)wire_number(reply, "supervisor", 0)); /* the one that paths_listen() names, too */
+           emu_json_text(json_object_object_get(report, "clock"), "mode", "?"),
+           threads, threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
+           (long long)emu_json_number(reply, "supervisor", 0)); /* the one that paths_listen() names, too */
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = json_object_array_get_idx(attached, i);
-        int64_t waited_ns = wire_number(one, "waited_ns", -1);
-        printf("  node %lld: pid %lld, %s", (long long)wire_number(one, "node", -1),
-               (long long)wire_number(one, "pid", 0), wire_text(one, "command", "?"));
+        int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
+        printf("  node %lld: pid %lld, %s", (long long)emu_json_number(one, "node", -1),
+               (long long)emu_json_number(one, "pid", 0), emu_json_text(one, "command", "?"));
         if (waited_ns >= 0)
             printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
         putchar('\n');
@@ -189,10 +193,11 @@ int status_main(int argc, char **argv)
 /* --- env ----------------------------------------------------------------------------- */
 
 static const struct options_command env_command = {
-    "env", "[NAME]",
-    "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
-    "eval \"$(fabemu env NAME)\"",
-    0, false
+    .name = "env",
+    .operands = "[NAME]",
+    .about =
+        "Print the environment that makes programs use the fabric NAME (default), for a shell:\n"
+        "eval \"$(fabemu env NAME)\"",
 };
 
 /* Quoted for sh: a quote ends the quotes, comes escaped, and begins them again. */

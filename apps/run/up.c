@@ -27,10 +27,12 @@
 #define DEFAULT_NAME "default"
 
 static const struct options_command up_command = {
-    "up", "[NAME]",
-    "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
-    "in a shell after: eval \"$(fabemu env NAME)\"",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND, false
+    .name = "up",
+    .operands = "[NAME]",
+    .about =
+        "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
+        "in a shell after: eval \"$(fabemu env NAME)\"",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND,
 };
 
 struct up {
@@ -43,17 +45,17 @@ struct up {
 /* One event from the fabric. */
 static void on_event(const struct up *up, struct host *host, struct json_object *event)
 {
-    const char *what = wire_text(event, "event", "");
+    const char *what = emu_json_text(event, "event", "");
 
     if (strcmp(what, "ended") == 0) {
         json_object_put(host->report);
         host->report = json_object_get(json_object_object_get(event, "report"));
     } else if (up->options->foreground && strcmp(what, "node_died") == 0) {
-        say("node %lld (pid %lld, %s) died: %s", (long long)wire_number(event, "node", -1),
-            (long long)wire_number(event, "pid", 0), wire_text(event, "command", "?"),
-            wire_text(event, "how", "?"));
+        say("node %lld (pid %lld, %s) died: %s", (long long)emu_json_number(event, "node", -1),
+            (long long)emu_json_number(event, "pid", 0), emu_json_text(event, "command", "?"),
+            emu_json_text(event, "how", "?"));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
-        say("%s", wire_text(event, "error", ""));
+        say("%s", emu_json_text(event, "error", ""));
     }
 }
 

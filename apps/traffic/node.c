@@ -145,7 +145,7 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
                  .op = (uint8_t)set,
                  .type = (uint8_t)(set >> 8) },
         .buf = EMU_NO_BUF,
-        .born_ns = (uint32_t)birth_ps,
+        .note = (uint32_t)birth_ps,
     };
 
     emu_tx_depart(&node->tx, &entry, depart_ps);
@@ -259,7 +259,7 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
     struct traffic_worker *worker = node->worker;
     uint64_t wire_ps = emu_wire_ps(all->plan.profile, &entry->hdr);
     struct traffic_part part = {
-        .birth_ps = (uint64_t)entry->hdr.seq << 32 | entry->born_ns,
+        .birth_ps = (uint64_t)entry->hdr.seq << 32 | entry->note,
         .at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry),
         .src = entry->hdr.src,
     };

@@ -4,12 +4,12 @@
  */
 #include "apps/traffic/options.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/say.h"
 #include "apps/traffic/relay.h"
+#include "emu/bits.h"
 
 #define NS_PS      1000u
 #define TIME_MOST  UINT64_C(1000000000000) /* ps: a second */
@@ -68,18 +68,6 @@ static bool given(const struct traffic_options *options, enum option_row row)
 
 /* --- numbers ------------------------------------------------------------------------ */
 
-static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
-{
-    char *end;
-
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || number < least || number > most)
-        return false;
-    *ret = number;
-    return true;
-}
-
 /* "12.345" with up to 9 digits after the point becomes 12345000000; *end is what follows. */
 static bool read_decimal(const char *text, uint64_t *ret, const char **end)
 {
@@ -133,7 +121,7 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
     uint64_t ns;
 
     *right = least ? "a number of ns from 1 to 1000000000" : "a number of ns up to 1000000000";
-    if (!read_count(text, least, TIME_MOST / NS_PS, &ns))
+    if (!options_count(text, least, TIME_MOST / NS_PS, &ns))
         return false;
     *ret = ns * NS_PS;
     return true;
@@ -146,7 +134,7 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
     static bool read_##name(void *into, const char *value, const char **right)                     \
     {                                                                                              \
         struct traffic_options *options = into;                                                    \
-        options->given |= UINT64_C(1) << OPTION_##name;                                            \
+        options->given |= emu_bit(OPTION_##name);                                                  \
         return take_##name(options, value, right);                                                 \
     }                                                                                              \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right)
@@ -175,7 +163,7 @@ READER(arrivals)
 READER(bytes)
 {
     *right = "a number from 0 to 1073741824";
-    return read_count(value, 0, BYTES_MOST, &o->config.bytes);
+    return options_count(value, 0, BYTES_MOST, &o->config.bytes);
 }
 
 READER(sources)
@@ -224,7 +212,7 @@ READER(sets)
     uint64_t sets = 0;
 
     *right = "a number from 1 to 65536";
-    if (!read_count(value, 1, FABRIC_GROUPS_MAX, &sets))
+    if (!options_count(value, 1, FABRIC_GROUPS_MAX, &sets))
         return false;
     o->config.sets = (uint32_t)sets;
     return true;
@@ -238,7 +226,7 @@ READER(multicast)
     o->config.by_messages = strcmp(value, "hardware") != 0;
     if (strcmp(value, "messages") == 0)
         arity = TRAFFIC_TREE_FLAT;
-    else if (strncmp(value, "tree:", 5) == 0 && !read_count(value + 5, 1, 65536, &arity))
+    else if (strncmp(value, "tree:", 5) == 0 && !options_count(value + 5, 1, 65536, &arity))
         return false;
     else if (strncmp(value, "tree", 4) != 0 || (value[4] && value[4] != ':'))
         return !o->config.by_messages;
@@ -251,7 +239,7 @@ READER(groups)
     uint64_t groups = 0;
 
     *right = "a number from 1 to 1024";
-    if (!read_count(value, 1, FABRIC_COMBINING_MAX, &groups))
+    if (!options_count(value, 1, FABRIC_COMBINING_MAX, &groups))
         return false;
     o->config.groups = (uint32_t)groups;
     return true;
@@ -262,7 +250,7 @@ READER(members)
     uint64_t members = 0;
 
     *right = "a number from 2 on";
-    if (!read_count(value, 2, UINT32_MAX, &members))
+    if (!options_count(value, 2, UINT32_MAX, &members))
         return false;
     o->config.members = (uint32_t)members;
     return true;
@@ -271,7 +259,7 @@ READER(members)
 READER(operations)
 {
     *right = "a number from 1 to 1000000000";
-    return read_count(value, 1, 1000000000, &o->config.operations);
+    return options_count(value, 1, 1000000000, &o->config.operations);
 }
 
 READER(interval)

@@ -8,22 +8,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "apps/traffic/inside.h"
-
-static uint64_t host_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include "emu/now.h"
 
 /* Seconds since the last call. */
 static double lap_s(struct traffic_run *run)
 {
-    uint64_t now_ns = host_ns();
+    uint64_t now_ns = emu_now_ns();
     double passed = (double)(now_ns - run->began_ns) / 1e9;
 
     run->began_ns = now_ns;
@@ -112,7 +104,7 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
 
     fabric.clock = EMU_CLOCK_VIRTUAL;
     fabric.local_nodes = ops;
-    run->began_ns = host_ns();
+    run->began_ns = emu_now_ns();
     err = check_memory(run, &fabric, own_bytes, group_bytes);
     if (!err)
         err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);

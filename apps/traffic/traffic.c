@@ -10,28 +10,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/now.h"
 #include "apps/options.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
 #include "apps/traffic/options.h"
 #include "apps/traffic/report.h"
 #include "apps/traffic/run.h"
+#include "emu/now.h"
 
 #define PROGRESS_MS      100
 #define EXIT_INTERRUPTED (128 + SIGINT)
 
 static const struct options_command traffic_command = {
-    "traffic", "",
-    "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
-    "gives the same digest with any number of threads. docs/traffic.md defines every figure.\n\n"
-    "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
-    "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others in\n"
-    "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
-    "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on average);\n"
-    "reduce, barrier, allreduce (one operation after the other).\n\n"
-    "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
-    OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL, false
+    .name = "traffic",
+    .operands = "",
+    .about =
+        "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
+        "gives the same digest with any number of threads. docs/traffic.md defines every figure.\n\n"
+        "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
+        "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others in\n"
+        "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
+        "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on average);\n"
+        "reduce, barrier, allreduce (one operation after the other).\n\n"
+        "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -75,7 +77,7 @@ static bool interrupted(void)
 static bool progress_tell(void *context, double done)
 {
     struct progress *progress = context;
-    int64_t at_ms = now_ms();
+    int64_t at_ms = emu_now_ms();
 
     if (at_ms - progress->last_ms < PROGRESS_MS)
         return true;

@@ -21,7 +21,7 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 }
 
 /*
- * As an adapter cuts it (nic/engine/host.c): as many whole segments in a packet as it may have, the
+ * As an adapter cuts it (nic/engine/post.c): as many whole segments in a packet as it may have, the
  * last, short one with the others if there is room; one that fits into a segment on the wire alone.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)

@@ -144,7 +144,7 @@ void emu_edge_look(struct emu_edge *edge)
 
     if (tail != edge->up_looked) {
         edge->up_looked = tail;
-        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+        emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
     }
     if (edge->blocked) {
         uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
@@ -153,7 +153,7 @@ void emu_edge_look(struct emu_edge *edge)
             atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
             edge->down_looked = head;
             emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT,
-                           (uint64_t)1 << edge->port);
+                           emu_bit(edge->port));
         }
     }
 }
@@ -262,7 +262,7 @@ static bool edge_copy_in(struct emu_worker *worker, const struct emu_seg *seg, u
 /* Look here again in the next pass. */
 static void edge_again(struct emu_edge *edge)
 {
-    emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, (uint64_t)1 << edge->port);
+    emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_DATA, emu_bit(edge->port));
 }
 
 /* Copy one segment in. False: there is no buffer for it now. */
@@ -405,8 +405,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
         edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.turned_ps;
         edge_lag(edge, entry);
     }
-    emu_edge_put(edge, &entry->hdr,
-                 entry->buf != EMU_NO_BUF ? emu_pool_seg(cache->pool, entry->buf) : NULL);
+    emu_edge_put(edge, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));
     emu_pool_drop(cache, entry->buf);
 }
 

@@ -13,7 +13,7 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
 {
     if (!emu_ring_create(&tx->data, &rx->data, credits))
         return -ENOMEM;
-    if (!emu_credit_ring_create(&rx->credit, &tx->credit, credits)) {
+    if (!emu_credit_create(&rx->credit, &tx->credit, credits)) {
         emu_ring_destroy(&tx->data);
         return -ENOMEM;
     }
@@ -39,7 +39,7 @@ void emu_link_unjoin(struct emu_tx *tx)
     if (tx->kind != EMU_LINK_LOCAL)
         return;
     emu_ring_destroy(&tx->data);
-    emu_credit_ring_destroy(&tx->credit);
+    emu_credit_destroy(&tx->credit);
     tx->kind = EMU_LINK_NONE;
 }
 
@@ -116,5 +116,5 @@ void emu_rx_turn_back(struct emu_rx *rx, uint64_t by_ps)
     if (rx->kind != EMU_LINK_LOCAL)
         return;
     emu_ring_turn_back(&rx->data, by_ps);
-    emu_credit_ring_turn_back(&rx->credit, by_ps);
+    emu_credit_turn_back(&rx->credit, by_ps);
 }

@@ -94,6 +94,12 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
 
+/** emu_link_bytes - memory that the rings of such a cable take. Pure. */
+static inline size_t emu_link_bytes(uint32_t credits)
+{
+    return emu_ring_bytes(credits) + emu_credit_bytes(credits);
+}
+
 /** emu_link_unjoin - free what emu_link_join() made. After the workers have ended. */
 void emu_link_unjoin(struct emu_tx *tx);
 
@@ -256,13 +262,10 @@ static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
     return 3 * profile->channels + profile->pool_places;
 }
 
-/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. R1. */
+/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
-    const struct emu_ring_end *ring = &tx->data;
-
-    return !(__atomic_load_n(emu_ring_word(&ring->slot[ring->at & ring->mask]), __ATOMIC_ACQUIRE) &
-             EMU_RING_FULL);
+    return emu_ring_has_slot(&tx->data);
 }
 
 /**
@@ -286,7 +289,7 @@ static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint6
     emu_credit_put(&rx->credit, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
     emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-               (uint64_t)1 << rx->peer_port);
+               emu_bit(rx->peer_port));
 }
 
 /** emu_tx_flush - tell the receiver. Once a burst. */
@@ -298,7 +301,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
         emu_signal(tx->peer_worker, tx->peer_index, tx->owner->worker, EMU_EVENT_DATA,
-                   (uint64_t)1 << tx->peer_port);
+                   emu_bit(tx->peer_port));
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }
@@ -379,10 +382,10 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
         emu_credit_put(&rx->credit, owed, 0, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);
         emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-                   (uint64_t)1 << rx->peer_port);
+                   emu_bit(rx->peer_port));
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
-        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, (uint64_t)1 << rx->port);
+        emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));
     }
 }
 

@@ -32,9 +32,9 @@ struct emu_pool *emu_pool_create(uint32_t bufs)
     atomic_init(&pool->fresh, 0);
     pool->buf = pool_reserve(bufs * sizeof(*pool->buf));
     pool->refs = pool_reserve(bufs * sizeof(*pool->refs));
-    pool->next = pool_reserve(bufs * sizeof(*pool->next));
+    pool->beside = pool_reserve(bufs * sizeof(*pool->beside));
     pool->chain = pool_reserve(bufs * sizeof(*pool->chain));
-    if (!pool->buf || !pool->refs || !pool->next || !pool->chain) {
+    if (!pool->buf || !pool->refs || !pool->beside || !pool->chain) {
         emu_pool_destroy(pool);
         return NULL;
     }
@@ -49,8 +49,8 @@ void emu_pool_destroy(struct emu_pool *pool)
         munmap(pool->buf, pool->bufs * sizeof(*pool->buf));
     if (pool->refs)
         munmap(pool->refs, pool->bufs * sizeof(*pool->refs));
-    if (pool->next)
-        munmap(pool->next, pool->bufs * sizeof(*pool->next));
+    if (pool->beside)
+        munmap(pool->beside, pool->bufs * sizeof(*pool->beside));
     if (pool->chain)
         munmap(pool->chain, pool->bufs * sizeof(*pool->chain));
     free(pool);
@@ -123,7 +123,7 @@ static uint32_t pool_fresh_chain(struct emu_pool *pool)
     } while (!atomic_compare_exchange_weak_explicit(&pool->fresh, &at, at + EMU_POOL_CHAIN,
                                                     memory_order_relaxed, memory_order_relaxed));
     for (uint32_t i = 0; i < EMU_POOL_CHAIN; i++)
-        pool->next[at + i] = i + 1 < EMU_POOL_CHAIN ? at + i + 1 : EMU_NO_BUF;
+        pool->beside[at + i].next = i + 1 < EMU_POOL_CHAIN ? at + i + 1 : EMU_NO_BUF;
     return at;
 }
 
@@ -147,9 +147,9 @@ void emu_pool_spill(struct emu_pool_cache *cache)
     uint32_t last = head;
 
     for (uint32_t i = 1; i < EMU_POOL_CHAIN; i++)
-        last = pool->next[last];
-    cache->first = pool->next[last];
+        last = pool->beside[last].next;
+    cache->first = pool->beside[last].next;
     cache->count -= EMU_POOL_CHAIN;
-    pool->next[last] = EMU_NO_BUF;
+    pool->beside[last].next = EMU_NO_BUF;
     pool_depot_push(pool, head);
 }

@@ -13,6 +13,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "emu/link/seg.h"
@@ -24,11 +25,17 @@ struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };
 
+/* A word beside each buffer. */
+union emu_pool_beside {
+    uint32_t next; /* while it is free: next in its chain */
+    uint32_t note; /* while it is held: its holders', emu_pool_note() */
+};
+
 struct emu_pool {
     /* Written once, at creation. */
     struct emu_buf *buf;       /* bufs of them; memory is taken from the host at first use */
     _Atomic uint16_t *refs;    /* per buffer: references beyond the first */
-    uint32_t *next;            /* per buffer: next in its chain; while it is held, see emu_pool_note() */
+    union emu_pool_beside *beside; /* per buffer */
     _Atomic uint32_t *chain;   /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
 
@@ -66,13 +73,19 @@ static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
     return &pool->buf[buf].seg;
 }
 
+/** emu_pool_payload - the segment with the payload in @buf; NULL for EMU_NO_BUF: there is none. */
+static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t buf)
+{
+    return buf != EMU_NO_BUF ? emu_pool_seg(pool, buf) : NULL;
+}
+
 /*
- * A word that goes with a buffer for as long as it is held: its link, which is in no chain then.
- * The link engine keeps there when the segment was posted. Who copies a buffer copies it, too.
+ * A word that goes with a buffer for as long as it is held. The link engine keeps there when the
+ * segment was posted. Who copies a buffer copies it, too.
  */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
-    return &pool->next[buf];
+    return &pool->beside[buf].note;
 }
 
 /* The payload of a buffer. */
@@ -89,7 +102,7 @@ static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
     if (!cache->count && !emu_pool_refill(cache))
         return EMU_NO_BUF;
     buf = cache->first;
-    cache->first = cache->pool->next[buf];
+    cache->first = cache->pool->beside[buf].next;
     cache->count--;
     return buf;
 }
@@ -125,7 +138,7 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
         atomic_fetch_sub_explicit(&pool->refs[buf], 1, memory_order_acq_rel)) /* L1 */
         return;
     atomic_store_explicit(&pool->refs[buf], 0, memory_order_relaxed);
-    pool->next[buf] = cache->first;
+    pool->beside[buf].next = cache->first;
     cache->first = buf;
     if (++cache->count == 2 * EMU_POOL_CHAIN)
         emu_pool_spill(cache);

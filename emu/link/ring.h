@@ -14,154 +14,180 @@
 #ifndef EMU_RING_H
 #define EMU_RING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
-#include "emu/packet/packet.h"
+#include "emu/clock.h"
 #include "emu/link/seg.h"
+#include "emu/packet/packet.h"
 
 /* A descriptor: the header travels with it, the payload stays in a pool buffer. */
 struct emu_entry {
-    uint64_t time_ps : 63; /* when the head of the segment is at the far end */
-    uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
+    union {
+        struct {
+            uint64_t time_ps : 63; /* when the head of the segment is at the far end */
+            uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
+        };
+        _Atomic uint64_t stamp; /* both, as the two sides of a ring see them */
+    };
     union {
         struct emu_hdr hdr;
         struct emu_packet_hdr packet; /* on cables with channels */
     };
-    uint32_t buf;     /* pool buffer with the payload, or EMU_NO_BUF */
-    uint32_t born_ns; /* when the adapter posted it, low 32 bits: only a report rests on them */
+    uint32_t buf; /* pool buffer with the payload, or EMU_NO_BUF */
+    union {
+        uint32_t born_ns; /* when the adapter posted it, low 32 bits: only a report rests on them */
+        uint32_t crc;     /* on cables with channels: a packet's CRC-32, with its last segment */
+        uint32_t note;    /* between nodes inside the fabric: their own; the network carries it */
+    };
 };
 static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
 
 /* Credits on their way back. */
 struct emu_credit {
-    uint64_t time_ps : 63; /* when they are at the far end */
-    uint64_t full : 1;     /* as in an entry */
+    union {
+        struct {
+            uint64_t time_ps : 63; /* when they are at the far end */
+            uint64_t full : 1;     /* as in an entry */
+        };
+        _Atomic uint64_t stamp; /* as in an entry */
+    };
     uint32_t count;
     uint32_t channel; /* cables with channels: of which; else 0 */
 };
 static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a line");
 
-#define EMU_RING_FULL ((uint64_t)1 << 63) /* emu_entry.full, emu_credit.full, in its word */
+#define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
 
-/* One side's view of a ring; nobody else reads it. */
-struct emu_ring_end {
-    struct emu_entry *slot;
-    uint32_t at;   /* entries pushed, or skipped, so far; free-running */
-    uint32_t mask; /* slots - 1; slots is a power of two */
-};
+/* Memory of a ring's slots, and that memory, empty (NULL: there is none): for EMU_RING() alone. */
+size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes);
+void *emu_slots_create(size_t bytes);
 
-/* The same of a ring of credits. */
-struct emu_credit_end {
-    struct emu_credit *slot;
-    uint32_t at;
-    uint32_t mask;
-};
-
-/**
- * emu_ring_create - a ring with at least @slots slots (rounded up to a power of two), empty.
- * Returns false without memory. Thread: any, before the ends are shared out.
- */
-bool emu_ring_create(struct emu_ring_end *producer, struct emu_ring_end *consumer, uint32_t slots);
-
-/** emu_ring_destroy - by either end, once neither is used any more. */
-void emu_ring_destroy(struct emu_ring_end *end);
-
-/** emu_ring_bytes - memory that a ring of @slots slots takes. Pure. */
-size_t emu_ring_bytes(uint32_t slots);
-
-/** emu_credit_ring_create, emu_credit_ring_destroy, emu_credit_ring_bytes - the same for a ring of credits. */
-bool emu_credit_ring_create(struct emu_credit_end *producer, struct emu_credit_end *consumer,
-                        uint32_t slots);
-void emu_credit_ring_destroy(struct emu_credit_end *end);
-size_t emu_credit_ring_bytes(uint32_t slots);
-
-/** emu_ring_turn_back, emu_credit_ring_turn_back - all times in it, less @by_ps. While both sides stand still. */
-void emu_ring_turn_back(struct emu_ring_end *end, uint64_t by_ps);
-void emu_credit_ring_turn_back(struct emu_credit_end *end, uint64_t by_ps);
-
-/* The word of an entry that says whether it is full. */
-static inline uint64_t *emu_ring_word(struct emu_entry *entry)
-{
-    return (uint64_t *)(void *)entry;
-}
-
-/**
- * emu_ring_put - copy one entry into a ring that has room, as the caller knows: on a cable a credit
- * says so, and came from the consumer after it had skipped the slot. Thread: producer. Wait-free.
+/*
+ * EMU_RING - a ring of TYPE, which begins with a stamp:
  *
- * R2 pairs with R3: who sees the slot full sees the entry.
+ * struct NAME_end - one side's view of a ring; nobody else reads it.
+ * NAME_bytes      - memory that a ring of @slots slots takes. Pure.
+ * NAME_create     - a ring with at least @slots slots (rounded up to a power of two), empty.
+ *                   Returns false without memory. Thread: any, before the ends are shared out.
+ * NAME_destroy    - by either end, once neither is used any more.
+ * NAME_turn_back  - all times in it, less @by_ps. Thread: any, while both sides stand still.
+ * NAME_slot       - the slot at which a side is. NAME_next: the same, and on to the next one.
+ *                   Thread: that side.
+ *
+ * The producer's, wait-free:
+ * NAME_has_slot   - may its slot be filled? R1 pairs with R4: a slot that is not full has been read
+ *                   by the consumer. On a cable a credit says so, and nobody looks.
+ * NAME_show       - @slot is filled, but for its stamp; now it is the consumer's. R2 pairs with R3.
+ *
+ * The consumer's, wait-free:
+ * NAME_front      - the oldest entry, or NULL; good until NAME_skip(). R3 pairs with R2: who sees the
+ *                   slot full sees the entry.
+ * NAME_skip       - done with the front entry: its room is the producer's. R4 pairs with R1.
+ */
+#define EMU_RING(NAME, TYPE)                                                                        \
+    struct NAME##_end {                                                                             \
+        struct TYPE *slot;                                                                          \
+        uint32_t at;   /* slots filled, or emptied, so far; free-running */                         \
+        uint32_t mask; /* slots - 1; slots is a power of two */                                     \
+    };                                                                                              \
+                                                                                                    \
+    static inline size_t NAME##_bytes(uint32_t slots)                                               \
+    {                                                                                               \
+        return emu_slots_bytes(slots, sizeof(struct TYPE));                                         \
+    }                                                                                               \
+                                                                                                    \
+    static inline bool NAME##_create(struct NAME##_end *producer, struct NAME##_end *consumer,      \
+                                     uint32_t slots)                                                \
+    {                                                                                               \
+        size_t bytes = NAME##_bytes(slots);                                                         \
+        struct TYPE *slot = emu_slots_create(bytes);                                                \
+                                                                                                    \
+        if (!slot)                                                                                  \
+            return false;                                                                           \
+        *producer = *consumer =                                                                     \
+            (struct NAME##_end){.slot = slot, .mask = (uint32_t)(bytes / sizeof *slot) - 1};        \
+        return true;                                                                                \
+    }                                                                                               \
+                                                                                                    \
+    static inline void NAME##_destroy(struct NAME##_end *end)                                       \
+    {                                                                                               \
+        free(end->slot);                                                                            \
+        end->slot = NULL;                                                                           \
+    }                                                                                               \
+                                                                                                    \
+    static inline void NAME##_turn_back(struct NAME##_end *end, uint64_t by_ps)                     \
+    {                                                                                               \
+        for (uint32_t i = 0; i <= end->mask; i++)                                                   \
+            end->slot[i].time_ps = emu_turned_ps(end->slot[i].time_ps, by_ps);                      \
+    }                                                                                               \
+                                                                                                    \
+    static inline struct TYPE *NAME##_slot(const struct NAME##_end *end)                            \
+    {                                                                                               \
+        return &end->slot[end->at & end->mask];                                                     \
+    }                                                                                               \
+                                                                                                    \
+    static inline struct TYPE *NAME##_next(struct NAME##_end *end)                                  \
+    {                                                                                               \
+        return &end->slot[end->at++ & end->mask];                                                   \
+    }                                                                                               \
+                                                                                                    \
+    static inline bool NAME##_has_slot(const struct NAME##_end *end)                                \
+    {                                                                                               \
+        return !(atomic_load_explicit(&NAME##_slot(end)->stamp, memory_order_acquire) & /* R1 */    \
+                 EMU_RING_FULL);                                                                    \
+    }                                                                                               \
+                                                                                                    \
+    static inline void NAME##_show(struct TYPE *slot, uint64_t time_ps)                             \
+    {                                                                                               \
+        atomic_store_explicit(&slot->stamp, time_ps | EMU_RING_FULL, memory_order_release); /* R2 */\
+    }                                                                                               \
+                                                                                                    \
+    static inline const struct TYPE *NAME##_front(const struct NAME##_end *end)                     \
+    {                                                                                               \
+        struct TYPE *slot = NAME##_slot(end);                                                       \
+                                                                                                    \
+        if (atomic_load_explicit(&slot->stamp, memory_order_acquire) & EMU_RING_FULL) /* R3 */      \
+            return slot;                                                                            \
+        return NULL;                                                                                \
+    }                                                                                               \
+                                                                                                    \
+    static inline void NAME##_skip(struct NAME##_end *end)                                          \
+    {                                                                                               \
+        atomic_store_explicit(&NAME##_next(end)->stamp, 0, memory_order_release); /* R4 */          \
+    }
+
+EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
+EMU_RING(emu_credit, emu_credit) /* credits */
+
+/**
+ * emu_ring_put - copy one entry into a ring that has room, as the caller knows: by emu_ring_has_slot(),
+ * or on a cable by a credit, which came from the consumer after it had skipped the slot.
+ * Thread: producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
-    struct emu_entry *slot = &end->slot[end->at++ & end->mask];
+    struct emu_entry *slot = emu_ring_next(end);
 
-    __builtin_memcpy(&slot->hdr, &entry->hdr, sizeof(*slot) - offsetof(struct emu_entry, hdr));
-    __atomic_store_n(emu_ring_word(slot), entry->time_ps | EMU_RING_FULL, __ATOMIC_RELEASE); /* R2 */
-}
-
-/**
- * emu_ring_push - copy one entry in. False when the ring is full, and then nothing changed.
- * Thread: producer. Wait-free.
- *
- * R1 pairs with R4: a slot that is not full has been read by the consumer, so we may overwrite.
- */
-static inline bool emu_ring_push(struct emu_ring_end *end, const struct emu_entry *entry)
-{
-    struct emu_entry *slot = &end->slot[end->at & end->mask];
-
-    if (__atomic_load_n(emu_ring_word(slot), __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R1 */
-        return false;
-    emu_ring_put(end, entry);
-    return true;
-}
-
-/** emu_ring_front - the oldest entry, or NULL. Good until emu_ring_skip(). Thread: consumer. */
-static inline const struct emu_entry *emu_ring_front(const struct emu_ring_end *end)
-{
-    struct emu_entry *slot = &end->slot[end->at & end->mask];
-
-    if (__atomic_load_n(emu_ring_word(slot), __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R3 */
-        return slot;
-    return NULL;
-}
-
-/** emu_ring_skip - done with the front entry: its room is the producer's. Thread: consumer. */
-static inline void emu_ring_skip(struct emu_ring_end *end)
-{
-    __atomic_store_n(emu_ring_word(&end->slot[end->at++ & end->mask]), 0, __ATOMIC_RELEASE); /* R4 */
+    __builtin_memcpy(&slot->hdr, &entry->hdr, sizeof *slot - offsetof(struct emu_entry, hdr));
+    emu_ring_show(slot, entry->time_ps);
 }
 
 /**
  * emu_credit_put - send @count credits that are at the far end at @at_ps. There is a slot for each
- * credit of the cable. Thread: producer. R2, as of an entry.
+ * credit of the cable. Thread: producer. Wait-free.
  */
 static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
                                   uint64_t at_ps)
 {
-    struct emu_credit *slot = &end->slot[end->at++ & end->mask];
+    struct emu_credit *slot = emu_credit_next(end);
 
     slot->count = count;
     slot->channel = channel;
-    __atomic_store_n((uint64_t *)(void *)slot, at_ps | EMU_RING_FULL, __ATOMIC_RELEASE); /* R2 */
-}
-
-/** emu_credit_front - the credits that were sent first, or NULL. Thread: consumer. R3. */
-static inline const struct emu_credit *emu_credit_front(const struct emu_credit_end *end)
-{
-    struct emu_credit *slot = &end->slot[end->at & end->mask];
-
-    if (__atomic_load_n((uint64_t *)(void *)slot, __ATOMIC_ACQUIRE) & EMU_RING_FULL) /* R3 */
-        return slot;
-    return NULL;
-}
-
-/** emu_credit_skip - done with them. Thread: consumer. R4. */
-static inline void emu_credit_skip(struct emu_credit_end *end)
-{
-    __atomic_store_n((uint64_t *)(void *)&end->slot[end->at++ & end->mask], 0,
-                     __ATOMIC_RELEASE); /* R4 */
+    emu_credit_show(slot, at_ps);
 }
 
 #endif

@@ -53,11 +53,16 @@ enum emu_kind {
     EMU_BARRIER,   /* an all-reduce without payload */
     EMU_KINDS,     /* what a switch is asked for; more with acknowledgments: */
     EMU_SET = EMU_KINDS, /* to one's own adapter, and no further: struct emu_word */
-    EMU_TEST,      /* network conditional over a group: struct emu_word; the adapter answers with
+    EMU_TEST       /* network conditional over a group: struct emu_word; the adapter answers with
                       the same header, in op EMU_TEST_TRUE or EMU_TEST_FALSE */
-    EMU_TOLD = 32, /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
-                      by its adapter, to the same header without payload: they have */
-    EMU_FAILED = 64 /* added to one of these, to the sender: this segment of yours was given up */
+};
+
+/* With acknowledgments the upper bits of emu_hdr.kind say more of one. */
+enum emu_kind_bits {
+    EMU_TOLD = 32,   /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
+                        by its adapter, to the same header without payload: they have */
+    EMU_FAILED = 64, /* added to one of these, to the sender: this segment of yours was given up */
+    EMU_STORED = 128 /* free for who keeps a header with the payload: on no cable, at no edge */
 };
 
 /*
@@ -100,7 +105,7 @@ struct emu_hdr {
     uint32_t dst; /* node; for collective kinds the collective address */
     uint32_t src; /* sending node: written by the fabric's side of the edge */
     uint32_t seq; /* collective kinds: number in the group's stream; unicast: the adapters' own */
-    uint8_t kind; /* enum emu_kind */
+    uint8_t kind; /* enum emu_kind; with acknowledgments, and enum emu_kind_bits */
     uint8_t len;  /* payload bytes, 0 to EMU_PAYLOAD_BYTES */
     uint8_t op;   /* reductions: enum emu_op */
     uint8_t type; /* reductions: enum emu_type */

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/bits.h"
 #include "emu/packet/packet.h"
 
 #define EMU_POOL_PLACES_MAX  64u /* of a cable's pool, at most */
@@ -42,7 +43,7 @@ struct emu_channels {
 /** emu_channels_init - all closed. @count: 1 to EMU_CHANNELS. @pool: places. */
 static inline void emu_channels_init(struct emu_channels *channels, uint32_t count, uint32_t pool)
 {
-    *channels = (struct emu_channels){.usable = count == 32 ? UINT32_MAX : (1u << count) - 1,
+    *channels = (struct emu_channels){.usable = (uint32_t)emu_bits_below(count),
                                       .collector = EMU_CHANNELS, .pool = (uint8_t)pool};
 }
 
@@ -54,14 +55,12 @@ static inline void emu_channels_init(struct emu_channels *channels, uint32_t cou
 static inline int emu_channels_open(struct emu_channels *channels, uint32_t tag)
 {
     uint32_t closed = channels->usable & ~channels->open;
-    uint32_t above;
 
     if (!closed)
         return -1;
     if (closed & ~channels->occupied)
         closed &= ~channels->occupied;
-    above = channels->turn >= 31 ? 0 : closed & ~((2u << channels->turn) - 1);
-    channels->turn = (uint8_t)__builtin_ctz(above ? above : closed);
+    channels->turn = (uint8_t)emu_bits_next(closed, channels->turn);
     channels->open |= 1u << channels->turn;
     channels->tag[channels->turn] = tag;
     return channels->turn;

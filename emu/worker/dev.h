@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/bits.h"
 #include "emu/clock.h"
 #include "emu/link/pool.h"
 #include "emu/link/seg.h"
@@ -114,7 +115,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
         return;
     }
     to->told.ready[index][event] |= ports;
-    to->told.near[index / 64] |= (uint64_t)1 << index % 64;
+    to->told.near[index / 64] |= emu_bit(index % 64);
 }
 
 /** emu_dev_signal - the same, for a device. */
@@ -149,10 +150,22 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
         worker->sent_ps = at_ps;
 }
 
+/**
+ * emu_dev_lag - timed: what was due at @due_ps happens at @now_ps, which says how late this host is
+ * (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
+ */
+static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
+{
+    _Atomic uint64_t *worst = &dev->worker->worst_lag_ps;
+
+    if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
+        atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
+}
+
 /** emu_dev_again - step me again in the next pass. Thread: the device's own step. */
 static inline void emu_dev_again(struct emu_dev *dev)
 {
-    dev->worker->told.near[dev->index / 64] |= (uint64_t)1 << dev->index % 64;
+    dev->worker->told.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
 /**

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/worker/spawn.h"
 #include "emu/worker/wait.h"
 #include "emu/worker/worker.h"
 
@@ -179,20 +180,13 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
 static int windows_start(struct emu_windows *windows, uint32_t i)
 {
     struct window_worker *at = &windows->at[i];
-    pthread_attr_t attr;
-    char name[16];
+    char name[24];
     int err;
 
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 256 * 1024);
-    err = pthread_create(&at->thread, &attr, windows_thread, at);
-    pthread_attr_destroy(&attr);
-    if (err)
-        return -err;
-    at->started = true;
-    snprintf(name, sizeof(name), "fab-worker-%u", i % 10000);
-    pthread_setname_np(at->thread, name);
-    return 0;
+    snprintf(name, sizeof name, "fab-worker-%u", i % 10000);
+    err = emu_spawn(&at->thread, name, windows_thread, at);
+    at->started = !err;
+    return err;
 }
 
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,

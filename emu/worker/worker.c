@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/bits.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/rcu.h"
+#include "emu/worker/spawn.h"
 
 #define WORKER_NEAR_PS 50000000u /* closer than this, waiting for a time is yielding: 50 us */
 
@@ -108,7 +110,7 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
 
     if (atomic_fetch_or_explicit(&dev->ready_far[event], ports, memory_order_seq_cst)) /* W2 */
         return;
-    atomic_fetch_or_explicit(&worker->far[dev->index / 64], (uint64_t)1 << dev->index % 64,
+    atomic_fetch_or_explicit(&worker->far[dev->index / 64], emu_bit(dev->index % 64),
                              memory_order_seq_cst); /* W4 */
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
         atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
@@ -149,7 +151,7 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
         uint64_t due_ps = worker->due_ps[i];
 
         if (due_ps <= now_ps)
-            worker->taken.near[i / 64] |= (uint64_t)1 << i % 64;
+            worker->taken.near[i / 64] |= emu_bit(i % 64);
         else if (due_ps < next_ps)
             next_ps = due_ps;
     }
@@ -180,8 +182,8 @@ static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
     worker->taken.near[w] = 0;
     if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
         far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
-    for (uint64_t left = far; left; left &= left - 1)
-        worker_take_far(worker, w * 64 + (uint32_t)__builtin_ctzll(left));
+    emu_each_bit(i, far)
+        worker_take_far(worker, w * 64 + i);
     return bits | far;
 }
 
@@ -211,9 +213,8 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     if (worker->next_ps <= worker_by_ps(worker))
         worker_wake_due(worker, worker_by_ps(worker));
     for (uint32_t w = 0; w < worker->words; w++)
-        for (uint64_t bits = worker_take(worker, w); bits; bits &= bits - 1)
-            moved += worker_step(worker, w * 64 + (uint32_t)__builtin_ctzll(bits),
-                                 worker->now_ps);
+        emu_each_bit(i, worker_take(worker, w))
+            moved += worker_step(worker, w * 64 + i, worker->now_ps);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
     worker->woke = false;
@@ -241,8 +242,8 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
     worker->sent_ps = EMU_NEVER;
     worker_wake_due(worker, until_ps);
     for (uint32_t w = 0; w < worker->words; w++)
-        for (uint64_t bits = worker_take(worker, w); bits; bits &= bits - 1)
-            worker_step(worker, w * 64 + (uint32_t)__builtin_ctzll(bits), until_ps);
+        emu_each_bit(i, worker_take(worker, w))
+            worker_step(worker, w * 64 + i, until_ps);
     next_ps = worker->next_ps;
     return next_ps < worker->sent_ps ? next_ps : worker->sent_ps;
 }
@@ -399,8 +400,7 @@ static void thread_free(struct emu_thread *thread)
 
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name)
 {
-    struct emu_thread *thread = malloc(sizeof(*thread));
-    pthread_attr_t attr;
+    struct emu_thread *thread = malloc(sizeof *thread);
     int err;
 
     if (!thread)
@@ -409,15 +409,11 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
     thread->held = false;
     pthread_mutex_init(&thread->lock, NULL);
     pthread_cond_init(&thread->moved, NULL);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 256 * 1024);
-    err = pthread_create(&thread->id, &attr, thread_main, thread);
-    pthread_attr_destroy(&attr);
+    err = emu_spawn(&thread->id, name, thread_main, thread);
     if (err) {
         thread_free(thread);
-        return -err;
+        return err;
     }
-    pthread_setname_np(thread->id, name);
     *ret = thread;
     return 0;
 }

@@ -6,50 +6,38 @@
  * which questions have a part only. So however many wait for something to become true, what makes
  * it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it waits;
  * when all are taken, a question is asked once and the host, who has been told that it was false,
- * asks again (nic/host/word.c). A barrier's lies in the state of its number, so there is a place for each.
+ * asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there is a place for each.
  *
  * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
  * groups that all members have left. A barrier to which the process has contributed goes on, seldom.
  * Source: QsNet III §IV-A.
  */
-#include <string.h>
+#include "nic/engine/ask.h"
+
+#include <stdlib.h>
 
 #include "nic/engine/internal.h"
 
-#define ASKS_MANY 4u /* at rest: with twice as many each rests twice as long, so that they leave the links to others */
+/* At rest: with twice as many each rests twice as long, so that they leave the links to others. */
+#define ASKS_MANY 4u
 
-/* --- lists --------------------------------------------------------------------------------- */
+/* --- those that rest ------------------------------------------------------------------------- */
 
-static void asks_add(struct engine_ask_list *list, struct engine_ask *ask)
-{
-    ask->next = NULL;
-    *(list->first ? &list->last->next : &list->first) = ask;
-    list->last = ask;
-}
-
-static struct engine_ask *asks_pop(struct engine_ask_list *list)
-{
-    struct engine_ask *ask = list->first;
-
-    list->first = ask->next;
-    return ask;
-}
-
-void engine_asks_init(struct engine_asks *asks, uint64_t random)
+bool engine_asks_init(struct engine_asks *asks, uint64_t random)
 {
     asks->jitter = (uint32_t)(random >> 32);
-    for (uint32_t i = ENGINE_ASKS; i-- > 0;) {
-        asks->place[i].next = asks->free;
-        asks->free = &asks->place[i];
-    }
+    asks->place = calloc(ENGINE_ASKS, sizeof *asks->place);
+    for (uint32_t i = 0; asks->place && i < ENGINE_ASKS; i++)
+        engine_queue_add(&asks->free, &asks->place[i].ask.at);
+    return asks->place;
 }
 
 uint64_t engine_asks_due_ps(const struct engine_asks *asks)
 {
     uint64_t at_ps = EMU_NEVER;
 
-    for (uint32_t any = asks->any; any; any &= any - 1) {
-        const struct engine_ask *first = asks->rest[__builtin_ctz(any)].first;
+    emu_each_bit (doublings, asks->any) {
+        const struct engine_ask *first = engine_ask_of(asks->rest[doublings].first);
 
         if (first->due_ps < at_ps)
             at_ps = first->due_ps;
@@ -59,18 +47,23 @@ uint64_t engine_asks_due_ps(const struct engine_asks *asks)
 
 /* --- one question ---------------------------------------------------------------------------- */
 
-static struct engine_group *ask_group(struct engine *e, const struct engine_ask *ask)
+/* NULL: all members have left it. */
+static struct engine_group *ask_group(struct engine *e, struct engine_ask *ask)
 {
+    struct engine_group *group;
+
     if (!ask->barrier)
-        return engine_group_of(e, engine_hdr(e, ask->buf)->dst);
-    return engine_group_of(e, ask->barrier->group->id) == ask->barrier->group ? ask->barrier->group
-                                                                              : NULL;
+        return engine_group_of(e, engine_host_ask_of(ask)->group);
+    group = ask->barrier->group;
+    return engine_group_of(e, group->id) == group ? group : NULL;
 }
 
 /* Does nobody want to know any more? */
-static bool ask_is_void(struct engine *e, const struct engine_ask *ask)
+static bool ask_is_void(struct engine *e, struct engine_ask *ask)
 {
-    return ask->taken_back || !ask_group(e, ask) || (!ask->barrier && ask->host != e->host);
+    if (!ask->barrier && (engine_host_ask_of(ask)->taken_back || ask->process != e->host.process))
+        return true;
+    return !ask_group(e, ask);
 }
 
 /* It is in no list. Its buffer is somebody else's, or dropped. */
@@ -81,15 +74,14 @@ static void ask_end(struct engine *e, struct engine_ask *ask)
         engine_group_release(ask->barrier->group);
         return;
     }
-    ask->used = false;
-    ask->next = e->asks.free;
-    e->asks.free = ask;
+    engine_host_ask_of(ask)->used = false;
+    engine_queue_push(&e->asks.free, &ask->at);
 }
 
 static void ask_drop(struct engine *e, struct engine_ask *ask)
 {
     if (!ask->barrier)
-        emu_pool_drop(engine_cache(e), ask->buf);
+        emu_pool_drop(engine_cache(e), engine_host_ask_of(ask)->buf);
     ask_end(e, ask);
 }
 
@@ -101,7 +93,7 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
 static void ask_rest(struct engine *e, struct engine_ask *ask)
 {
     struct engine_asks *asks = &e->asks;
-    uint32_t most = ask->host == e->host ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
+    uint32_t most = ask->process == e->host.process ? ENGINE_TEST_DOUBLINGS : ENGINE_DOUBLINGS;
     uint32_t doublings = ask->tries < most ? ask->tries : most;
     uint64_t rest_ps;
 
@@ -111,30 +103,36 @@ static void ask_rest(struct engine *e, struct engine_ask *ask)
     rest_ps += (uint64_t)((unsigned __int128)(rest_ps / 2) * asks->jitter >> 32);
     ask->due_ps = e->now_ps + rest_ps;
     ask->tries = (uint16_t)(ask->tries + (ask->tries < UINT16_MAX));
-    asks_add(&asks->rest[doublings], ask);
+    engine_queue_add(&asks->rest[doublings], &ask->at);
     asks->any |= 1u << doublings;
     asks->resting++;
+}
+
+/* The segment of a question: the host's own, or a new one for a barrier. */
+static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
+{
+    uint32_t buf;
+
+    if (!ask->barrier)
+        return engine_host_ask_of(ask)->buf;
+    buf = emu_pool_take(engine_cache(e));
+    assert(buf != EMU_NO_BUF); /* an engine has set some aside for each of its packets */
+    *engine_hdr(e, buf) = (struct emu_hdr){.dst = ask->barrier->group->id, .src = e->node,
+                                           .seq = ask->barrier->hdr.seq, .kind = EMU_TEST,
+                                           .op = ENGINE_TEST_BARRIER};
+    *engine_born_ns(e, buf) = 0;
+    return buf;
 }
 
 /* It goes out in a packet; there is a free one. */
 static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
 {
-    struct engine_group *group = ask_group(e, ask);
-    uint32_t buf = ask->buf;
-    uint16_t i;
+    struct engine_to to = engine_to_group(e, ask_group(e, ask), ENGINE_TEST);
+    uint16_t i = engine_begin(e, ask_segment(e, ask), to);
 
-    if (ask->barrier) {
-        buf = emu_pool_take(engine_cache(e));
-        assert(buf != EMU_NO_BUF); /* an engine has set some aside for each of its packets */
-        *engine_hdr(e, buf) = (struct emu_hdr){.dst = group->id, .src = e->node,
-                                               .seq = ask->barrier->hdr.seq, .kind = EMU_TEST,
-                                               .op = ENGINE_TEST_BARRIER};
-        *engine_born_ns(e, buf) = 0;
-    }
-    i = engine_begin(e, buf, engine_to_group(e, group, ENGINE_TEST));
-    e->packet[i].ask = ask;
-    e->packet[i].tries = ask->tries;
-    e->packet[i].asked = ask->tries ? 1 : 0; /* again: in turn with bulk, or they could starve it */
+    e->send.packet[i].ask = ask;
+    e->send.packet[i].tries = ask->tries;
+    e->send.packet[i].asked = ask->tries ? 1 : 0; /* again: in turn with bulk, or they could starve it */
     e->asks.asked++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);
@@ -145,19 +143,19 @@ static void ask_turn(struct engine *e, struct engine_ask *ask)
 {
     if (ask_is_void(e, ask))
         ask_drop(e, ask);
-    else if (!ask->barrier && !engine_agrees(e, ask->buf))
+    else if (!ask->barrier && !engine_agrees(e, engine_host_ask_of(ask)->buf))
         ask_rest(e, ask);
     else
-        asks_add(&e->asks.due, ask);
+        engine_queue_add(&e->asks.due, &ask->at);
 }
 
 void engine_asks_go(struct engine *e, uint64_t at_ps)
 {
     struct engine_asks *asks = &e->asks;
 
-    while (asks->due.first && asks->asked < e->packets / ENGINE_ASK_PART &&
-           e->free.first != ENGINE_NONE) {
-        struct engine_ask *ask = asks_pop(&asks->due);
+    while (!engine_queue_empty(&asks->due) && asks->asked < e->send.packets / ENGINE_ASK_PART &&
+           !engine_list_empty(&e->send.free)) {
+        struct engine_ask *ask = engine_ask_of(engine_queue_pop(&asks->due));
 
         if (ask_is_void(e, ask))
             ask_drop(e, ask);
@@ -171,15 +169,15 @@ void engine_asks_due(struct engine *e, uint64_t at_ps)
     struct engine_asks *asks = &e->asks;
     uint32_t turns = 0;
 
-    for (uint32_t any = asks->any; any; any &= any - 1) {
-        uint32_t doublings = (uint32_t)__builtin_ctz(any);
-        struct engine_ask_list *list = &asks->rest[doublings];
+    emu_each_bit (doublings, asks->any) {
+        struct engine_queue *rest = &asks->rest[doublings];
 
-        while (list->first && list->first->due_ps <= e->now_ps && turns++ < ENGINE_BURST) {
+        while (!engine_queue_empty(rest) && engine_ask_of(rest->first)->due_ps <= e->now_ps &&
+               turns++ < ENGINE_BURST) {
             asks->resting--;
-            ask_turn(e, asks_pop(list));
+            ask_turn(e, engine_ask_of(engine_queue_pop(rest)));
         }
-        asks->any &= ~((uint32_t)!list->first << doublings);
+        asks->any &= ~((uint32_t)engine_queue_empty(rest) << doublings);
     }
     engine_asks_go(e, at_ps);
 }
@@ -190,7 +188,7 @@ void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at
 {
     struct engine_ask *ask = &state->ask;
 
-    *ask = (struct engine_ask){.barrier = state, .host = e->host};
+    *ask = (struct engine_ask){.barrier = state, .process = e->host.process};
     state->asking = true;
     engine_group_hold(state->group);
     ask_turn(e, ask);
@@ -198,12 +196,13 @@ void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at
 }
 
 /* The place of a host's question: by the number that the host gave it. NULL: it does not wait here. */
-static struct engine_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
+static struct engine_host_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
 {
     for (uint32_t i = 0; i < ENGINE_ASKS; i++) {
-        struct engine_ask *ask = &e->asks.place[i];
+        struct engine_host_ask *ask = &e->asks.place[i];
 
-        if (ask->used && ask->host == e->host && ask->seq == hdr->seq && ask->id == hdr->dst)
+        if (ask->used && ask->ask.process == e->host.process && ask->seq == hdr->seq &&
+            ask->group == hdr->dst)
             return ask;
     }
     return NULL;
@@ -219,25 +218,25 @@ static void test_once(struct engine *e, struct engine_group *group, uint32_t buf
         engine_ready(e, i, false, at_ps);
         return;
     }
-    e->packet[i].answer = EMU_TEST_FALSE;
+    e->send.packet[i].answer = EMU_TEST_FALSE;
     engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
 }
 
 static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    struct engine_ask *ask = e->asks.free;
+    struct engine_host_ask *ask = engine_host_ask_of(engine_ask_of(engine_queue_pop(&e->asks.free)));
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    e->asks.free = ask->next;
-    *ask = (struct engine_ask){.used = true, .buf = buf, .host = e->host,
-                               .seq = engine_hdr(e, buf)->seq, .id = engine_hdr(e, buf)->dst};
-    ask_turn(e, ask);
+    *ask = (struct engine_host_ask){.ask.process = e->host.process, .buf = buf, .seq = hdr->seq,
+                                    .group = hdr->dst, .used = true};
+    ask_turn(e, &ask->ask);
     engine_asks_go(e, at_ps);
 }
 
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps)
 {
-    struct engine_ask *ask;
+    struct engine_host_ask *ask;
 
     engine_hdr(e, buf)->op = ENGINE_TEST_WORD;
     if (word->until == EMU_TEST_TAKE_BACK) {
@@ -245,9 +244,9 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
         if (ask)
             ask->taken_back = true;
         emu_pool_drop(engine_cache(e), buf);
-    } else if (word->until == EMU_TEST_UNTIL && e->asks.free) {
+    } else if (word->until == EMU_TEST_UNTIL && !engine_queue_empty(&e->asks.free)) {
         test_until(e, buf, at_ps);
-    } else if (e->free.first != ENGINE_NONE) {
+    } else if (!engine_list_empty(&e->send.free)) {
         test_once(e, group, buf, at_ps);
     } else {
         return false;
@@ -267,14 +266,14 @@ static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uin
         engine_free(e, i, at_ps);
         engine_all_ready(e, barrier, at_ps);
     } else {
-        e->packet[i].answer = EMU_TEST_TRUE;
+        e->send.packet[i].answer = EMU_TEST_TRUE;
         engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
     }
 }
 
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
 {
-    struct engine_packet *p = &e->packet[i];
+    struct engine_packet *p = &e->send.packet[i];
     struct engine_ask *ask = p->ask;
 
     emu_count(&e->counts.unequal, !agreed);

@@ -13,20 +13,29 @@ static uint32_t list_length(const struct engine_list *list, const struct engine_
     return length;
 }
 
+static uint32_t queue_length(const struct engine_queue *queue)
+{
+    uint32_t length = 0;
+
+    for (const struct engine_queued *at = queue->first; at; at = at->next)
+        length++;
+    return length;
+}
+
 static const char *check_packets(const struct engine *e)
 {
-    uint32_t count = list_length(&e->free, e->join) + list_length(&e->awaiting, e->join) +
-                     list_length(&e->resting, e->join) + list_length(&e->back, e->join);
+    uint32_t count = list_length(&e->send.free, e->send.join) + list_length(&e->send.awaiting, e->send.join) +
+                     list_length(&e->send.resting, e->send.join) + list_length(&e->send.back, e->send.join);
 
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++) {
-        uint32_t waiting = list_length(&e->waiting[p], e->join);
+        uint32_t waiting = list_length(&e->send.waiting[p], e->send.join);
 
-        if ((e->waiting_any >> p & 1) != (waiting != 0))
+        if ((e->send.waiting_any >> p & 1) != (waiting != 0))
             return "an engine does not know who waits";
         count += waiting;
     }
-    count += e->delivery.active && e->delivery.packet != ENGINE_NONE;
-    return count == e->packets ? NULL : "an engine has lost a packet";
+    count += e->host.delivery.active && e->host.delivery.packet != ENGINE_NONE;
+    return count == e->send.packets ? NULL : "an engine has lost a packet";
 }
 
 /* The sending end's books: open channels have packets, places add up. */
@@ -35,7 +44,7 @@ static const char *check_link(const struct engine *e, const struct engine_link *
     uint32_t pool = l->books.pool, left = 0;
 
     for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
-        const struct engine_packet *p = &e->packet[l->packet[c]];
+        const struct engine_packet *p = &e->send.packet[l->packet[c]];
         uint32_t used = l->books.used[c];
 
         pool += used ? used - 1 : 0;
@@ -55,24 +64,20 @@ static const char *check_link(const struct engine *e, const struct engine_link *
 /* Questions at rest, in packets, and free. */
 static const char *check_asks(const struct engine *e)
 {
-    uint32_t resting = 0, asked = 0, used = 0, free = 0;
+    uint32_t resting = 0, asked = 0, used = 0;
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++) {
-        const struct engine_ask *ask = e->asks.rest[d].first;
-
-        if ((e->asks.any >> d & 1) != (ask != NULL))
+        if ((e->asks.any >> d & 1) == engine_queue_empty(&e->asks.rest[d]))
             return "an engine does not know which conditionals rest";
-        for (; ask; ask = ask->next)
-            resting++;
+        resting += queue_length(&e->asks.rest[d]);
     }
-    for (uint32_t i = 0; i < e->packets; i++)
-        asked += (e->packet[i].state == ENGINE_WAITING || e->packet[i].state == ENGINE_AWAITING) &&
-                 e->packet[i].ask;
+    for (uint32_t i = 0; i < e->send.packets; i++)
+        asked += (e->send.packet[i].state == ENGINE_WAITING || e->send.packet[i].state == ENGINE_AWAITING) &&
+                 e->send.packet[i].ask;
     for (uint32_t i = 0; i < ENGINE_ASKS; i++)
         used += e->asks.place[i].used;
-    for (const struct engine_ask *ask = e->asks.free; ask; ask = ask->next)
-        free++;
-    if (resting != e->asks.resting || asked != e->asks.asked || used + free != ENGINE_ASKS)
+    if (resting != e->asks.resting || asked != e->asks.asked ||
+        used + queue_length(&e->asks.free) != ENGINE_ASKS)
         return "an engine has lost a conditional";
     return NULL;
 }
@@ -89,15 +94,15 @@ const char *engine_check(const struct engine *e)
     if (wrong)
         return wrong;
     for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++) {
-        parts += e->incoming[i].state == ENGINE_PARTS;
-        whole += e->incoming[i].state == ENGINE_WHOLE;
-        stored += e->incoming[i].state == ENGINE_STORED;
+        parts += e->receive.incoming[i].state == ENGINE_PARTS;
+        whole += e->receive.incoming[i].state == ENGINE_WHOLE;
+        stored += e->receive.incoming[i].state == ENGINE_STORED;
     }
-    if (open != list_length(&e->awaiting, e->join))
+    if (open != list_length(&e->send.awaiting, e->send.join))
         return "a packet awaits a reply on no channel";
-    if (parts != list_length(&e->parts, e->incoming_join) ||
-        whole != list_length(&e->whole, e->incoming_join) ||
-        stored != list_length(&e->stored, e->incoming_join))
+    if (parts != list_length(&e->receive.parts, e->receive.join) ||
+        whole != list_length(&e->receive.whole, e->receive.join) ||
+        stored != list_length(&e->receive.stored, e->receive.join))
         return "an engine does not know what comes in";
     return check_asks(e);
 }
@@ -107,10 +112,10 @@ bool engine_idle(const struct engine *e)
     for (uint32_t i = 0; i < e->links; i++)
         if (e->link[i].replies)
             return false;
-    return list_length(&e->free, e->join) == e->packets && !e->delivery.active &&
-           !e->asks.resting && !e->asks.due.first &&
-           e->parts.first == ENGINE_NONE && e->whole.first == ENGINE_NONE &&
-           e->stored.first == ENGINE_NONE && !e->results;
+    return list_length(&e->send.free, e->send.join) == e->send.packets && !e->host.delivery.active &&
+           !e->asks.resting && engine_queue_empty(&e->asks.due) && engine_list_empty(&e->receive.parts) &&
+           engine_list_empty(&e->receive.whole) && engine_list_empty(&e->receive.stored) &&
+           engine_queue_empty(&e->tree.results);
 }
 
 /* Of the packets in a list; they are not in two. */
@@ -118,8 +123,8 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
 {
     uint32_t held = 0;
 
-    for (uint16_t i = list->first; i != ENGINE_NONE; i = e->join[i].next)
-        held += e->packet[i].count;
+    for (uint16_t i = list->first; i != ENGINE_NONE; i = e->send.join[i].next)
+        held += e->send.packet[i].count;
     return held;
 }
 
@@ -136,30 +141,30 @@ static uint32_t incoming_held(const struct engine_incoming *in)
 }
 
 /* Of the questions in a list: a host's has its segment, which no packet holds meanwhile. */
-static uint32_t asks_held(const struct engine_ask_list *list)
+static uint32_t asks_held(const struct engine_queue *asks)
 {
     uint32_t held = 0;
 
-    for (const struct engine_ask *ask = list->first; ask; ask = ask->next)
-        held += !ask->barrier;
+    for (struct engine_queued *at = asks->first; at; at = at->next)
+        held += !engine_ask_of(at)->barrier;
     return held;
 }
 
 uint32_t engine_held(const struct engine *e)
 {
-    uint32_t held = list_held(e, &e->awaiting) + list_held(e, &e->resting) +
-                    list_held(e, &e->back) + emu_link_bufs(&e->in) + asks_held(&e->asks.due);
+    uint32_t held = list_held(e, &e->send.awaiting) + list_held(e, &e->send.resting) +
+                    list_held(e, &e->send.back) + emu_link_bufs(&e->host.in) + asks_held(&e->asks.due);
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
         held += asks_held(&e->asks.rest[d]);
 
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
-        held += list_held(e, &e->waiting[p]);
-    if (e->delivery.active)
-        held += e->delivery.count - e->delivery.at;
+        held += list_held(e, &e->send.waiting[p]);
+    if (e->host.delivery.active)
+        held += e->host.delivery.count - e->host.delivery.at;
     for (uint32_t i = 0; i < e->links; i++)
         held += emu_link_bufs(&e->link[i].rx);
     for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++)
-        held += incoming_held(&e->incoming[i]);
+        held += incoming_held(&e->receive.incoming[i]);
     return held;
 }

@@ -15,7 +15,7 @@
  * segment's born_ns is the CRC-32: over the payload, then over the packet's id (its tag) and where
  * it goes, so that a packet with a wrong id or at a wrong place is not taken for good.
  *
- * A tag names source, destination, sequence number and try (engine/internal.h): a reply to an
+ * A tag names source, destination, sequence number and try (flow.h): a reply to an
  * earlier try is no reply to this one, and the receiver reads the sequence number from it.
  */
 #ifndef NIC_ENGINE_H
@@ -55,7 +55,7 @@ struct engine_counts {
     _Atomic uint64_t stale;           /* segments and replies of a packet that is over */
     _Atomic uint64_t lost;            /* host segments given up after profile->retry_limit tries */
     _Atomic uint64_t refused;         /* host segments that this transport does not carry */
-    _Atomic uint64_t vain;            /* host segments to a group that this node is not in, or all have left */
+    _Atomic uint64_t vain;            /* host segments to a group that this node is not in, or all left */
     _Atomic uint64_t conditionals;    /* network conditionals sent; of them, */
     _Atomic uint64_t unequal;         /* those that a NACK came back for */
     _Atomic uint64_t contributions;   /* to collectives, combined here: the host's and other adapters' */
@@ -163,7 +163,10 @@ void engine_groups_clear(struct engine *engine, uint32_t id);
 /** engine_group_bytes - memory that a group for multicasts takes at a member. Pure. */
 size_t engine_group_bytes(uint32_t sources);
 
-/** engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the engine. Pure. */
+/**
+ * engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the
+ * engine. Pure.
+ */
 uint32_t engine_group_bufs(uint32_t id);
 
 /** engine_bufs - pool buffers that an engine can hold, both ways. Pure. */

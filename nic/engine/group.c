@@ -11,6 +11,8 @@
  * Barriers have words of their own: one for each number of the group's stream that can be under way
  * (emu/link/seg.h), so that many may be. The host's EMU_BARRIER with that number writes it.
  */
+#include "nic/engine/group.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,35 +34,42 @@ uint32_t engine_group_bufs(uint32_t id)
 
 static void group_free(struct engine_group *group)
 {
-    free(group->kept);
-    free(group->state);
-    free(group->word);
-    free(group->node);
+    if (group->tree)
+        free(group->tree->kept);
+    free(group->tree);
     free(group);
 }
 
-static int group_combine(struct engine_group *group, const struct engine_group_config *config)
+static struct engine_tree *tree_create(struct engine_group *group, const struct engine_group_config *config)
 {
-    group->width = (uint8_t)(ENGINE_CHILD + config->children);
-    group->by_link = config->by_link;
-    group->all = (uint64_t)!config->unit << ENGINE_HERE |
-                 (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
-    group->node = calloc(group->width, sizeof(*group->node));
-    group->word = calloc(EMU_WORDS, sizeof(*group->word));
-    group->window = emu_window(group->id);
-    group->state = calloc(group->window, sizeof(*group->state));
-    if (config->in_order)
-        group->kept = calloc((size_t)group->window * group->width, sizeof(*group->kept));
-    if (!group->node || !group->word || !group->state || (config->in_order && !group->kept))
-        return -ENOMEM;
-    group->node[ENGINE_PARENT] = config->parent;
+    uint32_t window = emu_window(group->id);
+    struct engine_tree *tree = calloc(1, sizeof *tree + window * sizeof tree->state[0]);
+
+    if (!tree)
+        return NULL;
+    tree->window = window;
+    tree->width = (uint8_t)(ENGINE_CHILD + config->children);
+    tree->by_link = config->by_link;
+    tree->all = (uint64_t)!config->unit << ENGINE_HERE |
+                (uint64_t)(config->parent != ENGINE_NO_NODE) << ENGINE_PARENT;
+    tree->node[ENGINE_PARENT] = config->parent;
     for (uint32_t i = 0; i < config->children; i++) {
-        group->node[ENGINE_CHILD + i] = config->child[i];
-        group->all |= ENGINE_BIT(ENGINE_CHILD + i);
+        tree->node[ENGINE_CHILD + i] = config->child[i];
+        tree->all |= emu_bit(ENGINE_CHILD + i);
     }
-    for (uint32_t i = 0; i < group->window; i++)
-        group->state[i].group = group;
-    return 0;
+    for (uint32_t i = 0; i < window; i++)
+        tree->state[i].group = group;
+    return tree;
+}
+
+/* The group combines. False: there is no memory. */
+static bool group_combine(struct engine_group *group, const struct engine_group_config *config)
+{
+    struct engine_tree *tree = group->tree = tree_create(group, config);
+
+    if (tree && config->in_order)
+        tree->kept = calloc((size_t)tree->window * emu_kept_slots(tree->all), sizeof *tree->kept);
+    return tree && (tree->kept || !config->in_order);
 }
 
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config)
@@ -75,8 +84,7 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
     group->id = config->id;
     group->sources = config->sources;
     group->link = (uint8_t)config->link;
-    group->in_order = config->in_order;
-    if (config->combines && group_combine(group, config)) {
+    if (config->combines && !group_combine(group, config)) {
         group_free(group);
         return -ENOMEM;
     }
@@ -85,16 +93,16 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
 }
 
 /* The references that state @i holds, into @buf. Returns how many. */
-static uint32_t state_holds(const struct engine_group *group, uint32_t i, uint32_t buf[ENGINE_WIDTH])
+static uint32_t state_holds(const struct engine_tree *tree, uint32_t i, uint32_t buf[ENGINE_WIDTH])
 {
-    const struct engine_coll *state = &group->state[i];
-    bool kept = group->in_order && !state->made && state->hdr.kind != EMU_BARRIER;
+    const struct engine_coll *state = &tree->state[i];
+    bool kept = engine_state_in_order(tree, state) && !state->made;
     uint32_t count = 0;
 
     if (!kept && state->have)
         buf[count++] = state->buf;
-    for (uint64_t have = kept ? state->have : 0; have; have &= have - 1)
-        buf[count++] = group->kept[i * group->width + (uint32_t)__builtin_ctzll(have)];
+    emu_each_bit (at, kept ? state->have : 0)
+        buf[count++] = *emu_kept_at(engine_kept(tree, state), at);
     return count;
 }
 
@@ -103,12 +111,12 @@ uint32_t engine_group_held(const struct engine_group *group)
     uint32_t buf[ENGINE_WIDTH];
     uint32_t bufs = 0;
 
-    for (uint32_t i = 0; group->state && i < group->window; i++)
-        bufs += state_holds(group, i, buf);
+    for (uint32_t i = 0; group->tree && i < group->tree->window; i++)
+        bufs += state_holds(group->tree, i, buf);
     return bufs;
 }
 
-/* T2 pairs with T1 (engine/tree.c): the engine has done with the last of its states. */
+/* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {
     uint32_t buf[ENGINE_WIDTH];
@@ -117,8 +125,8 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
         return true;
     if (!stopped && atomic_load_explicit(&group->waiting, memory_order_acquire)) /* T2 */
         return false;
-    for (uint32_t i = 0; group->state && i < group->window; i++)
-        for (uint32_t left = state_holds(group, i, buf); left--;)
+    for (uint32_t i = 0; group->tree && i < group->tree->window; i++)
+        for (uint32_t left = state_holds(group->tree, i, buf); left--;)
             emu_pool_drop(cache, buf[left]);
     group_free(group);
     return true;
@@ -126,19 +134,20 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 
 int engine_groups_set(struct engine *e, struct engine_group *group, void **old)
 {
-    return emu_table_set(&e->groups, group->id, group, old);
+    assert(group->link < e->links);
+    return emu_table_set(&e->tree.groups, group->id, group, old);
 }
 
 void engine_groups_clear(struct engine *e, uint32_t id)
 {
-    emu_table_clear(&e->groups, id);
+    emu_table_clear(&e->tree.groups, id);
 }
 
 /* --- the engine's ------------------------------------------------------------------------- */
 
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
 {
-    struct engine_group *group = emu_table_at(&e->groups, id);
+    struct engine_group *group = emu_table_at(&e->tree.groups, id);
 
     return group && group->id == id ? group : NULL;
 }
@@ -167,10 +176,11 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word)
 {
-    if (!group->state || hdr->len != sizeof(*word) || word->word >= EMU_WORDS)
+    assert(group->tree);
+    if (hdr->len != sizeof *word || word->word >= EMU_WORDS)
         emu_count(&e->counts.against, 1);
     else
-        group->word[word->word] = word->value;
+        group->tree->word[word->word] = word->value;
 }
 
 bool engine_agrees(struct engine *e, uint32_t buf)
@@ -180,15 +190,15 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     const struct engine_coll *state;
     struct emu_word word;
 
-    if (!group || !group->state)
+    if (!group || !group->tree)
         return false;
     if (seg->hdr.op == ENGINE_TEST_BARRIER) {
-        state = &group->state[seg->hdr.seq & (group->window - 1)];
-        return (state->have & ENGINE_BIT(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
+        state = engine_state(group->tree, seg->hdr.seq);
+        return (state->have & emu_bit(ENGINE_HERE)) && state->hdr.seq == seg->hdr.seq &&
                state->hdr.kind == EMU_BARRIER;
     }
-    if (seg->hdr.len != sizeof(word))
+    if (seg->hdr.len != sizeof word)
         return false;
-    memcpy(&word, seg->payload, sizeof(word));
-    return word.word < EMU_WORDS && emu_word_is(group->word[word.word], word.value, word.test);
+    memcpy(&word, seg->payload, sizeof word);
+    return word.word < EMU_WORDS && emu_word_is(group->tree->word[word.word], word.value, word.test);
 }

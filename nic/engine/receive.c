@@ -9,86 +9,7 @@
  */
 #include "nic/engine/internal.h"
 
-#define SEQ_MASK (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
-
-/* --- whose numbers were heard ------------------------------------------------------------ */
-
-/*
- * A tag has SEQ_BITS = 26 bits of a packet's number n. The receiver knows the highest number L that
- * it heard of the flow, and takes n for the one nearest to L. That is right, and no new packet is
- * taken for an old one, because n and L are never further apart than 2^25:
- *
- * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the same
- * receivers, and one that is acknowledged was heard by all of them (switches merge the replies of a
- * group's members). Let A be the highest number that was acknowledged when the source gave n. Then
- * A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
- * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over is
- * less than ENGINE_WINDOW behind the next number (flow_open()), and L is behind that: L - n <
- * ENGINE_WINDOW. What is behind L by more is a late copy of a packet that is over. It would have to
- * be late by 2^25 packets of its flow to be taken for a new one; but a copy is held by channels and
- * rings alone, and these are emptied, or given up, within a few time-outs.
- *
- * Before the first number is heard, L is not known, and none can be wrong: any is new.
- */
-static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
-              "numbers of a tag are told apart");
-
-static inline uint64_t heard_bit(uint32_t seq)
-{
-    return (uint64_t)1 << seq % 64;
-}
-
-static inline uint64_t *heard_word(struct engine_heard *heard, uint32_t seq)
-{
-    return &heard->seen[seq % ENGINE_WINDOW / 64];
-}
-
-/* @seq is @ahead numbers behind the highest one so far: what lies between was not heard of yet. */
-static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahead)
-{
-    if (ahead > ENGINE_WINDOW)
-        ahead = ENGINE_WINDOW;
-    for (uint32_t i = 0; i < ahead; i++)
-        *heard_word(heard, seq - i) &= ~heard_bit(seq - i);
-    heard->last = seq;
-}
-
-/* Is @seq new in that flow? Then it is from now on not. */
-static bool heard_first(struct engine_heard *heard, uint32_t src, uint32_t seq)
-{
-    uint32_t ahead = (seq - heard->last) & SEQ_MASK, behind = (heard->last - seq) & SEQ_MASK;
-
-    if (!heard->from || ahead - 1 < SEQ_MASK / 2) {
-        heard_advance(heard, seq, heard->from ? ahead : ENGINE_WINDOW);
-        heard->from = src + 1;
-    } else if (behind >= ENGINE_WINDOW || (*heard_word(heard, seq) & heard_bit(seq))) {
-        return false;
-    }
-    *heard_word(heard, seq) |= heard_bit(seq);
-    return true;
-}
-
-bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
-{
-    const struct emu_hdr *hdr = engine_hdr(e, in->buf[0]);
-    bool to_group = in->head.group;
-    struct engine_group *group = to_group ? engine_group_of(e, hdr->dst) : NULL;
-    struct engine_heard *heard = group      ? engine_group_heard(group, hdr->src)
-                                 : to_group ? NULL
-                                            : &e->heard[hdr->src];
-    uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
-
-    if (!heard) { /* all have left the group, or its source is none of its own */
-        emu_count(&e->counts.vain, in->count);
-        return false;
-    }
-    if (heard_first(heard, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))
-        return true;
-    emu_count(&e->counts.duplicates, 1);
-    return false;
-}
-
-/* --- a packet ends ---------------------------------------------------------------------------- */
+/* --- a packet ends ------------------------------------------------------------------------------- */
 
 static void incoming_drop(struct engine *e, struct engine_incoming *in)
 {
@@ -101,28 +22,28 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
     struct engine_link *l = &e->link[i / EMU_CHANNELS];
     uint32_t c = i % EMU_CHANNELS;
 
-    e->incoming[i].state = ENGINE_CLOSED;
+    e->receive.incoming[i].state = ENGINE_CLOSED;
     l->replies |= 1u << c;
     l->nacks = (l->nacks & ~(1u << c)) | (uint32_t)!ack << c;
-    l->reply_tag[c] = e->incoming[i].tag;
+    l->reply_tag[c] = e->receive.incoming[i].tag;
     engine_wake(l, at_ps);
 }
 
 /* Its sender has opened the channel anew: nobody waits for a reply to what was on it. */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
-    struct engine_incoming *in = &e->incoming[i];
+    struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (in->state == ENGINE_TAKEN) { /* that goes on; see engine/host.c */
-        e->delivery.reply = ENGINE_NONE;
+    if (in->state == ENGINE_TAKEN) { /* that goes on; see deliver.c */
+        e->host.delivery.reply = ENGINE_NONE;
         return;
     }
     emu_count(&e->counts.abandoned, 1);
     if (in->state == ENGINE_STORED) { /* delivered, but nobody will hear of it */
-        engine_list_drop(&e->stored, e->incoming_join, (uint16_t)i);
+        engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
-    engine_list_drop(in->state == ENGINE_PARTS ? &e->parts : &e->whole, e->incoming_join,
+    engine_list_drop(in->state == ENGINE_PARTS ? &e->receive.parts : &e->receive.whole, e->receive.join,
                      (uint16_t)i);
     incoming_drop(e, in);
 }
@@ -151,7 +72,7 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
 }
 
 /* Do the host segments in it make up the packet, for here, from one node? And is the CRC-32 right? */
-static bool incoming_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
+static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
     const struct emu_head *head = &in->head;
     uint32_t src = engine_hdr(e, in->buf[0])->src;
@@ -186,16 +107,16 @@ static uint8_t incoming_count(const struct engine_incoming *in)
 /* A network conditional: the answer is the reply. */
 static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
 {
-    bool agrees = engine_agrees(e, e->incoming[i].buf[0]);
+    bool agrees = engine_agrees(e, e->receive.incoming[i].buf[0]);
 
-    incoming_drop(e, &e->incoming[i]);
+    incoming_drop(e, &e->receive.incoming[i]);
     engine_answer(e, i, agrees, at_ps);
 }
 
 /* From another adapter: for this one, not for its host. */
 static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
-    struct engine_incoming *in = &e->incoming[i];
+    struct engine_incoming *in = &e->receive.incoming[i];
     bool first = engine_heard_first(e, in);
 
     if (first)
@@ -212,50 +133,79 @@ static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, true, at_ps);
 }
 
-/* The last segment is here; @crc came with it. */
+/* To this node's host, as soon as that has room. */
+static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
+{
+    struct engine_incoming *in = &e->receive.incoming[i];
+
+    in->late_ps = e->receive.late_ps;
+    in->state = ENGINE_WHOLE;
+    engine_list_add(&e->receive.whole, e->receive.join, (uint16_t)i);
+    engine_deliver(e, at_ps);
+}
+
+/* Has it come whole, is it for here, and as it was sent? Sets `count`. @crc came with its last segment. */
+static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t crc)
+{
+    in->count = incoming_count(in);
+    return !in->broken && in->count && in->segs == emu_packet_segments(in->head.bytes) &&
+           payload_good(e, in, crc);
+}
+
+/* The last segment is here: it is broken, or a question, or for this adapter, or for its host. */
 static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t at_ps)
 {
-    struct engine_incoming *in = &e->incoming[i];
+    struct engine_incoming *in = &e->receive.incoming[i];
 
-    in->count = incoming_count(in);
-    if (in->broken || !in->count || in->segs != emu_packet_segments(in->head.bytes) ||
-        !incoming_good(e, in, crc)) {
+    if (!incoming_good(e, in, crc)) {
         emu_count(&e->counts.broken, 1);
         incoming_drop(e, in);
         engine_answer(e, i, false, at_ps);
         return;
     }
-    if (segment_class(engine_hdr(e, in->buf[0])) == ENGINE_TEST) {
+    switch (segment_class(engine_hdr(e, in->buf[0]))) {
+    case ENGINE_TEST:
         incoming_test(e, i, at_ps);
-    } else if (!in->head.group && engine_kind(engine_hdr(e, in->buf[0])) != EMU_UNICAST) {
-        incoming_contributions(e, i, at_ps);
-    } else {
-        in->late_ps = e->late_ps;
-        in->state = ENGINE_WHOLE;
-        engine_list_add(&e->whole, e->incoming_join, (uint16_t)i);
-        engine_deliver(e, at_ps);
+        return;
+    case ENGINE_TREE:
+        if (!in->head.group) { /* what goes to a group is a result, which its members' hosts get */
+            incoming_contributions(e, i, at_ps);
+            return;
+        }
+        break;
+    case ENGINE_PLAIN:
+        break;
     }
+    incoming_deliver(e, i, at_ps);
+}
+
+/* Another part came meanwhile: it is due later. Most are due last. */
+static void incoming_due_later(struct engine *e, uint16_t i)
+{
+    struct engine_receiving *receive = &e->receive;
+    struct engine_incoming *in = &receive->incoming[i];
+    uint16_t prev = receive->parts.last;
+
+    in->due_ps = in->active_ps + e->timeout_ps;
+    while (prev != ENGINE_NONE && receive->incoming[prev].due_ps > in->due_ps)
+        prev = receive->join[prev].prev;
+    engine_list_insert(&receive->parts, receive->join, prev, i);
 }
 
 void engine_receive_due(struct engine *e, uint64_t at_ps)
 {
     uint16_t i;
 
-    while ((i = e->stored.first) != ENGINE_NONE && e->incoming[i].due_ps <= e->now_ps) {
-        engine_list_drop(&e->stored, e->incoming_join, i);
+    while ((i = e->receive.stored.first) != ENGINE_NONE && e->receive.incoming[i].due_ps <= e->now_ps) {
+        engine_list_drop(&e->receive.stored, e->receive.join, i);
         engine_answer(e, i, true, at_ps);
     }
-    while ((i = e->parts.first) != ENGINE_NONE && e->incoming[i].due_ps <= e->now_ps) {
-        struct engine_incoming *in = &e->incoming[i];
+    while ((i = e->receive.parts.first) != ENGINE_NONE && e->receive.incoming[i].due_ps <= e->now_ps) {
+        struct engine_incoming *in = &e->receive.incoming[i];
 
-        engine_list_drop(&e->parts, e->incoming_join, i);
-        if (in->active_ps + e->timeout_ps > e->now_ps) { /* another part came meanwhile */
-            uint16_t prev = e->parts.last;
-
-            in->due_ps = in->active_ps + e->timeout_ps;
-            while (prev != ENGINE_NONE && e->incoming[prev].due_ps > in->due_ps)
-                prev = e->incoming_join[prev].prev;
-            engine_list_insert(&e->parts, e->incoming_join, prev, i);
+        engine_list_drop(&e->receive.parts, e->receive.join, i);
+        if (in->active_ps + e->timeout_ps > e->now_ps) {
+            incoming_due_later(e, i);
             continue;
         }
         emu_count(&e->counts.abandoned, 1);
@@ -279,66 +229,62 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
            cont.index == in->segs && cont.last == hdr->last;
 }
 
-static void segment_arrive(struct engine *e, uint32_t i, const struct emu_entry *entry,
-                           uint64_t at_ps)
+/* A head: whatever was on that channel is over. */
+static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *entry)
 {
-    struct engine_incoming *in = &e->incoming[i];
-    const struct emu_packet_hdr *hdr = &entry->packet;
-    bool head = hdr->kind == EMU_PACKET_HEAD;
+    struct engine_incoming *in = &e->receive.incoming[i];
 
-    if (head) {
-        if (in->state != ENGINE_CLOSED)
-            incoming_abandon(e, i);
-        e->link[i / EMU_CHANNELS].replies &= ~(1u << i % EMU_CHANNELS);
-        in->state = ENGINE_PARTS;
-        in->tag = hdr->tag;
-        in->broken = false;
-        in->segs = 0;
-        in->due_ps = e->now_ps + e->timeout_ps;
-        engine_list_add(&e->parts, e->incoming_join, (uint16_t)i);
-    } else if (in->state != ENGINE_PARTS || in->tag != hdr->tag) {
-        emu_count(&e->counts.stale, 1);
-        emu_pool_drop(engine_cache(e), entry->buf);
-        return;
-    }
-    in->broken |= !segment_good(e, in, hdr) || in->segs == ENGINE_SEGS_MAX;
+    if (in->state != ENGINE_CLOSED)
+        incoming_abandon(e, i);
+    e->link[i / EMU_CHANNELS].replies &= ~(1u << i % EMU_CHANNELS);
+    in->state = ENGINE_PARTS;
+    in->tag = entry->packet.tag;
+    in->broken = false;
+    in->segs = 0;
+    in->due_ps = e->now_ps + e->timeout_ps;
+    engine_list_add(&e->receive.parts, e->receive.join, (uint16_t)i);
+}
+
+/* One more segment of a packet in parts, its head as well. */
+static void packet_goes_on(struct engine *e, uint32_t i, struct emu_entry *entry, uint64_t at_ps)
+{
+    struct engine_incoming *in = &e->receive.incoming[i];
+
+    in->broken |= !segment_good(e, in, &entry->packet) || in->segs == ENGINE_SEGS_MAX;
     in->active_ps = e->now_ps;
     if (in->segs == ENGINE_SEGS_MAX)
         emu_pool_drop(engine_cache(e), entry->buf);
     else
         in->buf[in->segs++] = entry->buf;
-    if (!hdr->last)
+    if (!entry->packet.last)
         return;
-    engine_list_drop(&e->parts, e->incoming_join, (uint16_t)i);
-    incoming_judge(e, i, entry->born_ns, at_ps);
+    engine_list_drop(&e->receive.parts, e->receive.join, (uint16_t)i);
+    incoming_judge(e, i, *engine_entry_crc(entry), at_ps);
 }
 
-/* The segment's place in the link's buffer is free. */
-static void segment_credit(struct engine *e, struct engine_link *l, uint32_t channel,
-                           uint64_t at_ps)
-{
-    if (e->dev.timed) {
-        emu_rx_pay_channel(&l->rx, channel, at_ps + e->profile->credit_ps);
-        return;
-    }
-    emu_credit_put(&l->rx.credit, 1, channel, 0);
-    l->credited++; /* told once a burst */
-}
-
-void engine_arrive(struct engine *e, struct engine_link *l, const struct emu_entry *entry,
-                   enum emu_fate fate, uint64_t at_ps)
+void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry, enum emu_fate fate,
+                   uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;
-    uint32_t c = hdr->channel % EMU_CHANNELS;
+    uint32_t i = (uint32_t)(l - e->link) * EMU_CHANNELS + hdr->channel % EMU_CHANNELS;
 
-    if (hdr->kind == EMU_PACKET_ACK || hdr->kind == EMU_PACKET_NACK) {
-        if (fate != EMU_FATE_LOST)
-            engine_reply(e, l, hdr, at_ps);
+    if (fate == EMU_FATE_LOST)
         return;
+    switch (hdr->kind) {
+    case EMU_PACKET_ACK:
+    case EMU_PACKET_NACK:
+        engine_link_reply(e, l, hdr, at_ps);
+        return;
+    case EMU_PACKET_HEAD:
+        packet_begin(e, i, entry);
+        break;
+    default:
+        assert(hdr->kind == EMU_PACKET_CONT);
+        if (e->receive.incoming[i].state != ENGINE_PARTS || e->receive.incoming[i].tag != hdr->tag) {
+            emu_count(&e->counts.stale, 1);
+            emu_pool_drop(engine_cache(e), entry->buf);
+            return;
+        }
     }
-    assert(hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT);
-    if (fate != EMU_FATE_TWICE)
-        segment_credit(e, l, c, at_ps);
-    if (fate != EMU_FATE_LOST)
-        segment_arrive(e, (uint32_t)(l - e->link) * EMU_CHANNELS + c, entry, at_ps);
+    packet_goes_on(e, i, entry, at_ps);
 }

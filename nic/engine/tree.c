@@ -13,11 +13,11 @@
  * With barrier=conditional nothing is sent up: the top asks all members whether they have come.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
- * What comes from another adapter is exactly once there (engine/receive.c), what comes from the
+ * What comes from another adapter is exactly once there (flow.c), what comes from the
  * host is by its protocol, and a contribution that was made already, or to what is over, is dropped:
- * nothing is counted twice. There is room for all results that can be under way: the manager has set it aside.
+ * nothing is counted twice. There is room for all results that can be under way: the manager has set it
+ * aside.
  */
-#include "emu/combine.h"
 #include "nic/engine/internal.h"
 
 static void contribution_drop(struct engine *e, uint32_t buf)
@@ -26,49 +26,23 @@ static void contribution_drop(struct engine *e, uint32_t buf)
     emu_pool_drop(engine_cache(e), buf);
 }
 
-static struct engine_coll *state_of(struct engine_group *group, uint32_t seq)
-{
-    return &group->state[seq & (group->window - 1)];
-}
-
-/* Position of @from in the group's tree; ENGINE_WIDTH: it has none. */
-static uint32_t position_of(const struct engine *e, const struct engine_group *group, uint32_t from)
+/* Position of @from in the tree; ENGINE_WIDTH: it has none. */
+static uint32_t position_of(const struct engine *e, const struct engine_tree *tree, uint32_t from)
 {
     if (from == e->node)
         return ENGINE_HERE;
-    for (uint32_t i = ENGINE_PARENT; i < group->width; i++)
-        if ((group->all >> i & 1) && group->node[i] == from)
+    for (uint32_t i = ENGINE_PARENT; i < tree->width; i++)
+        if ((tree->all >> i & 1) && tree->node[i] == from)
             return i;
     return ENGINE_WIDTH;
 }
 
 /* --- the arithmetic ------------------------------------------------------------------------- */
 
-/* acc op= in, over two payloads. A barrier has none; nor do hosts that send only lengths. */
-static void combine_into(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
+/* Hosts that send only lengths give no payload. */
+static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
-    struct emu_pool *pool = engine_cache(e)->pool;
-
-    if (!hdr->len || (engine_hdr(e, acc)->kind | engine_hdr(e, in)->kind) & ENGINE_HOLLOW)
-        return;
-    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
-                hdr->len);
-}
-
-/* A buffer with the same in it that is this engine's alone; the reference to @buf is given up. */
-static uint32_t buf_own(struct engine *e, uint32_t buf)
-{
-    struct emu_pool *pool = engine_cache(e)->pool;
-    uint32_t own;
-
-    if (emu_pool_alone(pool, buf))
-        return buf;
-    own = emu_pool_take(engine_cache(e));
-    assert(own != EMU_NO_BUF); /* the manager has set it aside */
-    emu_seg_copy(emu_pool_seg(pool, own), emu_pool_seg(pool, buf), engine_hdr(e, buf)->len);
-    *emu_pool_note(pool, own) = *emu_pool_note(pool, buf);
-    emu_pool_drop(engine_cache(e), buf);
-    return own;
+    return !engine_is_hollow(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
@@ -78,33 +52,12 @@ static uint32_t buf_own(struct engine *e, uint32_t buf)
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
 {
-    acc = buf_own(e, acc);
-    combine_into(e, hdr, acc, in);
-    emu_pool_drop(engine_cache(e), in);
-    return acc;
-}
-
-static uint32_t combine_kept(struct engine *e, const struct engine_coll *state)
-{
-    const struct engine_group *group = state->group;
-    const uint32_t *kept = &group->kept[(size_t)(state - group->state) * group->width];
-    uint32_t acc = buf_own(e, kept[__builtin_ctzll(state->have)]);
-
-    for (uint64_t have = state->have & (state->have - 1); have; have &= have - 1) {
-        uint32_t in = kept[__builtin_ctzll(have)];
-
-        combine_into(e, &state->hdr, acc, in);
-        emu_pool_drop(engine_cache(e), in);
-    }
+    acc = emu_combiner_own(engine_cache(e), acc, hdr->len);
+    emu_combiner_fold(engine_cache(e), hdr, acc, in, has_payload);
     return acc;
 }
 
 /* --- contributions ---------------------------------------------------------------------------- */
-
-static bool state_in_order(const struct engine_coll *state)
-{
-    return state->group->in_order && state->hdr.kind != EMU_BARRIER;
-}
 
 static bool by_conditional(const struct engine *e, const struct engine_coll *state)
 {
@@ -112,82 +65,73 @@ static bool by_conditional(const struct engine *e, const struct engine_coll *sta
            e->profile->combining == EMU_COMBINING_ADAPTER;
 }
 
-static bool is_top(const struct engine_group *group)
+static bool is_top(const struct engine_tree *tree)
 {
-    return !(group->all >> ENGINE_PARENT & 1);
+    return !(tree->all >> ENGINE_PARENT & 1);
 }
 
 /* What all members get goes to the group, and to the host here, if there is one. */
-static uint64_t state_all_get(const struct engine_group *group)
+static uint64_t all_get(const struct engine_tree *tree)
 {
-    return (group->all & ENGINE_BIT(ENGINE_HERE)) | ENGINE_BIT(ENGINE_GROUP);
+    return (tree->all & emu_bit(ENGINE_HERE)) | emu_bit(ENGINE_GROUP);
 }
 
 /* Where the result goes, by bits, now that these have contributed; 0: others are missing. */
 static uint64_t state_outs(const struct engine *e, const struct engine_coll *state)
 {
-    const struct engine_group *group = state->group;
-    uint64_t missing = group->all & ~state->have;
+    const struct engine_tree *tree = state->group->tree;
 
     if (by_conditional(e, state))
-        return is_top(group) ? ENGINE_BIT(ENGINE_ASK) : 0;
-    if (state->hdr.kind == EMU_REDUCE)
-        return missing & (missing - 1) ? 0 : missing;
-    if (is_top(group))
-        return missing ? 0 : state_all_get(group);
-    return missing == ENGINE_BIT(ENGINE_PARENT) ? missing : 0;
+        return is_top(tree) ? emu_bit(ENGINE_ASK) : 0;
+    return emu_combiner_outs(state->hdr.kind, tree->all, state->have, tree->all & emu_bit(ENGINE_PARENT),
+                             all_get(tree));
 }
 
 /* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
 {
-    const struct emu_hdr *first = &state->hdr;
+    struct emu_hdr asked = *hdr;
 
     if (!state->have)
-        return !state->used || hdr->seq != first->seq;
-    return !state->outs && !(state->have >> at & 1) && hdr->seq == first->seq &&
-           engine_kind(hdr) == first->kind && hdr->len == first->len && hdr->op == first->op &&
-           hdr->type == first->type;
+        return !state->used || hdr->seq != state->hdr.seq;
+    asked.kind = engine_kind(hdr);
+    return !state->outs && !(state->have >> at & 1) && emu_combiner_agrees(&state->hdr, &asked);
 }
 
 static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, uint32_t buf)
 {
-    struct engine_group *group = state->group;
+    const struct engine_tree *tree = state->group->tree;
 
     if (!state->have) {
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         state->used = true;
     }
-    if (state_in_order(state))
-        group->kept[(size_t)(state - group->state) * group->width + at] = buf;
+    if (engine_state_in_order(tree, state))
+        *emu_kept_at(engine_kept(tree, state), at) = buf;
     else
         state->buf = state->have ? combine_bufs(e, &state->hdr, state->buf, buf) : buf;
-    state->have |= ENGINE_BIT(at);
+    state->have |= emu_bit(at);
     emu_count(&e->counts.contributions, 1);
 }
 
 /* What the combining of one contribution takes, one after the other. */
 static void combine_takes(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
 {
-    if (e->combine_ps < at_ps)
-        e->combine_ps = at_ps;
-    if (e->dev.timed)
-        e->combine_ps += e->profile->combine_header_ps +
-                         (hdr->len + 7u) / 8u * e->profile->combine_word_ps;
+    if (e->tree.combine_ps < at_ps)
+        e->tree.combine_ps = at_ps;
+    e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
 }
 
 /* @state waits to go to @outs: by now, or when its combining is done. */
 static void state_go(struct engine *e, struct engine_coll *state, uint64_t outs)
 {
     state->outs = outs;
-    state->due_ps = e->combine_ps;
-    state->next = NULL;
-    *(e->results ? &e->last_result->next : &e->results) = state;
-    e->last_result = state;
-    if (e->results == state)
-        e->results_ps = state->due_ps;
+    state->due_ps = e->tree.combine_ps;
+    engine_queue_add(&e->tree.results, &state->at);
+    if (e->tree.results.first == &state->at)
+        e->tree.results_ps = state->due_ps;
     engine_group_hold(state->group);
 }
 
@@ -195,11 +139,12 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
                        uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
-    struct engine_coll *state = group->state ? state_of(group, hdr->seq) : NULL;
-    uint32_t at = position_of(e, group, from);
+    struct engine_tree *tree = group->tree;
+    uint32_t at = tree ? position_of(e, tree, from) : ENGINE_WIDTH;
+    struct engine_coll *state = tree ? engine_state(tree, hdr->seq) : NULL;
     uint64_t outs;
 
-    if (!state || at == ENGINE_WIDTH || !contribution_fits(state, hdr, at)) {
+    if (at == ENGINE_WIDTH || !contribution_fits(state, hdr, at)) {
         contribution_drop(e, buf);
         return;
     }
@@ -215,13 +160,13 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     combine_takes(e, &state->hdr, at_ps);
-    state_go(e, state, state_all_get(state->group));
+    state_go(e, state, all_get(state->group->tree));
 }
 
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
 {
     struct engine_group *group = engine_group_of(e, hdr->dst);
-    struct engine_coll *state = group && group->state ? state_of(group, hdr->seq) : NULL;
+    struct engine_coll *state = group && group->tree ? engine_state(group->tree, hdr->seq) : NULL;
 
     if (!state || !state->have || state->outs || state->asking || !by_conditional(e, state) ||
         state->hdr.seq != hdr->seq)
@@ -235,34 +180,34 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
 /* One reference to the result goes to @out. False: there is no free packet. */
 static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
 {
-    struct engine_group *group = state->group;
+    const struct engine_group *group = state->group;
+    const struct engine_tree *tree = group->tree;
+    struct engine_to to = engine_to_group(e, group, ENGINE_TREE);
 
     if (out == ENGINE_GROUP)
-        return engine_post(e, state->buf, engine_to_group(e, group, ENGINE_TREE), at_ps);
+        return engine_post(e, state->buf, to, at_ps);
     if (out != ENGINE_HERE)
         return engine_post(e, state->buf,
-                           (struct engine_to){.dst = group->node[out], .class = ENGINE_TREE,
-                                              .only = group->by_link && e->links > 1
-                                                          ? (uint8_t)(group->link + 1u) : 0}, at_ps);
-    if (e->free.first == ENGINE_NONE)
+                           (struct engine_to){.dst = tree->node[out], .class = ENGINE_TREE,
+                                              .only = tree->by_link ? to.only : 0}, at_ps);
+    if (engine_list_empty(&e->send.free))
         return false;
-    engine_back(e, engine_begin(e, state->buf, engine_to_group(e, group, ENGINE_TREE)),
-                ENGINE_WORD_HERE, at_ps);
+    engine_back(e, engine_begin(e, state->buf, to), ENGINE_WORD_HERE, at_ps);
     return true;
-}
-
-static void state_gone(struct engine *e, struct engine_coll *state)
-{
-    e->results = state->next;
-    engine_group_release(state->group);
 }
 
 /* The reference that @state has becomes one to a buffer that nobody else writes or reads. */
 static void result_make(struct engine *e, struct engine_coll *state)
 {
-    state->buf = state_in_order(state) ? combine_kept(e, state) : buf_own(e, state->buf);
+    const struct engine_tree *tree = state->group->tree;
+    struct emu_pool_cache *cache = engine_cache(e);
+
+    if (engine_state_in_order(tree, state))
+        state->buf = emu_kept_fold(cache, &state->hdr, engine_kept(tree, state), state->have, has_payload);
+    else
+        state->buf = emu_combiner_own(cache, state->buf, state->hdr.len);
     engine_hdr(e, state->buf)->src = e->node;
-    state->have = ENGINE_BIT(ENGINE_HERE); /* what is kept has been used */
+    state->have = emu_bit(ENGINE_HERE); /* what is kept has been used */
     emu_count(&e->counts.results, 1);
 }
 
@@ -270,7 +215,7 @@ static void result_make(struct engine *e, struct engine_coll *state)
 static bool result_go(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
     while (state->outs) {
-        uint32_t out = (uint32_t)__builtin_ctzll(state->outs);
+        uint32_t out = emu_bits_first(state->outs);
         uint64_t rest = state->outs & (state->outs - 1);
 
         if (rest)
@@ -293,7 +238,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
         state->outs = 0;
         return true;
     }
-    if (state->outs == ENGINE_BIT(ENGINE_ASK)) {
+    if (state->outs == emu_bit(ENGINE_ASK)) {
         state->outs = 0;
         engine_ask_barrier(e, state, at_ps);
         return true;
@@ -312,19 +257,18 @@ void engine_results(struct engine *e, uint64_t at_ps)
 {
     struct engine_coll *state;
 
-    e->results_ps = EMU_NEVER;
-    while ((state = e->results) != NULL) {
+    e->tree.results_ps = EMU_NEVER;
+    while (!engine_queue_empty(&e->tree.results)) {
+        state = engine_coll_of(e->tree.results.first);
         if (state->due_ps > at_ps) {
-            e->results_ps = state->due_ps;
+            e->tree.results_ps = state->due_ps;
             return;
         }
         if (!state_next(e, state, at_ps))
             return; /* until a packet is free: engine_free() */
-        state_gone(e, state);
+        engine_queue_pop(&e->tree.results);
+        engine_group_release(state->group);
     }
     engine_asks_go(e, at_ps);
-    if (e->in_full && e->free.first != ENGINE_NONE) { /* what was free for results is the host's */
-        e->in_full = false;
-        e->in_ps = at_ps;
-    }
+    engine_posts_again(e, at_ps); /* what was free for results is the host's */
 }

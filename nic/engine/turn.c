@@ -5,7 +5,7 @@
  * On clock raw an engine has a time of its own, which counts for time-outs alone; it turns that back
  * itself.
  */
-#include "nic/engine/internal.h"
+#include "nic/engine/timed.h"
 
 static void turn(uint64_t *at_ps, uint64_t by_ps)
 {
@@ -15,33 +15,33 @@ static void turn(uint64_t *at_ps, uint64_t by_ps)
 void engine_turn_timers(struct engine *e, uint64_t by_ps)
 {
     turn(&e->now_ps, by_ps);
-    for (uint32_t i = 0; i < e->packets; i++) {
-        turn(&e->packet[i].due_ps, by_ps);
-        turn(&e->packet[i].active_ps, by_ps);
+    for (uint32_t i = 0; i < e->send.packets; i++) {
+        turn(&e->send.packet[i].due_ps, by_ps);
+        turn(&e->send.packet[i].active_ps, by_ps);
     }
     for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++) {
-        turn(&e->incoming[i].due_ps, by_ps);
-        turn(&e->incoming[i].active_ps, by_ps);
+        turn(&e->receive.incoming[i].due_ps, by_ps);
+        turn(&e->receive.incoming[i].active_ps, by_ps);
     }
-    for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
-        for (struct engine_ask *ask = e->asks.any >> d & 1 ? e->asks.rest[d].first : NULL; ask;
-             ask = ask->next)
-            turn(&ask->due_ps, by_ps);
+    emu_each_bit (doublings, e->asks.any)
+        for (struct engine_queued *at = e->asks.rest[doublings].first; at; at = at->next)
+            turn(&engine_ask_of(at)->due_ps, by_ps);
 }
 
 void engine_turn_back(struct engine *e, uint64_t by_ps)
 {
+    struct engine_timed *t = engine_timed_of(e);
+
     engine_turn_timers(e, by_ps);
-    turn(&e->handed_ps, by_ps);
-    turn(&e->in_ps, by_ps);
-    turn(&e->out_ps, by_ps);
-    turn(&e->results_ps, by_ps);
-    turn(&e->combine_ps, by_ps);
-    turn(&e->delivery.time_ps, by_ps);
-    for (struct engine_coll *state = e->results; state; state = state->next)
-        turn(&state->due_ps, by_ps);
-    emu_tx_turn_back(&e->out, by_ps);
-    emu_rx_turn_back(&e->in, by_ps);
+    turn(&t->handed_ps, by_ps);
+    turn(&e->host.in_ps, by_ps);
+    turn(&t->out_ps, by_ps);
+    turn(&e->tree.results_ps, by_ps);
+    turn(&e->tree.combine_ps, by_ps);
+    for (struct engine_queued *at = e->tree.results.first; at; at = at->next)
+        turn(&engine_coll_of(at)->due_ps, by_ps);
+    emu_tx_turn_back(&e->host.out, by_ps);
+    emu_rx_turn_back(&e->host.in, by_ps);
     for (uint32_t i = 0; i < e->links; i++) {
         struct engine_link *l = &e->link[i];
 

@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - what the down ring brings: checked, put in order, dispatched.
+ * receive.c - what the down ring brings: checked, put in order, given to its handler.
  *
- * Everything goes to memory at once (the buffer posted for it, an unexpected
- * message, a stash), so the network never waits for the application.
+ * Everything goes to memory at once (the buffer posted for it, an unexpected message, a stash), so the
+ * network never waits for the application.
  */
-#include "nic/host/adapter.h"
+#include "nic/host/receive.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+#include "nic/host/group/break.h"
+#include "nic/host/group/condition.h"
+#include "nic/host/group/receive.h"
+#include "nic/host/memory/region.h"
+#include "nic/host/memory/serve.h"
+#include "nic/host/memory/transfer.h"
+#include "nic/host/message/message.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/bye.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/peer/meet.h"
+#include "nic/host/send/answer.h"
+#include "nic/host/send/bulk.h"
+#include "nic/host/send/request.h"
+#include "nic/host/send/up.h"
+
+#define NIC_RECEIVE_BURST 256u /* segments a step takes */
+#define NIC_RECEIVE_TELL 64u   /* and after so many gives their room back */
+
+/* --- requests: in order ----------------------------------------------------------- */
+
+/* Handle a request whose turn it is. */
+static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     peer->rx_next++;
     switch (seg->payload[0]) {
@@ -38,8 +61,6 @@ void nic_dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_se
     }
 }
 
-/* --- requests: in order -------------------------------------------------------- */
-
 static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     uint32_t at = seg->hdr.seq % NIC_ORDER_WINDOW;
@@ -66,8 +87,8 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /*
- * Would it park a message more than may be? Then it and all behind it stay early, and the window stops the sender.
- * Who leaves takes all, up to the last: nobody opens that queue any more.
+ * Would it park a message more than may be? Then it and all behind it stay early, and the window stops the
+ * sender. Who leaves takes all, up to the last: nobody opens that queue any more.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
@@ -90,7 +111,7 @@ static void early_replay(struct fabemu *fab, struct nic_peer *peer)
             break;
         peer->early[at] = NULL;
         peer->earlies--;
-        nic_dispatch(fab, peer, &early->seg);
+        dispatch(fab, peer, &early->seg);
         early->next = fab->early_free;
         fab->early_free = early;
     }
@@ -109,7 +130,7 @@ static void receive_request(struct fabemu *fab, struct nic_peer *peer, const str
         early_keep(fab, peer, seg);
         return;
     }
-    nic_dispatch(fab, peer, seg);
+    dispatch(fab, peer, seg);
     if (peer->earlies)
         early_replay(fab, peer);
     nic_peer_tell(fab, peer);
@@ -247,13 +268,13 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     if (op->moved < op->bytes)
         return;
     if (op->kind == NIC_OP_SERVE_PUT)
-        nic_region_written(fab, op->region);
+        nic_region_written(fab, nic_serve_of(op)->region);
     if (op->kind != NIC_OP_GET)
         nic_fin(fab, peer, op->remote, 0);
-    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? op->status : 0);
+    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? nic_recv_of(op)->status : 0);
 }
 
-/* --- all ------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------- */
 
 static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
@@ -313,7 +334,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         nic_leave_receive(fab, peer, seg, true);
 }
 
-/* --- what the network says of segments of ours ---------------------------------------- */
+/* --- what the network says of segments of ours ------------------------------------ */
 
 /* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
 static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
@@ -348,7 +369,7 @@ static void receive_told(struct fabemu *fab, const struct emu_seg *seg)
     else if (kind == EMU_UNICAST)
         nic_peer_told(nic_peer(fab, seg->hdr.dst));
     else
-        nic_cast_told(fab, seg);
+        nic_group_told(fab, seg);
 }
 
 static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
@@ -360,7 +381,7 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
     else if (kind & EMU_FAILED)
         receive_given_up(fab, seg);
     else if (kind == EMU_TEST)
-        nic_word_answer(fab, seg);
+        nic_condition_answer(fab, seg);
     else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)

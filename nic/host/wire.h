@@ -8,7 +8,7 @@
  * by its id and may arrive in any order.
  *
  * With acknowledgments the network may give a segment up: it comes back with EMU_FAILED, and the
- * numbers have a hole. Then the pair begins anew, under its next epoch (peer.c).
+ * numbers have a hole. Then the pair begins anew, under its next epoch (peer/meet.c).
  *
  * The order of the bytes is the host's: adapters of one fabric share a host kind.
  */
@@ -118,14 +118,14 @@ struct nic_wire_hello {
     uint8_t what;
     uint8_t want;   /* 1: answer with a hello of yours */
     uint16_t spare;
-    uint32_t epoch; /* of the pair, one more each time its streams broke off; the later one counts (modulo 2^32) */
+    uint32_t epoch; /* of the pair, one more each time its streams broke off; modulo 2^32, the later counts */
     uint64_t life;  /* the sending process's seat */
     uint64_t known; /* the receiving process as the sender knows it, 0: not at all */
 };
 
 /*
- * Two processes part (leave.c). The one that leaves asks; the other answers once it has all that the head's
- * sender says it has sent, and does not send more.
+ * Two processes part (peer/leave.c, peer/bye.c). The one that leaves asks; the other answers once it has all
+ * that the head's sender says it has sent, and does not send more.
  */
 enum nic_bye {
     NIC_BYE_ASK,
@@ -143,7 +143,7 @@ struct nic_wire_bye {
 };
 
 /*
- * What a multicast segment is. Those of the collective stream (group.c) have hdr.op 0, as before
+ * What a multicast segment is. Those of the collective stream (group/stream.c) have hdr.op 0, as before
  * there were others; the rest have hdr.op one of these, EMU_TOLD, and are not numbered: hdr.seq is
  * the sender's operation, so that the network's word on it finds that.
  */
@@ -180,8 +180,8 @@ static_assert(sizeof(struct nic_wire_cast) == 16, "wire format");
 /**
  * nic_check - names the pair (sender, receiver) of processes in this epoch. Pure.
  *
- * Where only one of the three differs, and by less than 65536, the check does, in its lower half as well: a late
- * segment to or from a process is never taken for one to or from its successor.
+ * Where only one of the three differs, and by less than 65536, the check does, in its lower half as well: a
+ * late segment to or from a process is never taken for one to or from its successor.
  */
 static inline uint32_t nic_check(uint64_t from_life, uint64_t to_life, uint32_t epoch)
 {

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel.c - a switch with channels is made, stepped on clock raw, and taken apart.
+ * channel.c - a switch with channels is made, and taken apart.
  */
 #include "switch/channel/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "emu/packet/crc.h"
-
-#define CHANNEL_BURST      EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
 
 void switch_channel_plugged(struct switch_channels *ch)
 {
@@ -19,7 +16,7 @@ void switch_channel_plugged(struct switch_channels *ch)
 
         if (tx->kind != EMU_LINK_LOCAL)
             continue;
-        ch->plugged |= (uint64_t)1 << p;
+        ch->plugged |= emu_bit(p);
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
             bool twin = other->kind == EMU_LINK_LOCAL && other->peer_worker == tx->peer_worker &&
@@ -30,123 +27,28 @@ void switch_channel_plugged(struct switch_channels *ch)
     }
 }
 
-/* --- clock raw ------------------------------------------------------------------- */
-
-/* All that has come: a sender that gives up and sends anew never finds the ring full of old replies. */
-static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
+static bool channels_fit(const struct emu_profile *profile)
 {
-    struct emu_entry entry;
-    enum emu_fate fate;
-    uint32_t moved = 0;
-
-    while (moved < CHANNEL_BURST && switch_channel_take(ch, p, 0, &entry, &fate)) {
-        switch_channel_arrive(ch, p, &entry, fate, 0);
-        moved++;
-    }
-    if (moved == CHANNEL_BURST) {
-        ch->sw.arriving |= (uint64_t)1 << p;
-        emu_dev_again(&ch->sw.dev);
-    }
-    return moved;
+    return emu_profile_acknowledged(profile);
 }
 
-static uint32_t raw_take(struct switch_channels *ch)
-{
-    uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
-    uint32_t moved = 0;
-
-    ch->sw.arriving = 0;
-    for (; ports; ports &= ports - 1)
-        moved += raw_take_port(ch, (uint32_t)__builtin_ctzll(ports));
-    return moved;
-}
-
-/* If the ring is full of replies (see channels_sane()), the far end empties it in its next step. */
-static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
-{
-    uint64_t bit = (uint64_t)1 << o;
-    uint32_t sent = 0;
-
-    while (sent < CHANNEL_BURST && ch->queued & bit && emu_tx_has_slot(&ch->port[o].tx)) {
-        if (!switch_channel_send(ch, o, 0)) {
-            emu_count(&ch->port[o].tx.counts.stalls, 1);
-            break;
-        }
-        sent++;
-    }
-    if (sent == CHANNEL_BURST || (ch->queued & bit && !emu_tx_has_slot(&ch->port[o].tx))) {
-        ch->news |= bit;
-        emu_dev_again(&ch->sw.dev);
-    }
-    emu_tx_flush(&ch->port[o].tx);
-    return sent;
-}
-
-static uint32_t raw_send(struct switch_channels *ch)
-{
-    uint64_t outs = ch->news;
-    uint32_t sent = 0;
-
-    ch->news = 0;
-    for (; outs; outs &= outs - 1)
-        sent += raw_send_port(ch, (uint32_t)__builtin_ctzll(outs));
-    return sent;
-}
-
-/*
- * Ticks of the host's clock, when what has come was looked at. They need not be exact, so neither
- * is the clock. If we were not stepped for long, so perhaps were others: no more than a tick passes
- * at once. A time-out that comes too early is a NACK too many, no more.
- */
-static void raw_tick(struct switch_channels *ch)
-{
-    struct timespec ts;
-    uint64_t now_ps;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    now_ps = ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec) * 1000u;
-    if (now_ps - ch->sweep_ps < ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
-        return;
-    ch->sweep_ps = now_ps;
-    ch->tick++;
-    switch_channel_sweep(ch, 0);
-}
-
-/* One pass: bounded, never blocks or allocates. Returns entries moved. */
-static uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
-{
-    struct switch_channels *ch = (struct switch_channels *)dev;
-    uint32_t moved;
-
-    (void)until_ps;
-    if (!ch->plugged)
-        switch_channel_plugged(ch);
-    ch->news |= emu_dev_take(dev, EMU_EVENT_CREDIT); /* taken when needed */
-    raw_take(ch);
-    raw_tick(ch);
-    moved = raw_send(ch);
-    dev->next_ps = ch->open ? ch->tick_ps : EMU_NEVER; /* or who could end its time-outs? */
-    return moved;
-}
-
-/* --- made and taken apart ------------------------------------------------------------ */
-
-uint32_t switch_channels_segments(uint32_t ports, const struct emu_profile *profile)
+static uint32_t channels_segments(uint32_t ports, const struct emu_profile *profile)
 {
     return ports * (profile->channels + profile->pool_places) + CHANNEL_GHOSTS;
 }
 
-size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile)
+static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 {
-    return sizeof(struct switch_channels) +
-           ports * (sizeof(struct switch_channel_port) + 2 * sizeof(uint64_t) +
-                    3 * sizeof(struct switch_event) +
+    uint32_t slots = channels_segments(ports, profile);
+
+    return sizeof(struct switch_channels_raw) + sizeof(struct switch_channel_timing) +
+           ports * (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
                     EMU_CHANNELS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
                     ports * sizeof(struct switch_channel_pair) +
-                    emu_ring_bytes(EMU_CHANNEL_SLOTS) + emu_credit_ring_bytes(EMU_CHANNEL_SLOTS)) +
-           switch_channels_segments(ports, profile) *
-               (sizeof(struct emu_entry) + sizeof(struct switch_slot));
+                    emu_link_bytes(EMU_CHANNEL_SLOTS)) +
+           switch_agenda_bytes(ports) + switch_store_bytes(slots) +
+           slots * sizeof(struct switch_channel_hold);
 }
 
 /*
@@ -154,34 +56,54 @@ size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile)
  * one more that was sent just before its packet was given up at the far end. On clock raw a channel
  * may be given up there again before its thread has looked at the ring: emu_tx_has_slot().
  */
-static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
+static bool channels_sane(const struct emu_profile *profile)
 {
-    return ports && ports <= TOPO_PORTS_MAX && profile->channels &&
+    return profile->channels &&
            profile->channels <= EMU_CHANNELS && profile->pool_places <= EMU_POOL_PLACES_MAX &&
-           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS &&
-           switch_channels_segments(ports, profile) <= SWITCH_SEGMENTS_MAX;
+           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS;
 }
 
-static int channels_alloc(struct switch_channels *ch)
+static int timing_init(struct switch_channels *ch)
 {
-    struct switch_dev *sw = &ch->sw;
-    uint32_t ports = sw->ports;
-    size_t slots = switch_channels_segments(ports, sw->profile);
+    uint32_t ports = ch->sw.ports;
+    struct switch_channel_timing *timing = ch->timing = calloc(1, sizeof *timing);
 
-    ch->port = switch_zeros(ports * sizeof(*ch->port));
-    ch->in = switch_zeros(ports * EMU_CHANNELS * sizeof(*ch->in));
-    ch->out = switch_zeros(ports * EMU_CHANNELS * sizeof(*ch->out));
-    ch->pair = switch_zeros(ports * ports * sizeof(*ch->pair));
-    ch->busy_ps = switch_zeros(ports * sizeof(*ch->busy_ps));
-    ch->due_ps = switch_zeros(ports * sizeof(*ch->due_ps));
-    sw->acts.event = switch_zeros(ORDER_ROOM(ports) * sizeof(*sw->acts.event));
-    sw->slot = switch_lines(slots * sizeof(*sw->slot));
-    sw->link = calloc(slots, sizeof(*sw->link));
-    if (!ch->port || !ch->in || !ch->out || !ch->pair || !ch->busy_ps || !ch->due_ps ||
-        !sw->acts.event || !sw->slot || !sw->link)
+    if (!timing)
         return -ENOMEM;
-    order_init(&sw->acts, sw->acts.event, ports, false);
+    timing->sweep_ps = EMU_NEVER;
+    timing->busy_ps = switch_zeros(ports * sizeof *timing->busy_ps);
+    timing->due_ps = switch_zeros(ports * sizeof *timing->due_ps);
+    timing->stalled_ps = switch_zeros(ports * sizeof *timing->stalled_ps);
+    if (!switch_agenda_init(&timing->agenda, ports) || !timing->busy_ps || !timing->due_ps ||
+        !timing->stalled_ps)
+        return -ENOMEM;
     return 0;
+}
+
+static void timing_free(struct switch_channel_timing *timing)
+{
+    if (!timing)
+        return;
+    free(timing->agenda.acts.event);
+    free(timing->stalled_ps);
+    free(timing->due_ps);
+    free(timing->busy_ps);
+    free(timing);
+}
+
+static int channels_alloc(struct switch_channels *ch, enum emu_clock_mode clock)
+{
+    uint32_t ports = ch->sw.ports;
+    uint32_t slots = channels_segments(ports, ch->sw.profile);
+
+    ch->port = switch_zeros(ports * sizeof *ch->port);
+    ch->in = switch_zeros(ports * EMU_CHANNELS * sizeof *ch->in);
+    ch->out = switch_zeros(ports * EMU_CHANNELS * sizeof *ch->out);
+    ch->pair = switch_zeros(ports * ports * sizeof *ch->pair);
+    ch->hold = calloc(slots, sizeof *ch->hold);
+    if (!switch_store_init(&ch->store, slots) || !ch->port || !ch->in || !ch->out || !ch->pair || !ch->hold)
+        return -ENOMEM;
+    return clock == EMU_CLOCK_RAW ? 0 : timing_init(ch);
 }
 
 static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
@@ -194,7 +116,6 @@ static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
     if (clock == EMU_CLOCK_RAW && wait_ps < EMU_PATIENCE_PS)
         wait_ps = EMU_PATIENCE_PS;
     ch->tick_ps = (wait_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
-    ch->sweep_ps = clock == EMU_CLOCK_RAW ? 0 : EMU_NEVER;
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
         emu_channels_init(&ch->port[p].books, profile->channels, profile->pool_places);
         switch_channel_count(ch, p, 0);
@@ -205,55 +126,62 @@ static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
     }
 }
 
-int switch_channels_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                           const struct topo_route *route, const struct emu_profile *profile,
-                           uint64_t seed)
-{
-    struct switch_channels *ch;
+/* --- the kind ------------------------------------------------------------------------------------ */
 
-    if (!channels_sane(ports, profile))
-        return -EINVAL;
-    ch = switch_zeros(sizeof(*ch));
-    if (!ch)
-        return -ENOMEM;
-    ch->sw.route = route;
-    ch->sw.profile = profile;
-    ch->sw.ports = ports;
-    ch->sw.acknowledged = true;
-    ch->sw.free = SWITCH_NO_SLOT;
-    ch->sw.random = seed | 1;
-    if (channels_alloc(ch)) {
-        switch_channels_destroy(&ch->sw);
-        return -ENOMEM;
-    }
-    channels_init(ch, worker->clock.mode);
-    emu_dev_init(&ch->sw.dev, worker, worker->clock.mode == EMU_CLOCK_RAW
-                                          ? switch_step_channels_raw
-                                          : switch_step_channels);
-    *ret = &ch->sw;
-    return 0;
-}
-
-void switch_channels_destroy(struct switch_dev *sw)
+static void channels_destroy(struct switch_dev *sw)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
     for (uint32_t p = 0; ch->port && p < sw->ports; p++)
         emu_link_unjoin(&ch->port[p].tx);
-    emu_table_free(&sw->groups);
-    free(sw->link);
-    free(sw->slot);
-    free(sw->acts.event);
-    free(ch->due_ps);
-    free(ch->busy_ps);
+    timing_free(ch->timing);
+    switch_store_free(&ch->store);
+    free(ch->hold);
     free(ch->pair);
     free(ch->out);
     free(ch->in);
     free(ch->port);
-    free(ch);
+    switch_base_destroy(sw);
 }
 
-void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)
+static int channels_create(struct switch_dev **ret, const struct switch_plan *plan)
+{
+    enum emu_clock_mode clock = plan->worker->clock.mode;
+    bool raw = clock == EMU_CLOCK_RAW;
+    struct switch_channels *ch;
+
+    if (!channels_sane(plan->profile))
+        return -EINVAL;
+    ch = switch_base_create(&switch_channel_kind, plan,
+                            raw ? sizeof(struct switch_channels_raw) : sizeof *ch);
+    if (!ch)
+        return -ENOMEM;
+    if (channels_alloc(ch, clock)) {
+        channels_destroy(&ch->sw);
+        return -ENOMEM;
+    }
+    channels_init(ch, clock);
+    emu_dev_init(&ch->sw.dev, plan->worker, raw ? switch_step_channels_raw : switch_step_channels);
+    *ret = &ch->sw;
+    return 0;
+}
+
+static struct emu_tx *channels_tx(struct switch_dev *sw, uint32_t port)
+{
+    return &switch_channels_of(sw)->port[port].tx;
+}
+
+static struct emu_rx *channels_rx(struct switch_dev *sw, uint32_t port)
+{
+    return &switch_channels_of(sw)->port[port].rx;
+}
+
+static void channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
+{
+    switch_channels_of(sw)->port[port].faults = faults;
+}
+
+static void channels_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
@@ -261,3 +189,49 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
     ch->unit = own;
     ch->unit_at = at;
 }
+
+static void turn_port(struct switch_channel_port *port, uint64_t by_ps)
+{
+    emu_tx_turn_back(&port->tx, by_ps);
+    emu_rx_turn_back(&port->rx, by_ps);
+    if (port->faults)
+        emu_faults_turn_back(port->faults, by_ps);
+    for (uint32_t c = 0; c < EMU_CHANNELS; c++)
+        switch_turn(&port->reply_ps[c], by_ps);
+}
+
+static void channels_turn_back(struct switch_dev *sw, uint64_t by_ps)
+{
+    struct switch_channels *ch = switch_channels_of(sw);
+    struct switch_channel_timing *timing = ch->timing;
+
+    switch_store_turn_back(&ch->store, by_ps);
+    for (uint32_t p = 0; p < sw->ports; p++)
+        turn_port(&ch->port[p], by_ps);
+    if (!timing)
+        return;
+    emu_order_turn_back(&timing->agenda.acts, by_ps);
+    switch_turn(&timing->little.last_ps, by_ps);
+    switch_turn(&timing->sweep_ps, by_ps);
+    for (uint32_t p = 0; p < sw->ports; p++) {
+        switch_turn(&timing->stalled_ps[p], by_ps);
+        switch_turn(&timing->busy_ps[p], by_ps);
+        switch_turn(&timing->due_ps[p], by_ps);
+    }
+}
+
+const struct switch_kind switch_channel_kind = {
+    .fits = channels_fit,
+    .segments = channels_segments,
+    .bytes = channels_bytes,
+    .create = channels_create,
+    .destroy = channels_destroy,
+    .tx = channels_tx,
+    .rx = channels_rx,
+    .check = switch_channels_check,
+    .bufs = switch_channels_bufs,
+    .turn_back = channels_turn_back,
+    .faults = channels_faults,
+    .units = channels_units,
+    .check_cable = switch_channels_check_cable,
+};

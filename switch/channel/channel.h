@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel.h - the other kind of switch: the router of QsNet III, with virtual
- * channels and acknowledgments. Its state; all of it is its worker's.
+ * channel.h - the router of QsNet III, with virtual channels and acknowledgments:
+ * its machine. All of it is the switch's worker's.
  *
  * What a packet meets, in order: channel/input.c (checks, the input's buffer),
  * channel/route.c (candidates, choice, a channel of the output or a turn to
  * wait), channel/output.c (arbitration, room, the wire), channel/reply.c (ACK
  * and NACK on their way back, time-outs). They decide the same on every clock;
- * when they are asked is for channel/timed.c and, raw, for channel.c to say.
+ * when they are asked is for channel/timed.c and channel/raw.c to say.
  * What cables promise is in emu/packet/packet.h.
  *
  * A channel is named by a number: port * EMU_CHANNELS + its own. A channel of an
@@ -19,7 +19,9 @@
 
 #include "emu/packet/channel.h"
 #include "emu/fault.h"
-#include "switch/internal.h"
+#include "switch/base.h"
+#include "switch/events.h"
+#include "switch/store.h"
 
 #define CHANNEL_NONE     UINT16_MAX
 #define CHANNEL_TICKS    8u  /* to a time-out */
@@ -72,7 +74,6 @@ struct switch_channel_port {
     uint64_t waiters;   /* inputs with a packet that waits for a channel here */
     uint64_t twins;     /* outputs to the same device, this one too */
     uint64_t served;    /* inputs with a packet on an open channel */
-    uint64_t stalled_ps; /* timed: when it found no room */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
@@ -98,8 +99,24 @@ struct switch_channel_pair {
     uint8_t last_grant[2]; /* channel of the input that was given one last; and as above */
 };
 
+/* What holds a segment at an input. */
+struct switch_channel_hold {
+    uint8_t left; /* copies that are still to leave */
+    bool ghost;   /* no credit stands for it */
+};
+
+/* What the machine keeps where the clock has times; each array by output. */
+struct switch_channel_timing {
+    struct switch_agenda agenda;
+    struct switch_little little;
+    uint64_t sweep_ps;    /* the next look for time-outs, at a multiple of tick_ps; EMU_NEVER */
+    uint64_t *busy_ps;    /* its tx.busy_ps, side by side */
+    uint64_t *due_ps;     /* of those in agenda.due: when it acts */
+    uint64_t *stalled_ps; /* of those that have found no room: when */
+};
+
 struct switch_channels {
-    struct switch_dev sw; /* what all switches have; crosspoints and units are not made */
+    struct switch_dev sw;
 
     /* Outputs, by bit. */
     uint64_t news;    /* with something to send that they did not have before */
@@ -117,10 +134,9 @@ struct switch_channels {
     uint32_t ghosts;    /* held now */
     uint16_t tick;      /* time, for time-outs: CHANNEL_TICKS to one */
     uint64_t tick_ps;   /* how long a tick is */
-    uint64_t sweep_ps;  /* timed: the next look for time-outs, at a multiple of tick_ps; EMU_NEVER.
-                           raw: the last one, by the host's clock */
-    uint64_t *busy_ps;  /* timed, by output: its tx.busy_ps, side by side */
-    uint64_t *due_ps;   /* timed, by output in sw.due: when it acts */
+    struct switch_store store;        /* segments at the inputs */
+    struct switch_channel_hold *hold; /* like the store's slots */
+    struct switch_channel_timing *timing; /* NULL: the clock is raw */
     struct switch_channel_port *port; /* sw.ports */
     struct switch_channel_in *in;     /* sw.ports * EMU_CHANNELS */
     struct switch_channel_out *out;   /* as many */
@@ -128,6 +144,17 @@ struct switch_channels {
     uint16_t head_crc[EMU_CHANNELS];  /* what another channel changes in a header's CRC-16, by the bits */
     uint16_t cont_crc[EMU_CHANNELS];  /* that differ; and in a continuation's */
 };
+
+/* The machine on clock raw. */
+struct switch_channels_raw {
+    struct switch_channels ch;
+    uint64_t swept_ps; /* the last look for time-outs, by the host's clock */
+};
+
+static inline struct switch_channels_raw *switch_channels_raw_of(struct switch_dev *sw)
+{
+    return (struct switch_channels_raw *)sw;
+}
 
 static inline struct switch_channels *switch_channels_of(struct switch_dev *sw)
 {
@@ -143,8 +170,8 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
 /* Output @o has something to send. */
 static inline void switch_channel_tell(struct switch_channels *ch, uint32_t o)
 {
-    ch->news |= (uint64_t)1 << o;
-    ch->queued |= (uint64_t)1 << o;
+    ch->news |= emu_bit(o);
+    ch->queued |= emu_bit(o);
 }
 
 /* Output @o may have nothing left to send. */
@@ -164,7 +191,7 @@ static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, 
     uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
     uint32_t closed = ch->channels - pending;
     uint32_t kept = ch->channels >= EMU_CHANNELS_KEPT_OF;
-    uint64_t bit = (uint64_t)1 << o;
+    uint64_t bit = emu_bit(o);
 
     ch->open += (uint32_t)more;
     ch->openable[0] = (ch->openable[0] & ~bit) | (uint64_t)(closed > kept) << o;
@@ -180,7 +207,7 @@ static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o,
 
     port->input_of[c] = (uint8_t)p;
     port->open_of[p] |= 1u << c;
-    port->served |= (uint64_t)1 << p;
+    port->served |= emu_bit(p);
     switch_channel_count(ch, o, 1);
 }
 
@@ -246,21 +273,14 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
 /* channel.c: the first step: which ports have cables. */
 void switch_channel_plugged(struct switch_channels *ch);
 
-/* channel/timed.c: emu_step_fn of a timed clock. */
+/* channel/raw.c, channel/timed.c: emu_step_fn of each clock. */
+uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 
-/* channel.c: switch_create(), switch_destroy(), switch_segments(), switch_bytes() of this kind. */
-int switch_channels_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                           const struct topo_route *route, const struct emu_profile *profile,
-                           uint64_t seed);
-void switch_channels_destroy(struct switch_dev *sw);
-uint32_t switch_channels_segments(uint32_t ports, const struct emu_profile *profile);
-size_t switch_channels_bytes(uint32_t ports, const struct emu_profile *profile);
-
-/* channel/check.c: switch_check() of this kind. */
-const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps);
-
-/* channel/check.c: switch_bufs() of this kind. */
-uint32_t switch_channels_bufs(struct switch_channels *ch);
+/* channel/check.c: check, check_cable and bufs of a struct switch_kind. */
+const char *switch_channels_check(struct switch_dev *sw, uint64_t now_ps);
+const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t port,
+                                        const struct emu_channels *books, const uint32_t *promised);
+uint32_t switch_channels_bufs(struct switch_dev *sw);
 
 #endif

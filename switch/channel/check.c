@@ -54,8 +54,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_chan
     return NULL;
 }
 
-const char *switch_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_channels *books,
-                               const uint32_t *promised)
+const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_channels *books,
+                                        const uint32_t *promised)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint32_t held[EMU_CHANNELS];
@@ -66,8 +66,8 @@ const char *switch_check_cable(struct switch_dev *sw, uint32_t p, const struct e
 
         held[c] = in->queued;
         for (uint32_t left = in->queued; left; left--) {
-            held[c] -= sw->link[slot].ghost;
-            slot = sw->link[slot].next;
+            held[c] -= ch->hold[slot].ghost;
+            slot = ch->store.next[slot];
         }
     }
     return switch_check_channels(&ch->port[p].rx, books, ch->port[p].faults, held, promised,
@@ -83,7 +83,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
     if (rx->kind != EMU_LINK_LOCAL || rx->tx->owner->step != ch->sw.dev.step)
         return NULL;
     from = (const struct switch_channels *)rx->tx->owner;
-    return switch_check_cable(&ch->sw, p, &from->port[rx->peer_port].books, NULL);
+    return switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer_port].books, NULL);
 }
 
 /* Is there a head or a reply of channel @c and packet @tag on the cable to @rx? */
@@ -107,7 +107,7 @@ static bool check_unsent(const struct switch_channels *ch, uint32_t w)
 {
     uint32_t slot = ch->out[w].cursor;
 
-    return slot != CHANNEL_NONE && ch->sw.slot[slot].packet.kind == EMU_PACKET_HEAD;
+    return slot != CHANNEL_NONE && ch->store.slot[slot].packet.kind == EMU_PACKET_HEAD;
 }
 
 /* Has anything happened here after which a channel may be open at one end only? */
@@ -174,16 +174,15 @@ static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 static const char *check_queue(const struct switch_channels *ch, uint32_t v, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps)
 {
-    const struct switch_dev *sw = &ch->sw;
     const struct switch_channel_in *in = &ch->in[v];
     uint32_t slot = in->queue.first;
 
     *held += in->queued;
     for (uint32_t left = in->queued; left; left--) {
-        if (!sw->link[slot].left || sw->link[slot].left > in->unsettled)
+        if (!ch->hold[slot].left || ch->hold[slot].left > in->unsettled)
             return "a segment waits for nobody";
-        *waited_ps += now_ps - sw->slot[slot].time_ps;
-        slot = sw->link[slot].next;
+        *waited_ps += now_ps - ch->store.slot[slot].time_ps;
+        slot = ch->store.next[slot];
     }
     return in->queued && in->state != CHANNEL_OPEN ? "a closed channel holds segments" : NULL;
 }
@@ -231,31 +230,23 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
     return wrong;
 }
 
-const char *switch_channels_check(struct switch_channels *ch, uint64_t now_ps)
+const char *switch_channels_check(struct switch_dev *sw, uint64_t now_ps)
 {
-    const struct switch_little *little = &ch->sw.little;
-    uint64_t waited_ps = little->waited_ps;
-    uint64_t area_ps = little->area_ps + little->held * (now_ps - little->last_ps);
-    uint64_t held = 0;
+    struct switch_channels *ch = switch_channels_of(sw);
+    uint64_t held = 0, waited_ps = 0;
 
-    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+    for (uint32_t p = 0; p < sw->ports; p++) {
         const char *wrong = check_port(ch, p, now_ps, &held, &waited_ps);
 
         if (wrong)
             return wrong;
     }
-    if (!ch->sw.dev.timed)
-        return NULL;
-    if (held != little->held)
-        return "segments were lost or made at the inputs";
-    if (area_ps != waited_ps)
-        return "Little's law does not hold";
-    return NULL;
+    return ch->timing ? switch_little_check(&ch->timing->little, now_ps, held, waited_ps) : NULL;
 }
 
-uint32_t switch_channels_bufs(struct switch_channels *ch)
+uint32_t switch_channels_bufs(struct switch_dev *sw)
 {
-    const struct switch_dev *sw = &ch->sw;
+    const struct switch_channels *ch = switch_channels_of(sw);
     uint32_t bufs = 0;
 
     for (uint32_t p = 0; p < sw->ports; p++)
@@ -263,8 +254,8 @@ uint32_t switch_channels_bufs(struct switch_channels *ch)
     for (uint32_t v = 0; v < sw->ports * EMU_CHANNELS; v++) {
         uint32_t slot = ch->in[v].queue.first;
 
-        for (uint32_t left = ch->in[v].queued; left; left--, slot = sw->link[slot].next)
-            bufs += sw->slot[slot].buf != EMU_NO_BUF ? sw->link[slot].left : 0;
+        for (uint32_t left = ch->in[v].queued; left; left--, slot = ch->store.next[slot])
+            bufs += ch->store.slot[slot].buf != EMU_NO_BUF ? ch->hold[slot].left : 0;
     }
     return bufs;
 }

@@ -9,8 +9,6 @@
  */
 #include "switch/channel/channel.h"
 
-#include "switch/events.h"
-
 /* Places that the cable into a port stands for. */
 static uint32_t input_places(const struct switch_channels *ch)
 {
@@ -20,7 +18,7 @@ static uint32_t input_places(const struct switch_channels *ch)
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
     emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_CHANNELS,
-                       ch->sw.dev.timed ? at_ps + ch->sw.profile->credit_ps : 0);
+                       ch->timing ? at_ps + ch->sw.profile->credit_ps : 0);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -41,18 +39,16 @@ static void input_bad(struct switch_channels *ch, uint32_t p, const struct emu_e
 /* The oldest segment of @v leaves. */
 static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
-    struct switch_dev *sw = &ch->sw;
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_CHANNELS;
-    uint32_t slot = switch_remove(sw, &in->queue);
+    uint32_t slot = switch_remove(&ch->store, &in->queue);
 
     in->queued--;
-    if (sw->dev.timed) {
-        switch_little(sw, at_ps);
-        sw->little.held--;
-        sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
+    if (ch->timing) {
+        switch_little_until(&ch->timing->little, at_ps);
+        switch_little_leave(&ch->timing->little, &ch->store.slot[slot], at_ps);
     }
-    if (sw->link[slot].ghost) {
+    if (ch->hold[slot].ghost) {
         ch->ghosts--;
     } else {
         ch->port[p].held--;
@@ -64,7 +60,7 @@ void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps
 {
     struct switch_channel_in *in = &ch->in[v];
 
-    while (in->queued && !ch->sw.link[in->queue.first].left)
+    while (in->queued && !ch->hold[in->queue.first].left)
         input_pop(ch, v, at_ps);
 }
 
@@ -87,25 +83,23 @@ static void input_tell(struct switch_channels *ch, uint32_t v, uint32_t slot)
 static void input_append(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                          enum emu_fate fate)
 {
-    struct switch_dev *sw = &ch->sw;
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t slot = switch_append(sw, &in->queue, in->queued, entry);
+    uint32_t slot = switch_append(&ch->store, &in->queue, in->queued, entry);
 
     in->queued++;
     in->tick = ch->tick;
     in->whole = entry->packet.last;
-    sw->link[slot].left = in->unsettled;
-    sw->link[slot].ghost = fate == EMU_FATE_TWICE;
+    ch->hold[slot] = (struct switch_channel_hold){.left = in->unsettled, .ghost = fate == EMU_FATE_TWICE};
     if (fate == EMU_FATE_TWICE)
         ch->ghosts++;
     else
         ch->port[v / EMU_CHANNELS].held++;
-    if (sw->dev.timed) {
-        switch_little(sw, entry->time_ps);
-        sw->little.held++;
+    if (ch->timing) {
+        switch_little_until(&ch->timing->little, entry->time_ps);
+        ch->timing->little.held++;
     }
     if (in->unsettled > 1)
-        emu_pool_share(sw->dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
+        emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
     input_tell(ch, v, slot);
 }
 

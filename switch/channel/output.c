@@ -18,7 +18,7 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->books.promised[c])
-        ch->news |= (uint64_t)1 << o; /* others may want the places */
+        ch->news |= emu_bit(o); /* others may want the places */
     emu_channels_forget(&port->books, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -61,22 +61,22 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
     struct switch_channel_pair *pair;
     uint32_t p = port->last_input, own = ready;
 
-    if (ready & (ready - 1)) {
+    if (emu_bits_several(ready)) {
         do {
-            p = switch_next_bit(port->served, p);
+            p = emu_bits_next(port->served, p);
             own = port->open_of[p] & ready;
         } while (!own);
     } else {
-        p = port->input_of[__builtin_ctz(ready)];
+        p = port->input_of[emu_bits_first(ready)];
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!(own & (own - 1))) { /* what it sent last is not read: its line may be far away */
-        pair->last_sent = (uint8_t)__builtin_ctz(own);
-        return (uint32_t)__builtin_ctz(own);
+    if (!emu_bits_several(own)) { /* what it sent last is not read: its line may be far away */
+        pair->last_sent = (uint8_t)emu_bits_first(own);
+        return emu_bits_first(own);
     }
     if (!(own >> pair->last_sent & 1)) /* its packet goes on, if it can */
-        pair->last_sent = (uint8_t)switch_next_bit(own, pair->last_sent);
+        pair->last_sent = (uint8_t)emu_bits_next(own, pair->last_sent);
     return pair->last_sent;
 }
 
@@ -99,19 +99,19 @@ static inline void output_depart(struct switch_channels *ch, uint32_t o, struct 
 {
     struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!ch->sw.dev.timed) { /* flushed at the end of the burst */
+    if (!ch->timing) { /* flushed at the end of the burst */
         emu_tx_send(tx, entry);
         return;
     }
     emu_tx_depart_packet(tx, entry, at_ps);
     emu_tx_flush(tx);
-    ch->busy_ps[o] = tx->busy_ps;
+    ch->timing->busy_ps[o] = tx->busy_ps;
 }
 
 static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
-    uint32_t c = switch_next_bit(port->replies, port->last_reply);
+    uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_CHANNELS + c];
     struct emu_entry entry = {.packet = {.tag = in->tag, .wire = EMU_REPLY_BYTES - 1,
                                          .channel = (uint8_t)c, .last = 1,
@@ -150,7 +150,7 @@ static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32
 
     out->tick = ch->tick;
     if (slot != ch->in[out->from].queue.last) {
-        out->cursor = ch->sw.link[slot].next;
+        out->cursor = ch->store.next[slot];
     } else {
         out->cursor = CHANNEL_NONE;
         port->ready[out->priority] &= ~(1u << c);
@@ -174,16 +174,15 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
     uint32_t w = o * EMU_CHANNELS + c;
     uint32_t v = ch->out[w].from;
     uint32_t slot = ch->out[w].cursor;
-    struct emu_entry entry = ch->sw.slot[slot];
+    struct emu_entry entry = ch->store.slot[slot];
 
-    if (at_ps < entry.time_ps) /* clock real: what let it go came earlier, and was seen later */
-        at_ps = entry.time_ps;
+    at_ps = switch_no_sooner(at_ps, &entry);
     output_relabel(ch, &entry.packet, v % EMU_CHANNELS, c);
     output_advance(ch, w, slot);
     output_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)
         output_end(ch, w, at_ps);
-    if (!--ch->sw.link[slot].left)
+    if (!--ch->hold[slot].left)
         switch_channel_leave(ch, v, at_ps);
 }
 

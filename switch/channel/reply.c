@@ -23,16 +23,15 @@
 /* Copy @w sends no more; what is queued is not for it. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
-    struct switch_dev *sw = &ch->sw;
     uint32_t v = ch->out[w].from;
     struct switch_channel_in *in = &ch->in[v];
     uint32_t slot = ch->out[w].cursor;
 
     switch_channel_mute(ch, w);
     while (slot != CHANNEL_NONE) {
-        emu_pool_drop(&sw->dev.worker->cache, sw->slot[slot].buf);
-        sw->link[slot].left--;
-        slot = slot == in->queue.last ? CHANNEL_NONE : sw->link[slot].next;
+        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
+        ch->hold[slot].left--;
+        slot = slot == in->queue.last ? CHANNEL_NONE : ch->store.next[slot];
     }
     switch_channel_leave(ch, v, at_ps);
 }
@@ -118,7 +117,7 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
             switch_channel_mute(ch, w);
             ch->port[o].books.open &= ~(1u << w % EMU_CHANNELS);
             switch_channel_closed(ch, o, w % EMU_CHANNELS);
-            closed |= (uint64_t)1 << o;
+            closed |= emu_bit(o);
         }
         out->from = CHANNEL_NONE;
     }
@@ -127,7 +126,6 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
 
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
-    struct switch_dev *sw = &ch->sw;
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
     uint32_t slot = in->queue.first;
@@ -135,17 +133,17 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
 
     switch_channel_unwait(ch, v);
     for (uint32_t left = in->queued; left; left--) {
-        for (; sw->link[slot].left; sw->link[slot].left--)
-            emu_pool_drop(&sw->dev.worker->cache, sw->slot[slot].buf);
-        slot = sw->link[slot].next;
+        for (; ch->hold[slot].left; ch->hold[slot].left--)
+            emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
+        slot = ch->store.next[slot];
     }
     switch_channel_leave(ch, v, at_ps);
     ch->port[p].replies &= ~(1u << c);
     switch_channel_untell(ch, p);
     in->state = CHANNEL_CLOSED;
-    emu_count(&sw->counts.given_up, 1);
-    for (; closed; closed &= closed - 1)
-        switch_channel_grant(ch, (uint32_t)__builtin_ctzll(closed), at_ps);
+    emu_count(&ch->sw.counts.given_up, 1);
+    emu_each_bit(o, closed)
+        switch_channel_grant(ch, o, at_ps);
 }
 
 /* --- time-outs ---------------------------------------------------------------------- */
@@ -161,9 +159,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    for (uint32_t left = port->books.open; left; left &= left - 1) {
-        uint32_t c = (uint32_t)__builtin_ctz(left);
-
+    emu_each_bit(c, port->books.open) {
         if (!sweep_late(ch, ch->out[o * EMU_CHANNELS + c].tick))
             continue;
         port->books.open &= ~(1u << c);

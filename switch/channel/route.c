@@ -32,37 +32,24 @@
  * the pool hold: they can never be sent so, and get a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
+#include "emu/least.h"
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
 static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
 {
     outs &= ~ch->queued;
-    for (uint64_t left = ch->sw.dev.timed ? outs : 0; left; left &= left - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(left);
-
-        outs &= ~((uint64_t)(ch->busy_ps[o] > at_ps) << o);
-    }
+    if (!ch->timing)
+        return outs;
+    emu_each_bit(o, outs)
+        outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
     return outs;
 }
 
-/* Of @outs, those that wait for fewest replies. */
-static uint64_t route_least(const struct switch_channels *ch, uint64_t outs)
+/* Replies that output @o waits for. */
+static uint32_t route_pending(const void *of, uint32_t o)
 {
-    uint32_t least = UINT32_MAX;
-    uint64_t best = 0;
-
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint32_t pending = ch->port[o].pending;
-
-        if (pending < least) {
-            least = pending;
-            best = 0;
-        }
-        best |= (uint64_t)(pending == least) << o;
-    }
-    return best;
+    return ((const struct switch_channel_port *)of)[o].pending;
 }
 
 /* The lightly loaded of @outs first: links without activity, and with few replies pending. */
@@ -70,10 +57,10 @@ static uint32_t route_choose(struct switch_channels *ch, uint64_t outs, uint64_t
 {
     uint64_t from;
 
-    if (!(outs & (outs - 1)))
-        return (uint32_t)__builtin_ctzll(outs);
+    if (!emu_bits_several(outs))
+        return emu_bits_first(outs);
     from = route_idle(ch, outs & ch->light, at_ps);
-    return switch_pick(&ch->sw, from ? from : route_least(ch, outs));
+    return switch_pick(&ch->sw, from ? from : emu_least(outs, route_pending, ch->port));
 }
 
 /* Combine units are asked for here, or one switch further. */
@@ -99,11 +86,11 @@ static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, ui
     uint64_t firsts = 0; /* one link to each device */
     uint32_t devices;
 
-    for (uint64_t left = outs; left; left &= ~ch->port[__builtin_ctzll(left)].twins)
+    for (uint64_t left = outs; left; left &= ~ch->port[emu_bits_first(left)].twins)
         firsts |= left & -left;
     devices = (uint32_t)__builtin_popcountll(firsts);
-    outs &= ch->port[switch_nth_bit(firsts, digits % devices)].twins;
-    return switch_nth_bit(outs, digits / devices % (uint32_t)__builtin_popcountll(outs));
+    outs &= ch->port[emu_bits_nth(firsts, digits % devices)].twins;
+    return emu_bits_nth(outs, digits / devices % (uint32_t)__builtin_popcountll(outs));
 }
 
 /* The outputs that a packet to @dst may take. */
@@ -113,13 +100,13 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
     uint64_t outs = dst >= ch->first_unit ? route_unit(ch, dst)
                                           : topo_route_ports(route, dst) & ch->plugged;
 
-    if (!(outs & (outs - 1)))
+    if (!emu_bits_several(outs))
         return outs;
     switch (ch->sw.profile->routing) {
     case EMU_ROUTING_STATIC:
-        return (uint64_t)1 << route_static(ch, outs, dst);
+        return emu_bit(route_static(ch, outs, dst));
     case EMU_ROUTING_OBLIVIOUS:
-        return (uint64_t)1 << switch_pick_random(&ch->sw, outs);
+        return emu_bit(switch_pick_random(&ch->sw, outs));
     case EMU_ROUTING_ADAPTIVE:
         break;
     }
@@ -130,7 +117,7 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
-    uint64_t from = (uint64_t)1 << v / EMU_CHANNELS;
+    uint64_t from = emu_bit(v / EMU_CHANNELS);
     bool member = group && ((group->ports & from) || /* or from the unit here */
                             (ch->first_unit != UINT32_MAX && v / EMU_CHANNELS == ch->unit));
 
@@ -189,11 +176,9 @@ static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
     ch->port[p].of_priority[ch->in[v].priority] |= 1u << c;
     ch->port[p].collect |= (uint32_t)route_collects(&ch->in[v]) << c;
     ch->waiting[ch->in[v].priority]++;
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         switch_channel_pair(ch, o, p)->waiting |= 1u << c;
-        ch->port[o].waiters |= (uint64_t)1 << p;
+        ch->port[o].waiters |= emu_bit(p);
     }
 }
 
@@ -209,8 +194,7 @@ static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
         ch->port[p].collect &= ~(1u << c);
         ch->waiting[in->priority]--;
     }
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
+    emu_each_bit(o, outs) {
         struct switch_channel_pair *pair = switch_channel_pair(ch, o, p);
 
         pair->waiting &= ~(1u << c);
@@ -228,13 +212,11 @@ static void route_all(struct switch_channels *ch, uint32_t v, uint64_t outs, uin
     uint64_t wants = 0;
 
     ch->in[v].unsettled = (uint8_t)__builtin_popcountll(outs);
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
+    emu_each_bit(o, outs) {
         if (route_may_open(ch, v, o))
             route_open(ch, v, o, at_ps);
         else
-            wants |= (uint64_t)1 << o;
+            wants |= emu_bit(o);
     }
     route_wait(ch, v, wants);
 }
@@ -262,7 +244,7 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
         in->state = CHANNEL_DRAINED;
         in->nack = true;
     } else if (in->group) {
-        emu_count(&ch->sw.counts.multicasts, (outs & (outs - 1)) != 0);
+        emu_count(&ch->sw.counts.multicasts, emu_bits_several(outs));
         route_all(ch, v, outs, at_ps);
     } else {
         route_one(ch, v, outs, at_ps);
@@ -286,16 +268,16 @@ static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t p
     struct switch_channel_port *port = &ch->port[o];
 
     for (uint64_t left = port->waiters; left;) {
-        uint32_t p = switch_next_bit(left, port->last_grant[collects]);
+        uint32_t p = emu_bits_next(left, port->last_grant[collects]);
         uint32_t channels = route_waiting(ch, o, p, priority, collects);
         uint8_t *last = &switch_channel_pair(ch, o, p)->last_grant[collects];
 
         if (channels) {
             port->last_grant[collects] = (uint8_t)p;
-            *last = (uint8_t)switch_next_bit(channels, *last);
+            *last = (uint8_t)emu_bits_next(channels, *last);
             return p * EMU_CHANNELS + *last;
         }
-        left &= ~((uint64_t)1 << p);
+        left &= ~emu_bit(p);
     }
     return CHANNEL_NONE;
 }
@@ -335,7 +317,7 @@ void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps
 
         if (v == CHANNEL_NONE)
             return;
-        route_unwait(ch, v, ch->in[v].group ? (uint64_t)1 << o : ch->in[v].wants);
+        route_unwait(ch, v, ch->in[v].group ? emu_bit(o) : ch->in[v].wants);
         route_open(ch, v, o, at_ps);
     }
 }

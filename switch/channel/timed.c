@@ -13,25 +13,22 @@
  */
 #include "switch/channel/channel.h"
 
-#include "switch/events.h"
-
 /* Output @o acts at @at_ps, or at an earlier time that it knows of. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    struct switch_dev *sw = &ch->sw;
-    uint64_t bit = (uint64_t)1 << o;
+    struct switch_channel_timing *timing = ch->timing;
+    struct switch_agenda *agenda = &timing->agenda;
 
-    if (at_ps < ch->busy_ps[o])
-        at_ps = ch->busy_ps[o];
-    sw->stalled &= ~bit;
-    if (sw->due & bit) {
-        if (ch->due_ps[o] <= at_ps)
+    if (at_ps < timing->busy_ps[o])
+        at_ps = timing->busy_ps[o];
+    agenda->stalled &= ~emu_bit(o);
+    if (agenda->due >> o & 1) {
+        if (timing->due_ps[o] <= at_ps)
             return;
-        order_drop(&sw->acts, o);
+        emu_order_drop(&agenda->acts, o);
     }
-    sw->due |= bit;
-    ch->due_ps[o] = at_ps;
-    order_add(&sw->acts, at_ps, o);
+    timing->due_ps[o] = at_ps;
+    switch_agenda_add(agenda, o, at_ps);
 }
 
 /* Outputs that were given something at @at_ps. */
@@ -40,8 +37,8 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
     uint64_t outs = ch->news;
 
     ch->news = 0;
-    for (; outs; outs &= outs - 1)
-        timed_plan(ch, (uint32_t)__builtin_ctzll(outs), at_ps);
+    emu_each_bit(o, outs)
+        timed_plan(ch, o, at_ps);
 }
 
 /* Nothing at output @o has room at @at_ps: it waits for credits. */
@@ -50,19 +47,45 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
 
     emu_count(&ch->port[o].tx.counts.stalls, 1);
-    ch->port[o].stalled_ps = at_ps;
+    ch->timing->stalled_ps[o] = at_ps;
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        ch->sw.stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+        ch->timing->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
 }
 
-static void timed_act(struct switch_channels *ch, uint64_t now_ps)
+/* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
+static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
+                           uint64_t until_ps)
 {
-    struct switch_event event = order_take(&ch->sw.acts);
+    struct switch_channel_port *port = &ch->port[p];
+    uint64_t at_ps = port->faults ? emu_faults_next_ps(port->faults, &port->rx)
+                                  : emu_rx_next_ps(&port->rx);
+
+    if (at_ps <= until_ps) {
+        emu_order_add(arrivals, at_ps, p);
+        return EMU_NEVER;
+    }
+    ch->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << p;
+    return at_ps;
+}
+
+/* Channels that have been open for too long. */
+static void timed_sweep(struct switch_channels *ch)
+{
+    uint64_t *sweep_ps = &ch->timing->sweep_ps;
+    uint64_t at_ps = *sweep_ps;
+
+    ch->tick++;
+    *sweep_ps = switch_channel_sweep(ch, at_ps) ? at_ps + ch->tick_ps : EMU_NEVER;
+    timed_news(ch, at_ps);
+}
+
+static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
+{
+    struct emu_order_event event = switch_agenda_take(&ch->timing->agenda);
     uint32_t o = (uint32_t)event.port;
 
-    ch->sw.due &= ~((uint64_t)1 << o);
     switch_lag(&ch->sw, event.at_ps, now_ps);
     if (switch_channel_send(ch, o, event.at_ps)) {
         if (ch->queued >> o & 1)
@@ -73,32 +96,38 @@ static void timed_act(struct switch_channels *ch, uint64_t now_ps)
     timed_news(ch, event.at_ps);
 }
 
-/* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
-static uint64_t timed_look(struct switch_channels *ch, struct switch_order *arrivals, uint32_t p,
-                           uint64_t until_ps)
-{
-    struct switch_channel_port *port = &ch->port[p];
-    uint64_t at_ps = port->faults ? emu_faults_next_ps(port->faults, &port->rx)
-                                  : emu_rx_next_ps(&port->rx);
+/* --- what switch_events_run() asks for ------------------------------------------------------------ */
 
-    if (at_ps <= until_ps) {
-        order_add(arrivals, at_ps, p);
-        return EMU_NEVER;
-    }
-    ch->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << p;
-    return at_ps;
+static inline uint64_t timed_next_ps(const struct switch_dev *sw)
+{
+    const struct switch_channel_timing *timing = ((const struct switch_channels *)sw)->timing;
+    uint64_t act_ps = emu_order_next_ps(&timing->agenda.acts);
+
+    return act_ps < timing->sweep_ps ? act_ps : timing->sweep_ps;
 }
 
-static uint64_t timed_arrive(struct switch_channels *ch, struct switch_order *arrivals,
-                             uint64_t until_ps)
+/* At one and the same time the look for time-outs comes before outputs. */
+static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
-    struct switch_event event = order_take(arrivals);
+    struct switch_channels *ch = switch_channels_of(sw);
+
+    if (ch->timing->sweep_ps <= emu_order_next_ps(&ch->timing->agenda.acts))
+        timed_sweep(ch);
+    else
+        timed_out(ch, now_ps);
+    return 1;
+}
+
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+{
+    struct switch_channels *ch = switch_channels_of(sw);
+    struct emu_order_event event = emu_order_take(arrivals);
     uint32_t p = (uint32_t)event.port;
     struct emu_entry entry;
     enum emu_fate fate;
 
-    if (ch->sweep_ps == EMU_NEVER) /* ticks count while something is open */
-        ch->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
+    if (ch->timing->sweep_ps == EMU_NEVER) /* ticks count while something is open */
+        ch->timing->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
         timed_news(ch, event.at_ps);
@@ -106,34 +135,33 @@ static uint64_t timed_arrive(struct switch_channels *ch, struct switch_order *ar
     return timed_look(ch, arrivals, p, until_ps);
 }
 
-static void timed_sweep(struct switch_channels *ch)
+/* Outputs that wait for a credit: it has come. Clock real: it may have been seen late. */
+static inline void timed_take_credits(struct switch_channels *ch)
 {
-    uint64_t at_ps = ch->sweep_ps;
+    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & ch->timing->agenda.stalled;
 
-    ch->tick++;
-    ch->sweep_ps = switch_channel_sweep(ch, at_ps) ? at_ps + ch->tick_ps : EMU_NEVER;
-    timed_news(ch, at_ps);
+    emu_each_bit(o, outs) {
+        const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
+        uint64_t stalled_ps = ch->timing->stalled_ps[o];
+
+        if (next)
+            timed_plan(ch, o, next->time_ps > stalled_ps ? next->time_ps : stalled_ps);
+    }
 }
 
-/* Outputs that wait for a credit that has come, and ports that something came to. */
-static uint64_t timed_begin(struct switch_channels *ch, struct switch_order *arrivals,
-                            uint64_t until_ps)
+static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
 {
-    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & ch->sw.stalled;
-    uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
+    struct switch_channels *ch = switch_channels_of(sw);
     uint64_t later_ps = EMU_NEVER;
+    uint64_t ports;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
-
-        if (next) /* clock real: it may have been seen late */
-            timed_plan(ch, o, next->time_ps > ch->port[o].stalled_ps ? next->time_ps
-                                                                    : ch->port[o].stalled_ps);
-    }
-    ch->sw.arriving = 0;
-    for (; ports; ports &= ports - 1) {
-        uint64_t next_ps = timed_look(ch, arrivals, (uint32_t)__builtin_ctzll(ports), until_ps);
+    if (!ch->plugged)
+        switch_channel_plugged(ch);
+    timed_take_credits(ch);
+    ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+    sw->arriving = 0;
+    emu_each_bit(p, ports) {
+        uint64_t next_ps = timed_look(ch, arrivals, p, until_ps);
 
         later_ps = next_ps < later_ps ? next_ps : later_ps;
     }
@@ -142,32 +170,8 @@ static uint64_t timed_begin(struct switch_channels *ch, struct switch_order *arr
 
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct switch_channels *ch = (struct switch_channels *)dev;
-    struct switch_event event[ORDER_ROOM(TOPO_PORTS_MAX)];
-    struct switch_order arrivals;
-    uint64_t later_ps;
-    uint32_t moved = 0;
+    static const struct switch_events timed_events = {
+        .begin = timed_begin, .next_ps = timed_next_ps, .arrive = timed_arrive, .act = timed_act};
 
-    if (!ch->plugged)
-        switch_channel_plugged(ch);
-    order_init(&arrivals, event, TOPO_PORTS_MAX, true);
-    later_ps = timed_begin(ch, &arrivals, until_ps);
-    for (;; moved++) {
-        uint64_t act_ps = order_next_ps(&ch->sw.acts);
-        uint64_t arrive_ps = order_next_ps(&arrivals);
-
-        if (arrive_ps != EMU_NEVER && arrive_ps <= act_ps && arrive_ps <= ch->sweep_ps) {
-            uint64_t next_ps = timed_arrive(ch, &arrivals, until_ps);
-
-            later_ps = next_ps < later_ps ? next_ps : later_ps;
-        } else if (ch->sweep_ps <= act_ps && ch->sweep_ps <= until_ps) {
-            timed_sweep(ch);
-        } else if (act_ps <= until_ps) {
-            timed_act(ch, until_ps);
-        } else {
-            later_ps = ch->sweep_ps < later_ps ? ch->sweep_ps : later_ps;
-            dev->next_ps = act_ps < later_ps ? act_ps : later_ps;
-            return moved;
-        }
-    }
+    return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events);
 }

@@ -4,162 +4,149 @@
  *
  * The crossbar is crossed once, whatever the number of copies (§2, Multicast).
  */
-#include "switch/internal.h"
+#include "switch/crosspoint/crosspoint.h"
 
 /* Plain counter: a place to count the copies of a multicast. There is one a credit. */
-static uint8_t queue_copies(struct switch_row *row, unsigned copies)
+static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
 {
     uint8_t i = 0;
 
-    while (row->copies[i])
+    while (left[i])
         i++;
-    row->copies[i] = (uint8_t)copies;
+    left[i] = (uint8_t)copies;
     return (uint8_t)(i + 1);
 }
 
 /* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
-static uint64_t queue_lend(struct switch_dev *sw, uint64_t outs, const struct emu_entry *entry)
+static uint64_t queue_lend(struct switch_crosspoints *xp, uint64_t outs, const struct emu_entry *entry)
 {
-    const struct emu_seg *payload =
-        entry->buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, entry->buf) : NULL;
+    const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
     uint64_t left = outs;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        struct emu_tx *tx = &sw->out[o].tx;
+    emu_each_bit(o, outs) {
+        struct emu_tx *tx = &xp->bar.out[o].tx;
 
-        if (o < sw->ports && emu_tx_lends(tx) && switch_passes(sw, o)) {
+        if (o < xp->bar.sw.ports && emu_tx_lends(tx) && switch_passes(xp, o)) {
             emu_tx_put(tx, &entry->hdr, payload);
-            left &= ~((uint64_t)1 << o);
+            left &= ~emu_bit(o);
         }
     }
     return left;
 }
 
 /* A segment for several outputs. Returns those that it still has to go to, each with a reference. */
-static uint64_t queue_multicast(struct switch_dev *sw, uint32_t row, uint64_t outs,
+static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                                 const struct emu_entry *entry, uint8_t *copy_of)
 {
-    struct emu_pool_cache *cache = &sw->dev.worker->cache;
+    struct emu_pool_cache *cache = switch_cache(xp);
     unsigned copies;
 
-    emu_count(&sw->counts.multicasts, 1);
-    outs = queue_lend(sw, outs, entry);
+    emu_count(&xp->bar.sw.counts.multicasts, 1);
+    outs = queue_lend(xp, outs, entry);
     copies = (unsigned)__builtin_popcountll(outs);
     if (!copies)
         emu_pool_drop(cache, entry->buf);
     else if (copies > 1)
         emu_pool_share(cache->pool, entry->buf, copies - 1);
-    if (sw->by_copy && row < sw->ports)
-        *copy_of = queue_copies(&sw->row[row], copies);
+    if (xp->copies && row < xp->bar.sw.ports)
+        *copy_of = queue_copies(xp->copies->left[row], copies);
     return outs;
 }
 
-void switch_queue(struct switch_dev *sw, uint32_t row, uint64_t outs,
+void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry)
 {
     uint8_t copy_of = 0;
 
-    if (outs & (outs - 1))
-        outs = queue_multicast(sw, row, outs, entry, &copy_of);
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs), slot;
+    if (emu_bits_several(outs))
+        outs = queue_multicast(xp, row, outs, entry, &copy_of);
+    emu_each_bit(o, outs) {
+        uint32_t slot;
 
-        if (switch_passes(sw, o)) {
-            emu_tx_send(&sw->out[o].tx, entry);
+        if (switch_passes(xp, o)) {
+            emu_tx_send(&xp->bar.out[o].tx, entry);
             continue;
         }
-        slot = switch_put(sw, row, o, entry);
-        if (sw->by_copy)
-            sw->link[slot].copy_of = copy_of;
+        slot = switch_put(xp, row, o, entry);
+        if (xp->copies)
+            xp->copies->of[slot] = copy_of;
     }
 }
 
 /* Not queued: takes no room. */
-static void admit_drop(struct switch_dev *sw, uint32_t row, const struct switch_group *group,
+static void admit_drop(struct switch_crosspoints *xp, uint32_t row, const struct switch_group *group,
                        const struct emu_entry *entry)
 {
-    switch_count_drop(sw, group, &entry->hdr);
-    emu_pool_drop(&sw->dev.worker->cache, entry->buf);
-    if (sw->by_copy)
-        sw->row[row].rx.owed++;
+    switch_count_drop(&xp->bar.sw, group, &entry->hdr);
+    emu_pool_drop(switch_cache(xp), entry->buf);
+    if (xp->copies)
+        xp->bar.row[row].rx.owed++;
 }
 
-static inline void admit_collective(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
 {
-    const struct switch_group *group = switch_group_of(sw, entry->hdr.dst);
-    uint64_t outs = switch_collective_outs(sw, group, row, &entry->hdr);
+    const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
+    uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);
     uint32_t o;
 
     if (!outs) {
-        admit_drop(sw, row, group, entry);
+        admit_drop(xp, row, group, entry);
         return;
     }
-    o = (uint32_t)__builtin_ctzll(outs);
-    if (o >= sw->ports && sw->through && !*switch_count(sw, row, o))
-        switch_unit_fold(sw, group, o - sw->ports, row, entry);
+    o = emu_bits_first(outs);
+    if (o >= xp->bar.sw.ports && xp->through && !*switch_count(&xp->bar, row, o))
+        switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
     else
-        switch_queue(sw, row, outs, entry);
+        switch_queue(xp, row, outs, entry);
 }
 
-static inline void admit_unicast(struct switch_dev *sw, uint32_t row, const struct emu_entry *entry)
+static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
 {
-    uint64_t outs = topo_route_ports(sw->route, entry->hdr.dst);
+    uint64_t outs = topo_route_ports(xp->bar.sw.route, entry->hdr.dst);
     uint32_t o, slot;
 
     if (!outs) {
-        admit_drop(sw, row, NULL, entry);
+        admit_drop(xp, row, NULL, entry);
         return;
     }
-    o = outs & (outs - 1) ? switch_choose(sw, outs) : (uint32_t)__builtin_ctzll(outs);
-    if (switch_passes(sw, o)) {
-        emu_tx_send(&sw->out[o].tx, entry);
+    o = emu_bits_several(outs) ? switch_choose(&xp->bar, outs) : emu_bits_first(outs);
+    if (switch_passes(xp, o)) {
+        emu_tx_send(&xp->bar.out[o].tx, entry);
         return;
     }
-    slot = switch_put(sw, row, o, entry);
-    if (sw->by_copy)
-        sw->link[slot].copy_of = 0;
+    slot = switch_put(xp, row, o, entry);
+    if (xp->copies)
+        xp->copies->of[slot] = 0;
 }
 
 /* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
-void switch_enter(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+void switch_enter(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
     if (entry->hdr.kind == EMU_UNICAST)
-        admit_unicast(sw, r, entry);
+        admit_unicast(xp, r, entry);
     else
-        admit_collective(sw, r, entry);
+        admit_collective(xp, r, entry);
 }
 
-void switch_admit(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    struct switch_row *row = &sw->row[r];
-    uint8_t fullest = row->fullest;
-
-    switch_enter(sw, r, entry);
-    if (sw->by_row && sw->dev.timed) /* room that it does not take is free at once */
-        row->rx.owed += 1u + fullest - row->fullest;
-    row->arrived++;
-    sw->unsettled |= (uint64_t)1 << r;
+    switch_enter(xp, r, entry);
+    xp->settling[r].arrived++;
+    xp->touched |= emu_bit(r);
 }
 
-uint32_t switch_row_holds(const struct switch_dev *sw, uint32_t r)
+/* Room that it does not take is free at once. */
+void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    const struct switch_row *row = &sw->row[r];
-    uint32_t holds = 0;
+    const struct switch_level *level = &xp->timing->level[r];
+    uint8_t fullest = level->fullest;
 
-    if (sw->by_row)
-        return row->fullest;
-    if (!sw->by_copy)
-        return switch_input_holds(sw, r);
-    for (uint32_t o = 0; o < sw->rows; o++) {
-        uint32_t slot = switch_xpoint(sw, r, o)->first;
+    switch_enter(xp, r, entry);
+    xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
+}
 
-        for (uint32_t left = *switch_count(sw, r, o); left; left--) {
-            holds += !sw->link[slot].copy_of;
-            slot = sw->link[slot].next;
-        }
-    }
-    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
-        holds += row->copies[i] != 0;
-    return holds;
+void switch_admit_copies(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
+{
+    switch_enter(xp, r, entry);
+    xp->touched |= emu_bit(r);
 }

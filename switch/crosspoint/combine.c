@@ -24,22 +24,22 @@
 #include <string.h>
 
 #include "emu/combine.h"
-#include "switch/internal.h"
+#include "switch/crosspoint/crosspoint.h"
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
-static void combine_drop(struct switch_dev *sw, const struct switch_group *group,
+static void combine_drop(struct switch_crosspoints *xp, const struct switch_group *group,
                          const struct emu_entry *in)
 {
-    switch_count_drop(sw, group, &in->hdr);
-    emu_pool_drop(&sw->dev.worker->cache, in->buf);
+    switch_count_drop(&xp->bar.sw, group, &in->hdr);
+    emu_pool_drop(switch_cache(xp), in->buf);
 }
 
 /* acc op= in, over the payload of two segments with the same header. */
-static void combine_bufs(struct switch_dev *sw, const struct emu_hdr *hdr, uint32_t acc,
+static void combine_bufs(struct switch_crosspoints *xp, const struct emu_hdr *hdr, uint32_t acc,
                          uint32_t in)
 {
-    struct emu_pool *pool = sw->dev.worker->cache.pool;
+    struct emu_pool *pool = switch_cache(xp)->pool;
 
     if (acc == EMU_NO_BUF || in == EMU_NO_BUF) /* a barrier */
         return;
@@ -54,64 +54,71 @@ static uint64_t combine_outs(const struct switch_group *group, const struct swit
 
     if (state->hdr.kind != EMU_REDUCE && group->up < 0)
         return missing ? 0 : group->ports;
-    if (state->hdr.kind != EMU_REDUCE && missing != (uint64_t)1 << group->up)
+    if (state->hdr.kind != EMU_REDUCE && missing != emu_bit(group->up))
         return 0;
-    return missing & (missing - 1) ? 0 : missing;
+    return emu_bits_several(missing) ? 0 : missing;
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
-static uint32_t combine_kept(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
                              uint64_t have)
 {
-    uint32_t acc = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
+    uint32_t acc = *switch_group_kept(group, i, xp->bar.sw.ports, emu_bits_first(have));
 
-    for (have &= have - 1; have; have &= have - 1) {
-        uint32_t in = *switch_group_kept(group, i, sw->ports, (uint32_t)__builtin_ctzll(have));
+    emu_each_bit(input, have & (have - 1)) {
+        uint32_t in = *switch_group_kept(group, i, xp->bar.sw.ports, input);
 
-        combine_bufs(sw, &switch_group_state(group, i)->hdr, acc, in);
-        emu_pool_drop(&sw->dev.worker->cache, in);
+        combine_bufs(xp, &switch_group_state(group, i)->hdr, acc, in);
+        emu_pool_drop(switch_cache(xp), in);
     }
     return acc;
 }
 
 /* May the unit's row take one more segment for each of @outs? */
-static bool results_room(const struct switch_dev *sw, uint32_t row, uint64_t outs)
+static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint64_t outs)
 {
-    for (; outs; outs &= outs - 1)
-        if (*switch_count(sw, row, (uint32_t)__builtin_ctzll(outs)) == sw->xpoint_slots)
+    emu_each_bit(o, outs)
+        if (*switch_count(&xp->bar, row, o) == xp->xpoint_slots)
             return false;
     return true;
 }
 
-/* Unit @u's result of state @i enters the crossbar. False: its crosspoints have no room. */
-static bool results_enter(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+/*
+ * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else into
+ * the crossbar. False: its crosspoints have no room.
+ */
+static bool results_enter(struct switch_crosspoints *xp, uint32_t u, const struct switch_group *group,
                           uint32_t i, uint64_t at_ps)
 {
     const struct switch_state *state = switch_group_state(group, i);
     const struct switch_part *part = &state->part[u];
-    uint32_t root = sw->units - 1;
-    uint64_t outs = u == root ? state->outs : (uint64_t)1 << (sw->ports + root);
+    uint32_t root = xp->units - 1;
+    uint64_t outs = u == root ? state->outs : emu_bit(xp->bar.sw.ports + root);
     struct emu_entry entry = {.time_ps = part->done_ps > at_ps ? part->done_ps : at_ps,
                               .hdr = state->hdr,
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    if (!results_room(sw, sw->ports + u, outs))
+    if (xp->through && u == root && switch_lends(xp, outs) &&
+        switch_lend(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
+        emu_pool_drop(switch_cache(xp), part->buf);
+    else if (results_room(xp, xp->bar.sw.ports + u, outs))
+        switch_queue(xp, xp->bar.sw.ports + u, outs, &entry);
+    else
         return false;
-    switch_queue(sw, sw->ports + u, outs, &entry);
     if (u == root)
-        emu_count(&sw->counts.results, 1);
+        emu_count(&xp->bar.sw.counts.results, 1);
     return true;
 }
 
 /* The result of state @i, after those of its unit that wait. */
-static __attribute__((noinline)) void combine_queue(struct switch_dev *sw,
+static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *xp,
                                                     const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
 {
     struct switch_part *part = switch_group_part(group, i, u);
     struct switch_results *results = &group->results[u];
-    struct switch_unit *unit = &sw->unit[u];
+    struct switch_unit *unit = &xp->unit[u];
 
     part->queued = true;
     if (results->some)
@@ -125,117 +132,100 @@ static __attribute__((noinline)) void combine_queue(struct switch_dev *sw,
     results->pending = true;
 }
 
-/* Clock raw: the result of state @i, to processes that have room for it now, at once. */
-static bool combine_lend(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
-                         uint32_t u)
-{
-    const struct switch_state *state = switch_group_state(group, i);
-    uint32_t buf = state->part[u].buf;
-
-    if (u != sw->units - 1 || !switch_lends(sw, state->outs) ||
-        !switch_lend(sw, state->outs, &state->hdr,
-                     buf != EMU_NO_BUF ? emu_pool_seg(sw->dev.worker->cache.pool, buf) : NULL))
-        return false;
-    emu_pool_drop(&sw->dev.worker->cache, buf);
-    emu_count(&sw->counts.results, 1);
-    return true;
-}
-
 /* Clock raw: nothing waits before the result of state @i, and it is on its way. */
-static inline bool combine_at_once(struct switch_dev *sw, const struct switch_group *group,
+static inline bool combine_at_once(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return !sw->dev.timed && !switch_unit_pending(sw, u) &&
-           (combine_lend(sw, group, i, u) || results_enter(sw, u, group, i, 0));
+    return !xp->timing && !switch_unit_pending(xp, u) && results_enter(xp, u, group, i, 0);
 }
 
 /* Unit @u has its part of state @i: its result goes on. */
-static inline void combine_pass(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+static inline void combine_pass(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
                          uint32_t u, uint64_t at_ps)
 {
     struct switch_part *part = switch_group_part(group, i, u);
 
     if (group->in_order)
-        part->buf = combine_kept(sw, group, i, part->have);
+        part->buf = combine_kept(xp, group, i, part->have);
     part->done_ps = at_ps;
     part->passed = true;
-    if (!combine_at_once(sw, group, i, u))
-        combine_queue(sw, group, i, u);
+    if (!combine_at_once(xp, group, i, u))
+        combine_queue(xp, group, i, u);
 }
 
 /* The ports of leaf @u. */
-static uint64_t combine_leaf(const struct switch_dev *sw, uint32_t u)
+static uint64_t combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
-    uint64_t ones = ((uint64_t)1 << sw->leaf_ports) - 1;
+    uint64_t ones = emu_bits_below(xp->leaf_ports);
 
-    return ones << u * sw->leaf_ports;
+    return ones << u * xp->leaf_ports;
 }
 
 /* The leaves that pass something on once @have has contributed: rows of theirs. */
-static uint64_t combine_leaves(const struct switch_dev *sw, uint64_t have)
+static uint64_t combine_leaves(const struct switch_crosspoints *xp, uint64_t have)
 {
     uint64_t rows = 0;
 
-    for (uint32_t u = 0; u + 1 < sw->units; u++)
-        if (have & combine_leaf(sw, u))
-            rows |= (uint64_t)1 << (sw->ports + u);
+    for (uint32_t u = 0; u + 1 < xp->units; u++)
+        if (have & combine_leaf(xp, u))
+            rows |= emu_bit(xp->bar.sw.ports + u);
     return rows;
 }
 
 /* A leaf has contributions: pass them on, if it is time. */
-static void combine_pass_leaf(struct switch_dev *sw, const struct switch_group *group, uint32_t i,
+static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
                               uint32_t u, bool all, uint64_t at_ps)
 {
     const struct switch_part *part = switch_group_part(group, i, u);
-    uint64_t missing = group->ports & combine_leaf(sw, u) & ~part->have;
+    uint64_t missing = group->ports & combine_leaf(xp, u) & ~part->have;
 
     if (part->have && !part->passed && (all || !missing))
-        combine_pass(sw, group, i, u, at_ps);
+        combine_pass(xp, group, i, u, at_ps);
 }
 
 /* The root has passed its result on: a new state may begin here. */
-static inline void combine_end(const struct switch_dev *sw, struct switch_state *state)
+static inline void combine_end(const struct switch_crosspoints *xp, struct switch_state *state)
 {
     state->active = false;
-    for (uint32_t u = 0; u < sw->units; u++) {
+    for (uint32_t u = 0; u < xp->units; u++) {
         state->part[u].have = 0;
         state->part[u].passed = false;
     }
 }
 
 /* Several units: @u has one more contribution. What is complete now? */
-static __attribute__((noinline)) void combine_progress_tree(struct switch_dev *sw,
+static __attribute__((noinline)) void combine_progress_tree(struct switch_crosspoints *xp,
                                                             const struct switch_group *group,
                                                             struct switch_state *state, uint32_t i,
                                                             uint32_t u, uint64_t at_ps)
 {
-    uint32_t root = sw->units - 1;
+    uint32_t root = xp->units - 1;
 
     if (!state->outs)
         state->outs = combine_outs(group, state);
     for (uint32_t leaf = 0; leaf < root; leaf++)
         if (state->outs || leaf == u)
-            combine_pass_leaf(sw, group, i, leaf, state->outs != 0, at_ps);
-    if (!state->outs || state->part[root].have != combine_leaves(sw, state->have))
+            combine_pass_leaf(xp, group, i, leaf, state->outs != 0, at_ps);
+    if (!state->outs || state->part[root].have != combine_leaves(xp, state->have))
         return;
-    combine_pass(sw, group, i, root, at_ps);
-    combine_end(sw, state);
+    combine_pass(xp, group, i, root, at_ps);
+    combine_end(xp, state);
 }
 
 /* The same, where one unit is all there is. */
-static inline void combine_progress(struct switch_dev *sw, const struct switch_group *group,
+static inline void combine_progress(struct switch_crosspoints *xp, const struct switch_group *group,
                                     struct switch_state *state, uint32_t i, uint32_t u,
                                     uint64_t at_ps)
 {
-    if (sw->units > 1) {
-        combine_progress_tree(sw, group, state, i, u, at_ps);
+    if (xp->units > 1) {
+        combine_progress_tree(xp, group, state, i, u, at_ps);
         return;
     }
     state->outs = combine_outs(group, state);
     if (!state->outs)
         return;
-    combine_pass(sw, group, i, 0, at_ps);
-    combine_end(sw, state);
+    combine_pass(xp, group, i, 0, at_ps);
+    combine_end(xp, state);
 }
 
 /* All but from whom and to where: the second half of the header, in one comparison. */
@@ -257,15 +247,15 @@ static inline void combine_begin(struct switch_state *state, const struct emu_en
  * May @in be folded from @row? A new state begins if there is none. From a port only until it is
  * settled where the result goes: from then on the leaves' parts are not theirs any more.
  */
-static inline bool combine_fits(const struct switch_dev *sw, const struct switch_group *group,
+static inline bool combine_fits(const struct switch_crosspoints *xp, const struct switch_group *group,
                                 struct switch_state *state, uint32_t u, uint32_t row,
                                 const struct emu_entry *in)
 {
-    bool port = row < sw->ports;
+    bool port = row < xp->bar.sw.ports;
 
     if (port && !(group->ports >> row & 1))
         return false;
-    if (state->part[sw->units - 1].queued) /* only if members ignore their window */
+    if (state->part[xp->units - 1].queued) /* only if members ignore their window */
         return false;
     if (state->active)
         return combine_agrees(&state->hdr, &in->hdr) && !(state->part[u].have >> row & 1) &&
@@ -277,20 +267,20 @@ static inline bool combine_fits(const struct switch_dev *sw, const struct switch
 }
 
 /* A contribution is folded, or kept. */
-static inline void combine_came(struct switch_dev *sw, const struct switch_group *group,
+static inline void combine_came(struct switch_crosspoints *xp, const struct switch_group *group,
                                 struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                 uint64_t at_ps)
 {
-    state->part[u].have |= (uint64_t)1 << row;
-    if (row < sw->ports) {
-        state->have |= (uint64_t)1 << row;
-        emu_count(&sw->counts.combined, 1);
+    state->part[u].have |= emu_bit(row);
+    if (row < xp->bar.sw.ports) {
+        state->have |= emu_bit(row);
+        emu_count(&xp->bar.sw.counts.combined, 1);
     }
-    combine_progress(sw, group, state, i, u, at_ps);
+    combine_progress(xp, group, state, i, u, at_ps);
 }
 
 /* One contribution. A repeated or disagreeing one is counted and dropped. */
-static inline void combine_fold(struct switch_dev *sw, const struct switch_group *group,
+static inline void combine_fold(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t u, uint32_t row, const struct emu_entry *in,
                                 uint64_t at_ps)
 {
@@ -298,24 +288,24 @@ static inline void combine_fold(struct switch_dev *sw, const struct switch_group
     struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
     struct switch_part *part;
 
-    if (!state || !combine_fits(sw, group, state, u, row, in)) {
-        combine_drop(sw, group, in);
+    if (!state || !combine_fits(xp, group, state, u, row, in)) {
+        combine_drop(xp, group, in);
         return;
     }
     part = &state->part[u];
     if (group->in_order) {
-        *switch_group_kept(group, i, sw->ports, row) = in->buf;
+        *switch_group_kept(group, i, xp->bar.sw.ports, row) = in->buf;
     } else if (!part->have) {
         part->buf = in->buf;
     } else {
-        combine_bufs(sw, &in->hdr, part->buf, in->buf);
-        emu_pool_drop(&sw->dev.worker->cache, in->buf);
+        combine_bufs(xp, &in->hdr, part->buf, in->buf);
+        emu_pool_drop(switch_cache(xp), in->buf);
     }
-    combine_came(sw, group, state, i, u, row, at_ps);
+    combine_came(xp, group, state, i, u, row, at_ps);
 }
 
 /* Move one group's results to the crosspoints. Returns true when none is left. */
-static bool results_move(struct switch_dev *sw, uint32_t u, const struct switch_group *group,
+static bool results_move(struct switch_crosspoints *xp, uint32_t u, const struct switch_group *group,
                          uint64_t at_ps)
 {
     struct switch_results *results = &group->results[u];
@@ -323,7 +313,7 @@ static bool results_move(struct switch_dev *sw, uint32_t u, const struct switch_
     while (results->some) {
         struct switch_part *part = switch_group_part(group, results->first, u);
 
-        if (!results_enter(sw, u, group, results->first, at_ps))
+        if (!results_enter(xp, u, group, results->first, at_ps))
             return false;
         part->queued = false;
         results->some = results->first != results->last;
@@ -333,79 +323,79 @@ static bool results_move(struct switch_dev *sw, uint32_t u, const struct switch_
 }
 
 /* Each pending group in turn; one whose crosspoints are full goes to the end of the line. */
-void switch_unit_flush(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
+void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
-    struct switch_unit *unit = &sw->unit[u];
+    struct switch_unit *unit = &xp->unit[u];
     uint32_t count = unit->last - unit->first;
 
     while (count--) {
         uint32_t id = unit->group[unit->first++ % SWITCH_PENDING_MAX];
-        struct switch_group *group = switch_group_of(sw, id);
+        struct switch_group *group = switch_group_of(&xp->bar.sw, id);
 
         if (!group)
             continue; /* taken away meanwhile */
-        group->results[u].pending = !results_move(sw, u, group, at_ps);
+        group->results[u].pending = !results_move(xp, u, group, at_ps);
         if (group->results[u].pending)
             unit->group[unit->last++ % SWITCH_PENDING_MAX] = id;
     }
 }
 
-void switch_units_flush(struct switch_dev *sw, uint64_t at_ps)
+void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps)
 {
-    for (uint32_t u = 0; u < sw->units; u++)
-        if (switch_unit_pending(sw, u))
-            switch_unit_flush(sw, u, at_ps);
+    for (uint32_t u = 0; u < xp->units; u++)
+        if (switch_unit_pending(xp, u))
+            switch_unit_flush(xp, u, at_ps);
 }
 
-void switch_unit_take(struct switch_dev *sw, uint32_t u, uint32_t row, uint64_t at_ps)
+void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps)
 {
-    struct emu_entry in = *switch_dequeue(sw, row, sw->ports + u);
+    struct emu_entry in = *switch_dequeue(xp, row, xp->bar.sw.ports + u);
 
-    combine_fold(sw, switch_group_of(sw, in.hdr.dst), u, row, &in, at_ps);
+    combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
-bool switch_unit_add(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg)
 {
     uint32_t i = hdr->seq & (group->window - 1);
     struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
-    uint64_t bit = (uint64_t)1 << row;
+    uint64_t bit = emu_bit(row);
 
     if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
         !state->part[u].have || (state->part[u].have & bit) || !combine_agrees(&state->hdr, hdr))
         return false;
     emu_combine_fold(hdr->op, hdr->type,
-                     emu_pool_bytes(sw->dev.worker->cache.pool, state->part[u].buf), seg->payload,
+                     emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf), seg->payload,
                      hdr->len);
-    combine_came(sw, group, state, i, u, row, 0);
+    combine_came(xp, group, state, i, u, row, 0);
     return true;
 }
 
-void switch_unit_fold(struct switch_dev *sw, const struct switch_group *group, uint32_t u,
+void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                       uint32_t row, const struct emu_entry *in)
 {
-    combine_fold(sw, group, u, row, in, 0);
+    combine_fold(xp, group, u, row, in, 0);
 }
 
 /*
  * The leaves, then the root, which finds their parts there. What is left at a unit, or comes to the
  * root only now that it has made room, is for the next pass: nobody else would wake us for it.
  */
-uint32_t switch_combine(struct switch_dev *sw)
+uint32_t switch_combine(struct switch_crosspoints *xp)
 {
     uint32_t taken = 0;
 
-    for (uint32_t u = 0; u < sw->units; u++) {
-        struct switch_out *out = &sw->out[sw->ports + u];
+    for (uint32_t u = 0; u < xp->units; u++) {
+        struct switch_out *out = &xp->bar.out[xp->bar.sw.ports + u];
 
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
-            out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
-            switch_unit_take(sw, u, out->last, 0);
+            out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
+            switch_unit_take(xp, u, out->last, 0);
         }
     }
-    switch_units_flush(sw, 0);
-    for (uint32_t u = 0; u < sw->units; u++)
-        if (sw->out[sw->ports + u].waiting)
-            emu_dev_again(&sw->dev);
+    switch_units_flush(xp, 0);
+    for (uint32_t u = 0; u < xp->units; u++)
+        if (xp->bar.out[xp->bar.sw.ports + u].waiting)
+            emu_dev_again(&xp->bar.sw.dev);
     return taken;
 }

@@ -5,7 +5,7 @@
  * Rows are served in turn (round robin), so no input waits longer than the
  * others. This file is clock raw; with times the same happens in timed.c.
  */
-#include "switch/internal.h"
+#include "switch/crosspoint/crosspoint.h"
 
 #define SEND_BURST 64 /* segments an output sends in one pass */
 
@@ -23,27 +23,28 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-uint32_t switch_row_settle(struct switch_dev *sw, uint32_t r)
+uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r)
 {
-    struct switch_row *row = &sw->row[r];
+    uint32_t *owed = &xp->bar.row[r].rx.owed;
 
-    if (sw->by_row) {
-        uint8_t fullest = row_fullest(switch_count(sw, r, 0), sw->width);
+    if (xp->settling) {
+        struct switch_settling *row = &xp->settling[r];
+        uint8_t fullest = row_fullest(switch_count(&xp->bar, r, 0), xp->bar.width);
 
-        row->rx.owed += row->arrived + row->fullest - fullest;
+        *owed += row->arrived + row->fullest - fullest;
         row->fullest = fullest;
+        row->arrived = 0;
     }
-    row->arrived = 0;
-    return row->rx.owed;
+    return *owed;
 }
 
 /*
  * As many as there is room for. Room is asked for until there is none: the
  * answer "none" is what makes an edge tell us when there is some again.
  */
-static uint32_t send_port(struct switch_dev *sw, uint32_t o)
+static uint32_t send_port(struct switch_crosspoints *xp, uint32_t o)
 {
-    struct switch_out *out = &sw->out[o];
+    struct switch_out *out = &xp->bar.out[o];
     uint32_t sent = 0;
 
     while (out->waiting) {
@@ -54,34 +55,32 @@ static uint32_t send_port(struct switch_dev *sw, uint32_t o)
             break;
         }
         if (sent == SEND_BURST) {
-            sw->runnable |= (uint64_t)1 << o;
-            emu_dev_again(&sw->dev);
+            xp->bar.runnable |= emu_bit(o);
+            emu_dev_again(&xp->bar.sw.dev);
             break;
         }
         if (room > SEND_BURST - sent)
             room = SEND_BURST - sent;
         sent += room;
         for (; room && out->waiting; room--) {
-            out->last = (uint8_t)switch_next_bit(out->waiting, out->last);
-            emu_tx_send(&out->tx, switch_dequeue(sw, out->last, o));
+            out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
+            emu_tx_send(&out->tx, switch_dequeue(xp, out->last, o));
         }
         sent -= room;
     }
     return sent;
 }
 
-uint32_t switch_send(struct switch_dev *sw)
+uint32_t switch_send(struct switch_crosspoints *xp)
 {
-    uint64_t outs = sw->runnable & (((uint64_t)1 << sw->ports) - 1);
+    uint64_t outs = xp->bar.runnable & emu_bits_below(xp->bar.sw.ports);
     uint32_t sent = 0;
 
-    sw->runnable = 0;
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        if (sw->out[o].waiting)
-            sent += send_port(sw, o);
-        emu_tx_flush(&sw->out[o].tx);
+    xp->bar.runnable = 0;
+    emu_each_bit(o, outs) {
+        if (xp->bar.out[o].waiting)
+            sent += send_port(xp, o);
+        emu_tx_flush(&xp->bar.out[o].tx);
     }
     return sent;
 }

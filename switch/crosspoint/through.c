@@ -11,7 +11,7 @@
  * The sender may change its payload while we copy it: it harms nobody but itself, for the header was
  * read once, and nothing in a payload is ever followed.
  */
-#include "switch/internal.h"
+#include "switch/crosspoint/crosspoint.h"
 
 /* The way of a segment that came by @row; the next one often has the same. */
 struct through_way {
@@ -25,7 +25,7 @@ struct through_way {
 
 #define SWITCH_NO_UNIT UINT32_MAX
 
-static void through_find(struct switch_dev *sw, uint32_t r, const struct emu_hdr *hdr,
+static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct emu_hdr *hdr,
                          struct through_way *way)
 {
     bool unicast = hdr->kind == EMU_UNICAST;
@@ -34,39 +34,39 @@ static void through_find(struct switch_dev *sw, uint32_t r, const struct emu_hdr
     way->dst = hdr->dst;
     way->kind = hdr->kind;
     way->unit = SWITCH_NO_UNIT;
-    way->group = unicast ? NULL : switch_group_of(sw, hdr->dst);
-    way->outs = unicast ? topo_route_ports(sw->route, hdr->dst)
-                        : switch_collective_outs(sw, way->group, r, hdr);
-    o = way->outs ? (uint32_t)__builtin_ctzll(way->outs) : 0;
-    if (o >= sw->ports)
-        way->unit = o - sw->ports;
-    way->lends = way->outs && !(unicast && way->outs & (way->outs - 1)) &&
-                 switch_lends(sw, way->outs);
+    way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
+    way->outs = unicast ? topo_route_ports(xp->bar.sw.route, hdr->dst)
+                        : switch_collective_outs(xp, way->group, r, hdr);
+    o = way->outs ? emu_bits_first(way->outs) : 0;
+    if (o >= xp->bar.sw.ports)
+        way->unit = o - xp->bar.sw.ports;
+    way->lends = way->outs && !(unicast && emu_bits_several(way->outs)) &&
+                 switch_lends(xp, way->outs);
 }
 
 /* One segment, the way it takes. False: there is no buffer for it now. */
-static inline bool through_pass(struct switch_dev *sw, uint32_t r, const struct through_way *way,
+static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r, const struct through_way *way,
                                 struct emu_edge *edge, const struct emu_seg *seg,
                                 struct emu_entry *entry)
 {
-    bool folds = way->unit != SWITCH_NO_UNIT && !*switch_count(sw, r, sw->ports + way->unit);
+    bool folds = way->unit != SWITCH_NO_UNIT && !*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit);
 
-    if (way->lends && switch_lend(sw, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
+    if (way->lends && switch_lend(xp, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
         return true;
-    if (folds && switch_unit_add(sw, way->group, way->unit, r, &entry->hdr, seg))
+    if (folds && switch_unit_add(xp, way->group, way->unit, r, &entry->hdr, seg))
         return true;
     if (!emu_edge_take(edge, seg, entry))
         return false;
     if (folds)
-        switch_unit_fold(sw, way->group, way->unit, r, entry);
+        switch_unit_fold(xp, way->group, way->unit, r, entry);
     else
-        switch_enter(sw, r, entry);
+        switch_enter(xp, r, entry);
     return true;
 }
 
-uint32_t switch_through(struct switch_dev *sw, uint32_t r)
+uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r)
 {
-    struct emu_rx *rx = &sw->row[r].rx;
+    struct emu_rx *rx = &xp->bar.row[r].rx;
     struct through_way way = {.outs = 0};
     const struct emu_seg *seg;
     struct emu_edge *edge;
@@ -77,8 +77,8 @@ uint32_t switch_through(struct switch_dev *sw, uint32_t r)
     edge = rx->plug.plugged;
     while (edge && moved < SWITCH_BURST && (seg = emu_edge_peek(edge, &entry.hdr))) {
         if (!way.outs || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
-            through_find(sw, r, &entry.hdr, &way);
-        if (!through_pass(sw, r, &way, edge, seg, &entry))
+            through_find(xp, r, &entry.hdr, &way);
+        if (!through_pass(xp, r, &way, edge, seg, &entry))
             break;
         emu_edge_pass(edge);
         moved++;
@@ -86,8 +86,8 @@ uint32_t switch_through(struct switch_dev *sw, uint32_t r)
     if (moved)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST)
-        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_DATA, (uint64_t)1 << r);
-    sw->row[r].arrived += moved;
-    sw->unsettled |= (uint64_t)(moved != 0) << r;
+        emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_bit(r));
+    xp->settling[r].arrived += moved;
+    xp->touched |= (uint64_t)(moved != 0) << r;
     return moved;
 }

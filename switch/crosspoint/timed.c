@@ -19,235 +19,234 @@
  * credit's, not as of when the host got round to it: on clock real, how far the
  * host is behind is measured, and does not add up from hop to hop.
  */
-#include "switch/events.h"
+#include "switch/crosspoint/crosspoint.h"
 
-/* Output @o will act at @at_ps. It had nothing to do so far. */
-static inline void timed_act_at(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
+static inline struct switch_agenda *timed_agenda(const struct switch_crosspoints *xp)
 {
-    sw->due |= (uint64_t)1 << o;
-    order_add(&sw->acts, at_ps, o);
+    return &xp->timing->agenda;
 }
 
 /*
  * Output @o has a segment that is ready at @ready_ps: when will it leave? A stall is counted when
  * its credit's time is known: whether that is at once or later is for the windows to say.
  */
-static inline void timed_plan_port(struct switch_dev *sw, uint32_t o, uint64_t ready_ps)
+static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
 {
-    struct emu_tx *tx = &sw->out[o].tx;
+    struct emu_tx *tx = &xp->bar.out[o].tx;
     uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
 
     if (due_ps == EMU_NEVER) {
-        sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+        timed_agenda(xp)->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
         if (tx->kind != EMU_LINK_LOCAL)
             emu_count(&tx->counts.stalls, 1);
         return;
     }
     if (due_ps > ready_ps && due_ps > tx->busy_ps)
         emu_count(&tx->counts.stalls, 1);
-    timed_act_at(sw, o, due_ps);
+    switch_agenda_add(timed_agenda(xp), o, due_ps);
 }
 
 /* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
-static uint64_t timed_whole_ps(const struct switch_dev *sw, uint32_t u, uint32_t row)
+static uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, uint32_t row)
 {
-    const struct emu_entry *entry = switch_front(sw, row, sw->ports + u);
+    const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
 
-    return entry->time_ps + (row < sw->ports ? emu_wire_ps(sw->profile, &entry->hdr) : 0);
+    return entry->time_ps + (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
 }
 
 /* Unit @u is idle: when can it begin? Not before @now_ps, nor (on clock real) before it was idle. */
-static void timed_plan_unit(struct switch_dev *sw, uint32_t u, uint64_t now_ps)
+static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
-    uint32_t o = sw->ports + u;
+    struct switch_agenda *agenda = timed_agenda(xp);
+    const struct switch_work *work = &xp->timing->work[u];
+    uint32_t o = xp->bar.sw.ports + u;
     uint64_t begin_ps = EMU_NEVER;
 
-    if (now_ps < sw->unit[u].free_ps)
-        now_ps = sw->unit[u].free_ps;
-    if (sw->due >> o & 1)
-        order_drop(&sw->acts, o);
-    sw->due &= ~((uint64_t)1 << o);
-    for (uint64_t rows = sw->out[o].waiting; rows; rows &= rows - 1) {
-        uint64_t whole_ps = timed_whole_ps(sw, u, (uint32_t)__builtin_ctzll(rows));
+    if (now_ps < work->free_ps)
+        now_ps = work->free_ps;
+    if (agenda->due >> o & 1)
+        emu_order_drop(&agenda->acts, o);
+    agenda->due &= ~emu_bit(o);
+    emu_each_bit(row, xp->bar.out[o].waiting) {
+        uint64_t whole_ps = timed_whole_ps(xp, u, row);
 
         if (whole_ps < begin_ps)
             begin_ps = whole_ps;
     }
     if (begin_ps != EMU_NEVER)
-        timed_act_at(sw, o, begin_ps > now_ps ? begin_ps : now_ps);
+        switch_agenda_add(timed_agenda(xp), o, begin_ps > now_ps ? begin_ps : now_ps);
 }
 
 /* Outputs that were given segments at @at_ps. */
-static inline void timed_news(struct switch_dev *sw, uint64_t at_ps)
+static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
 {
-    uint64_t outs = sw->runnable;
+    const struct switch_timing *timing = xp->timing;
+    uint32_t ports = xp->bar.sw.ports;
+    uint64_t outs = xp->bar.runnable;
 
-    sw->runnable = 0;
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        if (o >= sw->ports) {
-            if (!sw->unit[o - sw->ports].working)
-                timed_plan_unit(sw, o - sw->ports, at_ps);
-        } else if (!((sw->due | sw->stalled) >> o & 1)) { /* else it knows, or waits for a credit */
-            timed_plan_port(sw, o, at_ps);
+    xp->bar.runnable = 0;
+    emu_each_bit(o, outs) {
+        if (o >= ports) {
+            if (!timing->work[o - ports].working)
+                timed_plan_unit(xp, o - ports, at_ps);
+        } else if (!((timing->agenda.due | timing->agenda.stalled) >> o & 1)) { /* else it knows, or waits for a credit */
+            timed_plan_port(xp, o, at_ps);
         }
     }
 }
 
 /* Input @r has room at a crosspoint again: its fifo moves on. Seldom, hence not inline. */
-__attribute__((noinline)) static void timed_advance(struct switch_dev *sw, uint32_t r,
-                                                    uint64_t at_ps)
+__attribute__((noinline)) static void timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    switch_input_advance(sw, r, at_ps);
-    switch_pay(sw, r, at_ps);
+    xp->advance(xp, r, at_ps);
+    switch_pay(&xp->bar, r, at_ps);
 }
 
 /* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
-static inline void timed_left(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+static inline void timed_left(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    switch_pay(sw, r, at_ps);
-    if (!sw->row[r].backed)
+    uint32_t ports = xp->bar.sw.ports;
+
+    switch_pay(&xp->bar, r, at_ps);
+    if (!(xp->backed >> r & 1))
         return;
-    if (r < sw->ports)
-        timed_advance(sw, r, at_ps);
-    else if (switch_unit_pending(sw, r - sw->ports))
-        switch_unit_flush(sw, r - sw->ports, at_ps);
-    timed_news(sw, at_ps);
+    if (r < ports)
+        timed_advance(xp, r, at_ps);
+    else if (switch_unit_pending(xp, r - ports))
+        switch_unit_flush(xp, r - ports, at_ps);
+    timed_news(xp, at_ps);
 }
 
-static inline void timed_send(struct switch_dev *sw, uint32_t o, uint64_t at_ps)
+static inline void timed_send(struct switch_crosspoints *xp, uint32_t o, uint64_t at_ps)
 {
-    struct switch_out *out = &sw->out[o];
+    struct switch_out *out = &xp->bar.out[o];
     struct emu_entry *entry;
     uint32_t r;
 
     if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
-        sw->stalled |= (uint64_t)1 << o;
+        timed_agenda(xp)->stalled |= emu_bit(o);
         return;
     }
-    switch_little(sw, at_ps);
-    r = switch_next_bit(out->waiting, out->last);
+    switch_little_until(&xp->timing->little, at_ps);
+    r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
-    entry = switch_dequeue(sw, r, o);
-    if (at_ps < entry->time_ps) /* clock real: the credit was late, and is older than what waits for it */
-        at_ps = entry->time_ps;
-    sw->little.waited_ps += at_ps - entry->time_ps;
+    entry = switch_dequeue(xp, r, o);
+    at_ps = switch_no_sooner(at_ps, entry);
+    xp->timing->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
     emu_tx_flush(&out->tx);
     if (out->waiting)
-        timed_plan_port(sw, o, at_ps);
-    timed_left(sw, r, at_ps);
+        timed_plan_port(xp, o, at_ps);
+    timed_left(xp, r, at_ps);
 }
 
 /* The next row in turn whose segment is there as a whole. */
-static uint32_t timed_unit_row(const struct switch_dev *sw, uint32_t u, uint64_t at_ps)
+static uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
-    const struct switch_out *out = &sw->out[sw->ports + u];
+    const struct switch_out *out = &xp->bar.out[xp->bar.sw.ports + u];
     uint32_t r = out->last;
 
     do {
-        r = switch_next_bit(out->waiting, r);
-    } while (timed_whole_ps(sw, u, r) > at_ps);
+        r = emu_bits_next(out->waiting, r);
+    } while (timed_whole_ps(xp, u, r) > at_ps);
     return r;
 }
 
-/* The unit works while the segment lies at the crosspoint: it leaves when the work is done. */
-static void timed_work(struct switch_dev *sw, uint32_t u, uint64_t at_ps)
+/* The unit's work is done: the segment leaves. */
+static void timed_work_ends(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
-    struct switch_unit *unit = &sw->unit[u];
-    uint32_t o = sw->ports + u;
+    struct switch_work *work = &xp->timing->work[u];
+    struct switch_little *little = &xp->timing->little;
+
+    work->working = false;
+    work->free_ps = at_ps;
+    switch_little_until(little, at_ps);
+    little->waited_ps += at_ps - switch_front(&xp->bar, work->row, xp->bar.sw.ports + u)->time_ps;
+    switch_unit_take(xp, u, work->row, at_ps);
+    switch_units_flush(xp, at_ps);
+    timed_left(xp, work->row, at_ps);
+    timed_news(xp, at_ps);
+    timed_plan_unit(xp, u, at_ps);
+}
+
+/* The unit works while the segment lies at the crosspoint: it leaves when the work is done. */
+static void timed_work(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
+{
+    const struct emu_profile *profile = xp->bar.sw.profile;
+    struct switch_work *work = &xp->timing->work[u];
+    uint32_t o = xp->bar.sw.ports + u;
     const struct emu_entry *entry;
 
-    if (unit->working) {
-        unit->working = false;
-        unit->free_ps = at_ps;
-        switch_little(sw, at_ps);
-        sw->little.waited_ps += at_ps - switch_front(sw, unit->row, o)->time_ps;
-        switch_unit_take(sw, u, unit->row, at_ps);
-        switch_units_flush(sw, at_ps);
-        timed_left(sw, unit->row, at_ps);
-        timed_news(sw, at_ps);
-        timed_plan_unit(sw, u, at_ps);
+    if (work->working) {
+        timed_work_ends(xp, u, at_ps);
         return;
     }
-    unit->row = (uint8_t)timed_unit_row(sw, u, at_ps);
-    unit->working = true;
-    sw->out[o].last = unit->row;
-    entry = switch_front(sw, unit->row, o);
-    timed_act_at(sw, o,
-                 at_ps + sw->profile->combine_header_ps +
-                     (entry->hdr.len + 7u) / 8u * sw->profile->combine_word_ps);
+    work->row = (uint8_t)timed_unit_row(xp, u, at_ps);
+    work->working = true;
+    xp->bar.out[o].last = work->row;
+    entry = switch_front(&xp->bar, work->row, o);
+    switch_agenda_add(timed_agenda(xp), o,
+                      at_ps + profile->combine_header_ps +
+                          (entry->hdr.len + 7u) / 8u * profile->combine_word_ps);
 }
 
-static inline void timed_act(struct switch_dev *sw, uint64_t now_ps)
-{
-    struct switch_event event = order_take(&sw->acts);
+/* --- what switch_events_run() asks for -------------------------------------------------------- */
 
-    sw->due &= ~((uint64_t)1 << event.port);
+static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct emu_order_event event = switch_agenda_take(timed_agenda(xp));
+    uint32_t o = (uint32_t)event.port;
+
     switch_lag(sw, event.at_ps, now_ps);
-    if (event.port < sw->ports)
-        timed_send(sw, event.port, event.at_ps);
+    if (o < sw->ports)
+        timed_send(xp, o, event.at_ps);
     else
-        timed_work(sw, event.port - sw->ports, event.at_ps);
+        timed_work(xp, o - sw->ports, event.at_ps);
+    return 1;
 }
 
-static inline uint64_t timed_arrive(struct switch_dev *sw, struct switch_order *arrivals,
-                             uint64_t until_ps)
+static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 {
-    struct switch_event event = order_take(arrivals);
-    struct emu_rx *rx = &sw->row[event.port].rx;
+    return emu_order_next_ps(&((const struct switch_crosspoints *)sw)->timing->agenda.acts);
+}
 
-    switch_little(sw, event.at_ps);
-    sw->admit(sw, event.port, emu_rx_front(rx, until_ps));
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct emu_order_event event = emu_order_take(arrivals);
+    uint32_t r = (uint32_t)event.port;
+    struct emu_rx *rx = &xp->bar.row[r].rx;
+
+    switch_little_until(&xp->timing->little, event.at_ps);
+    xp->admit(xp, r, emu_rx_front(rx, until_ps));
     emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
     emu_rx_done(rx, 1);
-    switch_pay(sw, event.port, event.at_ps);
-    timed_news(sw, event.at_ps);
-    return switch_look(sw, arrivals, event.port, until_ps);
+    switch_pay(&xp->bar, r, event.at_ps);
+    timed_news(xp, event.at_ps);
+    return switch_look(&xp->bar, arrivals, r, until_ps);
 }
 
-/*
- * Ports that something arrived at, and outputs that wait for a credit that has come.
- * Returns the earliest arrival after @until_ps.
- */
-static uint64_t timed_begin(struct switch_dev *sw, struct switch_order *arrivals,
-                            uint64_t until_ps)
+/* Ports that something arrived at, and outputs that wait for a credit that has come. */
+static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
 {
-    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & sw->stalled;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_agenda *agenda = timed_agenda(xp);
+    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & agenda->stalled;
 
-    sw->stalled &= ~outs;
-    for (; outs; outs &= outs - 1)
-        timed_plan_port(sw, (uint32_t)__builtin_ctzll(outs), 0);
-    return switch_look_all(sw, arrivals, until_ps);
+    agenda->stalled &= ~outs;
+    emu_each_bit(o, outs)
+        timed_plan_port(xp, o, 0);
+    return switch_look_all(&xp->bar, arrivals, until_ps);
 }
 
 uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct switch_dev *sw = (struct switch_dev *)dev;
-    struct switch_event event[ORDER_ROOM(SWITCH_ROWS_MAX)];
-    struct switch_order arrivals;
-    uint64_t later_ps;
-    uint32_t moved = 0;
+    static const struct switch_events timed_events = {
+        .begin = timed_begin, .next_ps = timed_next_ps, .arrive = timed_arrive, .act = timed_act};
+    struct switch_crosspoints *xp = (struct switch_crosspoints *)dev;
+    uint32_t moved = switch_events_run(&xp->bar.sw, until_ps, &timed_events);
 
-    order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
-    later_ps = timed_begin(sw, &arrivals, until_ps);
-
-    for (;; moved++) {
-        uint64_t act_ps = order_next_ps(&sw->acts);
-        uint64_t arrive_ps = order_next_ps(&arrivals);
-
-        if (arrive_ps != EMU_NEVER && arrive_ps <= act_ps) {
-            uint64_t next_ps = timed_arrive(sw, &arrivals, until_ps);
-
-            later_ps = next_ps < later_ps ? next_ps : later_ps;
-        } else if (act_ps <= until_ps) {
-            timed_act(sw, until_ps);
-        } else {
-            dev->next_ps = act_ps < later_ps ? act_ps : later_ps;
-            break;
-        }
-    }
-    sw->unsettled = 0;
+    xp->touched = 0;
     return moved;
 }

@@ -26,7 +26,7 @@
  * are matched first and the unicasts have what is left, in odd ones the other
  * way round.
  */
-#include "switch/internal.h"
+#include "switch/input/slots.h"
 
 /* What is still free in this slot. */
 struct arbiter {
@@ -37,44 +37,42 @@ struct arbiter {
 
 static void arbiter_take(struct arbiter *free, uint32_t r, uint64_t outs, bool multicast)
 {
-    free->rows &= ~((uint64_t)1 << r);
+    free->rows &= ~emu_bit(r);
     free->outs &= ~outs;
     free->sends[r] = (struct switch_sends){.outs = outs, .multicast = multicast};
 }
 
 /* One iteration of iSLIP. Returns true if something was accepted. */
-static bool arbiter_iterate(struct switch_dev *sw, struct arbiter *free, bool first)
+static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool first)
 {
     uint64_t grants[SWITCH_ROWS_MAX];
     uint64_t rows = 0;
 
-    for (uint64_t outs = free->outs; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint64_t asks = sw->out[o].waiting & free->rows;
+    emu_each_bit(o, free->outs) {
+        uint64_t asks = sw->bar.out[o].waiting & free->rows;
         uint32_t r;
 
         if (!asks)
             continue;
-        r = switch_next_bit(asks, sw->out[o].last);
+        r = emu_bits_next(asks, sw->bar.out[o].last);
         if (!(rows >> r & 1))
             grants[r] = 0;
-        grants[r] |= (uint64_t)1 << o;
-        rows |= (uint64_t)1 << r;
+        grants[r] |= emu_bit(o);
+        rows |= emu_bit(r);
     }
-    for (uint64_t left = rows; left; left &= left - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(left);
-        uint32_t o = switch_next_bit(grants[r], sw->input[r].last);
+    emu_each_bit(r, rows) {
+        uint32_t o = emu_bits_next(grants[r], sw->turn[r].last);
 
-        arbiter_take(free, r, (uint64_t)1 << o, false);
+        arbiter_take(free, r, emu_bit(o), false);
         if (first) {
-            sw->out[o].last = (uint8_t)r;
-            sw->input[r].last = o;
+            sw->bar.out[o].last = (uint8_t)r;
+            sw->turn[r].last = o;
         }
     }
     return rows != 0;
 }
 
-static void arbiter_unicasts(struct switch_dev *sw, struct arbiter *free)
+static void arbiter_unicasts(struct switch_slots *sw, struct arbiter *free)
 {
     bool first = true;
 
@@ -83,25 +81,24 @@ static void arbiter_unicasts(struct switch_dev *sw, struct arbiter *free)
 }
 
 /* WBA: the weight of the first multicast of @r in slot @slot. */
-static int64_t arbiter_weight(const struct switch_dev *sw, uint32_t r, uint64_t slot)
+static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_t slot)
 {
-    const struct switch_input *in = &sw->input[r];
+    uint64_t outs = sw->in.outs[sw->in.fifo[r].list.first];
 
-    return (int64_t)(slot - in->head_slot) - __builtin_popcountll(sw->outs[in->fifo.first]);
+    return (int64_t)(slot - sw->turn[r].head_slot) - __builtin_popcountll(outs);
 }
 
 /* The heaviest of @rows. */
-static uint32_t arbiter_heaviest(const struct switch_dev *sw, uint64_t rows, uint64_t slot)
+static uint32_t arbiter_heaviest(const struct switch_slots *sw, uint64_t rows, uint64_t slot)
 {
     int64_t most = INT64_MIN;
     uint32_t best = 0;
 
-    for (; rows; rows &= rows - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(rows);
+    emu_each_bit(r, rows) {
         int64_t weight = arbiter_weight(sw, r, slot);
 
         if (weight < most ||
-            (weight == most && order_turn(slot, r) > order_turn(slot, best)))
+            (weight == most && emu_order_turn(slot, r) > emu_order_turn(slot, best)))
             continue;
         most = weight;
         best = r;
@@ -110,32 +107,30 @@ static uint32_t arbiter_heaviest(const struct switch_dev *sw, uint64_t rows, uin
 }
 
 /* From the heaviest to the lightest: whatever each wants and is still free. */
-static void arbiter_multicasts(struct switch_dev *sw, uint64_t slot, struct arbiter *free)
+static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     uint64_t rows = 0;
 
-    for (uint64_t left = free->rows; left; left &= left - 1) {
-        uint32_t r = (uint32_t)__builtin_ctzll(left);
-
-        if (sw->input[r].queued)
-            rows |= (uint64_t)1 << r;
+    emu_each_bit(r, free->rows) {
+        if (sw->in.fifo[r].queued)
+            rows |= emu_bit(r);
     }
     while (rows && free->outs) {
         uint32_t r = arbiter_heaviest(sw, rows, slot);
-        uint64_t outs = sw->outs[sw->input[r].fifo.first] & free->outs;
+        uint64_t outs = sw->in.outs[sw->in.fifo[r].list.first] & free->outs;
 
-        rows &= ~((uint64_t)1 << r);
+        rows &= ~emu_bit(r);
         if (outs)
             arbiter_take(free, r, outs, true);
     }
 }
 
-void switch_match(struct switch_dev *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
+void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
 {
     struct arbiter free = {
-        .rows = ((uint64_t)1 << sw->ports) - 1, .outs = outs, .sends = sends};
+        .rows = emu_bits_below(sw->bar.sw.ports), .outs = outs, .sends = sends};
 
-    for (uint32_t r = 0; r < sw->ports; r++)
+    for (uint32_t r = 0; r < sw->bar.sw.ports; r++)
         sends[r] = (struct switch_sends){0};
     if (slot & 1)
         arbiter_unicasts(sw, &free);

@@ -12,7 +12,7 @@
  * Modelling choice: moving takes no time; the crossbar's internal speed-up that
  * output queuing needs anyway lets a whole fifo through once there is room.
  *
- * buffers=input is the router that the paper compares with: slots.c.
+ * buffers=input is the router that the paper compares with: input/slots.c.
  *
  * Neither can deadlock in a network whose routes go up and then down, nor can
  * their multicasts, for four reasons. (1) Cables can be put in an order such
@@ -31,200 +31,190 @@
  * What this needs is (1): routes that turn up again after going down, or trees
  * with two tops, would bring deadlock back, and nothing here would break it.
  */
-#include "switch/internal.h"
+#include "switch/input/fifo.h"
 
-/* Not queued: its place is free again. */
-static void input_drop(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+#include <errno.h>
+
+static bool fifo_fits(const struct emu_profile *profile)
 {
-    switch_count_drop(sw, switch_group_of(sw, entry->hdr.dst), &entry->hdr);
-    emu_pool_drop(&sw->dev.worker->cache, entry->buf);
-    sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
+    return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT_XPOINT;
 }
-
-/* At the end of the fifo of @r. */
-static void input_append(struct switch_dev *sw, uint32_t r, uint64_t outs,
-                         const struct emu_entry *entry)
-{
-    struct switch_input *in = &sw->input[r];
-    uint32_t slot = switch_append(sw, &in->fifo, in->queued, entry);
-
-    in->queued++;
-    sw->outs[slot] = outs;
-    sw->little.held++;
-    if (entry->hdr.kind == EMU_UNICAST || !(outs & (outs - 1)))
-        return;
-    emu_pool_share(sw->dev.worker->cache.pool, entry->buf,
-                   (unsigned)__builtin_popcountll(outs) - 1);
-    emu_count(&sw->counts.multicasts, 1);
-}
-
-void switch_input_leave(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
-{
-    struct switch_input *in = &sw->input[r];
-    uint32_t slot = switch_remove(sw, &in->fifo);
-
-    if (at_ps < sw->slot[slot].time_ps)
-        at_ps = sw->slot[slot].time_ps;
-    in->queued--;
-    sw->little.held--;
-    sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
-    sw->row[r].rx.owed++;
-    sw->unsettled |= (uint64_t)1 << r;
-}
-
-/* --- buffers=input_xpoint ------------------------------------------------------- */
 
 /* Of @outs, those whose crosspoint of row @r has room. */
-static uint64_t input_room(const struct switch_dev *sw, uint32_t r, uint64_t outs)
+static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint64_t outs)
 {
     uint64_t room = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-
-        room |= (uint64_t)(*switch_count(sw, r, o) < sw->xpoint_slots) << o;
-    }
+    emu_each_bit(o, outs)
+        room |= (uint64_t)(*switch_count(&xp->bar, r, o) < xp->xpoint_slots) << o;
     return room;
 }
 
-/* The first segment of the fifo of @r: to its crosspoints. Returns those that it still goes to. */
-static uint64_t input_move(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+/* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
+static uint64_t fifo_move(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
 {
-    uint32_t slot = sw->input[r].fifo.first;
-    uint64_t outs = sw->outs[slot];
-    uint64_t room = input_room(sw, r, outs);
-    struct emu_entry entry = sw->slot[slot];
+    struct switch_crosspoints *xp = &sw->xp;
+    uint32_t slot = sw->in.fifo[r].list.first;
+    uint64_t outs = sw->in.outs[slot];
+    uint64_t room = fifo_room(xp, r, outs);
+    struct emu_entry entry = xp->bar.store.slot[slot];
 
-    if (entry.time_ps < at_ps) /* else, on clock real, the room was late, and is older than what moves there */
-        entry.time_ps = at_ps;
+    entry.time_ps = at_ps;
     if (entry.hdr.kind == EMU_UNICAST) { /* to one of them: the choice is made as late as can be */
         if (!room)
             return outs;
-        switch_put(sw, r, room & (room - 1) ? switch_choose(sw, room)
-                                           : (uint32_t)__builtin_ctzll(room), &entry);
+        switch_put(xp, r, emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room), &entry);
         return 0;
     }
-    for (uint64_t left = room; left; left &= left - 1)
-        switch_put(sw, r, (uint32_t)__builtin_ctzll(left), &entry);
-    return sw->outs[slot] = outs & ~room;
+    emu_each_bit(o, room)
+        switch_put(xp, r, o, &entry);
+    return sw->in.outs[slot] = outs & ~room;
 }
 
-bool switch_input_advance(struct switch_dev *sw, uint32_t r, uint64_t at_ps)
+/* The first segment of the fifo of @r has moved on, as of @at_ps. */
+static void fifo_leave(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
 {
-    struct switch_input *in = &sw->input[r];
-    uint64_t ready = sw->runnable;
+    struct switch_crosspoints *xp = &sw->xp;
+    uint32_t slot = switch_inputs_leave(&sw->in, &xp->bar, r);
+
+    xp->touched |= emu_bit(r);
+    if (xp->timing)
+        switch_little_leave(&xp->timing->little, &xp->bar.store.slot[slot], at_ps);
+}
+
+static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+{
+    struct switch_fifos *sw = switch_fifos_of(xp);
+    struct switch_fifo *fifo = &sw->in.fifo[r];
+    uint64_t ready = xp->bar.runnable;
     bool moved = false;
 
-    sw->runnable = 0;
-    while (in->queued && !input_move(sw, r, at_ps)) {
-        switch_input_leave(sw, r, at_ps);
+    xp->bar.runnable = 0;
+    while (fifo->queued) {
+        uint64_t at = switch_no_sooner(at_ps, &xp->bar.store.slot[fifo->list.first]);
+
+        if (fifo_move(sw, r, at))
+            break;
+        fifo_leave(sw, r, at);
         moved = true;
     }
-    moved |= sw->runnable != 0;
-    sw->runnable |= ready;
-    sw->row[r].backed = in->queued != 0;
+    moved |= xp->bar.runnable != 0;
+    xp->bar.runnable |= ready;
+    xp->backed = (xp->backed & ~emu_bit(r)) | (uint64_t)(fifo->queued != 0) << r;
     return moved;
 }
 
-void switch_input_admit_xpoint(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+static void fifo_admit(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    uint64_t outs = entry->hdr.kind == EMU_UNICAST ? topo_route_ports(sw->route, entry->hdr.dst)
-                                                   : switch_collective_outs(sw, switch_group_of(sw, entry->hdr.dst), r, &entry->hdr);
+    struct switch_dev *base = &xp->bar.sw;
+    struct switch_fifos *sw = switch_fifos_of(xp);
+    const struct emu_hdr *hdr = &entry->hdr;
+    uint64_t outs = hdr->kind == EMU_UNICAST
+                        ? topo_route_ports(base->route, hdr->dst)
+                        : switch_collective_outs(xp, switch_group_of(base, hdr->dst), r, hdr);
 
     if (!outs) {
-        input_drop(sw, r, entry);
+        switch_inputs_drop(&xp->bar, r, entry);
+        xp->touched |= emu_bit(r);
         return;
     }
-    input_append(sw, r, outs, entry);
-    if (sw->input[r].queued == 1)
-        switch_input_advance(sw, r, entry->time_ps);
+    switch_inputs_append(&sw->in, &xp->bar, r, outs, entry);
+    if (xp->timing)
+        xp->timing->little.held++;
+    if (sw->in.fifo[r].queued == 1)
+        fifo_advance(xp, r, entry->time_ps);
 }
 
-/* --- buffers=input ----------------------------------------------------------------- */
+/* --- the kind ------------------------------------------------------------------------------------ */
 
-/* A unicast waits in the queue of its output. */
-static void input_put(struct switch_dev *sw, uint32_t r, uint32_t o, const struct emu_entry *entry)
+static uint32_t fifo_segments(uint32_t ports, const struct emu_profile *profile)
 {
-    uint8_t *count = switch_count(sw, r, o);
-
-    switch_append(sw, switch_xpoint(sw, r, o), (*count)++, entry);
-    sw->little.held++;
-    switch_out_gains(sw, r, o);
+    return switch_crosspoints_segments(ports, profile) + ports * profile->input_slots;
 }
 
-/*
- * Of several candidate outputs, those that fewest segments of row @r wait for. What an input sees
- * is its own queues; and if it looked at whole outputs instead, an output that has just taken a
- * segment of an input would get that input's next one, and inputs that wait at few outputs would
- * get less than others for good.
- */
-static uint64_t input_shortest(const struct switch_dev *sw, uint32_t r, uint64_t outs)
+static size_t fifo_bytes(uint32_t ports, const struct emu_profile *profile)
 {
-    uint8_t least = UINT8_MAX;
-    uint64_t best = 0;
+    uint32_t slots = fifo_segments(ports, profile);
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint8_t count = *switch_count(sw, r, o);
+    return sizeof(struct switch_fifos) + switch_crosspoints_bytes(ports, slots, profile) +
+           switch_inputs_bytes(ports, slots);
+}
 
-        if (count < least) {
-            least = count;
-            best = 0;
-        }
-        if (count == least)
-            best |= (uint64_t)1 << o;
+static void fifo_destroy(struct switch_dev *sw)
+{
+    switch_inputs_free(&switch_fifos_of(switch_crosspoints_of(sw))->in);
+    switch_crosspoints_free(switch_crosspoints_of(sw));
+    switch_base_destroy(sw);
+}
+
+static int fifo_create(struct switch_dev **ret, const struct switch_plan *plan)
+{
+    uint32_t slots = fifo_segments(plan->ports, plan->profile);
+    struct switch_fifos *sw;
+
+    if (!switch_crosspoints_sane(plan->ports, plan->profile))
+        return -EINVAL;
+    sw = switch_base_create(&switch_fifo_kind, plan, sizeof *sw);
+    if (!sw)
+        return -ENOMEM;
+    sw->xp.admit = fifo_admit;
+    sw->xp.advance = fifo_advance;
+    if (switch_crosspoints_init(&sw->xp, plan->worker->clock.mode, slots) ||
+        !switch_inputs_init(&sw->in, plan->ports, slots)) {
+        fifo_destroy(&sw->xp.bar.sw);
+        return -ENOMEM;
     }
-    return best;
+    switch_crosspoints_start(&sw->xp, plan->worker);
+    *ret = &sw->xp.bar.sw;
+    return 0;
 }
 
-/* There are no combine units here: their groups were refused when they were to be made. */
-void switch_input_admit(struct switch_dev *sw, uint32_t r, const struct emu_entry *entry)
+static uint32_t fifo_bufs(struct switch_dev *base)
 {
-    bool unicast = entry->hdr.kind == EMU_UNICAST;
-    uint64_t outs = unicast ? topo_route_ports(sw->route, entry->hdr.dst)
-                            : switch_collective_outs(sw, switch_group_of(sw, entry->hdr.dst), r, &entry->hdr);
+    const struct switch_fifos *sw = switch_fifos_of(switch_crosspoints_of(base));
 
-    if (!outs || outs >> sw->ports)
-        input_drop(sw, r, entry);
-    else if (unicast)
-        input_put(sw, r, outs & (outs - 1) ? switch_choose(sw, input_shortest(sw, r, outs))
-                                           : (uint32_t)__builtin_ctzll(outs), entry);
-    else
-        input_append(sw, r, outs, entry);
+    return switch_crossbar_bufs(&sw->xp.bar) + switch_inputs_bufs(&sw->in, &sw->xp.bar);
 }
 
-/* --- what must hold --------------------------------------------------------------------- */
-
-uint32_t switch_input_holds(const struct switch_dev *sw, uint32_t r)
+static const char *check_input(const struct switch_fifos *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                               uint64_t *waited_ps)
 {
-    const struct switch_input *in = &sw->input[r];
-    uint32_t holds = 0;
+    const struct switch_crosspoints *xp = &sw->xp;
+    const struct switch_fifo *fifo = &sw->in.fifo[r];
+    const char *wrong = switch_inputs_check(&sw->in, &xp->bar, r, now_ps, held, waited_ps);
 
-    for (uint32_t slot = in->fifo.first, left = in->queued; left; left--) {
-        holds++;
-        slot = sw->link[slot].next;
+    if (!wrong && fifo->queued &&
+        (!(xp->backed >> r & 1) || fifo_room(xp, r, sw->in.outs[fifo->list.first])))
+        wrong = "a fifo waits though there is room";
+    return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
+}
+
+static const char *fifo_check(struct switch_dev *base, uint64_t now_ps)
+{
+    const struct switch_fifos *sw = switch_fifos_of(switch_crosspoints_of(base));
+    uint64_t held = 0, waited_ps = 0;
+
+    for (uint32_t r = 0; r < sw->xp.bar.rows; r++) {
+        const char *wrong = switch_crosspoints_check(&sw->xp, r, now_ps, &held, &waited_ps);
+
+        if (!wrong && r < base->ports)
+            wrong = check_input(sw, r, now_ps, &held, &waited_ps);
+        if (wrong)
+            return wrong;
     }
-    for (uint32_t o = 0; o < sw->ports && sw->profile->buffers == EMU_BUFFERS_INPUT; o++)
-        holds += *switch_count(sw, r, o);
-    return holds;
+    return switch_crosspoints_check_books(&sw->xp, now_ps, held, waited_ps);
 }
 
-const char *switch_input_check(const struct switch_dev *sw, uint32_t r, uint64_t now_ps,
-                               uint64_t *held, uint64_t *waited_ps)
-{
-    const struct switch_input *in = &sw->input[r];
-    uint32_t slot = in->fifo.first;
-
-    *held += in->queued;
-    for (uint32_t left = in->queued; left; left--) {
-        if (!sw->outs[slot])
-            return "a segment of a fifo has nowhere to go";
-        *waited_ps += now_ps - sw->slot[slot].time_ps;
-        slot = sw->link[slot].next;
-    }
-    if (in->queued && sw->profile->buffers == EMU_BUFFERS_INPUT_XPOINT &&
-        (!sw->row[r].backed || input_room(sw, r, sw->outs[in->fifo.first])))
-        return "a fifo waits though there is room";
-    return NULL;
-}
+const struct switch_kind switch_fifo_kind = {
+    .fits = fifo_fits,
+    .segments = fifo_segments,
+    .bytes = fifo_bytes,
+    .create = fifo_create,
+    .destroy = fifo_destroy,
+    .tx = switch_crossbar_tx,
+    .rx = switch_crossbar_rx,
+    .check = fifo_check,
+    .bufs = fifo_bufs,
+    .turn_back = switch_crosspoints_turn_back,
+    .combines = true,
+};

@@ -15,195 +15,363 @@
  * Not on clock raw, which has no time to cut into slots. There are no combine
  * units; why nothing deadlocks is in input/fifo.c.
  */
-#include "switch/events.h"
+#include "switch/input/slots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/least.h"
 
 /* The first slot that begins at @at_ps or later, and is not over. */
-static uint64_t slots_at(const struct switch_dev *sw, uint64_t at_ps)
+static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
 {
-    uint64_t length_ps = sw->slots.length_ps;
+    uint64_t length_ps = sw->length_ps;
 
-    if (at_ps < sw->slots.from_ps)
-        at_ps = sw->slots.from_ps;
+    if (at_ps < sw->from_ps)
+        at_ps = sw->from_ps;
     return (at_ps + length_ps - 1) / length_ps * length_ps;
 }
 
 /* The arbiter has something to do at @at_ps. */
-static void slots_plan(struct switch_dev *sw, uint64_t at_ps)
+static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t next_ps = slots_at(sw, at_ps);
 
-    if (next_ps < sw->slots.next_ps)
-        sw->slots.next_ps = next_ps;
+    if (next_ps < sw->next_ps)
+        sw->next_ps = next_ps;
 }
 
 /* Outputs that something waits for. */
-static uint64_t slots_wanted(const struct switch_dev *sw)
+static uint64_t slots_wanted(const struct switch_slots *sw)
 {
     uint64_t outs = 0;
 
-    for (uint32_t p = 0; p < sw->ports; p++) {
-        outs |= (uint64_t)(sw->out[p].waiting != 0) << p;
-        if (sw->input[p].queued)
-            outs |= sw->outs[sw->input[p].fifo.first];
+    for (uint32_t p = 0; p < sw->bar.sw.ports; p++) {
+        outs |= (uint64_t)(sw->bar.out[p].waiting != 0) << p;
+        if (sw->in.fifo[p].queued)
+            outs |= sw->in.outs[sw->in.fifo[p].list.first];
     }
     return outs;
 }
 
 /* Something waits for @outs: when can it go? */
-static void slots_plan_outs(struct switch_dev *sw, uint64_t outs)
+static void slots_plan_outs(struct switch_slots *sw, uint64_t outs)
 {
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint64_t due_ps = emu_tx_earliest_ps(&sw->out[o].tx, sw->slots.from_ps);
+    emu_each_bit(o, outs) {
+        uint64_t due_ps = emu_tx_earliest_ps(&sw->bar.out[o].tx, sw->from_ps);
 
         if (due_ps == EMU_NEVER)
-            sw->stalled |= (uint64_t)1 << o; /* EMU_EVENT_CREDIT tells */
+            sw->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
         else
             slots_plan(sw, due_ps);
     }
 }
 
 /* Credits have come for outputs that had none on its way: they are later than all that has been. */
-static void slots_take_credits(struct switch_dev *sw)
+static void slots_take_credits(struct switch_slots *sw)
 {
-    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & sw->stalled;
+    uint64_t outs = emu_dev_take(&sw->bar.sw.dev, EMU_EVENT_CREDIT) & sw->stalled;
 
     sw->stalled &= ~outs;
     slots_plan_outs(sw, outs);
 }
 
 /* Of @outs, those that can send at @at_ps. A stall is counted once, until they send again. */
-static uint64_t slots_free(struct switch_dev *sw, uint64_t outs, uint64_t at_ps)
+static uint64_t slots_free(struct switch_slots *sw, uint64_t outs, uint64_t at_ps)
 {
     uint64_t free = 0;
 
-    for (; outs; outs &= outs - 1) {
-        uint32_t o = (uint32_t)__builtin_ctzll(outs);
-        uint64_t bit = (uint64_t)1 << o;
-        struct emu_tx *tx = &sw->out[o].tx;
+    emu_each_bit(o, outs) {
+        uint64_t bit = emu_bit(o);
+        struct emu_tx *tx = &sw->bar.out[o].tx;
 
         if (emu_tx_earliest_ps(tx, at_ps) <= at_ps) {
             free |= bit;
-        } else if (!(sw->slots.counted & bit)) {
-            sw->slots.counted |= bit;
+        } else if (!(sw->counted & bit)) {
+            sw->counted |= bit;
             emu_count(&tx->counts.stalls, 1);
         }
     }
     return free;
 }
 
-static void slots_depart(struct switch_dev *sw, uint32_t o, struct emu_entry entry, uint64_t at_ps)
+static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry entry, uint64_t at_ps)
 {
-    struct emu_tx *tx = &sw->out[o].tx;
+    struct emu_tx *tx = &sw->bar.out[o].tx;
 
     emu_tx_depart(tx, &entry, at_ps);
     emu_tx_flush(tx);
-    sw->slots.counted &= ~((uint64_t)1 << o);
-}
-
-/* Clock real: a credit that was late may be older than what waits for it, which leaves no sooner than it came. */
-static uint64_t slots_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
-{
-    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
+    sw->counted &= ~emu_bit(o);
 }
 
 /* The first unicast of @r for output @o, if there is one: the match says so. */
-static void slots_send_unicast(struct switch_dev *sw, uint32_t r, uint32_t o, uint64_t at_ps)
+static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
-    uint32_t slot = switch_remove(sw, switch_xpoint(sw, r, o));
-    uint8_t left = --*switch_count(sw, r, o);
+    struct switch_crossbar *bar = &sw->bar;
+    const struct emu_entry *entry = &bar->store.slot[switch_remove(&bar->store, switch_xpoint(bar, r, o))];
+    uint8_t left = --*switch_count(bar, r, o);
 
-    switch_out_loses(sw, r, o, left);
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
-    sw->little.held--;
-    sw->little.waited_ps += at_ps - sw->slot[slot].time_ps;
-    sw->row[r].rx.owed++;
-    slots_depart(sw, o, sw->slot[slot], at_ps);
+    switch_out_loses(bar, r, o, left);
+    at_ps = switch_no_sooner(at_ps, entry);
+    switch_little_leave(&sw->little, entry, at_ps);
+    bar->row[r].rx.owed++;
+    slots_depart(sw, o, *entry, at_ps);
 }
 
 /* The first multicast of @r: copies of it by @outs. */
-static void slots_send_multicast(struct switch_dev *sw, uint32_t r, uint64_t outs, uint64_t at_ps)
+static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t outs, uint64_t at_ps)
 {
-    struct switch_input *in = &sw->input[r];
-    uint32_t slot = in->fifo.first;
+    uint32_t slot = sw->in.fifo[r].list.first;
+    const struct emu_entry *entry = &sw->bar.store.slot[slot];
 
-    at_ps = slots_no_sooner(at_ps, &sw->slot[slot]);
-    sw->outs[slot] &= ~outs;
-    for (; outs; outs &= outs - 1)
-        slots_depart(sw, (uint32_t)__builtin_ctzll(outs), sw->slot[slot], at_ps);
-    if (sw->outs[slot])
+    at_ps = switch_no_sooner(at_ps, entry);
+    sw->in.outs[slot] &= ~outs;
+    emu_each_bit(o, outs)
+        slots_depart(sw, o, *entry, at_ps);
+    if (sw->in.outs[slot])
         return;
-    switch_input_leave(sw, r, at_ps);
-    in->head_slot = at_ps / sw->slots.length_ps + 1;
+    switch_inputs_leave(&sw->in, &sw->bar, r);
+    switch_little_leave(&sw->little, entry, at_ps);
+    sw->turn[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
 /* One slot. */
-static uint32_t slots_act(struct switch_dev *sw, uint64_t now_ps)
+static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps)
 {
-    uint64_t at_ps = sw->slots.next_ps;
+    struct switch_slots *sw = switch_slots_of(base);
+    uint64_t at_ps = sw->next_ps;
     struct switch_sends sends[TOPO_PORTS_MAX];
     uint32_t moved = 0;
 
-    switch_lag(sw, at_ps, now_ps);
-    switch_little(sw, at_ps);
-    sw->slots.from_ps = at_ps + sw->slots.length_ps;
-    sw->slots.next_ps = EMU_NEVER;
-    switch_match(sw, at_ps / sw->slots.length_ps, slots_free(sw, slots_wanted(sw), at_ps), sends);
-    for (uint32_t r = 0; r < sw->ports; r++) {
+    switch_lag(base, at_ps, now_ps);
+    switch_little_until(&sw->little, at_ps);
+    sw->from_ps = at_ps + sw->length_ps;
+    sw->next_ps = EMU_NEVER;
+    switch_match(sw, at_ps / sw->length_ps, slots_free(sw, slots_wanted(sw), at_ps), sends);
+    for (uint32_t r = 0; r < sw->bar.sw.ports; r++) {
         if (sends[r].multicast)
             slots_send_multicast(sw, r, sends[r].outs, at_ps);
         else if (sends[r].outs)
-            slots_send_unicast(sw, r, (uint32_t)__builtin_ctzll(sends[r].outs), at_ps);
+            slots_send_unicast(sw, r, emu_bits_first(sends[r].outs), at_ps);
         moved += (uint32_t)__builtin_popcountll(sends[r].outs);
-        switch_pay(sw, r, at_ps);
+        switch_pay(&sw->bar, r, at_ps);
     }
     slots_plan_outs(sw, slots_wanted(sw));
     return moved;
 }
 
-static uint64_t slots_arrive(struct switch_dev *sw, struct switch_order *arrivals,
-                             uint64_t until_ps)
-{
-    struct switch_event event = order_take(arrivals);
-    struct switch_row *row = &sw->row[event.port];
-    struct switch_input *in = &sw->input[event.port];
-    bool empty = !in->queued;
+/* --- a segment arrives ---------------------------------------------------------------------------- */
 
-    switch_little(sw, event.at_ps);
-    sw->admit(sw, (uint32_t)event.port, emu_rx_front(&row->rx, until_ps));
-    emu_rx_skip(&row->rx);
-    emu_rx_done(&row->rx, 1);
-    switch_pay(sw, (uint32_t)event.port, event.at_ps);
-    if (empty && in->queued)
-        in->head_slot = slots_at(sw, event.at_ps) / sw->slots.length_ps;
-    slots_plan(sw, event.at_ps);
-    return switch_look(sw, arrivals, (uint32_t)event.port, until_ps);
+/* A unicast waits in the queue of its output. */
+static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o, const struct emu_entry *entry)
+{
+    struct switch_crossbar *bar = &sw->bar;
+    uint8_t *count = switch_count(bar, r, o);
+
+    switch_append(&bar->store, switch_xpoint(bar, r, o), (*count)++, entry);
+    switch_out_gains(bar, r, o);
 }
 
-uint32_t switch_step_slots(struct emu_dev *dev, uint64_t until_ps)
+/* By output, segments of a row. */
+static uint32_t slots_queued(const void *of, uint32_t o)
 {
-    struct switch_dev *sw = (struct switch_dev *)dev;
-    struct switch_event event[ORDER_ROOM(SWITCH_ROWS_MAX)];
-    struct switch_order arrivals;
-    uint64_t later_ps;
-    uint32_t moved = 0;
+    return ((const uint8_t *)of)[o];
+}
 
-    order_init(&arrivals, event, SWITCH_ROWS_MAX, true);
-    slots_take_credits(sw);
-    later_ps = switch_look_all(sw, &arrivals, until_ps);
-    for (;;) {
-        uint64_t arrive_ps = order_next_ps(&arrivals);
+/*
+ * One of several candidate outputs: of those that fewest segments of row @r wait for. What an input sees
+ * is its own queues; and if it looked at whole outputs instead, an output that has just taken a
+ * segment of an input would get that input's next one, and inputs that wait at few outputs would
+ * get less than others for good.
+ */
+static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, uint64_t outs)
+{
+    if (!emu_bits_several(outs))
+        return emu_bits_first(outs);
+    return switch_choose(&sw->bar, emu_least(outs, slots_queued, switch_count(&sw->bar, r, 0)));
+}
 
-        if (arrive_ps != EMU_NEVER && arrive_ps <= sw->slots.next_ps) {
-            uint64_t next_ps = slots_arrive(sw, &arrivals, until_ps);
+/* There are no combine units here: their groups were refused when they were to be made. */
+static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
+{
+    const struct switch_dev *base = &sw->bar.sw;
+    const struct emu_hdr *hdr = &entry->hdr;
+    bool unicast = hdr->kind == EMU_UNICAST;
+    uint64_t outs = unicast ? topo_route_ports(base->route, hdr->dst)
+                            : switch_group_outs(switch_group_of(base, hdr->dst), r, hdr, 0);
 
-            later_ps = next_ps < later_ps ? next_ps : later_ps;
-            moved++;
-        } else if (sw->slots.next_ps <= until_ps) {
-            moved += slots_act(sw, until_ps);
-        } else {
-            dev->next_ps = sw->slots.next_ps < later_ps ? sw->slots.next_ps : later_ps;
-            return moved;
-        }
+    if (!outs) {
+        switch_inputs_drop(&sw->bar, r, entry);
+        return;
     }
+    sw->little.held++;
+    if (unicast)
+        slots_put(sw, r, slots_choose(sw, r, outs), entry);
+    else
+        switch_inputs_append(&sw->in, &sw->bar, r, outs, entry);
 }
+
+/* --- what switch_events_run() asks for ------------------------------------------------------------ */
+
+static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *arrivals, uint64_t until_ps)
+{
+    struct switch_slots *sw = switch_slots_of(base);
+    struct emu_order_event event = emu_order_take(arrivals);
+    uint32_t r = (uint32_t)event.port;
+    struct emu_rx *rx = &sw->bar.row[r].rx;
+    const struct switch_fifo *fifo = &sw->in.fifo[r];
+    bool empty = !fifo->queued;
+
+    switch_little_until(&sw->little, event.at_ps);
+    slots_admit(sw, r, emu_rx_front(rx, until_ps));
+    emu_rx_skip(rx);
+    emu_rx_done(rx, 1);
+    switch_pay(&sw->bar, r, event.at_ps);
+    if (empty && fifo->queued)
+        sw->turn[r].head_slot = slots_at(sw, event.at_ps) / sw->length_ps;
+    slots_plan(sw, event.at_ps);
+    return switch_look(&sw->bar, arrivals, r, until_ps);
+}
+
+static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *arrivals, uint64_t until_ps)
+{
+    struct switch_slots *sw = switch_slots_of(base);
+
+    slots_take_credits(sw);
+    return switch_look_all(&sw->bar, arrivals, until_ps);
+}
+
+static inline uint64_t slots_next_ps(const struct switch_dev *base)
+{
+    return ((const struct switch_slots *)base)->next_ps;
+}
+
+static uint32_t slots_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    static const struct switch_events slots_events = {
+        .begin = slots_begin, .next_ps = slots_next_ps, .arrive = slots_arrive, .act = slots_act};
+
+    return switch_events_run((struct switch_dev *)dev, until_ps, &slots_events);
+}
+
+/* --- the kind ------------------------------------------------------------------------------------- */
+
+static bool slots_fits(const struct emu_profile *profile)
+{
+    return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT;
+}
+
+static uint32_t slots_segments(uint32_t ports, const struct emu_profile *profile)
+{
+    return ports * profile->input_slots;
+}
+
+static size_t slots_bytes(uint32_t ports, const struct emu_profile *profile)
+{
+    uint32_t slots = slots_segments(ports, profile);
+
+    return sizeof(struct switch_slots) + ports * sizeof(struct switch_input_turn) +
+           switch_crossbar_bytes(ports, ports, slots, profile) + switch_inputs_bytes(ports, slots);
+}
+
+static void slots_destroy(struct switch_dev *base)
+{
+    struct switch_slots *sw = switch_slots_of(base);
+
+    free(sw->turn);
+    switch_inputs_free(&sw->in);
+    switch_crossbar_free(&sw->bar);
+    switch_base_destroy(base);
+}
+
+/* On clock raw there is no time to cut into slots. */
+static bool slots_sane(const struct switch_plan *plan)
+{
+    uint32_t credits = emu_profile_credits(plan->profile);
+
+    return plan->worker->clock.mode != EMU_CLOCK_RAW && credits && credits <= EMU_INPUT_MAX;
+}
+
+static int slots_create(struct switch_dev **ret, const struct switch_plan *plan)
+{
+    uint32_t slots = slots_segments(plan->ports, plan->profile);
+    struct switch_slots *sw;
+
+    if (!slots_sane(plan))
+        return -EINVAL;
+    sw = switch_base_create(&switch_slots_kind, plan, sizeof *sw);
+    if (!sw)
+        return -ENOMEM;
+    sw->length_ps = EMU_SEG_BYTES * plan->profile->link_ps_per_byte;
+    sw->next_ps = EMU_NEVER;
+    sw->turn = calloc(plan->ports, sizeof *sw->turn);
+    if (!sw->turn || !switch_crossbar_init(&sw->bar, plan->ports, slots) ||
+        !switch_inputs_init(&sw->in, plan->ports, slots)) {
+        slots_destroy(&sw->bar.sw);
+        return -ENOMEM;
+    }
+    emu_dev_init(&sw->bar.sw.dev, plan->worker, slots_step);
+    *ret = &sw->bar.sw;
+    return 0;
+}
+
+static uint32_t slots_bufs(struct switch_dev *base)
+{
+    const struct switch_slots *sw = switch_slots_of(base);
+
+    return switch_crossbar_bufs(&sw->bar) + switch_inputs_bufs(&sw->in, &sw->bar);
+}
+
+/* What the credits of input @r stand for: all that it holds. */
+static uint32_t slots_holds(const struct switch_slots *sw, uint32_t r)
+{
+    uint32_t holds = sw->in.fifo[r].queued;
+
+    for (uint32_t o = 0; o < sw->bar.rows; o++)
+        holds += *switch_count(&sw->bar, r, o);
+    return holds;
+}
+
+static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
+{
+    const struct switch_slots *sw = switch_slots_of(base);
+    uint64_t held = 0, waited_ps = 0;
+
+    for (uint32_t r = 0; r < base->ports; r++) {
+        const char *wrong = switch_crossbar_check(&sw->bar, r, now_ps, &held, &waited_ps);
+
+        if (!wrong)
+            wrong = switch_inputs_check(&sw->in, &sw->bar, r, now_ps, &held, &waited_ps);
+        if (!wrong)
+            wrong = switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
+        if (wrong)
+            return wrong;
+    }
+    return switch_little_check(&sw->little, now_ps, held, waited_ps);
+}
+
+/* Time slots go on to be multiples of their length: at the turn one may be longer than the others. */
+static void slots_turn_back(struct switch_dev *base, uint64_t by_ps)
+{
+    struct switch_slots *sw = switch_slots_of(base);
+
+    switch_crossbar_turn_back(&sw->bar, by_ps);
+    switch_turn(&sw->little.last_ps, by_ps);
+    switch_turn(&sw->next_ps, by_ps);
+    switch_turn(&sw->from_ps, by_ps);
+    for (uint32_t p = 0; p < base->ports; p++)
+        switch_turn(&sw->turn[p].head_slot, by_ps / sw->length_ps);
+}
+
+const struct switch_kind switch_slots_kind = {
+    .fits = slots_fits,
+    .segments = slots_segments,
+    .bytes = slots_bytes,
+    .create = slots_create,
+    .destroy = slots_destroy,
+    .tx = switch_crossbar_tx,
+    .rx = switch_crossbar_rx,
+    .check = slots_check,
+    .bufs = slots_bufs,
+    .turn_back = slots_turn_back,
+};

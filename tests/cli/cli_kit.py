@@ -48,10 +48,20 @@ def until(condition, seconds=PATIENCE_S):
         time.sleep(0.02)
 
 
+def stat_of(pid, thread=None):
+    """The fields of a process's stat, or of a thread's of it, behind the name: the state is the first."""
+    with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()
+
+
+def stopped(pid):
+    """Have all its threads stopped?"""
+    return {stat_of(pid, thread)[0] for thread in os.listdir(f"/proc/{pid}/task")} == {"T"}
+
+
 def alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return stat_of(pid)[0] not in "ZX"
     except OSError:
         return False
 

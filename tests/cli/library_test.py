@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, main, stat_of, until
 
 PROGRAM = r'''
 #include <errno.h>
@@ -139,7 +139,7 @@ class LibraryTest(FabemuCase):
         program = self.program()
         stopped = subprocess.Popen([program, "stop"], env={**self.env, **env, "FABEMU_NODE": "1"})
         self.started.append(stopped)
-        self.assertTrue(until(lambda: self.state(stopped.pid) == "T"))
+        self.assertTrue(until(lambda: stat_of(stopped.pid)[0] == "T"))
         done = self.in_shell(program, FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="200", **env)
         stopped.send_signal(signal.SIGCONT)
         self.assertEqual(done.stdout, "No route to host\n" * 2)
@@ -153,13 +153,9 @@ class LibraryTest(FabemuCase):
         self.started.append(stops)
         self.assertTrue(until(lambda: self.status("u")["attached"]))
         done = self.in_shell("timeout 30 " + program + " inject", FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="1000", **env)
-        self.assertEqual(self.state(stops.pid), "T")
+        self.assertEqual(stat_of(stops.pid)[0], "T")
         self.assertEqual(done.stdout, "No route to host\n")
         self.one_line(done, 0, "node 1 has been silent for 1000 ms")
-
-    def state(self, pid):
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0]
 
     # --- the fabric is gone --------------------------------------------------------
 

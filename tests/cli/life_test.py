@@ -23,7 +23,7 @@ import sys
 import time
 import unittest
 
-from cli_kit import END_S, FabemuCase, Client, alive, main, until
+from cli_kit import END_S, FabemuCase, Client, alive, main, stat_of, until
 
 JOB = r'''
 import json, signal, socket, sys
@@ -94,7 +94,7 @@ class LifeTest(FabemuCase):
         os.close(terminal)
         status = self.status("u")
         for process in (status["pid"], status["supervisor"]):
-            self.assertEqual((os.getsid(process), self.stat_of(process)[4]), (pid, "0"))
+            self.assertEqual((os.getsid(process), stat_of(process)[4]), (pid, "0"))
             self.assertNotEqual(os.getpgid(process), pid)
         os.kill(status["supervisor"], signal.SIGHUP)  # as a shell may that ends
         self.assertTrue(self.client(self.socket_path("u")).attach()["ok"])
@@ -486,15 +486,9 @@ class LifeTest(FabemuCase):
         pid = self.status("idle")["pid"]
         self.assertLessEqual(self.cpu_ticks_of_a_second(pid), 0.05 * os.sysconf("SC_CLK_TCK"))
 
-    @staticmethod
-    def stat_of(pid):
-        """The fields of /proc/PID/stat behind the name."""
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()
-
     def cpu_ticks_of_a_second(self, pid):
         def cpu_ticks():
-            fields = self.stat_of(pid)
+            fields = stat_of(pid)
             return int(fields[11]) + int(fields[12])
         before = cpu_ticks()
         time.sleep(1)  # what is measured is a second of doing nothing

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from cli_kit import Client, FabemuCase, alive, main, until
+from cli_kit import Client, FabemuCase, alive, main, stopped, until
 
 EDGE_BYTES = 541504  # at least: what a process attaches by
 
@@ -50,15 +50,6 @@ def peak_kb(pid):
     """Memory that the process has had at most."""
     with open(f"/proc/{pid}/status") as f:
         return int(f.read().split("VmHWM:")[1].split()[0])
-
-
-def stopped(pid):
-    """Have all its threads stopped?"""
-    states = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/stat") as f:
-            states.append(f.read().rsplit(")", 1)[1].split()[0])
-    return set(states) == {"T"}
 
 
 class LimitsTest(FabemuCase):

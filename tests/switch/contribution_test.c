@@ -6,7 +6,7 @@
  * `contribution_test GROUPS` runs the storm with so many groups in each setting.
  */
 #include "emu/combine.h"
-#include "switch/internal.h"
+#include "switch/crosspoint/crosspoint.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
 
@@ -61,11 +61,11 @@ static void leaves_open(struct bench *b, enum emu_combine_order order, struct em
 /* What node @n has sent is folded by its leaf: what a pass does with it, and no more than that. */
 static void leaf_folds(struct bench *b, uint32_t n)
 {
-    struct switch_dev *sw = b->fabric->sw[0];
+    struct switch_crosspoints *xp = switch_crosspoints_of(b->fabric->sw[0]);
     uint32_t row = b->graph->node[n].link[0].port;
-    struct emu_rx *rx = &sw->row[row].rx;
+    struct emu_rx *rx = &xp->bar.row[row].rx;
 
-    sw->admit(sw, row, emu_rx_front(rx, 0));
+    xp->admit(xp, row, emu_rx_front(rx, 0));
     emu_rx_skip(rx);
     emu_rx_done(rx, 1);
 }
@@ -73,14 +73,14 @@ static void leaf_folds(struct bench *b, uint32_t n)
 /* All but node 0 have contributed, and the leaves' parts wait at the root: the result is for node 0. */
 static void leaves_pass_on(struct bench *b, const struct emu_hdr *hdr)
 {
-    struct switch_dev *sw = b->fabric->sw[0];
+    struct switch_crosspoints *xp = switch_crosspoints_of(b->fabric->sw[0]);
 
     for (uint32_t n = 1; n < 8; n++) {
         CU_ASSERT_TRUE(contribute(b, n, hdr, n));
         leaf_folds(b, n);
     }
-    switch_units_flush(sw, 0);
-    CU_ASSERT_EQUAL_FATAL(sw->out[sw->ports + ROOT].queued, 3);
+    switch_units_flush(xp, 0);
+    CU_ASSERT_EQUAL_FATAL(xp->bar.out[xp->bar.sw.ports + ROOT].queued, 3);
 }
 
 static void quieten(struct bench *b)
@@ -97,16 +97,16 @@ static void late_contribution__writes_to_nobodys_buffer(void)
 {
     struct bench b;
     struct emu_hdr hdr;
-    struct switch_dev *sw;
+    struct switch_crosspoints *xp;
     uint32_t theirs;
     uint8_t before[LEN];
 
     leaves_open(&b, EMU_COMBINE_ARRIVAL, &hdr);
-    sw = b.fabric->sw[0];
+    xp = switch_crosspoints_of(b.fabric->sw[0]);
     leaves_pass_on(&b, &hdr);
-    theirs = switch_front(sw, sw->ports, sw->ports + ROOT)->buf; /* of leaf 0, which node 0 is on */
-    switch_unit_take(sw, ROOT, sw->ports + 1, 0);
-    switch_unit_take(sw, ROOT, sw->ports, 0);
+    theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf; /* of leaf 0, which node 0 is on */
+    switch_unit_take(xp, ROOT, xp->bar.sw.ports + 1, 0);
+    switch_unit_take(xp, ROOT, xp->bar.sw.ports, 0);
     CU_ASSERT_EQUAL_FATAL(emu_pool_take(&b.worker->cache), theirs); /* it is somebody else's now */
     memset(emu_pool_bytes(b.fabric->pool, theirs), 0, LEN);
     memcpy(before, emu_pool_bytes(b.fabric->pool, theirs), LEN);
@@ -114,7 +114,7 @@ static void late_contribution__writes_to_nobodys_buffer(void)
     CU_ASSERT_TRUE(contribute(&b, 0, &hdr, 100));
     quieten(&b);
     CU_ASSERT_EQUAL(memcmp(before, emu_pool_bytes(b.fabric->pool, theirs), LEN), 0);
-    CU_ASSERT_EQUAL(emu_count_read(&sw->counts.bad), 1);
+    CU_ASSERT_EQUAL(emu_count_read(&xp->bar.sw.counts.bad), 1);
     CU_ASSERT_EQUAL(b.probe[0]->got, 1);
     CU_ASSERT_EQUAL(b.probe[0]->number, 1 + 2 + 3 + 4 + 5 + 6 + 7);
     emu_pool_drop(&b.worker->cache, theirs);
@@ -129,13 +129,13 @@ static void late_contribution__changes_nothing(void)
         enum emu_combine_order order = taken & 1 ? EMU_COMBINE_PORT : EMU_COMBINE_ARRIVAL;
         struct bench b;
         struct emu_hdr hdr;
-        struct switch_dev *sw;
+        struct switch_crosspoints *xp;
 
         leaves_open(&b, order, &hdr);
-        sw = b.fabric->sw[0];
+        xp = switch_crosspoints_of(b.fabric->sw[0]);
         leaves_pass_on(&b, &hdr);
         for (uint32_t leaf = 0; leaf < taken / 2; leaf++)
-            switch_unit_take(sw, ROOT, sw->ports + 2 - leaf, 0);
+            switch_unit_take(xp, ROOT, xp->bar.sw.ports + 2 - leaf, 0);
         CU_ASSERT_TRUE(contribute(&b, 0, &hdr, 100));
         quieten(&b);
         CU_ASSERT_EQUAL(b.probe[0]->got, 1);

@@ -2,7 +2,8 @@
 /*
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
-#include "switch/internal.h"
+#include "switch/input/fifo.h"
+#include "switch/input/slots.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
 
@@ -18,29 +19,30 @@ static uint32_t ring_credits(const struct emu_credit_end *from, const struct emu
 }
 
 /* Room of a row that is taken, as the policy counts it. */
-static uint32_t row_taken(const struct switch_dev *sw, uint32_t r)
+static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
 {
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     uint32_t taken = 0, fullest = 0;
 
-    for (uint32_t o = 0; o < sw->rows; o++) {
-        uint8_t count = *switch_count(sw, r, o);
-        uint32_t slot = switch_xpoint(sw, r, o)->first;
+    if (sw->kind == &switch_fifo_kind)
+        return switch_fifos_of(xp)->in.fifo[r].queued;
+    for (uint32_t o = 0; o < xp->bar.rows; o++) {
+        uint8_t count = *switch_count(&xp->bar, r, o);
+        uint32_t slot = switch_xpoint(&xp->bar, r, o)->first;
 
         fullest = count > fullest ? count : fullest;
-        for (; count; count--, slot = sw->link[slot].next)
-            taken += !sw->link[slot].copy_of;
+        for (; xp->copies && count; count--, slot = xp->bar.store.next[slot])
+            taken += !xp->copies->of[slot];
     }
-    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
-        taken += sw->row[r].copies[i] != 0;
-    if (sw->input)
-        return sw->input[r].queued;
-    return sw->by_row ? fullest : taken;
+    for (uint32_t i = 0; xp->copies && i < EMU_XPOINT_MAX; i++)
+        taken += xp->copies->left[r][i] != 0;
+    return xp->copies ? taken : fullest;
 }
 
 /* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */
-static uint32_t credits_of(const struct emu_tx *tx, const struct switch_dev *to, uint32_t port)
+static uint32_t credits_of(const struct emu_tx *tx, struct switch_dev *to, uint32_t port)
 {
-    const struct emu_rx *rx = &to->row[port].rx;
+    const struct emu_rx *rx = switch_rx(to, port);
 
     return tx->credits + (tx->data.at - rx->data.at) + row_taken(to, port) +
            ring_credits(&rx->credit, &tx->credit) + rx->owed;
@@ -60,7 +62,7 @@ static uint32_t leaking_links(struct bench *b, uint32_t slots)
             const struct topo_end *end = &b->graph->sw[s].end[p];
 
             if (end->kind == TOPO_END_SWITCH)
-                leaks += credits_of(&b->fabric->sw[s]->out[p].tx, b->fabric->sw[end->id],
+                leaks += credits_of(switch_tx(b->fabric->sw[s], p), b->fabric->sw[end->id],
                                     end->port) != slots;
         }
     return leaks;
@@ -197,6 +199,13 @@ static uint64_t post_now(struct bench *b, uint32_t n)
     return entry.time_ps;
 }
 
+/* Outputs with a segment and no credit on its way. */
+static uint64_t stalled_of(struct switch_dev *sw)
+{
+    return sw->kind == &switch_slots_kind ? switch_slots_of(sw)->stalled
+                                          : switch_crosspoints_of(sw)->timing->agenda.stalled;
+}
+
 /*
  * Clock real: a worker that waited for a core tells of a credit that is long past. What came to wait
  * for it since then does not leave before it came.
@@ -215,7 +224,7 @@ static void credits__that_are_late_send_nothing_early(void)
         profile.xpoint_slots = 4;
         bench_start_on(&b, EMU_CLOCK_REAL, "kary:4,1", &profile);
         b.probe[1]->deaf = true;
-        for (uint32_t k = 0; k < 4 || !b.fabric->sw[0]->stalled; k++)
+        for (uint32_t k = 0; k < 4 || !stalled_of(b.fabric->sw[0]); k++)
             first_ps = post_now(&b, 0);
         second_ps = post_now(&b, 2); /* later by far than the credits will be */
         CU_ASSERT_TRUE(second_ps > first_ps);
@@ -308,7 +317,7 @@ static void choice__spreads_one_pair_over_all_up_ports(void)
         }
         CU_ASSERT_EQUAL(b.probe[15]->got, 400);
         for (uint32_t up = 4; up < 8; up++) {
-            uint64_t sent = emu_count_read(&b.fabric->sw[0]->out[up].tx.counts.segments);
+            uint64_t sent = emu_count_read(&switch_tx(b.fabric->sw[0], up)->counts.segments);
 
             CU_ASSERT_TRUE(sent > 50);
         }
@@ -321,10 +330,10 @@ static void choice__avoids_a_loaded_port(void)
 {
     struct bench b;
     struct emu_hdr hdr = {.dst = 3};
-    struct switch_dev *leaf;
+    struct switch_crossbar *leaf;
 
     bench_open(&b, "kary:2,2", EMU_CREDIT_ROW, 4);
-    leaf = b.fabric->sw[0];
+    leaf = switch_crossbar_of(b.fabric->sw[0]);
     leaf->out[2].tx.credits = 0; /* up port 2 gets nothing away */
     for (uint32_t i = 0; i < 200; i++) {
         CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));

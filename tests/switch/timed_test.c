@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "emu/combine.h"
-#include "switch/internal.h"
+#include "switch/input/slots.h"
 #include "tests/test.h"
 #include "tests/world/switch/trial.h"
 
@@ -206,7 +206,7 @@ static void fairness__who_chooses_first_is_drawn(void)
         CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         top = w.fabric->sw[w.graph->sw[0].end[4].id];
         for (uint32_t n = 0; n < 3; n++) { /* its port n + 1 leads to where node n sends */
-            uint64_t first = emu_count_read(&top->out[n + 1].tx.counts.segments);
+            uint64_t first = emu_count_read(&switch_crossbar_of(top)->out[n + 1].tx.counts.segments);
 
             CU_ASSERT_TRUE(first > rounds / 3 - 71 && first < rounds / 3 + 71);
         }
@@ -549,11 +549,11 @@ static void input_buffers__copies_leave_apart_and_the_place_with_the_last(void)
 static void input__no_multicast_waits_long_at_the_head(void)
 {
     uint64_t random = test_seed(), longest = 0;
-    struct switch_dev *sw;
+    struct switch_slots *sw;
     struct sim w;
 
     sim_open(&w, "kary:8,1", "buffers=input");
-    sw = w.fabric->sw[0];
+    sw = switch_slots_of(w.fabric->sw[0]);
     for (uint32_t i = 0; i < 8 * 40; i++) {
         uint32_t nodes[8] = {i % 8}, members = 1, group;
 
@@ -568,9 +568,9 @@ static void input__no_multicast_waits_long_at_the_head(void)
     for (uint64_t slot = 1; slot < 200; slot++) {
         sim_advance(&w, slot * WIRE_PS);
         for (uint32_t r = 0; r < 8; r++)
-            if (sw->input[r].queued && sw->input[r].head_slot <= slot &&
-                slot - sw->input[r].head_slot + 1 > longest)
-                longest = slot - sw->input[r].head_slot + 1;
+            if (sw->in.fifo[r].queued && sw->turn[r].head_slot <= slot &&
+                slot - sw->turn[r].head_slot + 1 > longest)
+                longest = slot - sw->turn[r].head_slot + 1;
     }
     CU_ASSERT_TRUE(longest > 1 && longest < 8 + 8);
     CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));

@@ -57,7 +57,7 @@ static uint64_t weight_of(uint32_t node)
 /* The sum over @members nodes whose weights add up to @weights. */
 static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
 {
-    uint64_t a = emu_mix(op * UINT64_C(0x9e3779b97f4a7c15) + element);
+    uint64_t a = emu_splitmix_at(element, op);
 
     return members * a + weights * emu_mix(a);
 }
@@ -155,7 +155,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
     while (member_sends(member)) {
         uint64_t ready_ps = member_ready_ps(member);
-        struct emu_entry entry = { .born_ns = 0 };
+        struct emu_entry entry = { .note = 0 };
 
         depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
         if (depart_ps > until_ps)

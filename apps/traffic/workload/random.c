@@ -10,7 +10,7 @@
 void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,
                          enum traffic_stream stream)
 {
-    uint64_t key = emu_mix(seed + UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t key = emu_splitmix_at(seed, 1);
 
     key = emu_mix(key ^ (node + 1) * UINT64_C(0xd1342543de82ef95));
     random->state = emu_mix(key ^ ((uint64_t)stream + 1) * UINT64_C(0xda942042e4dd58b5));

@@ -34,7 +34,7 @@ void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t 
 
 static inline uint64_t traffic_random_next(struct traffic_random *random)
 {
-    return emu_mix(random->state += UINT64_C(0x9e3779b97f4a7c15));
+    return emu_splitmix(&random->state);
 }
 
 /** traffic_random_below - one of 0 … @below - 1, each as likely but for 2^-32 of @below. */

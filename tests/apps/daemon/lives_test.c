@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/now.h"
 #include "tests/apps/daemon/lives.h"
 #include "tests/test.h"
 
@@ -39,14 +40,6 @@ struct conductor {
     char dir[64];
     uint32_t orders;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static uint32_t draw(struct conductor *c, uint32_t below)
 {
@@ -361,7 +354,7 @@ static void draw_order(struct conductor *c)
 
 static void settle(struct conductor *c)
 {
-    int64_t end_ms = now_ms() + PATIENCE_MS, vacant;
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS, vacant;
     char what[320] = "";
 
     for (uint32_t n = 0; n < LIVES_NODES; n++)
@@ -382,7 +375,7 @@ static void settle(struct conductor *c)
             else
                 look(c, (uint32_t)who);
         }
-        if (now_ms() > end_ms) {
+        if (emu_now_ms() > end_ms) {
             broken(c, what);
             fprintf(stderr, "lives: this did not happen in a minute:\n");
         }

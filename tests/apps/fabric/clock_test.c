@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 
@@ -28,11 +29,6 @@ struct bed {
     uint32_t sums[NODES]; /* results that came */
     uint32_t posted, got, early, wrong;
 };
-
-static uint64_t host_ns(void)
-{
-    return emu_host_ps(0) / 1000u;
-}
 
 /* What carries it. */
 struct kind {
@@ -122,13 +118,13 @@ static bool bed_over(const struct bed *b, bool enough)
 /* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been turned back. */
 static void bed_run(struct bed *b, bool turns)
 {
-    uint64_t end_ns = host_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
+    uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
     uint32_t after = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
         bed_sum(b, n);
-    while (!bed_over(b, enough) && host_ns() < end_ns) {
+    while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
         bool turned = b->e.fabric->clock.turned_ps != before_ps;
 
         after = turned && !after ? b->posted : after;
@@ -194,12 +190,12 @@ static bool bed_rests(const struct bed *b)
 /* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again. */
 static void bed_idle(struct bed *b, uint64_t days)
 {
-    uint64_t end_ns = host_ns() + LIMIT_NS;
+    uint64_t end_ns = emu_now_ns() + LIMIT_NS;
     bool rests = false;
 
     for (uint32_t n = 0; n < NODES; n++)
         edges_detach(&b->e, n);
-    while (!rests && host_ns() < end_ns) {
+    while (!rests && emu_now_ns() < end_ns) {
         bed_hold(b, true);
         rests = bed_rests(b);
         if (rests)

@@ -212,10 +212,10 @@ static void sequence__ends_where_numbers_would_alias(void)
 
     hosts_open(&w, &setting);
     w.host[1]->posts = 0;
-    w.engine[0]->flow[1].next += ENGINE_SPAN - 1;
+    w.engine[0]->send.flow[1].next += ENGINE_SPAN - 1;
     hosts_advance(&w, PAUSE_PS - 1);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[1]->got), TURN);
-    w.engine[0]->flow[1].next += ENGINE_SPAN;
+    w.engine[0]->send.flow[1].next += ENGINE_SPAN;
     hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), TURN);
     CU_ASSERT_EQUAL(COUNT(&w, lost), TURN);
@@ -236,9 +236,9 @@ static void window__holds_the_sender(void)
     for (uint64_t at_ps = 0; hosts_settled(&w) < 16000 && at_ps < LIMIT_PS; at_ps += 2000000) {
         hosts_advance(&w, at_ps);
         for (uint32_t n = 0; n < w.hosts; n++) {
-            const struct engine_flow *flow = &w.engine[n]->flow[1 - n];
+            const struct engine_flow *flow = &w.engine[n]->send.flow[1 - n];
             uint32_t ahead =
-                flow->oldest ? flow->next - w.engine[n]->packet[flow->oldest - 1].seq : 0;
+                flow->oldest ? flow->next - w.engine[n]->send.packet[flow->oldest - 1].seq : 0;
 
             most = ahead > most ? ahead : most;
             CU_ASSERT_PTR_NULL(engine_check(w.engine[n]));
@@ -397,17 +397,17 @@ static void host__that_is_unplugged_drops(void)
 
     hosts_open(&w, &setting);
     w.host[1]->posts = 0;
-    emu_link_unjoin(&w.engine[1]->out);
+    emu_link_unjoin(&w.engine[1]->host.out);
     emu_link_unjoin(&w.host[1]->tx);
-    memset(&w.engine[1]->in, 0, sizeof(w.engine[1]->in)); /* it was the end of a cable */
-    memset(&w.engine[1]->out, 0, sizeof(w.engine[1]->out));
-    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->out, &w.engine[1]->in, &w.engine[1]->dev,
+    memset(&w.engine[1]->host.in, 0, sizeof(w.engine[1]->host.in)); /* it was the end of a cable */
+    memset(&w.engine[1]->host.out, 0, sizeof(w.engine[1]->host.out));
+    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->host.out, &w.engine[1]->host.in, &w.engine[1]->dev,
                                         ENGINE_HOST, ENGINE_EDGE_CREDITS,
                                         engine_host_profile(w.engine[1])),
                           0);
     memset(&w.host[1]->rx, 0, sizeof(w.host[1]->rx));
     hosts_run(&w, LIMIT_PS);
-    CU_ASSERT_EQUAL(emu_count_read(&w.engine[1]->out.counts.dropped), 500);
+    CU_ASSERT_EQUAL(emu_count_read(&w.engine[1]->host.out.counts.dropped), 500);
     CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));
     CU_ASSERT_TRUE(hosts_clean(&w));
     hosts_close(&w);
@@ -555,13 +555,13 @@ static void raw__ticks_where_the_hosts_time_wraps(void)
 
     hosts_open(&w, &setting);
     for (uint32_t s = 0; s < w.graph->switches; s++) {
-        struct switch_channels *ch = switch_channels_of(w.fabric->sw[s]);
+        struct switch_channels_raw *sw = switch_channels_raw_of(w.fabric->sw[s]);
 
-        ch->sweep_ps = UINT64_MAX - 2 * ch->tick_ps; /* the last look was just before */
+        sw->swept_ps = UINT64_MAX - 2 * sw->ch.tick_ps; /* the last look was just before */
     }
     CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
     for (uint32_t s = 0; s < w.graph->switches; s++)
-        CU_ASSERT_TRUE(switch_channels_of(w.fabric->sw[s])->sweep_ps < UINT64_MAX / 2);
+        CU_ASSERT_TRUE(switch_channels_raw_of(w.fabric->sw[s])->swept_ps < UINT64_MAX / 2);
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
     hosts_close(&w);
 }

@@ -400,7 +400,7 @@ static void given_up__comes_back_once(void)
     trees_run(&w, w.now_ps + 50000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
         const struct tree_host *h = w.host[n];
-        bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->member[n].group->width ==
+        bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->member[n].group->tree->width ==
                     ENGINE_CHILD;
         uint8_t told = EMU_TOLD | EMU_FAILED;
         struct tree_line line = {0};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/host/group.h"
+#include "tests/world/host/parts.h"
 #include "tests/test.h"
 #include "tests/world/host/team.h"
 

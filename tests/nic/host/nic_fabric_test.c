@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "nic/engine/internal.h"
-#include "nic/host/group.h"
+#include "tests/world/host/parts.h"
 #include "tests/test.h"
 #include "tests/world/host/cluster.h"
 
@@ -102,7 +102,7 @@ static void adapters__go_on_where_numbers_wrap(void)
             CU_ASSERT_TRUE(from->rx_next < first && from->rx_eaten < first);
             CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
             CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / (EMU_WINDOW / 2));
-            CU_ASSERT_TRUE(w.fabric->engine[n]->flow[(n + 1) % w.nodes].next > UINT32_MAX - first);
+            CU_ASSERT_TRUE(w.fabric->engine[n]->send.flow[(n + 1) % w.nodes].next > UINT32_MAX - first);
             CU_ASSERT_TRUE(ids_wrapped(w.fab[n], 0xffd));
             CU_ASSERT_TRUE(w.fab[n]->steps < first);
         }
@@ -240,8 +240,8 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
-    uint16_t forming = e->forming;
-    CU_ASSERT_TRUE(forming != ENGINE_NONE && e->packet[forming].count == 1);
+    uint16_t forming = e->send.forming;
+    CU_ASSERT_TRUE(forming != ENGINE_NONE && e->send.packet[forming].count == 1);
     fabemu_group_leave(w.group[0]);
     nic_close(w.fab[0]);
     fabric_detach(w.fabric, 0);
@@ -250,11 +250,11 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     post_segments(&w, 0, 1, SECOND);
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
-    CU_ASSERT_EQUAL(e->packet[forming].count, 1);
+    CU_ASSERT_EQUAL(e->send.packet[forming].count, 1);
     w.fabric->engine[0]->timeout_ps = ADAPTERS_HASTE_PS;
-    for (uint32_t i = 0; i < e->packets; i++)
-        if (e->packet[i].state == ENGINE_AWAITING)
-            e->packet[i].due_ps = e->now_ps;
+    for (uint32_t i = 0; i < e->send.packets; i++)
+        if (e->send.packet[i].state == ENGINE_AWAITING)
+            e->send.packet[i].due_ps = e->now_ps;
     for (uint64_t end = nic_now_ns() + UINT64_C(20000000000); nic_now_ns() < end && !engine_idle(e);)
         cluster_pump(&w);
     cluster_pump(&w);
@@ -462,7 +462,7 @@ static void waiting__can_be_taken_back(void)
     for (uint32_t i = 0; i < WAITERS; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
             nic_lock(w.fab[0]); /* fabemu_abort() would wait for a fabric that this thread steps */
-            if (nic_word_take_back(nic_op_of(&req[i])))
+            if (nic_condition_take_back(nic_condition_of(nic_op_of(&req[i]))))
                 nic_op_end(w.fab[0], nic_op_of(&req[i]), -ECANCELED);
             nic_unlock(w.fab[0]);
             cluster_pump(&w);

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "emu/combine.h"
-#include "nic/host/group.h"
+#include "tests/world/host/parts.h"
 #include "tests/test.h"
 #include "tests/world/host/peers.h"
 

@@ -448,17 +448,15 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     fake_quiet(w.fake);
     peer = nic_peer(w.fab[0], 1);
     CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
-    nic_lock(w.fab[0]);
-    nic_leave_begin(w.fab[0]);
+    leave_begin(&w, 0);
     w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
     w.fab[0]->bye_began_ns = nic_now_ns() - PATIENCE_NS;
-    CU_ASSERT_TRUE(nic_leave_step(w.fab[0])); /* who has not answered so far will not */
+    CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
     peer->parted = true;
     peer->last = peer->rx_next + 1;
-    CU_ASSERT_FALSE(nic_leave_step(w.fab[0]));
+    CU_ASSERT_FALSE(leave_step(&w, 0));
     peer->last = peer->rx_next;
-    CU_ASSERT_TRUE(nic_leave_step(w.fab[0]));
-    nic_unlock(w.fab[0]);
+    CU_ASSERT_TRUE(leave_step(&w, 0));
     peers_close(&w);
 }
 

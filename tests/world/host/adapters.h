@@ -3,7 +3,7 @@
 #ifndef TESTS_WORLD_ADAPTERS_H
 #define TESTS_WORLD_ADAPTERS_H
 
-#include "nic/host/adapter.h"
+#include "tests/world/host/parts.h"
 #include "tests/world/fabric.h"
 
 /** adapters_open - a process attaches at @info->node; its adapter: nic_close() ends it. */

@@ -202,7 +202,7 @@ void vcnet_ticks(struct vcnet *w, uint32_t ticks)
 {
     while (ticks--) {
         for (uint32_t s = 0; s < w->switches; s++) {
-            switch_channels_of(w->sw[s])->sweep_ps = 0;
+            switch_channels_raw_of(w->sw[s])->swept_ps = 0;
             emu_dev_again(switch_emu_dev(w->sw[s]));
         }
         for (uint32_t k = 0; k < w->workers; k++)

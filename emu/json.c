@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * json.c - JSON objects, one a line, over a stream socket, with descriptors.
+ */
+#include "emu/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define READ_BYTES 4096u /* room for one read, at least */
+
+/* --- buffers ---------------------------------------------------------------------- */
+
+static char *buf_start(const struct emu_json_buf *buf)
+{
+    return buf->data + buf->at;
+}
+
+static char *buf_end(const struct emu_json_buf *buf)
+{
+    return buf->data + buf->at + buf->bytes;
+}
+
+/* Moves what is in use only when as much before it is free: so it costs no more than reading. */
+static int buf_reserve(struct emu_json_buf *buf, size_t more)
+{
+    if (buf->at + buf->bytes + more <= buf->room)
+        return 0;
+    if (buf->at && buf->at >= buf->bytes) {
+        memcpy(buf->data, buf_start(buf), buf->bytes);
+        buf->at = 0;
+    }
+    size_t room = buf->room ? buf->room : 1024;
+    while (room < buf->at + buf->bytes + more)
+        room *= 2;
+    if (room == buf->room)
+        return 0;
+    char *data = realloc(buf->data, room);
+    if (!data)
+        return -ENOMEM;
+    buf->data = data;
+    buf->room = room;
+    return 0;
+}
+
+/* What one long line needed is not kept once it is gone. */
+static void buf_consume(struct emu_json_buf *buf, size_t bytes)
+{
+    buf->bytes -= bytes;
+    buf->at = buf->bytes ? buf->at + bytes : 0;
+    if (!buf->bytes && buf->room > EMU_JSON_KEEP)
+        emu_json_free(buf);
+}
+
+void emu_json_free(struct emu_json_buf *buf)
+{
+    free(buf->data);
+    *buf = (struct emu_json_buf){.room = 0};
+}
+
+size_t emu_json_excess(const struct emu_json_buf *buf)
+{
+    return buf->room > EMU_JSON_KEEP ? buf->room - EMU_JSON_KEEP : 0;
+}
+
+/* --- lines ------------------------------------------------------------------------ */
+
+int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most)
+{
+    size_t bytes;
+    const char *line = json_object_to_json_string_length(
+        message, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &bytes);
+    int err = line ? 0 : -ENOMEM;
+
+    if (!err && out->bytes + bytes + 1 > most)
+        err = -ENOBUFS;
+    if (!err)
+        err = buf_reserve(out, bytes + 1);
+    if (!err) {
+        memcpy(buf_end(out), line, bytes);
+        buf_end(out)[bytes] = '\n';
+        out->bytes += bytes + 1;
+    }
+    json_object_put(message);
+    return err;
+}
+
+static struct json_object *parse_object(const char *line, size_t bytes)
+{
+    struct json_tokener *tok = json_tokener_new();
+
+    if (!tok)
+        return NULL;
+    json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
+    struct json_object *object = json_tokener_parse_ex(tok, line, (int)bytes);
+    bool whole = json_tokener_get_error(tok) == json_tokener_success;
+    json_tokener_free(tok);
+    if (whole && json_object_is_type(object, json_type_object))
+        return object;
+    json_object_put(object);
+    return NULL;
+}
+
+int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret)
+{
+    char *line = in->bytes ? buf_start(in) : NULL;
+    char *end = line ? memchr(line, '\n', in->bytes) : NULL;
+
+    if (!end)
+        return in->bytes > line_max ? -EMSGSIZE : 0;
+    size_t bytes = (size_t)(end - line);
+    if (bytes > line_max)
+        return -EMSGSIZE;
+    struct json_object *object = parse_object(line, bytes);
+    buf_consume(in, bytes + 1);
+    if (!object)
+        return -EBADMSG;
+    *ret = object;
+    return 1;
+}
+
+/* --- the socket ------------------------------------------------------------------- */
+
+/* Room for two descriptors beside what is sent or read. */
+union fds_space {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+};
+
+static void fds_give(struct msghdr *msg, union fds_space *space, const struct emu_json_fds *fds)
+{
+    struct cmsghdr *head;
+
+    *space = (union fds_space){.bytes = {0}};
+    msg->msg_control = space->bytes;
+    msg->msg_controllen = sizeof space->bytes;
+    head = CMSG_FIRSTHDR(msg);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fds->fd);
+    memcpy(CMSG_DATA(head), fds->fd, sizeof fds->fd);
+}
+
+/* There is room for two, so no more can have come. */
+static void fds_take(struct msghdr *msg, struct emu_json_fds *ret)
+{
+    ret->lost = msg->msg_flags & MSG_CTRUNC;
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
+        size_t bytes = at->cmsg_len - CMSG_LEN(0);
+
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS && bytes <= sizeof ret->fd)
+            memcpy(ret->fd, CMSG_DATA(at), bytes);
+    }
+}
+
+ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes, const struct emu_json_fds *fds,
+                      int flags)
+{
+    struct iovec iov = {.iov_base = buf_start(out), .iov_len = bytes};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    union fds_space space;
+    ssize_t sent;
+
+    if (fds)
+        fds_give(&msg, &space, fds);
+    do
+        sent = sendmsg(fd, &msg, flags | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return -errno;
+    buf_consume(out, (size_t)sent);
+    return sent;
+}
+
+ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags)
+{
+    int err = buf_reserve(in, READ_BYTES);
+    struct iovec iov;
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    union fds_space space;
+    ssize_t got;
+
+    if (ret) {
+        *ret = (struct emu_json_fds){.fd = {-1, -1}};
+        msg.msg_control = space.bytes;
+        msg.msg_controllen = sizeof space.bytes;
+    }
+    if (err)
+        return err;
+    iov = (struct iovec){.iov_base = buf_end(in), .iov_len = in->room - in->at - in->bytes};
+    do
+        got = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return -errno;
+    if (ret)
+        fds_take(&msg, ret);
+    in->bytes += (size_t)got;
+    return got;
+}
+
+/* --- fields ----------------------------------------------------------------------- */
+
+const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(message, field, &value) ||
+        !json_object_is_type(value, json_type_string))
+        return otherwise;
+    return json_object_get_string(value);
+}
+
+int64_t emu_json_number(struct json_object *message, const char *field, int64_t otherwise)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(message, field, &value) ||
+        !json_object_is_type(value, json_type_int))
+        return otherwise;
+    return json_object_get_int64(value);
+}
+
+bool emu_json_true(struct json_object *message, const char *field)
+{
+    struct json_object *value;
+
+    return json_object_object_get_ex(message, field, &value) &&
+           json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
+}

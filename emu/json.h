@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * json.h - JSON objects, one a line, over a stream socket, with descriptors: what the fabric's control
+ * socket speaks (docs/control.md). Both of its ends use this: the fabric and the commands, which never
+ * block (apps/daemon/wire.h), and libfabemu, which does (nic/host/control.c).
+ */
+#ifndef EMU_JSON_H
+#define EMU_JSON_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define EMU_JSON_KEEP 16384u /* bytes of room that an empty buffer keeps, at most */
+
+/* Bytes that came and were not taken yet, or that wait to be sent. Owned by one thread. */
+struct emu_json_buf {
+    char *data;
+    size_t at;    /* where what is in use begins */
+    size_t bytes; /* in use */
+    size_t room;
+};
+
+/* Two descriptors that go with a line; -1: none. */
+struct emu_json_fds {
+    int fd[2];
+    bool lost; /* read: there was no room in this process for one that came */
+};
+
+/** emu_json_free - what a buffer holds; it is empty then. */
+void emu_json_free(struct emu_json_buf *buf);
+
+/** emu_json_excess - memory that a buffer takes beyond EMU_JSON_KEEP. Bytes. */
+size_t emu_json_excess(const struct emu_json_buf *buf);
+
+/**
+ * emu_json_put - queue @message as a line (its reference passes).
+ * @most: bytes that may wait. Errors: -ENOBUFS, -ENOMEM; nothing is queued then.
+ */
+int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);
+
+/**
+ * emu_json_send - one sendmsg() of the first @bytes of @out, which it takes out.
+ * @fds: go with the first byte; NULL: none. Returns bytes or -errno.
+ */
+ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes, const struct emu_json_fds *fds,
+                      int flags);
+
+/**
+ * emu_json_read - one recvmsg() of what has come.
+ * @ret: descriptors that came with it, the caller's now; NULL: the host closes them.
+ * Returns bytes, 0 at the end, or -errno.
+ */
+ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags);
+
+/**
+ * emu_json_next - take the next whole line. *ret is the caller's to put.
+ * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object; -EMSGSIZE, line longer than @line_max.
+ */
+int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret);
+
+/* Fields of an object, with a default where they are absent or of another type. */
+const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise);
+int64_t emu_json_number(struct json_object *message, const char *field, int64_t otherwise);
+bool emu_json_true(struct json_object *message, const char *field);
+
+#endif

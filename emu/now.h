@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * now.h - the host's clocks, as whole numbers. What the fabric makes of the time: clock.h.
+ */
+#ifndef EMU_NOW_H
+#define EMU_NOW_H
+
+#include <stdint.h>
+#include <time.h>
+
+/** emu_time_ns - what @clock shows. Thread: any. */
+static inline uint64_t emu_time_ns(clockid_t clock)
+{
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/** emu_now_ns - the monotonic clock, which is the same for all processes of the host. Thread: any. */
+static inline uint64_t emu_now_ns(void)
+{
+    return emu_time_ns(CLOCK_MONOTONIC);
+}
+
+/** emu_now_ms - the same, for limits on waiting. Thread: any. */
+static inline int64_t emu_now_ms(void)
+{
+    return (int64_t)(emu_now_ns() / 1000000u);
+}
+
+#endif

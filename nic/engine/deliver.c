@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * deliver.c - what goes to the host: packets that came for it, and what became of its own.
+ */
+#include <string.h>
+
+#include "nic/engine/timed.h"
+
+void engine_back(struct engine *e, uint16_t i, enum engine_word word, uint64_t at_ps)
+{
+    struct engine_packet *p = &e->send.packet[i];
+
+    p->state = ENGINE_BACK;
+    p->back = word;
+    engine_list_add(&e->send.back, e->send.join, i);
+    engine_deliver(e, at_ps);
+}
+
+/* What there is to say of a packet of this engine's. */
+static void deliver_back(struct engine *e, uint16_t i)
+{
+    struct engine_packet *p = &e->send.packet[i];
+    struct engine_delivery *to = &e->host.delivery;
+
+    engine_list_drop(&e->send.back, e->send.join, i);
+    *to = (struct engine_delivery){.active = true, .word = p->back, .answer = p->answer,
+                                   .count = p->count, .packet = i, .reply = ENGINE_NONE,
+                                   .process = p->process};
+    memcpy(to->buf, p->buf, p->count * sizeof p->buf[0]);
+    p->count = 0; /* its buffers are the delivery's */
+}
+
+/* One that came whole. False: it came before. */
+static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
+{
+    struct engine_incoming *in = &e->receive.incoming[i];
+    struct engine_delivery *to = &e->host.delivery;
+
+    engine_list_drop(&e->receive.whole, e->receive.join, i);
+    if (!engine_heard_first(e, in)) {
+        for (uint32_t s = 0; s < in->count; s++)
+            emu_pool_drop(engine_cache(e), in->buf[s]);
+        engine_answer(e, i, true, at_ps);
+        return false;
+    }
+    if (engine_kind(engine_hdr(e, in->buf[0])) == EMU_BARRIER)
+        engine_barrier_over(e, engine_hdr(e, in->buf[0]));
+    in->state = ENGINE_TAKEN;
+    *to = (struct engine_delivery){.active = true, .word = ENGINE_WORD_HERE, .count = in->count,
+                                   .packet = ENGINE_NONE, .reply = i, .late_ps = in->late_ps};
+    memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
+    return true;
+}
+
+static bool deliver_next(struct engine *e, uint64_t at_ps)
+{
+    if (e->host.delivery.active)
+        return true;
+    if (!engine_list_empty(&e->send.back)) {
+        deliver_back(e, e->send.back.first);
+        return true;
+    }
+    while (!engine_list_empty(&e->receive.whole))
+        if (deliver_whole(e, e->receive.whole.first, at_ps))
+            return true;
+    return false;
+}
+
+/* What the host gets for a segment in @buf, whose reference goes along or is dropped. */
+static struct emu_entry deliver_entry(struct engine *e, const struct engine_delivery *from,
+                                      uint32_t buf)
+{
+    struct emu_entry entry = {.hdr = *engine_hdr(e, buf), .buf = buf,
+                              .born_ns = *engine_born_ns(e, buf)};
+    bool bare = engine_is_hollow(&entry.hdr);
+
+    engine_set_hollow(&entry.hdr, false);
+    switch (from->word) {
+    case ENGINE_WORD_NONE: /* of no delivery */
+        break;
+    case ENGINE_WORD_HERE:
+        entry.hdr.kind &= (uint8_t)~EMU_TOLD;
+        break;
+    case ENGINE_WORD_FAILED:
+        entry.hdr.kind |= EMU_FAILED;
+        break;
+    case ENGINE_WORD_ANSWER:
+        entry.hdr.op = from->answer;
+        /* fallthrough */
+    case ENGINE_WORD_TOLD:
+        entry.hdr.len = 0;
+        bare = true;
+        break;
+    }
+    if (bare) {
+        entry.buf = EMU_NO_BUF;
+        emu_pool_drop(engine_cache(e), buf);
+    }
+    return entry;
+}
+
+/* An acknowledged packet's host is told only of those of its segments for which it asked to be told. */
+static void deliver_skip(struct engine *e)
+{
+    struct engine_delivery *from = &e->host.delivery;
+
+    while (from->word == ENGINE_WORD_TOLD && from->at < from->count &&
+           !(engine_hdr(e, from->buf[from->at])->kind & EMU_TOLD))
+        emu_pool_drop(engine_cache(e), from->buf[from->at++]);
+}
+
+/*
+ * Is it a word to a process that is no more? Another one there may take it for an answer of its own.
+ * An edge's end has been looked up for this pass.
+ */
+static bool deliver_void(const struct engine *e)
+{
+    const struct engine_delivery *from = &e->host.delivery;
+    const struct emu_edge *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged : NULL;
+
+    return from->word != ENGINE_WORD_HERE && e->host.out.kind == EMU_LINK_EDGE &&
+           from->process != (edge ? edge->serial : 0);
+}
+
+/*
+ * What differs between machines. The functions below that take it are inlined where it is a constant, so
+ * nothing is called through it.
+ */
+struct deliver_how {
+    uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
+    void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
+    void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps); /* incoming packet @i was handed over */
+};
+
+static inline __attribute__((always_inline)) void deliver_end(struct engine *e, uint64_t at_ps,
+                                                              const struct deliver_how *how)
+{
+    struct engine_delivery *done = &e->host.delivery;
+
+    done->active = false;
+    if (done->packet != ENGINE_NONE) {
+        engine_free(e, done->packet, at_ps);
+        return;
+    }
+    emu_count(&e->counts.received, 1);
+    if (done->reply != ENGINE_NONE)
+        how->answer(e, done->reply, at_ps);
+}
+
+/* The segments of what is being handed over. False: the host has no room for the next one. */
+static inline __attribute__((always_inline)) bool deliver_segments(struct engine *e, uint32_t *room,
+                                                                   uint64_t at_ps,
+                                                                   const struct deliver_how *how)
+{
+    struct engine_delivery *from = &e->host.delivery;
+
+    for (deliver_skip(e); from->at < from->count; (*room)--, deliver_skip(e)) {
+        struct emu_entry entry;
+
+        if (!*room && !(*room = how->room(e, at_ps))) {
+            emu_count(&e->host.out.counts.stalls, 1);
+            return false;
+        }
+        if (deliver_void(e)) {
+            emu_pool_drop(engine_cache(e), from->buf[from->at++]);
+            (*room)++;
+            continue;
+        }
+        entry = deliver_entry(e, from, from->buf[from->at++]);
+        how->hand(e, &entry, at_ps);
+    }
+    return true;
+}
+
+/* Hand over what there is. False: the host has no room for all of it. */
+static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, uint64_t at_ps,
+                                                              const struct deliver_how *how)
+{
+    uint32_t room = 0;
+
+    while (deliver_next(e, at_ps)) {
+        if (!deliver_segments(e, &room, at_ps, how))
+            return false;
+        deliver_end(e, at_ps, how);
+    }
+    return true;
+}
+
+/* --- clock raw: at once ---------------------------------------------------------------------------- */
+
+static uint32_t raw_room(struct engine *e, uint64_t at_ps)
+{
+    (void)at_ps;
+    return emu_tx_room(&e->host.out);
+}
+
+static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
+{
+    (void)at_ps;
+    emu_tx_send(&e->host.out, entry);
+}
+
+static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
+{
+    engine_answer(e, i, true, at_ps);
+}
+
+void engine_deliver_raw(struct engine *e, uint64_t at_ps)
+{
+    static const struct deliver_how how = {raw_room, raw_hand, raw_answer};
+
+    deliver_all(e, at_ps, &how);
+}
+
+/* --- timed: one segment at a time, in memory later --------------------------------------------------- */
+
+/* One, or none, and then when there will be room. */
+static uint32_t timed_room(struct engine *e, uint64_t at_ps)
+{
+    struct engine_timed *t = engine_timed_of(e);
+
+    t->out_ps = emu_tx_earliest_ps(&e->host.out, at_ps);
+    return t->out_ps <= at_ps;
+}
+
+/* It is in memory so much later; segments get there in order. */
+static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
+{
+    struct engine_timed *t = engine_timed_of(e);
+    uint64_t time_ps = at_ps + t->recv_ps - e->host.delivery.late_ps;
+
+    if (time_ps < at_ps + t->lookahead_ps)
+        time_ps = at_ps + t->lookahead_ps;
+    if (time_ps > t->handed_ps)
+        t->handed_ps = time_ps;
+    entry->time_ps = t->handed_ps;
+    emu_dev_expect(&e->dev, t->handed_ps);
+    emu_tx_send(&e->host.out, entry);
+}
+
+/*
+ * All packets to a destination but the last one are acknowledged as soon as they are handed over. The
+ * ACK of the last one says that it lies in memory.
+ */
+static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
+{
+    struct engine_incoming *in = &e->receive.incoming[i];
+
+    if (in->head.more) {
+        engine_answer(e, i, true, at_ps);
+        return;
+    }
+    in->state = ENGINE_STORED;
+    in->due_ps = engine_timed_of(e)->handed_ps;
+    engine_list_add(&e->receive.stored, e->receive.join, i);
+}
+
+void engine_deliver_timed(struct engine *e, uint64_t at_ps)
+{
+    static const struct deliver_how how = {timed_room, timed_hand, timed_answer};
+
+    if (deliver_all(e, at_ps, &how))
+        engine_timed_of(e)->out_ps = EMU_NEVER;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * flow.c - sequence numbers: who is how far ahead, and which are new.
+ */
+#include "nic/engine/internal.h"
+
+#define SEQ_MASK (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
+
+/* --- at the source ------------------------------------------------------------------------------ */
+
+/* NULL: to a group that all have left; its flow went with it. */
+static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
+{
+    struct engine_group *to;
+
+    if (!group)
+        return &e->send.flow[dst];
+    to = engine_group_of(e, dst);
+    return to ? &to->flow : NULL;
+}
+
+static struct engine_flow *flow_of(struct engine *e, const struct engine_packet *p)
+{
+    return flow_to(e, p->dst, p->group);
+}
+
+bool engine_flow_dead(struct engine *e, struct engine_to to)
+{
+    const struct engine_flow *flow = to.class == ENGINE_TEST ? NULL
+                                                             : flow_to(e, to.dst, to.group);
+
+    return flow && flow->next - flow->acked >= ENGINE_SPAN;
+}
+
+bool engine_flow_open(struct engine *e, const struct engine_packet *p)
+{
+    const struct engine_flow *flow;
+
+    if (p->tries || p->class == ENGINE_TEST)
+        return true;
+    flow = flow_of(e, p);
+    if (!flow || !flow->oldest)
+        return true;
+    return flow->next + e->send.first_seq - e->send.packet[flow->oldest - 1].seq < ENGINE_WINDOW;
+}
+
+/* The packets of a flow, from the oldest: a list, whose ends are 0 in memory that was never written. */
+static struct engine_list flow_list(const struct engine_flow *flow)
+{
+    static_assert((uint16_t)(ENGINE_NONE + 1u) == 0, "0 is none");
+    return (struct engine_list){.first = (uint16_t)(flow->oldest - 1u), .last = (uint16_t)(flow->newest - 1u)};
+}
+
+static void flow_set(struct engine_flow *flow, const struct engine_list *list)
+{
+    flow->oldest = (uint16_t)(list->first + 1u);
+    flow->newest = (uint16_t)(list->last + 1u);
+}
+
+void engine_flow_number(struct engine *e, uint16_t i)
+{
+    struct engine_packet *p = &e->send.packet[i];
+    struct engine_flow *flow = flow_of(e, p);
+    struct engine_list list;
+
+    p->seq = e->send.first_seq;
+    e->send.flow_join[i] = (struct engine_join){ENGINE_NONE, ENGINE_NONE};
+    if (!flow)
+        return;
+    p->seq += flow->next++;
+    list = flow_list(flow);
+    engine_list_add(&list, e->send.flow_join, i);
+    flow_set(flow, &list);
+}
+
+void engine_flow_leave(struct engine *e, uint16_t i)
+{
+    const struct engine_packet *p = &e->send.packet[i];
+    struct engine_flow *flow = p->tries && p->class != ENGINE_TEST ? flow_of(e, p) : NULL;
+    struct engine_list list;
+
+    if (!flow)
+        return;
+    list = flow_list(flow);
+    engine_list_drop(&list, e->send.flow_join, i);
+    flow_set(flow, &list);
+}
+
+void engine_flow_acked(struct engine *e, const struct engine_packet *p)
+{
+    struct engine_flow *flow = flow_of(e, p);
+    uint32_t next = p->seq - e->send.first_seq + 1;
+
+    if (flow && (int32_t)(next - flow->acked) > 0)
+        flow->acked = next;
+}
+
+/* --- at the destination -------------------------------------------------------------------------- */
+
+/*
+ * A tag has SEQ_BITS = 26 bits of a packet's number n. The receiver knows the highest number L that
+ * it heard of the flow, and takes n for the one nearest to L. That is right, and no new packet is
+ * taken for an old one, because n and L are never further apart than 2^25:
+ *
+ * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the same
+ * receivers, and one that is acknowledged was heard by all of them (switches merge the replies of a
+ * group's members). Let A be the highest number that was acknowledged when the source gave n. Then
+ * A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
+ * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over is
+ * less than ENGINE_WINDOW behind the next number (engine_flow_open()), and L is behind that: L - n <
+ * ENGINE_WINDOW. What is behind L by more is a late copy of a packet that is over. It would have to
+ * be late by 2^25 packets of its flow to be taken for a new one; but a copy is held by channels and
+ * rings alone, and these are emptied, or given up, within a few time-outs.
+ *
+ * Before the first number is heard, L is not known, and none can be wrong: any is new.
+ */
+static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
+              "numbers of a tag are told apart");
+
+static inline uint64_t heard_bit(uint32_t seq)
+{
+    return emu_bit(seq % 64);
+}
+
+static inline uint64_t *heard_word(struct engine_heard *heard, uint32_t seq)
+{
+    return &heard->seen[seq % ENGINE_WINDOW / 64];
+}
+
+/* @seq is @ahead numbers behind the highest one so far: what lies between was not heard of yet. */
+static void heard_advance(struct engine_heard *heard, uint32_t seq, uint32_t ahead)
+{
+    if (ahead > ENGINE_WINDOW)
+        ahead = ENGINE_WINDOW;
+    for (uint32_t i = 0; i < ahead; i++)
+        *heard_word(heard, seq - i) &= ~heard_bit(seq - i);
+    heard->last = seq;
+}
+
+/* Is @seq new in that flow? Then it is from now on not. */
+static bool heard_first(struct engine_heard *heard, uint32_t src, uint32_t seq)
+{
+    uint32_t ahead = (seq - heard->last) & SEQ_MASK, behind = (heard->last - seq) & SEQ_MASK;
+
+    if (!heard->from || ahead - 1 < SEQ_MASK / 2) {
+        heard_advance(heard, seq, heard->from ? ahead : ENGINE_WINDOW);
+        heard->from = src + 1;
+    } else if (behind >= ENGINE_WINDOW || (*heard_word(heard, seq) & heard_bit(seq))) {
+        return false;
+    }
+    *heard_word(heard, seq) |= heard_bit(seq);
+    return true;
+}
+
+bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, in->buf[0]);
+    bool to_group = in->head.group;
+    struct engine_group *group = to_group ? engine_group_of(e, hdr->dst) : NULL;
+    struct engine_heard *heard = group      ? engine_group_heard(group, hdr->src)
+                                 : to_group ? NULL
+                                            : &e->receive.heard[hdr->src];
+    uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
+
+    if (!heard) { /* all have left the group, or its source is none of its own */
+        emu_count(&e->counts.vain, in->count);
+        return false;
+    }
+    if (heard_first(heard, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))
+        return true;
+    emu_count(&e->counts.duplicates, 1);
+    return false;
+}

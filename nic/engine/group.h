@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * group.h - groups that a node is in, and the trees in which they combine.
+ *
+ * Owner: the manager makes a group and frees it; from when it is published (engine_groups_set()) until the
+ * grace period after it was taken out it is the engine's worker's. It is freed only when nothing of it waits
+ * in a queue of the engine's (`waiting`). A group for multicasts only has no tree.
+ */
+#ifndef NIC_ENGINE_GROUP_H
+#define NIC_ENGINE_GROUP_H
+
+#include <stdatomic.h>
+
+#include "emu/combiner.h"
+#include "emu/link/seg.h"
+#include "emu/table.h"
+#include "nic/engine/ask.h"
+#include "nic/engine/engine.h"
+#include "nic/engine/flow.h"
+#include "nic/engine/list.h"
+#include "nic/engine/send.h"
+
+/* Who contributes to a collective at an adapter, or a combine unit: the inputs of a combiner, bits. */
+#define ENGINE_HERE   0u /* its host */
+#define ENGINE_PARENT 1u
+#define ENGINE_CHILD  2u /* and those after it */
+#define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
+#define ENGINE_ASK    62u /* not one of them: all are to be asked, by a conditional */
+#define ENGINE_GROUP  63u /* nor this: where a result goes as well */
+
+enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER }; /* in the op of a conditional's segment */
+
+/* One segment of a collective. Free: `have` is 0. */
+struct engine_coll {
+    struct engine_queued at; /* first: engine_coll_of(); the results that wait to go */
+    struct engine_group *group;
+    uint64_t due_ps;    /* when the result is there */
+    struct emu_hdr hdr; /* of the first contribution; free: of the operation that is over */
+    uint64_t have;      /* whose contributions are in */
+    uint64_t outs;      /* where the result still has to go; 0: there is none yet */
+    uint32_t buf;       /* combined so far; in order: only when made */
+    bool used;          /* there is one, or was */
+    bool made;          /* there is a result, in buf: `have` says no more than that */
+    bool asking;        /* a barrier by conditional: `ask` is under way */
+    struct engine_ask ask;
+};
+
+/* What a member of a group that combines has of it. */
+struct engine_tree {
+    uint64_t all;     /* inputs there are: bits */
+    uint8_t width;    /* ENGINE_CHILD + children */
+    bool by_link;     /* contributions go by the group's link, too */
+    uint32_t window;  /* numbers of the stream that may be under way; a power of two */
+    uint32_t *kept;   /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
+    uint32_t node[ENGINE_WIDTH]; /* by position */
+    uint64_t word[EMU_WORDS];
+    struct engine_coll state[];  /* window, by sequence number */
+};
+
+struct engine_group {
+    uint32_t id;
+    uint8_t link;
+    struct engine_tree *tree;   /* NULL: for multicasts only */
+    _Atomic uint32_t waiting;   /* states in queues of the engine's: it may not be freed */
+    struct engine_flow flow;    /* what this node sends to it */
+    uint32_t sources;
+    struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
+};
+
+/* What an engine has of all its groups. Results go one after the other, in the order of due_ps. */
+struct engine_trees {
+    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
+    struct engine_queue results;        /* those that wait to go */
+    uint64_t results_ps;                /* when they can go on; EMU_NEVER: none, or no free packet */
+    uint64_t combine_ps;                /* until then contributions are being combined, */
+    uint64_t header_ps, word_ps;        /* which takes so long for one, and for each word of it */
+};
+
+static inline struct engine_coll *engine_coll_of(struct engine_queued *at)
+{
+    return (struct engine_coll *)at;
+}
+
+static inline struct engine_coll *engine_state(struct engine_tree *tree, uint32_t seq)
+{
+    return &tree->state[seq & (tree->window - 1)];
+}
+
+/* The buffers that are kept for @state, where reductions are in order. */
+static inline struct emu_kept engine_kept(const struct engine_tree *tree, const struct engine_coll *state)
+{
+    return (struct emu_kept){.buf = &tree->kept[(size_t)(state - tree->state) * emu_kept_slots(tree->all)],
+                             .all = tree->all};
+}
+
+static inline bool engine_state_in_order(const struct engine_tree *tree, const struct engine_coll *state)
+{
+    return tree->kept && state->hdr.kind != EMU_BARRIER;
+}
+
+/* --- group.c ----------------------------------------------------------------------------------- */
+
+/** engine_group_of - NULL: the node is not in it. */
+struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
+
+/** engine_group_heard - what was heard of @src there; NULL: it is no source of the group's. */
+struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src);
+
+/** engine_to_group - where a packet to the group goes, and by which link. */
+struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
+                                 enum engine_class class);
+
+/** engine_set - the host writes a word of a group that combines. */
+void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
+                const struct emu_word *word);
+
+/** engine_agrees - is the word that the host segment in @buf asks for as it says, here? */
+bool engine_agrees(struct engine *e, uint32_t buf);
+
+/*
+ * The manager may free a group when it sees that nothing of it waits.
+ * T1 pairs with T2, engine_group_destroy(): it sees what was done before.
+ */
+static inline void engine_group_hold(struct engine_group *group)
+{
+    atomic_store_explicit(&group->waiting,
+                          atomic_load_explicit(&group->waiting, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static inline void engine_group_release(struct engine_group *group)
+{
+    uint32_t waiting = atomic_load_explicit(&group->waiting, memory_order_relaxed);
+
+    assert(waiting);
+    atomic_store_explicit(&group->waiting, waiting - 1, memory_order_release); /* T1 */
+}
+
+/* --- tree.c ------------------------------------------------------------------------------------ */
+
+/**
+ * engine_contribute - a contribution from @from, a node, or this engine's own for its host. Its
+ * reference is the engine's. What breaks the protocol is counted and dropped.
+ */
+void engine_contribute(struct engine *e, struct engine_group *group, uint32_t from, uint32_t buf,
+                       uint64_t at_ps);
+
+/** engine_all_ready - a conditional has found all members in the barrier @state. */
+void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
+
+/** engine_barrier_over - the word of it has come. */
+void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
+
+/** engine_results - send on what is there by @at_ps, as far as there are free packets. */
+void engine_results(struct engine *e, uint64_t at_ps);
+
+#endif

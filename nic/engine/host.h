@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host.h - the engine's side towards its host: what it posts (post.c), what is handed over to it
+ * (deliver.c).
+ *
+ * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). One packet at a
+ * time is handed over, and it may wait for room. Which machine the engine is in says how (`deliver`).
+ */
+#ifndef NIC_ENGINE_HOST_H
+#define NIC_ENGINE_HOST_H
+
+#include "emu/link/link.h"
+#include "nic/engine/send.h"
+
+struct engine;
+
+/* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
+struct engine_delivery {
+    bool active;
+    enum engine_word word;
+    uint8_t answer;   /* enum emu_test_answer */
+    uint8_t at;       /* host segments handed over */
+    uint8_t count;
+    uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
+    uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
+    uint32_t process; /* a word about a packet of this engine: as there */
+    uint64_t late_ps; /* as engine_incoming.late_ps */
+    uint32_t buf[ENGINE_SEGS_MAX];
+};
+
+typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
+
+struct engine_host {
+    struct emu_rx in;    /* from the host */
+    struct emu_tx out;   /* to it */
+    uint64_t in_ps;      /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
+    bool in_full;        /* segments of the host wait for a free packet */
+    uint32_t process;    /* names the one that is attached: emu_edge.serial; 0: none */
+    struct engine_delivery delivery;
+    engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
+};
+
+/**
+ * engine_post - a host segment in @buf goes to node @dst, or to a group; its reference is the
+ * engine's from now on. False: there is no free packet; nothing changed.
+ */
+bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);
+
+/** engine_begin - a packet of this one host segment, in no list. There is a free one. */
+uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
+
+/** engine_take - a segment of the host's enters. False: no room for it now; nothing changed. */
+bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
+
+/** engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on. */
+void engine_posts_again(struct engine *e, uint64_t at_ps);
+
+/** engine_back - @word about packet @i goes to the host; it is in no list. */
+void engine_back(struct engine *e, uint16_t i, enum engine_word word, uint64_t at_ps);
+
+/**
+ * engine_deliver_raw, engine_deliver_timed - hand over to the host what there is, as far as it has room.
+ * Once for each packet; all but the machines call it by engine_deliver().
+ */
+engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
+
+#endif

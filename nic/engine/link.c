@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.c - what a link sends next: replies, segments of what it has begun, new packets.
+ *
+ * A link serves replies first, then by priority: first what it has begun, packet by packet in the
+ * order in which they were begun as far as there is room for their next segment, then new packets. So
+ * segments of several packets interleave where one of them has to wait, and at every segment's end
+ * something of a higher priority goes first.
+ * Source: QsNet III §III, §IV-B; which of several packets goes on first is ours.
+ */
+#include "nic/engine/internal.h"
+
+/* --- what comes back -------------------------------------------------------------------------------- */
+
+void engine_take_credits(struct engine_link *l, uint64_t until_ps)
+{
+    const struct emu_credit *back;
+
+    while ((back = emu_credit_front(&l->tx.credit)) && back->time_ps <= until_ps) {
+        uint32_t c = back->channel % EMU_CHANNELS;
+
+        assert(l->books.used[c]);
+        emu_channels_return(&l->books, c);
+        emu_credit_skip(&l->tx.credit);
+    }
+}
+
+void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps)
+{
+    struct engine_packet *p = &e->send.packet[i];
+    struct engine_link *l = &e->link[p->link];
+
+    l->left[p->priority] &= ~(1u << p->channel);
+    emu_channels_forget(&l->books, p->channel);
+    engine_list_drop(&e->send.awaiting, e->send.join, i);
+    engine_wake(l, at_ps);
+}
+
+void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
+                       uint64_t at_ps)
+{
+    uint32_t c = reply->channel;
+    uint16_t i;
+
+    if (c >= EMU_CHANNELS || !emu_channels_close(&l->books, c, reply->tag)) {
+        emu_count(&e->counts.stale, 1);
+        return;
+    }
+    i = l->packet[c];
+    engine_link_close(e, i, at_ps);
+    emu_count(reply->kind == EMU_PACKET_ACK ? &e->counts.acks : &e->counts.nacks, 1);
+    engine_replied(e, i, reply->kind == EMU_PACKET_ACK, at_ps);
+}
+
+/* --- what goes out ---------------------------------------------------------------------------------- */
+
+/*
+ * There is a slot for the segment in every place, for a reply on each channel, and for one more that was
+ * sent just before its packet was given up: who gives up has emptied the ring.
+ */
+static void link_has_slot(const struct engine_link *l)
+{
+    assert(emu_tx_has_slot(&l->tx));
+}
+
+static void send_reply(struct engine_link *l, struct emu_entry *entry)
+{
+    uint32_t c = emu_bits_first(l->replies);
+    bool nack = l->nacks >> c & 1;
+
+    *entry = (struct emu_entry){.packet = {.tag = l->reply_tag[c],
+                                           .kind = nack ? EMU_PACKET_NACK : EMU_PACKET_ACK,
+                                           .wire = EMU_REPLY_BYTES - 1,
+                                           .channel = (uint8_t)c,
+                                           .last = 1},
+                                .buf = EMU_NO_BUF};
+    l->replies &= l->replies - 1;
+    link_has_slot(l);
+}
+
+/* The next segment of the packet on open channel @c; there is room for it. */
+static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, struct emu_entry *entry,
+                         uint64_t at_ps)
+{
+    struct engine_packet *p = &e->send.packet[l->packet[c]];
+    uint32_t s = p->sent++;
+    bool last = p->sent == p->segs;
+
+    *entry = (struct emu_entry){
+        .packet = {.tag = p->tag,
+                   .kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD,
+                   .wire = (uint8_t)(emu_packet_wire_bytes(p->bytes, s) - 1),
+                   .channel = (uint8_t)c,
+                   .last = last},
+        .buf = s < p->count ? p->buf[s] : EMU_NO_BUF,
+    };
+    if (s)
+        entry->packet.cont = emu_cont_pack(&(struct emu_cont){
+            .channel = (uint8_t)c, .priority = p->priority, .index = (uint8_t)s, .last = last});
+    else
+        entry->packet.head = emu_head_pack(&(struct emu_head){
+            .channel = (uint8_t)c, .priority = p->priority, .group = p->group,
+            .more = p->more, .dst = (uint16_t)p->dst, .bytes = p->bytes,
+            .stamp = at_ps / 64000 % 1024});
+    if (last) {
+        *engine_entry_crc(entry) = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
+        l->left[p->priority] &= ~(1u << c);
+    } else {
+        l->left[p->priority] |= 1u << c;
+    }
+    emu_pool_share(engine_cache(e)->pool, entry->buf, 1);
+    emu_channels_spend(&l->books, c);
+    l->at = (uint8_t)c;
+    p->active_ps = e->now_ps;
+    link_has_slot(l);
+}
+
+/*
+ * The first packet that may be sent by @l of those that wait with @priority; ENGINE_NONE. All are
+ * looked at that must go by another link: when these have gone, nobody would wake this one.
+ */
+static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uint32_t priority)
+{
+    uint32_t link = (uint32_t)(l - e->link), closed = 0;
+
+    for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = e->send.join[i].next) {
+        const struct engine_packet *p = &e->send.packet[i];
+
+        if (p->only && p->only != link + 1)
+            continue;
+        if (engine_flow_open(e, p))
+            return i;
+        if (++closed == ENGINE_LOOK)
+            break; /* until a flow opens: engine_free() */
+    }
+    return ENGINE_NONE;
+}
+
+/* Does another one to the same destination wait right behind packet @i? */
+static bool packet_follows(const struct engine *e, uint16_t i)
+{
+    const struct engine_packet *p = &e->send.packet[i], *next;
+
+    if (e->send.join[i].next == ENGINE_NONE)
+        return false;
+    next = &e->send.packet[e->send.join[i].next];
+    return next->dst == p->dst && next->group == p->group && next->class == p->class;
+}
+
+/* Does it need places for all of it before its head is sent? What can never have them gets a NACK. */
+static bool packet_collects(const struct engine *e, const struct engine_packet *p)
+{
+    return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_places;
+}
+
+/* The next try of packet @i begins on one of @channels, which have room. */
+static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
+{
+    struct engine_packet *p = &e->send.packet[i];
+    uint32_t usable = l->books.usable;
+
+    emu_count(p->tries ? &e->counts.retransmissions : &e->counts.packets, 1);
+    if (!p->tries++ && p->class != ENGINE_TEST)
+        engine_flow_number(e, i);
+    p->tag = (p->seq << ENGINE_TRY_BITS | (p->tries & ((1u << ENGINE_TRY_BITS) - 1))) ^
+             engine_flow_key(e->node, p->dst, p->group);
+    p->sent = 0;
+    p->link = (uint8_t)(l - e->link);
+    l->books.usable = channels;
+    p->channel = (uint8_t)emu_channels_open(&l->books, p->tag);
+    l->books.usable = usable;
+    l->packet[p->channel] = i;
+    e->send.turn = p->link;
+    engine_await(e, i);
+    if (packet_collects(e, p))
+        emu_channels_promise(&l->books, p->channel, p->segs);
+}
+
+/* Open one of @channels for a waiting packet, and send its head or collect places for it. */
+static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
+                                  uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
+{
+    uint16_t i = waiting_first(e, l, priority);
+    struct engine_packet *p;
+
+    if (i == ENGINE_NONE)
+        return ENGINE_SENT_NOTHING;
+    p = &e->send.packet[i];
+    if (packet_collects(e, p) && emu_channels_collecting(&l->books))
+        return ENGINE_SENT_NOTHING;
+    p->more = packet_follows(e, i);
+    engine_waiting_drop(e, i);
+    if (i == e->send.forming)
+        e->send.forming = ENGINE_NONE;
+    open_channel(e, l, i, channels);
+    if (!(emu_channels_room(&l->books) >> p->channel & 1)) {
+        l->left[p->priority] |= 1u << p->channel;
+        return ENGINE_SENT_LATER;
+    }
+    send_segment(e, l, p->channel, entry, at_ps);
+    return ENGINE_SENT;
+}
+
+/* Of @channels, the one served last, or the next one after it: the order in which they were opened. */
+static uint32_t next_channel(uint32_t channels, uint32_t at)
+{
+    uint32_t from = channels & UINT32_MAX << at;
+
+    return emu_bits_first(from ? from : channels);
+}
+
+/*
+ * Channels that a packet of @priority may open. The last one is not for bulk: a packet above it would
+ * have to wait for a bulk packet's reply.
+ */
+static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
+{
+    uint32_t closed = l->books.usable & ~l->books.open;
+    bool keeps = !priority && e->profile->channels >= EMU_CHANNELS_KEPT_OF;
+
+    return keeps && !emu_bits_several(closed) ? 0 : closed;
+}
+
+enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
+                                  uint64_t at_ps)
+{
+    uint32_t room, left = 0;
+
+    l->blocked = false;
+    if (l->replies) {
+        send_reply(l, entry);
+        return ENGINE_SENT;
+    }
+    room = emu_channels_room(&l->books);
+    for (uint32_t priority = EMU_PRIORITIES; priority-- > 0;) {
+        uint32_t begun = l->left[priority] & room;
+        enum engine_sent sent;
+
+        left |= l->left[priority];
+        if (begun) {
+            send_segment(e, l, next_channel(begun, l->at), entry, at_ps);
+            return ENGINE_SENT;
+        }
+        if (e->send.waiting_any >> priority & 1) {
+            uint32_t closed = link_closed(e, l, priority);
+
+            if (!(closed & room))
+                left |= closed; /* it would do, but for its place */
+            else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
+                return sent;
+        }
+    }
+    l->blocked = left;
+    if (l->blocked)
+        emu_count(&l->tx.counts.stalls, 1);
+    return ENGINE_SENT_NOTHING;
+}

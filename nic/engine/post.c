@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - what the host posts: its segments are gathered into packets, or are for this adapter itself.
+ *
+ * A packet grows for as long as it waits for a channel: what the host posts at one time is one
+ * packet, and what it posts faster than the links go, too. Nothing waits in order to grow. What
+ * fits into one segment on the wire is a packet of its own: it would lose its priority in another.
+ */
+#include <string.h>
+
+#include "nic/engine/internal.h"
+
+/* The buffer of a host segment, its header stored in it. EMU_NO_BUF: none is left. */
+static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
+{
+    uint32_t buf = entry->buf;
+    struct emu_hdr *hdr;
+
+    if (buf == EMU_NO_BUF)
+        buf = emu_pool_take(engine_cache(e));
+    if (buf == EMU_NO_BUF)
+        return buf;
+    hdr = engine_hdr(e, buf);
+    *hdr = entry->hdr;
+    hdr->src = e->node;
+    if (entry->buf == EMU_NO_BUF)
+        engine_set_hollow(hdr, true);
+    *engine_born_ns(e, buf) = entry->born_ns;
+    return buf;
+}
+
+/*
+ * May the packet that is being formed have this segment as well? Not one of the process that was there
+ * before: what becomes of it, only that process would be told. One to a group only as far as switches
+ * have places for all of it: they refuse what is longer.
+ */
+static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
+{
+    const struct engine_packet *p;
+    uint32_t bytes, segs;
+
+    if (e->send.forming == ENGINE_NONE || emu_packet_segments(engine_seg_bytes(hdr)) == 1)
+        return false;
+    p = &e->send.packet[e->send.forming];
+    bytes = p->bytes + engine_seg_bytes(hdr);
+    segs = emu_packet_segments(bytes);
+    return p->process == e->host.process && p->dst == to.dst && p->class == to.class &&
+           p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
+           (!to.group || segs <= 1 + e->profile->pool_places);
+}
+
+static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+
+    p->crc = emu_crc32(p->crc, hdr, engine_seg_there(hdr));
+    p->bytes = (uint16_t)(p->bytes + engine_seg_bytes(hdr));
+    p->segs = (uint8_t)emu_packet_segments(p->bytes);
+    if (hdr->kind & EMU_TOLD)
+        p->back = ENGINE_WORD_TOLD;
+    p->buf[p->count++] = buf;
+}
+
+uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
+{
+    uint16_t i = e->send.free.first;
+    struct engine_packet *p = &e->send.packet[i];
+
+    assert(i != ENGINE_NONE && (to.group || to.dst < e->nodes));
+    engine_list_drop(&e->send.free, e->send.join, i);
+    p->dst = to.dst;
+    p->group = to.group;
+    p->class = to.class;
+    p->only = to.only;
+    p->back = ENGINE_WORD_NONE;
+    p->asked = 0;
+    p->ask = NULL;
+    p->process = e->host.process;
+    /*
+     * Others get theirs with the first try, and count up. Conditionals count down: one to the same
+     * group must not have the tag of another packet, or a late reply to one is one to the other.
+     */
+    p->seq = to.class == ENGINE_TEST ? ~e->send.tests++ : 0;
+    p->crc = 0;
+    p->bytes = 0;
+    p->tries = 0;
+    p->count = 0;
+    post_append(e, p, buf);
+    return i;
+}
+
+bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps)
+{
+    if (post_joins(e, engine_hdr(e, buf), to)) {
+        post_append(e, &e->send.packet[e->send.forming], buf);
+        return true;
+    }
+    if (engine_list_empty(&e->send.free))
+        return false;
+    if (engine_flow_dead(e, to)) {
+        emu_count(&e->counts.lost, 1);
+        engine_back(e, engine_begin(e, buf, to), ENGINE_WORD_FAILED, at_ps);
+        return true;
+    }
+    e->send.forming = engine_begin(e, buf, to);
+    engine_ready(e, e->send.forming, false, at_ps);
+    return true;
+}
+
+/* --- what the host asks for: its reference to @buf is the engine's, unless it is false -------- */
+
+static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count, uint64_t at_ps)
+{
+    if (engine_list_empty(&e->send.free))
+        return false;
+    emu_count(count, 1);
+    engine_back(e, engine_begin(e, buf, (struct engine_to){.dst = e->node}), ENGINE_WORD_FAILED,
+                at_ps);
+    return true;
+}
+
+/* This transport does not carry it. */
+static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    return take_failed(e, buf, &e->counts.refused, at_ps);
+}
+
+/*
+ * Its group is not known here: all have left it, or it never was. What a host had posted before it
+ * left, a token of the stream or a probe, may be taken only now.
+ */
+static bool take_in_vain(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    return take_failed(e, buf, &e->counts.vain, at_ps);
+}
+
+static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+
+    if (hdr->len != sizeof *word || engine_is_hollow(hdr))
+        return false;
+    memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof *word);
+    return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
+           word->until <= EMU_TEST_TAKE_BACK;
+}
+
+static bool take_test(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
+{
+    struct emu_word word;
+
+    if (!test_sane(e, buf, &word))
+        return take_refused(e, buf, at_ps);
+    return engine_test(e, group, buf, &word, at_ps);
+}
+
+static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf, uint64_t at_ps)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+    struct emu_word word;
+
+    if (engine_is_hollow(hdr))
+        return take_refused(e, buf, at_ps);
+    memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof word);
+    engine_set(e, group, hdr, &word);
+    emu_pool_drop(engine_cache(e), buf);
+    return true;
+}
+
+/* What it is for says its kind, and where it goes its group. */
+static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
+{
+    const struct emu_hdr *hdr = engine_hdr(e, buf);
+    uint8_t kind = engine_kind(hdr);
+    struct engine_group *group;
+
+    if (hdr->len > EMU_PAYLOAD_BYTES || kind > EMU_TEST || (kind == EMU_UNICAST && hdr->dst >= e->nodes))
+        return take_refused(e, buf, at_ps);
+    if (kind == EMU_UNICAST)
+        return engine_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
+    group = engine_group_of(e, hdr->dst);
+    if (!group) /* its id may have a slot in the switches' tables that is another's by now */
+        return take_in_vain(e, buf, at_ps);
+    if (kind == EMU_MULTICAST)
+        return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
+    if (!group->tree)
+        return take_refused(e, buf, at_ps);
+    if (kind == EMU_SET)
+        return take_set(e, group, buf, at_ps);
+    if (kind == EMU_TEST)
+        return take_test(e, group, buf, at_ps);
+    engine_contribute(e, group, e->node, buf, at_ps);
+    return true;
+}
+
+bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps)
+{
+    uint32_t buf = host_buf(e, entry);
+
+    if (buf == EMU_NO_BUF)
+        return false;
+    if (take_segment(e, buf, at_ps))
+        return true;
+    if (entry->buf == EMU_NO_BUF)
+        emu_pool_drop(engine_cache(e), buf);
+    e->host.in_full = true; /* until a packet is free: engine_posts_again() */
+    return false;
+}
+
+void engine_posts_again(struct engine *e, uint64_t at_ps)
+{
+    if (!e->host.in_full || engine_list_empty(&e->send.free))
+        return;
+    e->host.in_full = false;
+    e->host.in_ps = at_ps;
+}

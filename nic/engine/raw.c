@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * raw.c - the engine on clock raw, which has no time: everything goes on as soon as it can.
+ *
+ * A pass takes credits, what came from the links and from the host, looks after time-outs, and sends. Only
+ * time-outs know a time, that of the host's clock.
+ */
+#include "nic/engine/internal.h"
+
+#define RAW_PASSES 16u /* the clock is read once in so many passes, or after a sleep, */
+#define RAW_LOOKS  8u  /* and at least as often in a time-out */
+
+struct engine_raw {
+    struct engine base; /* first */
+    uint64_t host_ps;   /* the host's clock as last read */
+    uint64_t more;      /* ports that had more than a burst */
+    uint64_t credited;  /* links with credits put that the far end has not been told of */
+    uint32_t passes;    /* since the clock was read */
+};
+
+/*
+ * The host's clock, read rarely. Between two looks at most a quarter of the time-out counts: if this
+ * thread had to wait that long, nobody else is late.
+ */
+static void raw_clock(struct engine_raw *r)
+{
+    struct engine *e = &r->base;
+    uint64_t host_ps = emu_host_ps(e->dev.worker->clock.origin_ns);
+    uint64_t passed_ps = host_ps - r->host_ps;
+
+    r->passes = 0;
+    r->host_ps = host_ps;
+    e->now_ps += passed_ps < e->timeout_ps / 4 ? passed_ps : e->timeout_ps / 4;
+    if (e->now_ps >= EMU_TURN_PS)
+        engine_turn_timers(e, EMU_TURN_BY_PS);
+}
+
+/* Time-outs, when what has come was looked at. */
+static void raw_timers(struct engine_raw *r)
+{
+    struct engine *e = &r->base;
+
+    if ((++r->passes < RAW_PASSES && !e->dev.worker->woke) || engine_timers_ps(e) == EMU_NEVER)
+        return;
+    raw_clock(r);
+    if (r->more)
+        return; /* the reply may be in what has not been looked at */
+    engine_send_due(e, 0);
+    engine_receive_due(e, 0);
+}
+
+/* How long it can do without being stepped. Whoever is told something is stepped then. */
+static uint64_t raw_rest_ps(const struct engine *e)
+{
+    uint64_t at_ps = engine_timers_ps(e), most_ps = e->timeout_ps / RAW_LOOKS;
+
+    if (at_ps == EMU_NEVER)
+        return EMU_NEVER;
+    if (at_ps <= e->now_ps)
+        return 0;
+    return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
+}
+
+/* Take what came on a link, with what goes wrong on its cable. */
+static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
+{
+    struct engine *e = &r->base;
+    struct engine_link *l = &e->link[i];
+    struct emu_entry entry;
+    enum emu_fate fate;
+    uint32_t moved = 0;
+
+    while (moved < ENGINE_BURST && emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
+        moved++;
+        if (engine_arrives_credit(&entry, fate)) {
+            emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_CHANNELS, 0);
+            r->credited |= emu_bit(i);
+        }
+        engine_arrive(e, l, &entry, fate, 0);
+    }
+    if (moved == ENGINE_BURST || (l->faults && l->faults->held)) /* that comes when nothing else does */
+        r->more |= emu_bit(i);
+    return moved;
+}
+
+/* Up to @most segments of the host. False: no more can be taken now. */
+static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
+{
+    const struct emu_entry *entry = NULL;
+    uint32_t taken = 0;
+
+    for (; taken < most && (entry = emu_rx_front(&e->host.in, 0)) && engine_take(e, entry, 0); taken++)
+        emu_rx_skip(&e->host.in);
+    if (taken) {
+        emu_rx_done(&e->host.in, taken);
+        e->host.in.owed += taken;
+        emu_rx_pay(&e->host.in, 0);
+    }
+    *moved += taken;
+    return taken == most;
+}
+
+/* As many as an edge has credits at a time, and then again. */
+static uint32_t raw_take_host(struct engine_raw *r)
+{
+    struct engine *e = &r->base;
+    uint32_t moved = 0;
+
+    engine_host_look(e);
+    while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_EDGE_CREDITS, &moved))
+        ;
+    if (moved == ENGINE_BURST || (!e->host.in_full && emu_rx_front(&e->host.in, 0)))
+        r->more |= emu_bit(ENGINE_HOST); /* more has come, or no buffer was left for it */
+    return moved;
+}
+
+static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
+{
+    struct engine *e = &r->base;
+    uint32_t moved = 0;
+
+    emu_each_bit (i, ports & emu_bits_below(ENGINE_HOST))
+        moved += raw_take_link(r, i);
+    if ((ports >> ENGINE_HOST & 1) || (e->host.in_ps != EMU_NEVER && !e->host.in_full)) {
+        e->host.in_ps = EMU_NEVER; /* 0: a packet became free */
+        moved += raw_take_host(r);
+    }
+    return moved;
+}
+
+static uint32_t raw_send(struct engine *e)
+{
+    uint32_t most = ENGINE_BURST * e->links;
+    uint32_t sent = 0;
+    struct engine_link *l;
+
+    while ((l = engine_next_link(e, 0)) && sent < most) {
+        struct emu_entry entry;
+        enum engine_sent what = engine_link_send(e, l, &entry, 0);
+
+        if (what == ENGINE_SENT_NOTHING) {
+            l->tx_ps = EMU_NEVER;
+            continue;
+        }
+        if (what == ENGINE_SENT)
+            emu_tx_send(&l->tx, &entry);
+        sent++;
+    }
+    if (l)
+        emu_dev_again(&e->dev);
+    return sent;
+}
+
+/* Tell everybody what this pass has put on the cables. */
+static void raw_tell(struct engine_raw *r)
+{
+    struct engine *e = &r->base;
+
+    for (uint32_t i = 0; i < e->links; i++) {
+        struct engine_link *l = &e->link[i];
+
+        emu_tx_flush(&l->tx);
+        if (r->credited >> i & 1)
+            emu_signal(l->rx.peer_worker, l->rx.peer_index, e->dev.worker, EMU_EVENT_CREDIT,
+                       emu_bit(l->rx.peer_port));
+    }
+    r->credited = 0;
+    emu_tx_flush(&e->host.out);
+}
+
+/* One pass: bounded, never blocks or allocates. Returns segments moved. */
+static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct engine_raw *r = (struct engine_raw *)dev;
+    struct engine *e = &r->base;
+    uint64_t data = emu_dev_take(dev, EMU_EVENT_DATA) | r->more;
+    uint64_t credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
+    uint32_t moved;
+
+    (void)until_ps;
+    r->more = 0;
+    engine_host_look(e);
+    emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST)) {
+        engine_take_credits(&e->link[i], EMU_NEVER);
+        engine_wake(&e->link[i], 0);
+    }
+    if (credit >> ENGINE_HOST & 1) {
+        emu_tx_take_credits(&e->host.out);
+        engine_deliver_raw(e, 0);
+    }
+    moved = raw_take(r, data);
+    raw_timers(r);
+    if (e->tree.results_ps != EMU_NEVER)
+        engine_results(e, 0);
+    moved += raw_send(e);
+    raw_tell(r);
+    if (r->more || (e->host.in_ps != EMU_NEVER && !e->host.in_full))
+        emu_dev_again(dev);
+    dev->next_ps = raw_rest_ps(e);
+    return moved;
+}
+
+/* Nothing takes time here, and all is zero. */
+static void raw_init(struct engine *e, enum emu_clock_mode clock)
+{
+    assert(clock == EMU_CLOCK_RAW);
+    (void)e, (void)clock;
+}
+
+const struct engine_machine engine_raw = {
+    .bytes = sizeof(struct engine_raw),
+    .step = raw_step,
+    .deliver = engine_deliver_raw,
+    .init = raw_init,
+};

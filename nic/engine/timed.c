@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timed.c - the engine on clock real or virtual: one event at a time.
+ *
+ * Everything happens in the order of its times, and at one time in this order: what comes
+ * from the links, what the host posts, what the host has room for again, time-outs, what leaves. So a
+ * packet holds all that the host posted at one time, and nothing depends on how time was cut into
+ * windows. A segment counts as here when its last byte is.
+ */
+#include "nic/engine/timed.h"
+
+enum engine_event_kind { EVENT_ARRIVE, EVENT_POST, EVENT_DELIVER, EVENT_DUE, EVENT_RESULT, EVENT_SEND };
+
+struct engine_event {
+    uint64_t at_ps;
+    enum engine_event_kind kind;
+    struct engine_link *link;
+};
+
+/* From the time of an entry until its last byte is here. With faults all count as whole segments. */
+static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
+{
+    uint64_t wire_ps = bytes * e->profile->link_ps_per_byte;
+
+    return wire_ps > e->profile->switch_ps ? wire_ps - e->profile->switch_ps : 0;
+}
+
+/* When the front segment of a link is here, the last byte of it. */
+static uint64_t arrive_ps(const struct engine *e, struct engine_link *l)
+{
+    const struct emu_entry *entry;
+    uint64_t at_ps;
+
+    if (l->faults) {
+        at_ps = emu_faults_next_ps(l->faults, &l->rx);
+        return at_ps == EMU_NEVER ? at_ps : at_ps + wire_rest_ps(e, EMU_SEG_BYTES);
+    }
+    entry = emu_ring_front(&l->rx.data);
+    return entry ? entry->time_ps + wire_rest_ps(e, entry->packet.wire + 1u) : EMU_NEVER;
+}
+
+static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine_event_kind kind,
+                          struct engine_link *link)
+{
+    if (at_ps < best->at_ps)
+        *best = (struct engine_event){.at_ps = at_ps, .kind = kind, .link = link};
+}
+
+/* The earliest event; at_ps EMU_NEVER: none. At one time the kinds are in their order. */
+static struct engine_event event_next(struct engine_timed *t)
+{
+    struct engine *e = &t->base;
+    struct engine_event best = {.at_ps = EMU_NEVER};
+    struct engine_link *l = engine_next_link(e, EMU_NEVER - 1);
+
+    for (uint32_t i = 0; i < e->links; i++)
+        event_earlier(&best, arrive_ps(e, &e->link[i]), EVENT_ARRIVE, &e->link[i]);
+    event_earlier(&best, e->host.in_ps, EVENT_POST, NULL);
+    event_earlier(&best, t->out_ps, EVENT_DELIVER, NULL);
+    event_earlier(&best, engine_timers_ps(e), EVENT_DUE, NULL);
+    event_earlier(&best, e->tree.results_ps, EVENT_RESULT, NULL);
+    if (l)
+        event_earlier(&best, l->tx_ps, EVENT_SEND, l);
+    return best;
+}
+
+/*
+ * An entry shows when a switch would have passed it on: its delay after the first byte. A segment that
+ * is shorter than that was here before, by the time returned. (On a cable with faults none is.)
+ */
+static uint64_t late_ps(const struct engine *e, const struct engine_link *l,
+                        const struct emu_entry *entry)
+{
+    uint64_t wire_ps = (entry->packet.wire + 1u) * e->profile->link_ps_per_byte;
+
+    return l->faults || wire_ps >= e->profile->switch_ps ? 0 : e->profile->switch_ps - wire_ps;
+}
+
+static void timed_arrive(struct engine *e, struct engine_link *l, uint64_t at_ps)
+{
+    uint64_t until_ps = l->faults ? at_ps - wire_rest_ps(e, EMU_SEG_BYTES) : at_ps;
+    struct emu_entry entry;
+    enum emu_fate fate;
+
+    if (!emu_rx_take(&l->rx, l->faults, engine_cache(e), until_ps, &entry, &fate))
+        return;
+    e->receive.late_ps = late_ps(e, l, &entry);
+    if (engine_arrives_credit(&entry, fate))
+        emu_rx_pay_channel(&l->rx, entry.packet.channel % EMU_CHANNELS, at_ps + e->profile->credit_ps);
+    engine_arrive(e, l, &entry, fate, at_ps);
+}
+
+/* The host's front segment, if it is due, enters. Then the next one is looked for. */
+static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
+{
+    const struct emu_entry *entry = emu_rx_front(&e->host.in, until_ps);
+    uint64_t front_ps;
+
+    if (entry) {
+        if (!engine_take(e, entry, at_ps)) {
+            e->host.in_ps = e->host.in_full ? EMU_NEVER : at_ps + e->profile->retry_ps; /* no buffers */
+            return;
+        }
+        emu_rx_skip(&e->host.in);
+        emu_rx_done(&e->host.in, 1);
+        e->host.in.owed = 1;
+        emu_rx_pay(&e->host.in, at_ps + (e->host.in.kind == EMU_LINK_LOCAL ? e->profile->credit_ps : 0));
+    }
+    front_ps = emu_rx_front_ps(&e->host.in, until_ps);
+    e->host.in_ps = front_ps > at_ps ? front_ps : at_ps;
+}
+
+static void timed_send(struct engine *e, struct engine_link *l, uint64_t at_ps)
+{
+    const struct emu_credit *back;
+    struct emu_entry entry;
+    enum engine_sent what;
+
+    l->tx_ps = EMU_NEVER;
+    engine_take_credits(l, at_ps);
+    what = engine_link_send(e, l, &entry, at_ps);
+    if (what == ENGINE_SENT)
+        emu_tx_depart_packet(&l->tx, &entry, at_ps);
+    if (what != ENGINE_SENT_NOTHING) {
+        engine_wake(l, at_ps);
+    } else if (l->blocked) {
+        back = emu_credit_front(&l->tx.credit);
+        if (back)
+            engine_wake(l, back->time_ps);
+    }
+}
+
+/* What other devices told since the last step. */
+static void timed_begin(struct engine_timed *t, uint64_t until_ps)
+{
+    struct engine *e = &t->base;
+    uint64_t data = emu_dev_take(&e->dev, EMU_EVENT_DATA);
+    uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
+    const struct emu_credit *back;
+
+    engine_host_look(e); /* an edge may have gone since the last look */
+    if (!e->host.in_full && ((data >> ENGINE_HOST & 1) || e->host.in_ps != EMU_NEVER))
+        e->host.in_ps = emu_rx_front_ps(&e->host.in, until_ps);
+    emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
+        if (e->link[i].blocked && (back = emu_credit_front(&e->link[i].tx.credit)))
+            engine_wake(&e->link[i], back->time_ps);
+    if (!(credit >> ENGINE_HOST & 1) || t->out_ps != EMU_NEVER)
+        return;
+    if (e->host.out.kind != EMU_LINK_LOCAL)
+        t->out_ps = until_ps; /* the process has made room, or is gone */
+    else if (e->host.delivery.active && (back = emu_credit_front(&e->host.out.credit)))
+        t->out_ps = back->time_ps;
+}
+
+static void timed_event(struct engine *e, const struct engine_event *event, uint64_t until_ps)
+{
+    uint64_t at_ps = event->at_ps;
+
+    switch (event->kind) {
+    case EVENT_ARRIVE:
+        timed_arrive(e, event->link, at_ps);
+        break;
+    case EVENT_POST:
+        timed_post(e, at_ps, until_ps);
+        break;
+    case EVENT_DELIVER:
+        engine_deliver_timed(e, at_ps);
+        break;
+    case EVENT_DUE:
+        engine_send_due(e, at_ps);
+        engine_receive_due(e, at_ps);
+        break;
+    case EVENT_RESULT:
+        engine_results(e, at_ps);
+        break;
+    case EVENT_SEND:
+        emu_dev_lag(&e->dev, at_ps, until_ps);
+        timed_send(e, event->link, at_ps);
+        break;
+    }
+}
+
+static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct engine_timed *t = (struct engine_timed *)dev;
+    struct engine *e = &t->base;
+    struct engine_event event;
+    uint32_t moved = 0;
+
+    timed_begin(t, until_ps);
+    while ((event = event_next(t)).at_ps <= until_ps) {
+        moved++;
+        if (event.at_ps < e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
+            event.at_ps = e->now_ps;
+        e->now_ps = event.at_ps;
+        timed_event(e, &event, until_ps);
+    }
+    for (uint32_t i = 0; i < e->links; i++)
+        emu_tx_flush(&e->link[i].tx);
+    emu_tx_flush(&e->host.out);
+    dev->next_ps = event.at_ps;
+    return moved;
+}
+
+/* What takes time here. */
+static void timed_init(struct engine *e, enum emu_clock_mode clock)
+{
+    struct engine_timed *t = (struct engine_timed *)e;
+    const struct emu_profile *profile = e->profile;
+
+    assert(clock != EMU_CLOCK_RAW);
+    t->lookahead_ps = emu_profile_lookahead_ps(profile);
+    t->recv_ps = profile->nic_recv_ps > t->lookahead_ps ? profile->nic_recv_ps : t->lookahead_ps;
+    t->out_ps = EMU_NEVER;
+    if (clock == EMU_CLOCK_VIRTUAL)
+        e->host_profile.switch_ps = t->lookahead_ps;
+    e->tree.header_ps = profile->combine_header_ps;
+    e->tree.word_ps = profile->combine_word_ps;
+}
+
+const struct engine_machine engine_timed = {
+    .bytes = sizeof(struct engine_timed),
+    .step = timed_step,
+    .deliver = engine_deliver_timed,
+    .init = timed_init,
+};

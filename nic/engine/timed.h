@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timed.h - the engine on a clock that has times: real or virtual. What raw has instead stands in raw.c.
+ *
+ * Owner: the engine's worker.
+ */
+#ifndef NIC_ENGINE_TIMED_H
+#define NIC_ENGINE_TIMED_H
+
+#include "nic/engine/internal.h"
+
+struct engine_timed {
+    struct engine base;    /* first: engine_timed_of() */
+    uint64_t out_ps;       /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
+    uint64_t recv_ps;      /* from the judgement of a packet until it is in the host's memory, */
+    uint64_t lookahead_ps; /* and never less than this */
+    uint64_t handed_ps;    /* when the last segment for the host is in memory */
+};
+
+static inline struct engine_timed *engine_timed_of(struct engine *e)
+{
+    assert(e->dev.timed);
+    return (struct engine_timed *)e;
+}
+
+#endif

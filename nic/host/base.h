@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base.h - what knows nothing of adapters: the clock, random numbers, the error line, starting a thread.
+ *
+ * Owner: nobody; the error line is each thread's own. Lock: none. Callers: all of nic/host.
+ */
+#ifndef NIC_BASE_H
+#define NIC_BASE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+uint64_t nic_now_ns(void);
+uint64_t nic_random(void);
+
+/** nic_fail - set fabemu_error()'s line; returns @err. */
+int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int nic_fail_gone(void); /* -ENOTCONN */
+
+/** nic_remedy - "; " and what the user can do where this process has reached a limit; or "". */
+const char *nic_remedy(int err);
+
+/** nic_spawn - a thread that takes none of the application's signals. */
+int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach.c - which fabrics this process is attached to, and what they say of others.
+ *
+ * The list below is the library's one mutable global: a process has one adapter a fabric however many
+ * libraries in it attach (a libfabric provider and an MPI component do not know of each other).
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nic/host/base.h"
+#include "nic/host/control/control.h"
+#include "nic/host/group/break.h"
+#include "nic/host/life.h"
+#include "nic/host/lock.h"
+#include "nic/host/peer/leave.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/thread.h"
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fabemu *registry; /* under registry_lock */
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+/* A forked child has no adapter: its parent's is not for two. */
+static void registry_before_fork(void)
+{
+    pthread_mutex_lock(&registry_lock);
+}
+
+static void registry_in_parent(void)
+{
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void registry_in_child(void)
+{
+    for (struct fabemu *fab = registry; fab; fab = fab->next) {
+        atomic_store_explicit(&fab->gone, true, memory_order_relaxed);
+        nic_control_forked(fab->control);
+    }
+    registry = NULL;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* The process ends, and is attached still: that is no detaching, but neither was it killed. */
+__attribute__((destructor)) static void registry_at_exit(void)
+{
+    if (pthread_mutex_trylock(&registry_lock))
+        return;
+    for (struct fabemu *fab = registry; fab; fab = fab->next)
+        nic_control_exits(fab->control);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void registry_init(void)
+{
+    pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
+}
+
+/* --- what the fabric says of others: on the watcher's thread ---------------------- */
+
+/* Under the adapter's lock. */
+static void event_groups(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *groups;
+
+    if (json_object_object_get_ex(event, "groups", &groups))
+        for (size_t i = 0; i < json_object_array_length(groups); i++)
+            nic_group_over(fab, (uint32_t)json_object_get_int64(
+                                    json_object_array_get_idx(groups, i)));
+}
+
+static void event_groups_broken(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
+/* A process died. Which one it was is in the edge: step, and see. */
+static void event_node_died(struct fabemu *fab, struct json_object *event)
+{
+    nic_lock(fab);
+    event_groups(fab, event);
+    nic_step(fab);
+    nic_unlock(fab);
+}
+
+static void attach_event(struct fabemu *fab, const char *name, struct json_object *event)
+{
+    if (strcmp(name, "node_died") == 0)
+        event_node_died(fab, event);
+    else if (strcmp(name, "groups_broken") == 0)
+        event_groups_broken(fab, event);
+}
+
+/* --- attach and detach ------------------------------------------------------------ */
+
+static int node_wanted(void)
+{
+    static const char *const names[] = {"FABEMU_NODE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        char *end;
+        long value;
+
+        if (!text || !*text)
+            continue;
+        value = strtol(text, &end, 10);
+        if (!*end && value >= 0 && value <= INT32_MAX)
+            return (int)value;
+    }
+    return -1;
+}
+
+static bool thread_wanted(void)
+{
+    const char *text = getenv("FABEMU_ADAPTER_THREAD");
+
+    return !text || strcmp(text, "0") != 0;
+}
+
+static int attach_new(struct fabemu **ret, const char *path)
+{
+    struct nic_control *control;
+    struct fabemu_info info;
+    struct fabemu *fab;
+    int memfd, bell, err;
+
+    err = nic_control_attach(&control, path, node_wanted(), &info, &memfd, &bell);
+    if (err)
+        return err;
+    err = nic_open(&fab, memfd, bell, &info);
+    close(memfd);
+    if (err) {
+        close(bell);
+        nic_control_detach(control, 0);
+        return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library (%s): use the "
+                                              "libfabemu that came with this fabemu%s"
+                                            : "cannot map the fabric's edge: %s%s",
+                        strerror(-err), nic_remedy(err));
+    }
+    fab->control = control;
+    fab->path = strdup(path);
+    err = fab->path ? 0 : -ENOMEM;
+    if (!err)
+        err = nic_control_watch(control, fab, attach_event);
+    if (!err && thread_wanted())
+        err = nic_thread_start(&fab->thread, fab);
+    if (err) {
+        nic_control_detach(control, 0);
+        nic_close(fab);
+        return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err), nic_remedy(err));
+    }
+    *ret = fab;
+    return 0;
+}
+
+int fabemu_attach(struct fabemu **ret, const char *socket_path)
+{
+    const char *path = socket_path ? socket_path : getenv("FABEMU_SOCKET");
+    struct fabemu *fab;
+    int err = 0;
+
+    if (!path || !*path)
+        return nic_fail(-ENOENT, "no fabric is named: start the program with `fabemu run`, or set "
+                                 "FABEMU_SOCKET to the socket of a fabric that is up");
+    pthread_once(&registry_once, registry_init);
+    pthread_mutex_lock(&registry_lock);
+    for (fab = registry; fab; fab = fab->next)
+        if (strcmp(fab->path, path) == 0)
+            break;
+    if (!fab) {
+        err = attach_new(&fab, path);
+        if (!err) {
+            fab->next = registry;
+            registry = fab;
+        }
+    }
+    if (!err) {
+        fab->refs++;
+        *ret = fab;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    return err;
+}
+
+void fabemu_detach(struct fabemu *fab)
+{
+    uint32_t unheard;
+    bool last;
+
+    if (fab->pid != getpid())
+        return; /* a forked child: the adapter is its parent's */
+    pthread_mutex_lock(&registry_lock);
+    last = --fab->refs == 0;
+    if (last) {
+        struct fabemu **at = &registry;
+
+        while (*at != fab)
+            at = &(*at)->next;
+        *at = fab->next;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (!last)
+        return;
+    unheard = nic_leave(fab, fab->hail_limit_ns);
+    nic_control_detach(fab->control, unheard); /* while the thread lives: the fabric asks what it waited */
+    nic_thread_stop(fab->thread);
+    nic_close(fab);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.c - the client's end of the control socket (docs/control.md).
+ *
+ * A thread reads the socket: replies go to the one who asked, events to whom the watch was begun for. The
+ * connection is the life of the node, both ways: when it ends without our detach, the fabric has died, and a
+ * process that would wait for it for ever is ended with one line instead.
+ */
+#include "nic/host/control/control.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "emu/edge/edge.h"
+#include "nic/host/base.h"
+#include "nic/host/control/line.h"
+
+#define ATTACH_TIMEOUT_S 20
+#define DETACH_TIMEOUT_S 2
+
+struct nic_control {
+    struct fabemu *fab; /* for the events, which go there: */
+    void (*event)(struct fabemu *fab, const char *name, struct json_object *object);
+    pthread_t watcher;
+    bool watched;
+    _Atomic bool detaching;
+    const char *why; /* the watcher's: what the fabric said last about its end */
+
+    struct nic_line line; /* what comes in: attach's, then the watcher's */
+    bool seated;          /* attach's: the fabric has given us a node */
+
+    pthread_mutex_t ask; /* one request at a time */
+    pthread_mutex_t lock;
+    pthread_cond_t replied;
+    struct json_object *reply; /* under lock */
+    bool waiting, closed;
+};
+
+/* 0 for a reply that is ok; otherwise the fabric's errno, its line in fabemu_error(). */
+static int reply_check(struct json_object *reply)
+{
+    struct json_object *ok;
+    int64_t err;
+
+    if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok))
+        return 0;
+    err = nic_field_number(reply, "errno", EPROTO);
+    if (err <= 0 || err > 4095)
+        err = EPROTO;
+    return nic_fail((int)-err, "%s", nic_field_text(reply, "error"));
+}
+
+/* --- attach ----------------------------------------------------------------------- */
+
+static int control_connect(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = ATTACH_TIMEOUT_S};
+    int fd, err;
+
+    if (strlen(path) >= sizeof to.sun_path)
+        return nic_fail(-ENAMETOOLONG, "the socket's path is too long: %s", path);
+    strcpy(to.sun_path, path);
+    fd = nic_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (fd < 0)
+        return nic_fail(-errno, "no socket: %s%s", strerror(errno), nic_remedy(-errno));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+        return fd;
+    err = errno == ENOENT ? ECONNREFUSED : errno;
+    close(fd);
+    return nic_fail(-err, err == EACCES ? "the fabric at %s is another user's"
+                                        : "no fabric listens at %s", path);
+}
+
+/* 16 hexadecimal digits; a fabric that tells none has its name hashed (FNV-1a). */
+static uint64_t fabric_id(const char *text, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    if (*text)
+        return strtoull(text, NULL, 16);
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void reply_info(struct json_object *reply, struct fabemu_info *info)
+{
+    memset(info, 0, sizeof *info);
+    snprintf(info->fabric, sizeof info->fabric, "%s", nic_field_text(reply, "fabric"));
+    snprintf(info->topo, sizeof info->topo, "%s", nic_field_text(reply, "topo"));
+    snprintf(info->profile, sizeof info->profile, "%s", nic_field_text(reply, "profile"));
+    snprintf(info->clock, sizeof info->clock, "%s", nic_field_text(reply, "clock"));
+    info->node = (uint32_t)nic_field_number(reply, "node", 0);
+    info->nodes = (uint32_t)nic_field_number(reply, "nodes", 0);
+    info->link_bytes_per_s = nic_field_double(reply, "link_bytes_per_s");
+    info->hop_limit = (uint32_t)nic_field_number(reply, "hop_limit", 0);
+    info->seat = (uint64_t)nic_field_number(reply, "seat", 0);
+    info->acknowledged = nic_field_bool(reply, "acknowledged");
+    info->fabric_id = fabric_id(nic_field_text(reply, "fabric_id"), info->fabric);
+}
+
+static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
+{
+    struct json_object *ask = json_object_new_object(), *reply = NULL;
+    struct timeval forever = {0};
+    int err;
+
+    json_object_object_add(ask, "cmd", json_object_new_string("attach"));
+    json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
+    json_object_object_add(ask, "want", json_object_new_int(want));
+    err = nic_line_send(&c->line, ask);
+    if (!err || err == -EPIPE) /* who has closed already has said why */
+        err = nic_line_next(&c->line, &reply);
+    if (err)
+        return nic_fail(err == -EAGAIN ? -ETIMEDOUT : err, "the fabric does not answer: %s",
+                        strerror(err == -EAGAIN ? ETIMEDOUT : -err));
+    err = reply_check(reply);
+    c->seated = !err;
+    if (!err && c->line.no_room)
+        err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s", nic_remedy(-EMFILE));
+    else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
+        err = nic_fail(-EPROTO, "the fabric handed over no edge");
+    if (!err)
+        reply_info(reply, info);
+    json_object_put(reply);
+    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+    return err;
+}
+
+/* No watcher reads yet. Waits for the fabric's answer, so that the node is free when we return. */
+static void control_give_back(struct nic_control *c)
+{
+    struct json_object *ask = json_object_new_object(), *reply = NULL;
+    struct timeval limit = {.tv_sec = DETACH_TIMEOUT_S};
+    bool answered;
+
+    json_object_object_add(ask, "cmd", json_object_new_string("detach"));
+    setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (nic_line_send(&c->line, ask))
+        return;
+    do {
+        if (nic_line_next(&c->line, &reply))
+            return;
+        answered = !*nic_field_text(reply, "event");
+        json_object_put(reply);
+    } while (!answered);
+}
+
+static void control_free(struct nic_control *c)
+{
+    for (int i = 0; i < 2; i++)
+        if (c->line.passed[i] >= 0)
+            close(c->line.passed[i]);
+    if (c->line.fd >= 0)
+        close(c->line.fd);
+    json_object_put(c->reply);
+    pthread_cond_destroy(&c->replied);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->ask);
+    free(c->line.text);
+    free(c);
+}
+
+int nic_control_attach(struct nic_control **ret, const char *path, int want,
+                       struct fabemu_info *info, int *memfd, int *bell)
+{
+    struct nic_control *c = calloc(1, sizeof *c);
+    pthread_condattr_t attr;
+    int err;
+
+    if (!c)
+        return -ENOMEM;
+    c->line.passed[0] = c->line.passed[1] = -1;
+    c->why = "its control socket closed";
+    pthread_mutex_init(&c->ask, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->replied, &attr);
+    pthread_condattr_destroy(&attr);
+    c->line.fd = control_connect(path);
+    err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, info);
+    if (err) {
+        if (c->seated)
+            control_give_back(c);
+        control_free(c);
+        return err;
+    }
+    *memfd = c->line.passed[0];
+    *bell = c->line.passed[1];
+    c->line.passed[0] = c->line.passed[1] = -1;
+    *ret = c;
+    return 0;
+}
+
+/* --- the watcher ------------------------------------------------------------------ */
+
+static _Noreturn void control_end(const struct nic_control *c)
+{
+    fprintf(stderr, "fabemu: the fabric is gone (%s); ending this process\n", c->why);
+    _exit(1);
+}
+
+static void control_event(struct nic_control *c, const char *event, struct json_object *object)
+{
+    if (strcmp(event, "shutdown") == 0) {
+        c->why = "it was shut down";
+    } else if (strcmp(event, "cut_off") == 0) {
+        c->why = "it cut this process off, which did not take its segments";
+        if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
+            control_end(c);
+    } else {
+        c->event(c->fab, event, object);
+    }
+}
+
+static void *control_watch(void *argument)
+{
+    struct nic_control *c = argument;
+    struct json_object *object;
+
+    while (nic_line_next(&c->line, &object) == 0) {
+        const char *event = nic_field_text(object, "event");
+
+        if (*event) {
+            control_event(c, event, object);
+            json_object_put(object);
+            continue;
+        }
+        pthread_mutex_lock(&c->lock);
+        if (c->waiting && !c->reply)
+            c->reply = object;
+        else
+            json_object_put(object);
+        pthread_cond_signal(&c->replied);
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
+        control_end(c);
+    pthread_mutex_lock(&c->lock);
+    c->closed = true;
+    pthread_cond_signal(&c->replied);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+int nic_control_watch(struct nic_control *c, struct fabemu *fab,
+                      void (*event)(struct fabemu *fab, const char *name, struct json_object *object))
+{
+    int err;
+
+    c->fab = fab;
+    c->event = event;
+    err = nic_spawn(&c->watcher, control_watch, c);
+    c->watched = !err;
+    return err;
+}
+
+/* --- requests --------------------------------------------------------------------- */
+
+/* Send, and wait for the reply until @limit_s passed (0: for ever). */
+static int control_ask(struct nic_control *c, struct json_object *request, unsigned limit_s,
+                       struct json_object **reply)
+{
+    struct timespec until;
+    int err;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += limit_s;
+    pthread_mutex_lock(&c->ask);
+    pthread_mutex_lock(&c->lock);
+    c->waiting = true;
+    pthread_mutex_unlock(&c->lock);
+    err = nic_line_send(&c->line, request);
+    pthread_mutex_lock(&c->lock);
+    while (!err && !c->reply && !c->closed) {
+        if (limit_s)
+            err = -pthread_cond_timedwait(&c->replied, &c->lock, &until);
+        else
+            pthread_cond_wait(&c->replied, &c->lock);
+    }
+    *reply = c->reply;
+    c->reply = NULL;
+    c->waiting = false;
+    if (*reply)
+        err = 0;
+    else if (!err)
+        err = -ENOTCONN;
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->ask);
+    return err;
+}
+
+int nic_control_ask(struct nic_control *c, struct json_object *request, struct json_object **reply)
+{
+    int err = control_ask(c, request, 0, reply);
+
+    if (err)
+        return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
+    err = reply_check(*reply);
+    if (err)
+        json_object_put(*reply);
+    return err;
+}
+
+void nic_control_detach(struct nic_control *c, uint32_t unheard)
+{
+    struct json_object *ask, *reply = NULL;
+
+    atomic_store_explicit(&c->detaching, true, memory_order_release);
+    if (c->watched) {
+        ask = json_object_new_object();
+        json_object_object_add(ask, "cmd", json_object_new_string("detach"));
+        json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
+        control_ask(c, ask, DETACH_TIMEOUT_S, &reply);
+        json_object_put(reply);
+        shutdown(c->line.fd, SHUT_RDWR);
+        pthread_join(c->watcher, NULL);
+    } else {
+        control_give_back(c);
+    }
+    control_free(c);
+}
+
+void nic_control_exits(struct nic_control *c)
+{
+    static const char line[] = "{\"cmd\":\"exits\"}\n";
+
+    if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->ask))
+        return; /* a request of another thread is on its way: no place for another line */
+    send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    pthread_mutex_unlock(&c->ask);
+}
+
+void nic_control_forked(struct nic_control *c)
+{
+    if (c && c->line.fd >= 0)
+        close(c->line.fd);
+    if (c)
+        c->line.fd = -1;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * break.c - a group breaks: who tells the others, and how those who only wait hear of it.
+ *
+ * With acknowledgments a group breaks where the network gives up a segment of it. The member whose segment
+ * that was tells the others, again and again until all know. But who only waits has no segment that could
+ * fail. So of those who wait one probes about once a second: a multicast that all must acknowledge. Who
+ * hears of another's probe leaves it at that.
+ */
+#include "nic/host/group/break.h"
+
+#include <errno.h>
+
+#include "nic/host/base.h"
+#include "nic/host/group/cast.h"
+#include "nic/host/group/condition.h"
+#include "nic/host/group/group.h"
+#include "nic/host/group/send.h"
+#include "nic/host/group/stream.h"
+#include "nic/host/op/op.h"
+#include "nic/host/wire.h"
+
+static void group_break(struct fabemu_group *g)
+{
+    g->broken = -EPIPE;
+    nic_stream_break(g);
+    nic_group_end_ops(g, -EPIPE);
+}
+
+void nic_group_broken(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = nic_group_find(fab, id);
+
+    if (!g) /* others may know of the group before we join */
+        g = nic_group_early(fab, id);
+    if (g)
+        group_break(g);
+}
+
+void nic_group_over(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = nic_group_find(fab, id);
+
+    if (g && (g->joined || g->joining)) {
+        group_break(g);
+        return;
+    }
+    nic_group_remember_broken(fab, id);
+    if (g)
+        nic_group_drop_early(g);
+}
+
+/* --- the network gave a segment up ------------------------------------------------ */
+
+/* An operation's, named by its id: is it under way? */
+static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
+{
+    struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
+
+    return op && (op->kind == NIC_OP_CAST ? nic_broadcast_of(op)->group : nic_condition_of(op)->group) == g;
+}
+
+/* Is @seg missing from something that is under way? The group's alarm is not. */
+static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
+{
+    if (kind == EMU_SET)
+        return true; /* the adapter does not have it: conditionals would not be what they seem */
+    if (kind == EMU_TEST)
+        return op_needs(g->fab, g, seg);
+    if (kind != EMU_MULTICAST || seg->hdr.op == NIC_CAST_STREAM)
+        return nic_stream_needs(g, seg);
+    if (seg->hdr.op == NIC_CAST_PROBE)
+        return g->probing;
+    return seg->hdr.op < NIC_CAST_BROKEN && op_needs(g->fab, g, seg);
+}
+
+void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
+{
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
+
+    if (!g || !g->joined) {
+        fab->counts.late++;
+        return;
+    }
+    if (kind == EMU_MULTICAST && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
+        g->alarm = NIC_ALARM_LOST;
+    if (g->broken || !group_needs(g, kind, seg))
+        return;
+    group_break(g);
+    g->alarm = NIC_ALARM_DUE;
+    nic_group_send(g);
+}
+
+/* --- who only waits --------------------------------------------------------------- */
+
+/* Another probe, or ours: it will do for so long, and up to twice that: they are not to probe all at once. */
+static void group_probed(struct fabemu_group *g)
+{
+    uint64_t gap = g->fab->watch_gap_ns;
+
+    g->probe_ns = nic_now_ns() + gap + nic_random() % (gap + 1);
+}
+
+static void group_probe(struct fabemu_group *g)
+{
+    struct emu_seg *seg;
+
+    if (g->probing || nic_now_ns() < g->probe_ns ||
+        (emu_list_empty(&g->ops) && emu_list_empty(&g->asked) && emu_list_empty(&g->again)))
+        return;
+    seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
+    if (!seg)
+        return;
+    seg->hdr.op = NIC_CAST_PROBE;
+    g->probing = true;
+    group_probed(g);
+}
+
+void nic_group_watch(struct fabemu *fab)
+{
+    for (uint32_t i = 0; fab->info.acknowledged && i < NIC_GROUP_BUCKETS; i++) {
+        for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
+            if (g->alarm == NIC_ALARM_LOST) {
+                g->alarm = NIC_ALARM_DUE;
+                nic_group_send(g);
+            }
+            if (!g->broken && g->members > 1)
+                group_probe(g);
+        }
+    }
+}
+
+/* --- news of the others ----------------------------------------------------------- */
+
+void nic_group_news_told(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
+
+    if (g && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
+        g->alarm = NIC_ALARM_NONE;
+    else if (g && seg->hdr.op == NIC_CAST_PROBE && g->probing)
+        g->probing = false;
+    else if (g)
+        fab->counts.malformed++;
+    else
+        fab->counts.late++;
+}
+
+void nic_group_news(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
+
+    if (seg->hdr.op == NIC_CAST_BROKEN)
+        nic_group_broken(fab, seg->hdr.dst);
+    else if (g)
+        group_probed(g);
+}

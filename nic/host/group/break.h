@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * break.h - a group breaks: who tells the others, and how those who only wait hear of it.
+ *
+ * Owner: a group's `broken`, alarm and probe. Lock: held. Callers: receive.c, the watch, the control
+ * socket's watcher.
+ */
+#ifndef NIC_BREAK_H
+#define NIC_BREAK_H
+
+#include "nic/host/adapter.h"
+
+/** nic_group_broken - a member of group @id died; or the group's segments say that it is broken. */
+void nic_group_broken(struct fabemu *fab, uint32_t id);
+/** nic_group_over - the fabric says that group @id is broken: who has not joined it cannot any more. */
+void nic_group_over(struct fabemu *fab, uint32_t id);
+/** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
+void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_news_told - all have heard that the group is broken; or that somebody asks whether they hear. */
+void nic_group_news_told(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_news - another member says that the group is broken, or asks whether all hear. */
+void nic_group_news(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_watch - now and then: tell the members again of breaks that not all could be told of; probe. */
+void nic_group_watch(struct fabemu *fab);
+
+#endif

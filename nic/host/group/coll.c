@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll.c - the calls for collectives, and counts of them for the report.
+ */
+#include "nic/host/group/coll.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/combine.h"
+#include "nic/host/base.h"
+#include "nic/host/group/send.h"
+#include "nic/host/group/stream.h"
+#include "nic/host/lock.h"
+#include "nic/host/op/op.h"
+
+static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)EMU_BXOR &&
+                  (int)FABEMU_LAND == (int)EMU_LAND && (int)FABEMU_PROD == (int)EMU_PROD,
+              "fabemu_op is emu_op");
+static_assert((int)FABEMU_F64_F64 == (int)EMU_F64_F64 && (int)FABEMU_F64 == (int)EMU_F64 &&
+                  (int)FABEMU_F128_I32 == (int)EMU_F128_I32 && (int)FABEMU_I64 == (int)EMU_I64,
+              "fabemu_type is emu_type");
+
+/* --- posting ---------------------------------------------------------------------- */
+
+static int coll_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_coll *c = (struct nic_coll *)(void *)post->req->opaque;
+    struct fabemu_group *g = c->group;
+
+    (void)fab;
+    if (g->members == 1 && c->out && c->in && c->out != c->in)
+        memcpy(c->out, c->in, c->bytes);
+    if (g->broken || g->members == 1 || c->segs == 0) {
+        c->status = g->broken;
+        nic_coll_end(g, c);
+        return 0;
+    }
+    nic_group_start(g, c);
+    return 0;
+}
+
+int nic_coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
+{
+    struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
+
+    if (nic_gone(g->fab))
+        return nic_fail_gone();
+    if (nic_event_check(g->fab, req))
+        return -EINVAL;
+    *c = *init;
+    c->post.req = req;
+    c->post.begin = coll_begin;
+    c->group = g;
+    c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
+    return nic_post(g->fab, &c->post);
+}
+
+int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req)
+{
+    struct nic_coll c = {.kind = EMU_BARRIER, .sends = true, .awaits = true};
+
+    return nic_coll_post(group, req, &c);
+}
+
+int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32_t root_node,
+                     struct fabemu_req *req)
+{
+    bool root = root_node == group->fab->info.node;
+    struct nic_coll c = {.kind = EMU_MULTICAST, .sends = root, .awaits = !root, .bytes = bytes,
+                         .step = EMU_PAYLOAD_BYTES};
+    int err = nic_buffer_check(buf, bytes);
+
+    if (err)
+        return err;
+    if (root)
+        c.in = buf;
+    else
+        c.out = buf;
+    return nic_coll_post(group, req, &c);
+}
+
+/* @result: does this member get one? */
+static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
+                           size_t count)
+{
+    size_t size = emu_type_bytes(type);
+    int err;
+
+    if (!emu_combine_ok(op, type))
+        return nic_fail(-EINVAL, "operation %u does not apply to type %u", op, type);
+    if (count > SIZE_MAX / size)
+        return nic_fail(-EINVAL, "so many elements do not fit memory");
+    err = nic_buffer_check(in, count * size);
+    return err || !result ? err : nic_buffer_check(out, count * size);
+}
+
+static uint32_t reduction_step(size_t size)
+{
+    return (uint32_t)(EMU_PAYLOAD_BYTES / size * size);
+}
+
+int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count, unsigned op,
+                  unsigned type, uint32_t root_node, struct fabemu_req *req)
+{
+    bool root = root_node == group->fab->info.node;
+    int err = reduction_check(in, out, root, op, type, count);
+    size_t size = emu_type_bytes(type);
+
+    if (err)
+        return err;
+
+    struct nic_coll c = {.kind = EMU_REDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
+                         .sends = !root, .awaits = root, .bytes = count * size,
+                         .step = reduction_step(size), .in = in, .out = root ? out : NULL};
+
+    return nic_coll_post(group, req, &c);
+}
+
+int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
+                     unsigned op, unsigned type, struct fabemu_req *req)
+{
+    int err = reduction_check(in, out, true, op, type, count);
+    size_t size = emu_type_bytes(type);
+
+    if (err)
+        return err;
+
+    struct nic_coll c = {.kind = EMU_ALLREDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
+                         .sends = true, .awaits = true, .bytes = count * size,
+                         .step = reduction_step(size), .in = in, .out = out};
+
+    return nic_coll_post(group, req, &c);
+}
+
+bool fabemu_reducible(unsigned op, unsigned type)
+{
+    return emu_combine_ok(op, type);
+}
+
+/* --- counts for the report -------------------------------------------------------- */
+
+void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll)
+{
+    if ((unsigned)coll < FABEMU_COLLS && !nic_gone(fab))
+        atomic_fetch_add_explicit(&fab->edge.shared->stats.in_switch[coll], 1,
+                                  memory_order_relaxed);
+}
+
+void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabemu_why why)
+{
+    if ((unsigned)coll < FABEMU_COLLS && (unsigned)why < FABEMU_WHYS && !nic_gone(fab))
+        atomic_fetch_add_explicit(&fab->edge.shared->stats.elsewhere[coll][why], 1,
+                                  memory_order_relaxed);
+}

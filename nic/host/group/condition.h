@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * condition.h - conditionals on a group's words: what goes to the adapter's engine, and its answers.
+ *
+ * Owner: a group's lists of conditionals (`asking`, `asked`, `again`, `resting`). Lock: held. Callers:
+ * word.c, send.c and receive.c.
+ */
+#ifndef NIC_CONDITION_H
+#define NIC_CONDITION_H
+
+#include "nic/host/group/group.h"
+#include "nic/host/op/op.h"
+
+/* A word is to be set: begins and ends at once, when its event has counted. */
+struct nic_set {
+    struct nic_op op;
+    struct fabemu_group *group;
+    uint64_t value;
+    uint32_t word;
+} __attribute__((may_alias));
+NIC_OP_FITS(struct nic_set);
+
+/* Is a word as wanted, at all members? */
+struct nic_condition {
+    struct nic_op op;
+    struct fabemu_group *group;
+    uint64_t value;
+    uint32_t word;
+    uint8_t test;  /* enum emu_test */
+    bool until;    /* asked until it is true */
+} __attribute__((may_alias));
+NIC_OP_FITS(struct nic_condition);
+
+static inline struct nic_set *nic_set_of(struct nic_op *op)
+{
+    return emu_list_entry(op, struct nic_set, op);
+}
+
+static inline struct nic_condition *nic_condition_of(struct nic_op *op)
+{
+    return emu_list_entry(op, struct nic_condition, op);
+}
+
+/** nic_condition_send - conditionals that are not on their way. Returns segments. */
+uint32_t nic_condition_send(struct fabemu_group *g);
+/** nic_condition_answer - the network's answer to a conditional. */
+void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
+/**
+ * nic_condition_take_back - @condition is about to end: tell the adapter, if it waits there. False: no room
+ * now.
+ */
+bool nic_condition_take_back(const struct nic_condition *condition);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * group.c - the table of groups.
+ */
+#include "nic/host/group/group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "nic/host/base.h"
+#include "nic/host/memory/region.h"
+#include "nic/host/op/op.h"
+
+struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
+{
+    uint32_t window = emu_window(id);
+    struct fabemu_group *g =
+        calloc(1, sizeof *g + window * (sizeof(struct nic_coll *) + sizeof(bool)));
+
+    if (!g)
+        return NULL;
+    g->fab = fab;
+    g->id = g->words.group = id;
+    g->window = window;
+    g->owner = (struct nic_coll **)(g + 1);
+    g->stashed = (bool *)(g->owner + window);
+    emu_list_init(&g->ops);
+    emu_list_init(&g->asking);
+    emu_list_init(&g->asked);
+    emu_list_init(&g->again);
+    emu_list_init(&g->casts);
+    g->next = fab->groups[id % NIC_GROUP_BUCKETS];
+    fab->groups[id % NIC_GROUP_BUCKETS] = g;
+    return g;
+}
+
+static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
+{
+    while (!emu_list_empty(ops))
+        nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, post.link), status);
+}
+
+/* What is not of the stream. */
+void nic_group_end_ops(struct fabemu_group *g, int status)
+{
+    ops_end(g->fab, &g->asking, status);
+    ops_end(g->fab, &g->asked, status);
+    ops_end(g->fab, &g->again, status);
+    ops_end(g->fab, &g->casts, status);
+    g->cast_out = 0;
+}
+
+/* The group's symmetric regions go. */
+static void regions_release(struct fabemu_group *g)
+{
+    struct nic_region *next;
+
+    for (struct nic_region *at = g->fab->symmetric; at; at = next) {
+        next = at->symmetric;
+        if (at->group == g)
+            nic_region_drop(g->fab, at);
+    }
+}
+
+static void group_unmake(struct fabemu_group *g)
+{
+    struct fabemu_group **at = &g->fab->groups[g->id % NIC_GROUP_BUCKETS];
+
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    emu_list_del(&g->busy);
+    emu_list_del(&g->words.setting);
+    emu_list_del(&g->resting);
+    nic_group_end_ops(g, -ECANCELED);
+    regions_release(g);
+    free(g->stash);
+    free(g);
+}
+
+void nic_group_remember_broken(struct fabemu *fab, uint32_t id)
+{
+    fab->broken_ids[fab->broken_count++ % NIC_BROKEN_GROUPS] = id;
+}
+
+void nic_group_leave(struct fabemu_group *g)
+{
+    if (g->broken)
+        nic_group_remember_broken(g->fab, g->id);
+    group_unmake(g);
+}
+
+void nic_group_drop_early(struct fabemu_group *g)
+{
+    g->fab->early_groups--;
+    group_unmake(g);
+}
+
+static uint32_t broken_kept(const struct fabemu *fab)
+{
+    return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
+}
+
+void nic_group_known(struct fabemu *fab, uint32_t id)
+{
+    for (uint32_t i = 0; i < broken_kept(fab); i++)
+        if (fab->broken_ids[i] == id)
+            fab->broken_ids[i] = UINT32_MAX; /* no group's */
+}
+
+static bool group_was_broken(const struct fabemu *fab, uint32_t id)
+{
+    for (uint32_t i = 0; i < broken_kept(fab); i++)
+        if (fab->broken_ids[i] == id)
+            return true;
+    return false;
+}
+
+struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_group *g = NULL;
+
+    if (fab->early_groups < NIC_EARLY_GROUPS_MAX && !group_was_broken(fab, id))
+        g = nic_group_make(fab, id);
+    if (g)
+        fab->early_groups++;
+    return g;
+}
+
+int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req)
+{
+    if (nic_gone(g->fab))
+        return nic_fail_gone();
+    if (!g->fab->info.acknowledged)
+        return nic_fail(-EOPNOTSUPP, "the fabric has no acknowledgments (use profile qsnet3)");
+    return req ? nic_event_check(g->fab, req) : 0;
+}
+
+void nic_group_release(struct fabemu *fab)
+{
+    for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++)
+        while (fab->groups[i])
+            group_unmake(fab->groups[i]);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * member.c - the calls that make, join and leave a group.
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+
+#include "nic/host/base.h"
+#include "nic/host/control/control.h"
+#include "nic/host/group/group.h"
+#include "nic/host/lock.h"
+
+static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, bool wide,
+                        uint32_t *id)
+{
+    struct json_object *ask, *list, *reply, *group;
+    int err;
+
+    if (count < 2)
+        return nic_fail(-EINVAL, "a group has 2 members or more");
+    if (!fab->control || nic_gone(fab))
+        return nic_fail_gone();
+    ask = json_object_new_object();
+    list = json_object_new_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_object_array_add(list, json_object_new_int64(nodes[i]));
+    json_object_object_add(ask, "cmd", json_object_new_string("group_create"));
+    json_object_object_add(ask, "nodes", list);
+    if (wide)
+        json_object_object_add(ask, "wide", json_object_new_boolean(true));
+    err = nic_control_ask(fab->control, ask, &reply);
+    if (err)
+        return err;
+    if (json_object_object_get_ex(reply, "group", &group))
+        *id = (uint32_t)json_object_get_int64(group);
+    else
+        err = nic_fail(-EPROTO, "the fabric named no group");
+    json_object_put(reply);
+    return err;
+}
+
+int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, uint32_t *id)
+{
+    return group_create(fab, nodes, count, false, id);
+}
+
+int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
+                             uint32_t *id)
+{
+    return group_create(fab, nodes, count, true, id);
+}
+
+/*
+ * Tell the fabric that this process does something with a group: joins it as one of @members, or leaves it
+ * (0).
+ */
+static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
+{
+    struct json_object *ask = json_object_new_object(), *reply;
+    int err;
+
+    json_object_object_add(ask, "cmd", json_object_new_string(command));
+    json_object_object_add(ask, "group", json_object_new_int64(id));
+    if (members)
+        json_object_object_add(ask, "members", json_object_new_int64(members));
+    err = nic_control_ask(fab->control, ask, &reply);
+    if (!err)
+        json_object_put(reply);
+    return err;
+}
+
+static void group_ask_leave(struct fabemu *fab, uint32_t id)
+{
+    if (fab->control)
+        group_ask(fab, "group_leave", id, 0);
+}
+
+/*
+ * May this process join? The fabric knows, and where the count is wrong it takes that for a refusal to join.
+ * Of a group of one that is nobody else's it knows nothing.
+ */
+static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
+{
+    int err = fab->control ? group_ask(fab, "group_join", id, members) : 0;
+
+    return err == -ENOENT && members == 1 ? 0 : err;
+}
+
+/* The group's place here while the fabric is asked: what comes meanwhile is kept. */
+static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
+{
+    struct fabemu_group *g;
+    int err = 0;
+
+    nic_lock(fab);
+    g = nic_group_find(fab, id);
+    if (g && (g->joined || g->joining)) {
+        err = nic_fail(-EALREADY, "this process is a member of group %u already", id);
+    } else {
+        if (!g && (g = nic_group_make(fab, id)))
+            fab->early_groups++;
+        if (g)
+            g->joining = true;
+        else
+            err = -ENOMEM;
+    }
+    nic_unlock(fab);
+    if (err == -ENOMEM) {
+        group_ask_leave(fab, id); /* it has not joined, so the others are not to wait for it */
+        nic_fail(err, "no memory for group %u", id);
+    }
+    *ret = g;
+    return err;
+}
+
+static void group_end_join(struct fabemu_group *g, uint32_t members, bool joined)
+{
+    struct fabemu *fab = g->fab;
+
+    nic_lock(fab);
+    g->joining = false;
+    if (joined) {
+        fab->early_groups--;
+        g->members = members;
+        g->joined = true;
+        nic_group_known(fab, g->id);
+    } else {
+        nic_group_drop_early(g);
+    }
+    nic_unlock(fab);
+}
+
+int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct fabemu_group **ret)
+{
+    struct fabemu_group *g;
+    int err;
+
+    if (members < 1)
+        return nic_fail(-EINVAL, "a group has members");
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    err = group_begin_join(fab, id, &g);
+    if (err)
+        return err;
+    err = group_ask_join(fab, id, members);
+    group_end_join(g, members, !err);
+    if (!err)
+        *ret = g;
+    return err;
+}
+
+/*
+ * Until the fabric has answered the id is taken: what still comes for it goes to the group that it was meant
+ * for.
+ */
+void fabemu_group_leave(struct fabemu_group *g)
+{
+    struct fabemu *fab = g->fab;
+
+    if (nic_gone(fab))
+        return;
+    if (g->members > 1)
+        group_ask_leave(fab, g->id);
+    nic_lock(fab);
+    nic_group_leave(g);
+    nic_unlock(fab);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.c - segments of groups that come.
+ */
+#include "nic/host/group/receive.h"
+
+#include "nic/host/group/break.h"
+#include "nic/host/group/cast.h"
+#include "nic/host/group/send.h"
+#include "nic/host/group/stream.h"
+#include "nic/host/wire.h"
+
+/* A multicast that is not of the stream. */
+static void cast_receive(struct fabemu *fab, const struct emu_seg *seg)
+{
+    if (!fab->info.acknowledged || seg->hdr.op > NIC_CAST_PROBE)
+        fab->counts.malformed++;
+    else if (seg->hdr.op >= NIC_CAST_BROKEN)
+        nic_group_news(fab, seg);
+    else
+        nic_cast_receive(fab, seg);
+}
+
+void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct fabemu_group *g;
+
+    if ((seg->hdr.kind & ~EMU_TOLD) == EMU_MULTICAST && seg->hdr.op != NIC_CAST_STREAM) {
+        cast_receive(fab, seg);
+        return;
+    }
+    g = nic_group_find(fab, seg->hdr.dst);
+    if (!g && (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE))
+        g = nic_group_early(fab, seg->hdr.dst);
+    if (!g || g->broken) {
+        fab->counts.late++;
+        return;
+    }
+    nic_stream_receive(g, seg);
+    if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
+        emu_list_add(&fab->busy, &g->busy); /* a token is due. Who waits for a window is there already */
+}
+
+void nic_group_told(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct fabemu_group *g;
+
+    if (seg->hdr.op >= NIC_CAST_BROKEN) {
+        nic_group_news_told(fab, seg);
+        return;
+    }
+    g = nic_cast_told(fab, seg);
+    if (g)
+        nic_group_send(g);
+}

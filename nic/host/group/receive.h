@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receive.h - segments of groups that come, and the network's word on ours.
+ *
+ * Owner: nothing of its own. Lock: held. Callers: nic/host/receive.c.
+ */
+#ifndef NIC_GROUP_RECEIVE_H
+#define NIC_GROUP_RECEIVE_H
+
+#include "nic/host/adapter.h"
+
+void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_told - all members have a segment of ours that is not of the stream. */
+void nic_group_told(struct fabemu *fab, const struct emu_seg *seg);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream.c - collectives that the switches carry out: one stream of numbered segments a group.
+ *
+ * The operations of a group are one stream of segments (emu/link/seg.h). This file
+ * counts operation segments without the tokens: half window h has usable() of them,
+ * and the number of segment i on the wire is seq_of(i). Three marks move along
+ * the stream:
+ *   cur     the lowest half window in which a segment is not complete here
+ *   issued  tokens that this member has sent: one for each half window below cur
+ *   done    tokens that came back: a half window h is open to senders when h - 2 < done
+ * so done <= issued <= cur, and whatever may arrive lies in half window cur or
+ * cur + 1: who sent it has seen token h - 2, hence this member has sent that.
+ * Segments are bound to their operation while they lie in these two; one that
+ * comes before its operation (or before this process joined) is stashed.
+ *
+ * A segment is complete when its result is here or, for a member that only contributes, when it is in the up
+ * ring.
+ *
+ * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses differ, and pipelines
+ * large ones, the copy out behind the next segment: so does this stream. The buffer is the down ring, or the
+ * stash for who has not posted yet; what is bound goes from the ring straight to where it belongs.
+ */
+#include "nic/host/group/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/combine.h"
+
+static uint32_t half_numbers(const struct fabemu_group *g)
+{
+    return g->window / 2;
+}
+
+/* Segments of operations in a half window; the last number is the token's. */
+static uint32_t usable(const struct fabemu_group *g)
+{
+    return half_numbers(g) - 1;
+}
+
+/* The half window of segment @index: a division by one of two constants is a multiplication. */
+static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
+{
+    return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1) : index / (EMU_WINDOW_WIDE / 2 - 1);
+}
+
+/* One number more for each token before it. */
+static uint64_t seq_of(const struct fabemu_group *g, uint64_t index)
+{
+    return index + half_of(g, index);
+}
+
+static uint64_t token_seq(const struct fabemu_group *g, uint64_t half)
+{
+    return half * half_numbers(g) + usable(g);
+}
+
+static bool is_token(const struct fabemu_group *g, uint32_t seq)
+{
+    return (seq & usable(g)) == usable(g); /* as bits: all of those within a half window */
+}
+
+/* How far the half window of @seq is ahead of @half: the number on the wire has 32 bits. */
+static uint32_t halves_ahead(const struct fabemu_group *g, uint32_t seq, uint64_t half)
+{
+    return (seq / half_numbers(g) - (uint32_t)half) & (UINT32_MAX / half_numbers(g));
+}
+
+static uint32_t place_of(const struct fabemu_group *g, uint32_t seq)
+{
+    return seq & (g->window - 1);
+}
+
+static bool half_open(const struct fabemu_group *g, uint64_t half)
+{
+    return half < g->done + 2;
+}
+
+/* --- completion ------------------------------------------------------------------- */
+
+void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
+{
+    emu_list_del(&c->post.link);
+    if (c->ended)
+        c->ended(g, c);
+    else
+        nic_complete(g->fab, c->post.req, c->status);
+}
+
+/* @count segments of one half window, from @index on. */
+static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint32_t count)
+{
+    g->complete[half_of(g, index) % 2] += count;
+    while (g->complete[g->cur % 2] == usable(g)) {
+        g->complete[g->cur % 2] = 0;
+        g->cur++;
+    }
+    c->done += count;
+    if (c->done == c->segs)
+        nic_coll_end(g, c);
+}
+
+static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
+{
+    uint64_t left = c->bytes - k * c->step;
+
+    return left < c->step ? (size_t)left : c->step;
+}
+
+/* The k-th segment's result is here. */
+static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *seg)
+{
+    size_t bytes = segment_bytes(c, k);
+    uint8_t *out = c->out ? c->out + k * c->step : NULL;
+    bool reduces = c->kind == EMU_REDUCE || c->kind == EMU_ALLREDUCE;
+
+    if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
+        (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
+        c->status = -EPROTO; /* the members do not agree on what they do */
+        return;
+    }
+    if (!bytes)
+        return;
+    if (c->kind == EMU_REDUCE) { /* own contribution first, then the others' */
+        const uint8_t *in = c->in + k * c->step;
+
+        if (in != out)
+            emu_copy(out, in, bytes);
+        emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
+    } else {
+        emu_copy(out, seg->payload, bytes);
+    }
+}
+
+/* A segment of the stream for a bound index. */
+static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
+{
+    struct nic_coll **owner = &g->owner[place_of(g, seg->hdr.seq)];
+    struct nic_coll *c = *owner;
+    uint64_t k = c ? index - c->first : 0;
+
+    if (!c || !c->awaits || (c->sends && k >= c->sent)) {
+        g->fab->counts.malformed++;
+        return;
+    }
+    *owner = NULL;
+    segment_store(c, k, seg);
+    segments_complete(g, c, index, 1);
+}
+
+/* --- binding, stash --------------------------------------------------------------- */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Where the half window of @index ends: the first index beyond it. */
+static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
+{
+    return (half_of(g, index) + 1) * usable(g);
+}
+
+/* @count segments of @c in one half window, from @index on. Nobody owns what only goes out. */
+static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
+{
+    uint32_t at = place_of(g, (uint32_t)seq_of(g, index));
+
+    for (uint64_t i = 0; c->awaits && i < count; i++)
+        g->owner[at + i] = c;
+    for (uint64_t i = 0; g->stashes && i < count; i++) {
+        if (g->stashed[at + i]) {
+            g->stashed[at + i] = false;
+            g->stashes--;
+            segment_take(g, index + i, &g->stash[at + i]); /* @c may be over after its last */
+        }
+    }
+}
+
+/* The next one in the stream; NULL: @c is the last. */
+static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    struct emu_list *next = c->post.link.next;
+
+    return next == &g->ops ? NULL : emu_list_entry(next, struct nic_coll, post.link);
+}
+
+static void group_bind(struct fabemu_group *g)
+{
+    uint64_t end;
+
+    while (g->binding && g->bound < (end = (g->cur + 2) * usable(g))) {
+        struct nic_coll *c = g->binding;
+        uint64_t index = g->bound, of_c = c->first + c->segs;
+
+        g->bound = least(least(end, of_c), half_end(g, index));
+        if (g->bound == of_c)
+            g->binding = coll_after(g, c);
+        bind_run(g, c, index, g->bound - index);
+    }
+}
+
+static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
+{
+    uint32_t at = place_of(g, seg->hdr.seq);
+
+    if (!g->stash)
+        g->stash = malloc(g->window * sizeof *g->stash);
+    if (!g->stash || g->stashed[at]) {
+        g->fab->counts.malformed++;
+        return;
+    }
+    g->stashed[at] = true;
+    g->stashes++;
+    g->stash[at] = *seg;
+}
+
+/* --- sending ---------------------------------------------------------------------- */
+
+static uint32_t tokens_send(struct fabemu_group *g)
+{
+    uint32_t sent = 0;
+
+    while (g->issued < g->cur && half_open(g, g->issued)) {
+        if (!nic_group_claim(g, EMU_BARRIER, token_seq(g, g->issued)))
+            break;
+        g->issued++;
+        sent++;
+    }
+    return sent;
+}
+
+static void sending_next(struct fabemu_group *g)
+{
+    struct emu_list *at = g->sending->post.link.next;
+
+    while (at != &g->ops && !emu_list_entry(at, struct nic_coll, post.link)->sends)
+        at = at->next;
+    g->sending = at == &g->ops ? NULL : emu_list_entry(at, struct nic_coll, post.link);
+}
+
+/* The k-th segment of @c. False: no room. */
+static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint64_t k, uint64_t seq)
+{
+    struct emu_seg *seg = nic_group_claim(g, c->kind, seq);
+
+    if (!seg)
+        return false;
+    seg->hdr.op = c->op;
+    seg->hdr.type = c->type;
+    seg->hdr.len = (uint8_t)segment_bytes(c, k);
+    if (seg->hdr.len)
+        emu_copy(seg->payload, c->in + k * c->step, seg->hdr.len);
+    return true;
+}
+
+/*
+ * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a member
+ * that only contributes are complete with that. Returns how many; 0: no room, or no window.
+ */
+static uint32_t run_send(struct fabemu_group *g, uint32_t most)
+{
+    struct nic_coll *c = g->sending;
+    uint64_t index = c->first + c->sent, seq = seq_of(g, index), count;
+    uint32_t sent = 0;
+
+    if (!half_open(g, half_of(g, index)))
+        return 0;
+    if (g->bound <= index) /* cur may have moved: what is sent must be bound */
+        group_bind(g);
+    count = least(least(g->bound, half_end(g, index)), c->first + c->segs) - index;
+    while (sent < count && sent < most && segment_send(g, c, c->sent + sent, seq + sent))
+        sent++;
+    c->sent += sent;
+    if (c->sent == c->segs)
+        sending_next(g);
+    if (sent && !c->awaits)
+        segments_complete(g, c, index, sent);
+    return sent;
+}
+
+uint32_t nic_stream_send(struct fabemu_group *g)
+{
+    uint32_t sent = tokens_send(g), run = 1;
+
+    while (g->sending && sent < NIC_GROUP_BURST && run) {
+        run = run_send(g, NIC_GROUP_BURST - sent);
+        sent += run;
+    }
+    group_bind(g);
+    return sent + tokens_send(g);
+}
+
+void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
+{
+    c->first = g->posted;
+    g->posted += c->segs;
+    emu_list_add(&g->ops, &c->post.link);
+    if (!g->binding)
+        g->binding = c;
+    if (!g->sending && c->sends)
+        g->sending = c;
+    group_bind(g);
+}
+
+/* --- receiving -------------------------------------------------------------------- */
+
+static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
+{
+    uint32_t ahead = halves_ahead(g, seg->hdr.seq, g->done);
+
+    if (ahead > 1 || g->done + ahead >= g->issued || g->token_back[(g->done + ahead) % 2]) {
+        g->fab->counts.malformed++;
+        return;
+    }
+    g->token_back[(g->done + ahead) % 2] = true;
+    while (g->token_back[g->done % 2]) {
+        g->token_back[g->done % 2] = false;
+        g->done++;
+    }
+}
+
+static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
+{
+    uint32_t half = half_numbers(g);
+    uint32_t ahead = seg->hdr.seq - (uint32_t)(g->cur * half);
+    uint64_t index = (g->cur + (ahead >= half)) * usable(g) + (ahead & usable(g));
+
+    if (seg->hdr.len > EMU_PAYLOAD_BYTES || ahead >= g->window || is_token(g, ahead)) {
+        g->fab->counts.malformed++;
+    } else if (index < g->bound) {
+        segment_take(g, index, seg);
+    } else if (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE) {
+        group_stash(g, seg);
+    } else { /* not without our contribution */
+        g->fab->counts.malformed++;
+    }
+}
+
+void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
+{
+    if (seg->hdr.kind == EMU_BARRIER && is_token(g, seg->hdr.seq))
+        token_receive(g, seg);
+    else
+        stream_receive(g, seg);
+}
+
+/* --- the end ---------------------------------------------------------------------- */
+
+/*
+ * A half window whose token is back has arrived everywhere,
+ * whatever the network thinks of a segment of it.
+ */
+bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg)
+{
+    return halves_ahead(g, seg->hdr.seq, g->done) <= 1;
+}
+
+void nic_stream_break(struct fabemu_group *g)
+{
+    g->binding = g->sending = NULL;
+    g->issued = g->cur; /* no more tokens */
+    emu_list_del(&g->busy);
+    for (uint32_t i = 0; i < g->window; i++)
+        g->owner[i] = NULL;
+    while (!emu_list_empty(&g->ops)) {
+        struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
+
+        c->status = -EPIPE;
+        nic_coll_end(g, c);
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * abort.c - an operation ends before its time, because the application wants it.
+ */
+#include "nic/fabemu.h"
+
+#include <errno.h>
+
+#include "nic/host/base.h"
+#include "nic/host/group/cast.h"
+#include "nic/host/group/condition.h"
+#include "nic/host/lock.h"
+#include "nic/host/message/end.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/peer.h"
+#include "nic/host/send/answer.h"
+
+/*
+ * Segments that come for it later find another generation of its id. What waits in the adapter is taken
+ * back from there; when there is no room to say so, the operation goes on, and is tried again.
+ */
+static void op_abort(struct fabemu *fab, struct nic_op *op)
+{
+    if (op->kind == NIC_OP_RECV) {
+        nic_receive_abandon(fab, nic_recv_of(op));
+        return;
+    }
+    if (op->kind == NIC_OP_TEST && !nic_condition_take_back(nic_condition_of(op)))
+        return;
+    if (op->kind == NIC_OP_CAST)
+        nic_cast_abandon(nic_broadcast_of(op));
+    if (op->state == NIC_OP_STREAM)
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
+{
+    const struct nic_op *op = nic_op_of(req);
+
+    for (unsigned rounds = 0;; rounds++) {
+        if (nic_gone(fab))
+            return nic_fail_gone();
+        nic_lock(fab); /* what is complete is over, done and all, once we have this */
+        if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
+            op_abort(fab, nic_op_of(req));
+        nic_unlock(fab);
+        if (fabemu_req_status(req) != FABEMU_PENDING)
+            return fabemu_req_status(req);
+        if (fabemu_progress(fab))
+            rounds = 0;
+        else
+            fabemu_idle(fab, rounds);
+    }
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bye.c - goodbyes that come: the questions of who leaves, and the answers to ours.
+ *
+ * Who is asked (NIC_BYE_ASK) answers once it has dispatched all requests that the question counts, has all
+ * bulk data that it fetches, and knows what became of its own. The answer counts its own requests: whoever
+ * leaves takes these as well. From its answer on it sends no more to the one that leaves, but to its
+ * successor. The answer to the last one that left is kept: a question that is said again gets it again.
+ */
+#include "nic/host/peer/bye.h"
+
+#include <string.h>
+
+#include "nic/host/base.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/send/answer.h"
+
+/* Answers at once to questions of who is not met: more than one asks in 10 s, for it waits for the last. */
+#define BYE_AHEAD 256u
+
+/*
+ * Does a receive here wait for bulk data from it, or a send for its word that it has all of it? That word
+ * is on its way, and may be overtaken by the news that it is gone.
+ */
+static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        const struct nic_op *op = fab->slots[i].op;
+        bool waits = op && op->state == NIC_OP_WAITING && op->node == peer->node;
+
+        if (waits && (op->kind == NIC_OP_RECV ||
+                      (op->kind == NIC_OP_SEND && op->moved == op->bytes)))
+            return true;
+    }
+    return false;
+}
+
+/* False: there is no room now. */
+bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye *bye)
+{
+    bye->life = fab->life;
+    return nic_answer(fab, peer, bye, sizeof *bye);
+}
+
+/* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
+static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_bye *ask)
+{
+    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
+                               .kind = NIC_BYE_ANSWER, .number = ask->number};
+
+    if (peer->rx_next != ask->sent || peer_owes_bulk(fab, peer) || !nic_bye_say(fab, peer, &bye))
+        return;
+    peer->bye_tx = peer->tx_check;
+    peer->bye_rx = peer->rx_check;
+    peer->bye_sent = peer->tx_seq;
+    peer->bye_at_ns = nic_now_ns();
+    nic_peer_passed(fab, peer, peer->life + 1, true);
+}
+
+/* A question under a check that is not the pair's: it was answered, or comes from one that we do not know. */
+static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
+                             const struct nic_wire_bye *ask)
+{
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE}, .number = ask->number};
+
+    nic_peer_look(fab, peer);
+    if (!nic_peer_may_answer(&peer->bye_debt_ns, BYE_AHEAD))
+        return;
+    if (peer->bye_rx && ask->head.check == peer->bye_rx) {
+        bye.kind = NIC_BYE_ANSWER;
+        bye.head.check = peer->bye_tx;
+        bye.sent = peer->bye_sent;
+        nic_bye_say(fab, peer, &bye);
+    } else if (peer->life) { /* we are in another epoch, or it is gone */
+        nic_peer_stranger(fab, peer);
+    } else { /* a hello of it may still come: it is too late to meet */
+        fab->counts.stranger++;
+        bye.kind = NIC_BYE_UNKNOWN;
+        bye.head.check = ask->head.check;
+        if (nic_bye_say(fab, peer, &bye) && ask->life == peer->first)
+            nic_peer_passed(fab, peer, ask->life + 1, true);
+    }
+}
+
+static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint16_t number, uint32_t last)
+{
+    if (!fab->leaving || last - peer->rx_next > NIC_ORDER_WINDOW) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (!peer->parted || (int16_t)(number - peer->answered) > 0)
+        peer->answered = number;
+    peer->parted = true;
+    peer->last = last;
+}
+
+void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
+                       bool known)
+{
+    struct nic_wire_bye bye;
+
+    if (seg->hdr.len != sizeof bye) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&bye, seg->payload, sizeof bye);
+    if (bye.kind == NIC_BYE_ASK && known)
+        bye_answer(fab, peer, &bye);
+    else if (bye.kind == NIC_BYE_ASK)
+        bye_answer_again(fab, peer, &bye);
+    else if (bye.kind == NIC_BYE_ANSWER && known)
+        bye_answered(fab, peer, bye.number, bye.sent);
+    else if (bye.kind == NIC_BYE_ANSWER && fab->leaving && bye.head.check == peer->bye_rx)
+        peer->answered = bye.number;
+    else if (bye.kind == NIC_BYE_UNKNOWN && peer->life && bye.head.check == peer->tx_check)
+        bye_answered(fab, peer, bye.number, peer->rx_next);
+    else
+        fab->counts.stranger++;
+}

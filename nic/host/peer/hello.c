@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hello.c - saying hello.
+ *
+ * Before the first request two processes exchange hellos (one round trip): a node may have been given to
+ * another process, whose numbers begin anew, and only who knows the other's can take its segments.
+ */
+#include "nic/host/peer/hello.h"
+
+#include "nic/host/base.h"
+#include "nic/host/send/answer.h"
+
+/* Hellos at once to who has not asked: it is to be told of another epoch, once. */
+#define ANSWER_AHEAD_STRANGER 4u
+
+void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
+{
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .want = want, .life = fab->life,
+                                   .known = peer->life, .epoch = peer->epoch};
+
+    if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
+        peer->greeted = fab->info.acknowledged && peer->node != fab->info.node;
+}
+
+void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint64_t now = nic_now_ns();
+
+    if (emu_listed(&peer->hail))
+        return;
+    peer->hail_gap_ns = NIC_HAIL_FIRST_NS;
+    peer->hail_ns = now + peer->hail_gap_ns;
+    peer->hail_began_ns = now;
+    emu_list_add(&fab->hailing, &peer->hail);
+    nic_peer_say_hello(fab, peer, true);
+}
+
+void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
+{
+    fab->counts.stranger++;
+    if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
+        nic_peer_say_hello(fab, peer, false);
+}
+
+void nic_peer_told(struct nic_peer *peer)
+{
+    peer->greeted = false;
+}
+
+void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
+{
+    if (!peer->greeted && !emu_listed(&peer->hail) && peer->node != fab->info.node)
+        nic_peer_say_hello(fab, peer, true);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * leave.c - an adapter parts from all that it has met.
+ *
+ * An operation completes when its buffer may be used again; then its segments may still be in the up ring,
+ * in the network, or kept for their turn at the other end. So a process that detaches waits until they have
+ * arrived. It asks each peer (NIC_BYE_ASK), which answers once it has all (bye.c).
+ *
+ * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
+ * again until it is answered: one may overtake another. Whoever leaves takes the answer to its last question
+ * as well, so that nothing comes for an empty node. Both may leave at once: who has answered is done with
+ * the other. Its answer to us may still be on its way then; we wait for that at most BYE_LAST_NS, and what
+ * comes later is counted as dropped.
+ */
+#include "nic/host/peer/leave.h"
+
+#include <stdio.h>
+
+#include "emu/worker/wait.h"
+#include "nic/host/base.h"
+#include "nic/host/lock.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/bye.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/wait.h"
+#include "nic/host/receive.h"
+#include "nic/host/send/answer.h"
+
+#define BYE_FIRST_NS 1000000u
+#define BYE_LAST_NS 50000000u
+/* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
+   the questions above, and a program that ends is not kept waiting by one that is stopped. */
+#define BYE_QUIET_NS 1000000000u
+#define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
+
+static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return peer->sendq.next && peer->life && peer->node != fab->info.node;
+}
+
+/*
+ * It left at the same time and has our answer, which is all that matters; its own is on its way. It is
+ * counted as dropped if we are gone: worth a moment.
+ */
+static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    return peer->asked != peer->answered && emu_seat_attached(word) &&
+           emu_seat_first(word) < peer->first && now - peer->bye_at_ns < BYE_LAST_NS;
+}
+
+/* Has it all of ours, and we all of its? */
+static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return !peer_is_met(fab, peer) ||
+           (peer->parted && peer->answered == peer->asked && peer->rx_next == peer->last);
+}
+
+/* Is anything on its way out to it that the question could not count yet? */
+static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    if (!emu_list_empty(&peer->sendq))
+        return true;
+    for (const struct emu_list *at = fab->bulk.next; at != &fab->bulk; at = at->next)
+        if (emu_list_entry(at, struct nic_op, post.link)->node == peer->node)
+            return true;
+    return false;
+}
+
+/* Has it confirmed all that was sent to it? Then nothing of ours can be lost, whether it answers or not. */
+static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
+}
+
+static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
+{
+    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
+                               .kind = NIC_BYE_ASK, .number = (uint16_t)(peer->asked + 1)};
+
+    if (nic_bye_say(fab, peer, &bye)) /* else the next time */
+        peer->asked++;
+}
+
+void nic_leave_begin(struct fabemu *fab)
+{
+    fab->leaving = true;
+    fab->bye_gap_ns = BYE_FIRST_NS;
+    fab->bye_ns = 0;
+    fab->bye_began_ns = nic_now_ns();
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+
+        if (peer->sendq.next && !peer->open)
+            nic_peer_cancel(fab, peer);
+    }
+    nic_receive_resume(fab); /* nothing waits for a queue to be opened any more */
+}
+
+bool nic_leave_step(struct fabemu *fab)
+{
+    uint64_t now = nic_now_ns();
+    bool ask = now >= fab->bye_ns, done = true;
+
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+
+        done = done && !peer_owes_answer(fab, peer, now);
+        if (peer_is_done(fab, peer))
+            continue;
+        done = done && !peer->parted && peer_has_all(fab, peer) &&
+               now - fab->bye_began_ns >= BYE_QUIET_NS;
+        if (ask && !peer->parted && !peer_gets_more(fab, peer))
+            bye_ask(fab, peer);
+    }
+    if (ask) {
+        fab->bye_ns = now + fab->bye_gap_ns;
+        if (fab->bye_gap_ns < BYE_LAST_NS)
+            fab->bye_gap_ns *= 2;
+    }
+    return done && nic_in_fabric(fab);
+}
+
+/* It has answered, so it has all of ours; but what it had sent until then has not come. */
+static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return peer_is_met(fab, peer) && peer->parted && peer->rx_next != peer->last;
+}
+
+/* Somebody there may lack something: it has not answered, or the network gave up. */
+static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    bool silent = peer_is_met(fab, peer) && !peer->parted;
+
+    return peer->sendq.next && ((silent && !peer_has_all(fab, peer)) || peer->unsaid == peer->first);
+}
+
+static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
+{
+    unsigned long long ms = limit_ns / 1000000u;
+    uint32_t amiss = 0;
+
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        bool unread = peer_is_unread(fab, &fab->peers[node]);
+
+        if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || amiss++ >= LINES_MAX)
+            continue;
+        if (unread)
+            fprintf(stderr, "fabemu: node %u leaves, and has not had in %llu ms all that node %u sent to it; "
+                            "some may be lost\n", fab->info.node, ms, node);
+        else
+            fprintf(stderr, "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
+                            "all that was sent to it; some may be lost\n", fab->info.node, node, ms);
+    }
+    if (amiss > LINES_MAX)
+        fprintf(stderr, "fabemu: node %u leaves, and the same holds for %u more nodes\n", fab->info.node,
+                amiss - LINES_MAX);
+    return amiss;
+}
+
+uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
+{
+    uint64_t end = nic_now_ns() + limit_ns;
+    uint32_t amiss, moved, seen;
+    unsigned idle = 0;
+    bool done = false;
+
+    if (nic_gone(fab))
+        return 0;
+    nic_lock(fab);
+    nic_leave_begin(fab);
+    nic_unlock(fab);
+    while (!done && nic_now_ns() < end) {
+        nic_lock(fab);
+        moved = nic_step(fab);
+        done = nic_leave_step(fab);
+        seen = fab->edge.down_head;
+        nic_unlock(fab);
+        idle = moved ? 0 : idle + 1;
+        if (!done && !moved && emu_wait_round(idle, true) == EMU_WAIT_SLEEP)
+            nic_sleep(fab, seen);
+    }
+    nic_lock(fab);
+    amiss = leave_tell(fab, limit_ns);
+    nic_unlock(fab);
+    return amiss;
+}

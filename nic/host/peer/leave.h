@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * leave.h - an adapter parts from all that it has met.
+ *
+ * Owner: `leaving` and the times of asking. Lock: nic_leave() takes it, the others want it held. Callers:
+ * attach.c, and tests.
+ */
+#ifndef NIC_LEAVE_H
+#define NIC_LEAVE_H
+
+#include "nic/host/adapter.h"
+
+/**
+ * nic_leave - part from all that were met: what has completed is with them when this returns.
+ * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent has not
+ * come; each has its line on stderr. Lock: none.
+ */
+uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
+/** nic_leave_begin - from now on nothing new begins. */
+void nic_leave_begin(struct fabemu *fab);
+/** nic_leave_step - ask who has not answered; is all said and done? */
+bool nic_leave_step(struct fabemu *fab);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * meet.c - two processes meet: hellos that come, hails that nobody answers, epochs.
+ *
+ * Checks are of an epoch, so what is late of the one before is a stranger's. Two that broke at once, or one
+ * twice, agree on the later epoch.
+ */
+#include "nic/host/peer/meet.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nic/host/base.h"
+#include "nic/host/message/end.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/send/answer.h"
+
+#define HAIL_VACANT_NS 1000000000u /* for a successor of one that is gone */
+#define ANSWER_AHEAD 16u           /* hellos that answer at once: who hails anew asks more often at first */
+
+/*
+ * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the two may
+ * meet again. One that we have not met, nor another before it, may be busy with others: receives wait.
+ */
+static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
+{
+    emu_list_del(&peer->hail);
+    peer->unanswered = true;
+    if (peer->life) {
+        nic_peer_break_off(fab, peer);
+        return;
+    }
+    nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
+    if (cut || peer->missed)
+        nic_queue_passed(fab, peer->node, UINT64_MAX);
+    peer->missed |= cut;
+}
+
+/* How long to hail. Who comes after one that is gone comes soon, or is there and gets its time to answer. */
+static uint64_t hail_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+    bool vacant = word && !emu_seat_attached(word);
+
+    return vacant && fab->hail_limit_ns > HAIL_VACANT_NS ? HAIL_VACANT_NS : fab->hail_limit_ns;
+}
+
+static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+{
+    if (now - peer->hail_began_ns >= hail_limit_ns(fab, peer)) {
+        peer_hail_over(fab, peer, false);
+        return;
+    }
+    if (now < peer->hail_ns || !nic_peer_is_there(fab, peer))
+        return;
+    if (peer->hail_gap_ns < NIC_HAIL_LAST_NS)
+        peer->hail_gap_ns *= 2;
+    peer->hail_ns = now + peer->hail_gap_ns;
+    if (!peer->greeted) /* the network repeats it for us */
+        nic_peer_say_hello(fab, peer, true);
+}
+
+void nic_peer_rehail(struct fabemu *fab)
+{
+    uint64_t now = nic_now_ns();
+    struct emu_list *at = fab->hailing.next, *next;
+
+    if (now < fab->hail_scan_ns)
+        return;
+    fab->hail_scan_ns = now + NIC_HAIL_FIRST_NS;
+    for (; at != &fab->hailing; at = next) {
+        next = at->next;
+        peer_rehail(fab, emu_list_entry(at, struct nic_peer, hail), now);
+    }
+}
+
+static bool epoch_before(uint32_t epoch, uint32_t than)
+{
+    return (int32_t)(epoch - than) < 0;
+}
+
+/* Is it of what the two are to each other now? The network may tell us of hellos of the process before us. */
+static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
+                            const struct emu_seg *seg)
+{
+    struct nic_wire_hello hello;
+    struct nic_wire_data data;
+    struct nic_wire_head head;
+
+    switch (seg->payload[0]) {
+    case NIC_HELLO:
+        memcpy(&hello, seg->payload, sizeof hello);
+        return seg->hdr.len == sizeof hello && hello.life == fab->life &&
+               hello.known == peer->life && hello.epoch == peer->epoch;
+    case NIC_DATA:
+        memcpy(&data, seg->payload, sizeof data);
+        return peer->life && seg->hdr.len > sizeof data && data.check == (uint16_t)peer->tx_check;
+    default:
+        memcpy(&head, seg->payload, sizeof head);
+        return peer->life && seg->hdr.len >= sizeof head && head.check == peer->tx_check;
+    }
+}
+
+void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
+{
+    if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
+        peer->greeted = false;
+    if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
+        return; /* all has ended that waited for it */
+    if (!peer->life) { /* we do not know it, and do not get there */
+        peer_hail_over(fab, peer, true);
+        return;
+    }
+    nic_peer_break_off(fab, peer);
+    emu_list_del(&peer->hail);
+    nic_peer_hail(fab, peer);
+}
+
+void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer->open = true;
+    peer->unanswered = false;
+    if (peer->broke) { /* what it sent until it knew was a stranger's: nobody is to wait for that */
+        peer->broke = false;
+        nic_queue_passed(fab, peer->node, UINT64_MAX);
+    }
+    emu_list_del(&peer->hail);
+    if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
+}
+
+/* The process there says which epoch of the pair it is in. */
+static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
+                       const struct nic_wire_hello *hello)
+{
+    bool later = epoch_before(peer->epoch, hello->epoch);
+
+    if (peer->life && later)
+        nic_peer_break(fab, peer);
+    if (later)
+        peer->epoch = hello->epoch;
+    if (peer->life)
+        return;
+    peer->life = hello->life;
+    peer->missed = false;
+    peer->tx_check = nic_check(fab->life, peer->life, peer->epoch);
+    peer->rx_check = nic_check(peer->life, fab->life, peer->epoch);
+}
+
+void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello)
+{
+    bool knows;
+
+    nic_peer_look(fab, peer);
+    if (hello->life != peer->first) {
+        fab->counts.stranger++; /* overtaken by its end or its goodbye */
+        return;
+    }
+    if (fab->leaving && !peer->life)
+        return; /* it is too late to meet */
+    peer_learn(fab, peer, hello);
+    knows = hello->known == fab->life && hello->epoch == peer->epoch;
+    if (knows)
+        nic_peer_opened(fab, peer);
+    if ((hello->want || (!knows && emu_listed(&peer->hail))) &&
+        nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
+        nic_peer_say_hello(fab, peer, !peer->open && emu_listed(&peer->hail));
+    if (hello->want && peer->open &&
+        (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
+        nic_ack(fab, peer); /* it may be what it waits for */
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * meet.h - two processes meet: hellos that come, hails that nobody answers, epochs.
+ *
+ * Owner: a peer's `life`, `open`, `epoch`, the checks. Lock: held. Callers: receive.c, and the step for
+ * hails.
+ */
+#ifndef NIC_MEET_H
+#define NIC_MEET_H
+
+#include "nic/host/peer/peer.h"
+
+/** nic_peer_rehail - repeat hails that were not answered; who does not answer for long is lost. */
+void nic_peer_rehail(struct fabemu *fab);
+/** nic_peer_hello - a hello came from the node of @peer. */
+void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
+/** nic_peer_opened - the process there knows us. */
+void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_given_up - the network gave @seg up, a segment of ours to @peer. */
+void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+
+#endif

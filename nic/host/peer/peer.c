@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.c - the table of peers, and what can be said of one by looking.
+ *
+ * Who asks more often than any honest process does is not answered each time (nic_peer_may_answer()): the
+ * network loses nothing, so answers that somebody does not take would stand in the way of all others of this
+ * adapter.
+ */
+#include "nic/host/peer/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "nic/host/base.h"
+
+/* Between hellos that answer: in the long run they go no more often than an honest process asks. */
+#define ANSWER_GAP_NS 50000000u
+
+int nic_node_check(const struct fabemu *fab, uint32_t node)
+{
+    if (nic_gone(fab))
+        return nic_fail_gone();
+    if (node >= fab->info.nodes)
+        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
+                        fab->info.nodes);
+    return 0;
+}
+
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = &fab->peers[node];
+
+    if (!peer->sendq.next) {
+        emu_list_init(&peer->sendq);
+        peer->node = node;
+        peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
+        peer->missed = peer->first > 1;
+    }
+    return peer;
+}
+
+/* Is there somebody whom we have met or may meet? One that has said goodbye is not. */
+bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
+
+    return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
+}
+
+/* Who is not answered asks again, or is hailed from here. */
+bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
+{
+    uint64_t now = nic_now_ns();
+
+    if (*debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
+        return false;
+    *debt_ns = (*debt_ns > now ? *debt_ns : now) + ANSWER_GAP_NS;
+    return true;
+}
+
+/* Acknowledgments may overtake each other: an older one says nothing new. */
+void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
+{
+    if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
+        peer->tx_acked = head->ack;
+    if (head->eaten - peer->tx_eaten <= peer->tx_eager - peer->tx_eaten)
+        peer->tx_eaten = head->eaten;
+}
+
+/* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
+void nic_peer_named(struct fabemu *fab, uint32_t node)
+{
+    struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
+    uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+
+    if (!peer || !peer->unanswered || peer->named || fab->leaving)
+        return;
+    if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
+        return; /* it is gone: the fabric says that */
+    peer->named = true;
+    fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
+                    "under way with it fails\n", node, (unsigned long long)(fab->hail_limit_ns / 1000000),
+            fab->info.node);
+}

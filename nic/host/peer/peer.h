@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.h - another node, as seen from here: the table of peers, and what can be said of one by looking.
+ *
+ * Owner: the table (`peers`). Of a peer's fields, those of the streams are moved by send/ and receive.c, the
+ * rest by hello.c, gone.c, meet.c; each group of fields says whose. Lock: held, but for nic_node_check().
+ * Callers: all that deal with another node.
+ */
+#ifndef NIC_PEER_H
+#define NIC_PEER_H
+
+#include "nic/host/adapter.h"
+#include "nic/host/wire.h"
+
+#define NIC_ORDER_WINDOW 1024u        /* requests under way to one peer; a power of two */
+#define NIC_EAGER_WINDOW (256u << 10) /* bytes of eager messages of several segments, a peer */
+
+struct nic_recv;
+
+/* An early segment. */
+struct nic_early {
+    struct nic_early *next; /* when free */
+    struct emu_seg seg;
+};
+
+/* Another node, as seen from here. Zero until touched. */
+struct nic_peer {
+    struct emu_list sendq;  /* requests that are not wholly on their way, in post order */
+    struct emu_list ready;  /* in fab->ready: open, and sendq is not empty */
+    struct emu_list hail;   /* in fab->hailing: wanted, not open */
+    uint32_t node;
+    uint64_t first;         /* whoever had a lower seat there is gone, or has said goodbye */
+    uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
+    uint32_t tx_check, rx_check;
+    bool open;              /* it knows us: requests may be sent */
+    bool missed;            /* there was somebody, who is gone or silent, and nobody has greeted us since */
+    bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report, and for stderr: */
+    bool named;             /* which says it once */
+    uint32_t epoch;         /* of the pair: both checks are of this one */
+    bool broke;             /* it came after a break that the process there may not know of */
+    bool greeted;           /* a hello of ours is under way, and the network will say what comes of it */
+    uint64_t unsaid;        /* what was said to this process may be lost, and nothing here ended with that:
+                               the next operation does. 0: nothing to say */
+
+    uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
+    uint32_t tx_eager, tx_eaten;   /* charged bytes sent; taken there: eaten lags */
+    uint32_t rx_next, rx_told;     /* requests dispatched here; of them acknowledged */
+    uint32_t rx_eaten, rx_eaten_told;
+    struct nic_early **early;      /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
+    uint32_t earlies;
+
+    bool filling;                  /* an eager message of several segments is under way */
+    struct nic_recv *fill_recv;    /* into this receive, */
+    struct fabemu_message *fill_msg; /* or this message, or nowhere */
+    uint64_t fill_got, fill_bytes;
+    uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
+
+    uint64_t hail_ns, hail_gap_ns, hail_began_ns; /* next hail, distance */
+    uint64_t debt_ns;              /* hellos that answered it: see nic_peer_may_answer() */
+
+    /* Parting: bye.c, leave.c. */
+    uint16_t asked, answered;      /* we leave: our last question, its last answer; numbers modulo 2^16 */
+    bool parted;                   /* it has answered one: */
+    uint32_t last;                 /* it has sent so many requests, and sends no more */
+    uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
+    uint32_t bye_sent;             /* has this answer, */
+    uint64_t bye_at_ns;            /* first given then */
+    uint64_t bye_debt_ns;          /* answers to questions of such: see nic_peer_may_answer() */
+};
+
+struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
+/** nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
+int nic_node_check(const struct fabemu *fab, uint32_t node);
+/** nic_peer_is_there - is there somebody whom we have met or may meet? One that has said goodbye is not. */
+bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
+/**
+ * nic_peer_named - an operation with @node ends with -EHOSTUNREACH: who is there and silent is named on
+ * stderr.
+ */
+void nic_peer_named(struct fabemu *fab, uint32_t node);
+/** nic_peer_ack - take what a segment's head says of requests dispatched and bytes taken there. */
+void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
+/**
+ * nic_peer_may_answer - may one more answer go that nobody here wants? One in 50 ms may, and @ahead more at
+ * once.
+ * @debt_ns: until when those that went would have taken, at one in 50 ms.
+ */
+bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
+
+/** nic_peer_window - may one more request go to @peer before it acknowledges? */
+static inline bool nic_peer_window(const struct nic_peer *peer)
+{
+    return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
+}
+
+/** nic_peer_is - is it still the process and the epoch that this check was of? */
+static inline bool nic_peer_is(const struct nic_peer *peer, uint32_t check)
+{
+    return peer->life && peer->rx_check == check;
+}
+
+#endif

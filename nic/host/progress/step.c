@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * step.c - one bounded pass of the adapter, and polling.
+ */
+#include "nic/host/progress/step.h"
+
+#include "nic/host/group/send.h"
+#include "nic/host/group/word.h"
+#include "nic/host/lock.h"
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/meet.h"
+#include "nic/host/progress/watch.h"
+#include "nic/host/receive.h"
+#include "nic/host/send/answer.h"
+#include "nic/host/send/bulk.h"
+#include "nic/host/send/request.h"
+#include "nic/host/send/up.h"
+
+#define NIC_WATCH_STEPS 64u /* between looks at the clock for nic_watch() */
+
+/*
+ * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order, then bulk
+ * data, transfer by transfer in short bursts that leave slots of the up ring free, so that a small message
+ * waits behind little.
+ */
+static uint32_t transmit(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+
+    if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))
+        return 0;
+    sent += nic_answers_send(fab);
+    if (!emu_list_empty(&fab->busy))
+        sent += nic_group_transmit(fab);
+    if (!emu_list_empty(&fab->ready))
+        sent += nic_requests_send(fab);
+    if (!emu_list_empty(&fab->bulk))
+        sent += nic_bulk_send(fab);
+    return sent;
+}
+
+uint32_t nic_step(struct fabemu *fab)
+{
+    uint32_t taken = nic_receive(fab);
+
+    if (taken) {
+        emu_edge_nic_consumed(&fab->edge);
+        /* N1 pairs with N2: who sees this tail sees what its segments completed. */
+        atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_release);
+    }
+    if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
+        nic_peer_look_all(fab);
+    if (!emu_list_empty(&fab->hailing))
+        nic_peer_rehail(fab);
+    if (!emu_list_empty(&fab->again))
+        taken += nic_word_again(fab);
+    if (++fab->steps % NIC_WATCH_STEPS == 0)
+        nic_watch(fab);
+    return taken + transmit(fab);
+}
+
+uint32_t nic_poll(struct fabemu *fab)
+{
+    uint32_t moved;
+
+    if (nic_gone(fab) || !nic_trylock(fab))
+        return 0;
+    moved = nic_step(fab);
+    nic_unlock(fab);
+    return moved;
+}
+
+uint32_t nic_poll_app(struct fabemu *fab)
+{
+    struct emu_edge_shared *sh = fab->edge.shared;
+    uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
+
+    if (nic_gone(fab))
+        return 0; /* the edge is the parent's */
+    atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed); /* may lose a count */
+    if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
+        atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed); /* no need to wake anybody */
+    return nic_poll(fab);
+}
+
+unsigned fabemu_progress(struct fabemu *fab)
+{
+    return nic_poll_app(fab);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thread.c - the adapter's thread: steps it when no thread of the application does.
+ *
+ * Ordinary fabrics: it looks every few milliseconds whether the application polls; only if not it steps, and
+ * then sleeps until the fabric wakes it. With --threads device it is the one that steps, first of all.
+ * Rejected: always stepping. On a small host every message would wait for a thread switch.
+ */
+#include "nic/host/progress/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "emu/worker/wait.h"
+#include "nic/host/base.h"
+#include "nic/host/progress/step.h"
+#include "nic/host/progress/wait.h"
+
+struct nic_thread {
+    struct fabemu *fab;
+    pthread_t id;
+    pthread_mutex_t lock;
+    pthread_cond_t stopped;
+    bool stop; /* under lock */
+};
+
+/* Sleep @ns or until told to stop; 0 only asks. */
+static bool thread_stops(struct nic_thread *t, uint64_t ns)
+{
+    bool stop;
+
+    pthread_mutex_lock(&t->lock);
+    if (ns && !t->stop) {
+        uint64_t until = nic_now_ns() + ns;
+        struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
+                              .tv_nsec = (long)(until % 1000000000u)};
+
+        pthread_cond_timedwait(&t->stopped, &t->lock, &ts);
+    }
+    stop = t->stop;
+    pthread_mutex_unlock(&t->lock);
+    return stop;
+}
+
+/* Step until there is nothing to do, then sleep until there is. */
+static void thread_serve(struct nic_thread *t)
+{
+    struct fabemu *fab = t->fab;
+    unsigned idle = 0;
+
+    while (idle <= EMU_WAIT_SPINS) {
+        if (nic_poll(fab)) {
+            idle = 0;
+            if (thread_stops(t, 0))
+                return;
+        } else {
+            emu_wait_round(idle++, false); /* EMU_WAIT_SPINS pauses, no yield */
+        }
+    }
+    nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */
+}
+
+static void *thread_main(void *argument)
+{
+    struct nic_thread *t = argument;
+    struct fabemu *fab = t->fab;
+    bool always = fab->edge.shared->device_threads;
+    uint32_t seen = 0;
+
+    while (!thread_stops(t, 0)) {
+        uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
+
+        if (always || polls == seen) {
+            thread_serve(t);
+        } else { /* the application is at it */
+            seen = polls;
+            thread_stops(t, NIC_SLEEP_NS);
+        }
+    }
+    return NULL;
+}
+
+int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
+{
+    struct nic_thread *t = calloc(1, sizeof *t);
+    pthread_condattr_t attr;
+    int err;
+
+    if (!t)
+        return -ENOMEM;
+    t->fab = fab;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->stopped, &attr);
+    pthread_condattr_destroy(&attr);
+    err = nic_spawn(&t->id, thread_main, t);
+    if (err) {
+        pthread_cond_destroy(&t->stopped);
+        pthread_mutex_destroy(&t->lock);
+        free(t);
+        return err;
+    }
+    *ret = t;
+    return 0;
+}
+
+void nic_thread_stop(struct nic_thread *t)
+{
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->stop = true;
+    pthread_cond_signal(&t->stopped);
+    pthread_mutex_unlock(&t->lock);
+    emu_edge_nic_wake(t->fab->edge.shared); /* it may sleep there; at most NIC_SLEEP_NS */
+    pthread_join(t->id, NULL);
+    pthread_cond_destroy(&t->stopped);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}

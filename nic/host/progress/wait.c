@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - waiting for a request, and for what the fabric brings.
+ */
+#include "nic/host/progress/wait.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "emu/worker/wait.h"
+#include "nic/host/base.h"
+#include "nic/host/progress/step.h"
+
+bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
+{
+    if (fabemu_req_status(req) != FABEMU_PENDING)
+        return true;
+    nic_poll_app(fab);
+    return fabemu_req_status(req) != FABEMU_PENDING;
+}
+
+static bool nic_is_crowded(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->edge.shared->crowded, memory_order_relaxed);
+}
+
+/* Until the fabric brings something, or @most_ns. */
+static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
+{
+    struct emu_edge_shared *sh = fab->edge.shared;
+
+    if (atomic_load_explicit(&fab->stalled, memory_order_relaxed) ||
+        atomic_load_explicit(&sh->down_tail, memory_order_relaxed) != seen_tail)
+        sched_yield(); /* room comes, or a segment is due, sooner than a sleep would end */
+    else
+        emu_edge_nic_sleep(sh, seen_tail, most_ns);
+}
+
+void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
+{
+    nic_nap(fab, seen_tail, NIC_SLEEP_NS);
+}
+
+static uint64_t thread_ran_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * A yield gives the core to threads of the same session only, where Linux schedules sessions as
+ * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait until
+ * the scheduler has had enough of this group. So a thread that does nothing but ask naps now and then.
+ * It is known by having hardly run over several questions: one that works between them may ask twice
+ * in a row, as MPI_Iprobe does, and is not to be held up.
+ */
+void fabemu_idle(const struct fabemu *fab, unsigned rounds)
+{
+    static _Thread_local uint64_t since_ns; /* time that the thread had run when it last was looked at, */
+    static _Thread_local unsigned asked;    /* and how often it has asked since */
+    uint64_t ran_ns;
+
+    if (emu_wait_round(rounds, nic_is_crowded(fab)) == EMU_WAIT_AGAIN)
+        return;
+    if (nic_gone(fab) || ++asked < NIC_NAP_QUESTIONS) {
+        emu_wait_yield();
+        return;
+    }
+    ran_ns = thread_ran_ns() - since_ns;
+    if (ran_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
+        emu_wait_yield();
+    else
+        nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire), NIC_NAP_NS); /* N2 */
+    since_ns = thread_ran_ns();
+    asked = 0;
+}
+
+/* Sleep unless @req completed meanwhile. */
+static void wait_sleep(struct fabemu *fab, const struct fabemu_req *req)
+{
+    uint32_t seen;
+
+    atomic_fetch_add_explicit(&fab->sleepers, 1, memory_order_seq_cst);
+    seen = atomic_load_explicit(&fab->seen_tail, memory_order_acquire); /* N2 */
+    if (fabemu_req_status(req) == FABEMU_PENDING)
+        nic_sleep(fab, seen);
+    atomic_fetch_sub_explicit(&fab->sleepers, 1, memory_order_relaxed);
+}
+
+int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
+{
+    unsigned idle = 0;
+    int status;
+
+    while ((status = fabemu_req_status(req)) == FABEMU_PENDING) {
+        if (nic_gone(fab))
+            return nic_fail_gone();
+        if (nic_poll_app(fab))
+            idle = 0;
+        else if (fabemu_req_status(req) == FABEMU_PENDING &&
+                 emu_wait_round(idle++, nic_is_crowded(fab)) == EMU_WAIT_SLEEP)
+            wait_sleep(fab, req);
+    }
+    return status;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.h - waiting for what another thread, a peer or the fabric does.
+ *
+ * Owner: `sleepers`. Lock: none. Callers: calls that wait; the adapter's thread.
+ */
+#ifndef NIC_WAIT_H
+#define NIC_WAIT_H
+
+#include "nic/host/adapter.h"
+
+#define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
+#define NIC_NAP_NS 50000u      /* in fabemu_idle(), whose callers may wait for something else, too */
+#define NIC_NAP_QUESTIONS 8u   /* so often it is asked before a nap; */
+#define NIC_NAP_WORK_NS 4000u  /* who has run less for each of them does nothing but wait */
+
+/**
+ * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is something to do
+ * soon.
+ * @seen_tail: of the down ring, as the caller has seen it.
+ */
+void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
+
+#endif

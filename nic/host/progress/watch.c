@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watch.c - now and then: are those still there whom something here waits for?
+ *
+ * A hello asks whether a process still answers: about once a second of each that something here waits for.
+ * Of those whom only a receive waits for, silence is no proof: they have been asked for nothing. But with
+ * acknowledgments the network tells whether they can be reached.
+ */
+#include "nic/host/progress/watch.h"
+
+#include "nic/host/base.h"
+#include "nic/host/group/break.h"
+#include "nic/host/message/queue.h"
+#include "nic/host/op/op.h"
+#include "nic/host/peer/hello.h"
+
+/* With acknowledgments: can the nodes be reached that receives are posted from? */
+static void queue_probe(struct fabemu *fab)
+{
+    for (uint32_t id = 0; id < NIC_QUEUES; id++) {
+        struct fabemu_queue *queue = fab->queues[id];
+
+        for (struct emu_list *at = queue ? queue->posted.next : NULL; at && at != &queue->posted;
+             at = at->next) {
+            uint32_t node = emu_list_entry(at, struct nic_op, post.link)->node;
+
+            if (node != FABEMU_ANY_NODE)
+                nic_peer_probe(fab, nic_peer(fab, node));
+        }
+    }
+}
+
+/* Does anything but an operation wait for the process there? */
+static bool peer_is_awaited(const struct nic_peer *peer)
+{
+    if (!peer->sendq.next)
+        return false;
+    if (!peer->open)
+        return peer->broke;
+    return peer->filling || peer->earlies ||
+           (!emu_list_empty(&peer->sendq) && !nic_peer_window(peer));
+}
+
+void nic_watch(struct fabemu *fab)
+{
+    uint64_t now = nic_now_ns();
+
+    if (now < fab->watch_ns)
+        return;
+    fab->watch_ns = now + fab->watch_gap_ns;
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        const struct nic_op *op = fab->slots[i].op;
+
+        if (op && op->state == NIC_OP_WAITING && op->node < fab->info.nodes)
+            nic_peer_hail(fab, nic_peer(fab, op->node));
+    }
+    if (fab->info.acknowledged) /* elsewhere a process that lives is always heard */
+        queue_probe(fab);
+    nic_group_watch(fab);
+    for (uint32_t node = 0; node < fab->info.nodes; node++)
+        if (peer_is_awaited(&fab->peers[node]))
+            nic_peer_hail(fab, &fab->peers[node]);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk.c - bulk data: transfers that the other side waits for, in short bursts in turn.
+ */
+#include "nic/host/send/bulk.h"
+
+#include <string.h>
+
+#include "nic/host/peer/peer.h"
+#include "nic/host/send/up.h"
+
+#define NIC_BULK_BURST 32u /* segments a transfer sends in its turn */
+
+void nic_stream(struct fabemu *fab, struct nic_op *op)
+{
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_STREAM;
+    emu_list_add(&fab->bulk, &op->post.link);
+}
+
+/* All of it is sent: complete, unless it has an id, which the receiver is to name when it has it all. */
+void nic_send_end(struct fabemu *fab, struct nic_op *op)
+{
+    if (!op->id) {
+        nic_op_end(fab, op, 0);
+        return;
+    }
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+}
+
+static void stream_end(struct fabemu *fab, struct nic_op *op)
+{
+    if (op->kind == NIC_OP_SERVE_GET)
+        nic_op_end(fab, op, 0);
+    else
+        nic_send_end(fab, op);
+}
+
+static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
+{
+    const struct nic_peer *peer = nic_peer(fab, op->node);
+    struct nic_wire_data data = {.what = NIC_DATA, .check = (uint16_t)peer->tx_check,
+                                 .id = op->remote};
+    uint32_t sent = 0;
+
+    while (sent < NIC_BULK_BURST && op->moved < op->bytes && nic_bulk_room(fab)) {
+        struct emu_seg *seg = nic_claim(fab, op->node);
+        uint64_t left = op->bytes - op->moved;
+        uint64_t n = left < NIC_DATA_BYTES ? left : NIC_DATA_BYTES;
+
+        if (!seg)
+            break;
+        seg->hdr.seq = (uint32_t)(op->moved / NIC_DATA_BYTES);
+        seg->hdr.len = (uint8_t)(sizeof data + n);
+        memcpy(seg->payload, &data, sizeof data);
+        if (op->iovs == 1)
+            emu_copy(seg->payload + sizeof data, (const uint8_t *)op->iov[0].base + op->moved, n);
+        else
+            nic_op_read(op, seg->payload + sizeof data, n);
+        op->moved += n;
+        sent++;
+    }
+    return sent;
+}
+
+uint32_t nic_bulk_send(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+
+    for (uint32_t n = 1; n && sent < EMU_EDGE_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
+        struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
+
+        n = stream_send(fab, op);
+        emu_edge_nic_publish(&fab->edge); /* the fabric works on these while we fill the next */
+        if (op->moved == op->bytes) {
+            stream_end(fab, op);
+        } else {
+            emu_list_del(&op->post.link);
+            emu_list_add(&fab->bulk, &op->post.link);
+        }
+    }
+    return sent;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - requests: numbered by peer, in post order, within the peer's window.
+ */
+#include "nic/host/send/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nic/host/peer/gone.h"
+#include "nic/host/peer/hello.h"
+#include "nic/host/send/answer.h"
+#include "nic/host/send/bulk.h"
+#include "nic/host/send/up.h"
+
+#define NIC_PEER_BURST 32u /* segments a peer sends in its turn */
+
+/* Does the message go at once, or does it ask first? Decided when its turn comes. */
+static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
+                          const struct nic_op *op)
+{
+    if (op->bytes <= NIC_INLINE_BYTES)
+        return true;
+    return op->bytes <= fab->eager_bytes &&
+           peer->tx_eager - peer->tx_eaten + op->bytes <= NIC_EAGER_WINDOW;
+}
+
+/* The first segment of a message, which has an id unless it is @eager. False: no room, nothing changed. */
+static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
+{
+    struct nic_op *op = &send->op;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS, send->dst_queue),
+                               .src_queue = send->src_queue, .id = op->id, .tag = send->tag,
+                               .data = send->data, .bytes = op->bytes};
+    uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = (uint8_t)(sizeof msg + n);
+    memcpy(seg->payload, &msg, sizeof msg);
+    nic_op_read(op, seg->payload + sizeof msg, n);
+    if (!eager) {
+        emu_list_del(&op->post.link);
+        op->state = NIC_OP_WAITING;
+        return true;
+    }
+    op->moved = n;
+    op->state = NIC_OP_EAGER;
+    if (op->bytes > NIC_INLINE_BYTES)
+        peer->tx_eager += (uint32_t)op->bytes;
+    return true;
+}
+
+static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    struct nic_op *op = &send->op;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_head head = nic_head(peer, NIC_MORE, send->dst_queue);
+    uint64_t left = op->bytes - op->moved;
+    uint64_t n = left < NIC_MORE_BYTES ? left : NIC_MORE_BYTES;
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = (uint8_t)(sizeof head + n);
+    memcpy(seg->payload, &head, sizeof head);
+    nic_op_read(op, seg->payload + sizeof head, n);
+    op->moved += n;
+    return true;
+}
+
+static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_access *access)
+{
+    struct nic_op *op = &access->op;
+    bool small = op->kind == NIC_OP_PUT && op->bytes <= NIC_INLINE_BYTES;
+    enum nic_what what = small ? NIC_PUT : op->kind == NIC_OP_PUT ? NIC_PUT_RTS : NIC_GET;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0), .id = op->id, .key = access->key,
+                               .offset = access->offset, .bytes = op->bytes};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = (uint8_t)(sizeof mem + (small ? op->bytes : 0));
+    memcpy(seg->payload, &mem, sizeof mem);
+    if (small) {
+        nic_op_read(op, seg->payload + sizeof mem, op->bytes);
+        op->moved = op->bytes;
+    }
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return true;
+}
+
+static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_atomic_access *at)
+{
+    struct nic_op *op = &at->access.op;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+
+    if (!seg)
+        return false;
+
+    struct nic_wire_atomic atomic = {
+        .mem = {.head = nic_head(peer, NIC_ATOMIC, 0), .id = op->id, .key = at->access.key,
+                .offset = at->access.offset, .bytes = op->bytes},
+        .op = at->what, .type = at->type,
+        .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
+        .operand = at->operand, .compare = at->compare};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = sizeof atomic;
+    memcpy(seg->payload, &atomic, sizeof atomic);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return true;
+}
+
+/* One segment of the message. False: no room. */
+static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    struct nic_op *op = &send->op;
+    bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, op);
+
+    if ((!eager || send->delivered) && !op->id && nic_op_id(fab, op)) {
+        nic_op_end(fab, op, -ENOBUFS);
+        return true;
+    }
+    if (begun ? !send_more(fab, peer, send) : !send_first(fab, peer, send, eager))
+        return false;
+    if (op->state == NIC_OP_EAGER && op->moved == op->bytes)
+        nic_send_end(fab, op);
+    return true;
+}
+
+/* One segment of the request. False: no room. */
+static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    if (op->kind == NIC_OP_ATOMIC)
+        return atomic_request(fab, peer, nic_atomic_of(op));
+    if (op->kind != NIC_OP_SEND)
+        return memory_request(fab, peer, nic_access_of(op));
+    return send_step(fab, peer, nic_send_of(op));
+}
+
+static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
+{
+    uint32_t sent = 0;
+
+    while (sent < NIC_PEER_BURST && !emu_list_empty(&peer->sendq) && nic_peer_window(peer)) {
+        if (!request_step(fab, peer, emu_list_entry(peer->sendq.next, struct nic_op, post.link)))
+            break;
+        sent++;
+    }
+    if (emu_list_empty(&peer->sendq))
+        emu_list_del(&peer->ready);
+    return sent;
+}
+
+void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    if (nic_peer_begin(fab, peer, op)) {
+        nic_op_end(fab, op, -EHOSTUNREACH);
+        return;
+    }
+    op->state = NIC_OP_QUEUED;
+    emu_list_add(&peer->sendq, &op->post.link);
+    if (!peer->open) {
+        nic_peer_hail(fab, peer);
+        return;
+    }
+    if (!emu_listed(&peer->ready))
+        emu_list_add(&fab->ready, &peer->ready);
+    peer_send(fab, peer);
+}
+
+bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+{
+    if (!peer->open) {
+        nic_peer_hail(fab, peer);
+        return false;
+    }
+    return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
+           send_first(fab, peer, send, true); /* one segment */
+}
+
+uint32_t nic_requests_send(struct fabemu *fab)
+{
+    uint32_t sent = 0;
+    struct emu_list *last = fab->ready.prev;
+
+    for (bool more = !emu_list_empty(&fab->ready); more;) {
+        struct emu_list *at = fab->ready.next;
+        struct nic_peer *peer = emu_list_entry(at, struct nic_peer, ready);
+
+        more = at != last;
+        sent += peer_send(fab, peer);
+        if (emu_listed(at)) { /* to the end of the round */
+            emu_list_del(at);
+            emu_list_add(&fab->ready, at);
+        }
+    }
+    return sent;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base.h - what every kind of switch has, and the table of what a kind does.
+ *
+ * A router is a folder: crosspoint/, input/ (two of them), channel/. Its machine is a struct that begins with
+ * a struct switch_dev, and its struct switch_kind stands in the list in switch.c. Parts that several machines
+ * have are structs of their own: store.h (segments), events.h (timed clocks), crossbar.h (rows and outputs).
+ *
+ * All of it is the switch's worker's, but what says so; the manager and the driver look while it stands still.
+ */
+#ifndef SWITCH_BASE_H
+#define SWITCH_BASE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "emu/bits.h"
+#include "emu/clock.h"
+#include "emu/table.h"
+#include "switch/group.h"
+#include "switch/switch.h"
+
+/* What a switch is to be: the arguments of switch_create(). */
+struct switch_plan {
+    struct emu_worker *worker;
+    uint32_t ports;
+    const struct topo_route *route;
+    const struct emu_profile *profile;
+    uint64_t seed;
+};
+
+/*
+ * A kind of switch: what switch.h offers, as this kind does it. Never called for a segment: the step function
+ * is in the emu_dev. See switch.h for what each does.
+ */
+struct switch_kind {
+    bool (*fits)(const struct emu_profile *profile); /* is it the kind that the profile describes? */
+    uint32_t (*segments)(uint32_t ports, const struct emu_profile *profile);
+    size_t (*bytes)(uint32_t ports, const struct emu_profile *profile);
+    int (*create)(struct switch_dev **ret, const struct switch_plan *plan);
+    void (*destroy)(struct switch_dev *sw);
+    struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
+    struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
+    const char *(*check)(struct switch_dev *sw, uint64_t now_ps);
+    uint32_t (*bufs)(struct switch_dev *sw);
+    void (*turn_back)(struct switch_dev *sw, uint64_t by_ps);
+    bool combines; /* it takes groups with combine units */
+
+    /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables. */
+    void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+    void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
+    const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_channels *books,
+                               const uint32_t *promised);
+};
+
+/* The base of every machine: its first member. */
+struct switch_dev {
+    struct emu_dev dev;
+    const struct switch_kind *kind;
+    const struct topo_route *route;
+    const struct emu_profile *profile;
+    _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
+    uint64_t arriving; /* ports to look at again: more has come than a pass takes, or is still on the wire */
+    uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
+    uint32_t turn;     /* for EMU_CHOICE_NEXT_FREE */
+    uint32_t ports;    /* external */
+    struct switch_counts counts;
+};
+
+/* The kinds, for the list in switch.c. */
+extern const struct switch_kind switch_crosspoint_kind; /* crosspoint/crosspoint.c */
+extern const struct switch_kind switch_fifo_kind;       /* input/fifo.c */
+extern const struct switch_kind switch_slots_kind;      /* input/slots.c */
+extern const struct switch_kind switch_channel_kind;    /* channel/channel.c */
+
+/* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none. */
+void *switch_lines(size_t bytes);
+void *switch_zeros(size_t bytes);
+
+/* switch.c: a machine of @bytes, zeroed, its base filled in but for the step. NULL: there is no memory. */
+void *switch_base_create(const struct switch_kind *kind, const struct switch_plan *plan, size_t bytes);
+
+/* switch.c: free it, with the table of groups. Its parts are freed already. */
+void switch_base_destroy(struct switch_dev *sw);
+
+/* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
+uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
+uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
+
+/* The group that a header names, or NULL. */
+static inline struct switch_group *switch_group_of(const struct switch_dev *sw, uint32_t id)
+{
+    struct switch_group *group = emu_table_at(&sw->groups, id);
+
+    return group && group->id == id ? group : NULL;
+}
+
+/*
+ * Collective kinds: the tag says what happens at the group's ports (§2.1).
+ * The result of an all-reduce comes down from the tree's top: from there on it
+ * is a multicast. Returns all outputs that the segment goes to from @row; 0: drop it.
+ * @unit: the output of the unit that combines what comes by @row, as a set; 0: there is none.
+ */
+static inline uint64_t switch_group_outs(const struct switch_group *group, uint32_t row,
+                                         const struct emu_hdr *hdr, uint64_t unit)
+{
+    uint64_t from = emu_bit(row);
+
+    if (!group || !(group->ports & from))
+        return 0;
+    if (hdr->kind == EMU_MULTICAST || (hdr->kind != EMU_REDUCE && (int)row == group->up))
+        return group->ports & ~from;
+    return unit;
+}
+
+/*
+ * One of @group (of whose header) is dropped. Who leaves a group does not wait for what it has sent last, a token of
+ * its adapter's: when all have left, that may be on its way, and is no fault of anybody.
+ */
+static inline void switch_count_drop(struct switch_dev *sw, const struct switch_group *group,
+                                     const struct emu_hdr *hdr)
+{
+    emu_count(!group && hdr->kind != EMU_UNICAST ? &sw->counts.late : &sw->counts.bad, 1);
+}
+
+/*
+ * A segment leaves at @at_ps, and no sooner than it came: on clock real a credit, or room, may be told of
+ * late, and be older than what waits for it by now.
+ */
+static inline uint64_t switch_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
+{
+    return at_ps > entry->time_ps ? at_ps : entry->time_ps;
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * raw.c - clock raw: a pass of a switch with channels. A timed clock has timed.c instead.
+ */
+#include "switch/channel/channel.h"
+
+#include <time.h>
+
+#define CHANNEL_BURST EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
+
+/* All that has come: a sender that gives up and sends anew never finds the ring full of old replies. */
+static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
+{
+    struct emu_entry entry;
+    enum emu_fate fate;
+    uint32_t moved = 0;
+
+    while (moved < CHANNEL_BURST && switch_channel_take(ch, p, 0, &entry, &fate)) {
+        switch_channel_arrive(ch, p, &entry, fate, 0);
+        moved++;
+    }
+    if (moved == CHANNEL_BURST) {
+        ch->sw.arriving |= emu_bit(p);
+        emu_dev_again(&ch->sw.dev);
+    }
+    return moved;
+}
+
+static uint32_t raw_take(struct switch_channels *ch)
+{
+    uint64_t ports = emu_dev_take(&ch->sw.dev, EMU_EVENT_DATA) | ch->sw.arriving;
+    uint32_t moved = 0;
+
+    ch->sw.arriving = 0;
+    emu_each_bit(p, ports)
+        moved += raw_take_port(ch, p);
+    return moved;
+}
+
+/* If the ring is full of replies (see channels_sane(), channel.c), the far end empties it in its next step. */
+static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
+{
+    uint64_t bit = emu_bit(o);
+    uint32_t sent = 0;
+
+    while (sent < CHANNEL_BURST && ch->queued & bit && emu_tx_has_slot(&ch->port[o].tx)) {
+        if (!switch_channel_send(ch, o, 0)) {
+            emu_count(&ch->port[o].tx.counts.stalls, 1);
+            break;
+        }
+        sent++;
+    }
+    if (sent == CHANNEL_BURST || (ch->queued & bit && !emu_tx_has_slot(&ch->port[o].tx))) {
+        ch->news |= bit;
+        emu_dev_again(&ch->sw.dev);
+    }
+    emu_tx_flush(&ch->port[o].tx);
+    return sent;
+}
+
+static uint32_t raw_send(struct switch_channels *ch)
+{
+    uint64_t outs = ch->news;
+    uint32_t sent = 0;
+
+    ch->news = 0;
+    emu_each_bit(o, outs)
+        sent += raw_send_port(ch, o);
+    return sent;
+}
+
+/*
+ * Ticks of the host's clock, when what has come was looked at. They need not be exact, so neither
+ * is the clock. If we were not stepped for long, so perhaps were others: no more than a tick passes
+ * at once. A time-out that comes too early is a NACK too many, no more.
+ */
+static void raw_tick(struct switch_channels_raw *raw)
+{
+    struct switch_channels *ch = &raw->ch;
+    struct timespec ts;
+    uint64_t now_ps;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    now_ps = ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec) * 1000u;
+    if (now_ps - raw->swept_ps < ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
+        return;
+    raw->swept_ps = now_ps;
+    ch->tick++;
+    switch_channel_sweep(ch, 0);
+}
+
+/* One pass: bounded, never blocks or allocates. Returns entries moved. */
+uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct switch_channels_raw *raw = (struct switch_channels_raw *)dev;
+    struct switch_channels *ch = &raw->ch;
+    uint32_t moved;
+
+    (void)until_ps;
+    if (!ch->plugged)
+        switch_channel_plugged(ch);
+    ch->news |= emu_dev_take(dev, EMU_EVENT_CREDIT); /* taken when needed */
+    raw_take(ch);
+    raw_tick(raw);
+    moved = raw_send(ch);
+    dev->next_ps = ch->open ? ch->tick_ps : EMU_NEVER; /* or who could end its time-outs? */
+    return moved;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and the
+ * one with virtual output queues. All of it is the switch's worker's.
+ */
+#ifndef SWITCH_CROSSBAR_H
+#define SWITCH_CROSSBAR_H
+
+#include "switch/base.h"
+#include "switch/events.h"
+#include "switch/store.h"
+
+/* A row: the queues of one input. */
+struct switch_row {
+    alignas(EMU_LINE) struct emu_rx rx;
+};
+
+struct switch_out {
+    alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
+    uint32_t queued;                    /* segments in all */
+    uint8_t last;                       /* row served last: round robin */
+    struct emu_tx tx;
+};
+
+struct switch_crossbar {
+    struct switch_dev sw;
+    uint64_t runnable;          /* outputs with news since they were last looked at */
+    uint64_t light;             /* outputs with fewer than light_slots segments */
+    uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
+    uint32_t rows;              /* as many outputs; those from sw.ports on are of combine units */
+    uint32_t width;             /* of a row in count and xpoint: rows, rounded up to 16 */
+    uint8_t *count;             /* [row][output]: segments in the queue; beyond them 0 */
+    struct switch_list *xpoint; /* [row][output]: which */
+    struct switch_row *row;     /* rows */
+    struct switch_out *out;     /* rows */
+    struct switch_store store;
+};
+
+/* crossbar.c: its parts; false: there is no memory. Freed by switch_crossbar_free() in any case. */
+bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots);
+void switch_crossbar_free(struct switch_crossbar *bar);
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, const struct emu_profile *profile);
+
+/* crossbar.c: tx and rx of a struct switch_kind. */
+struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
+struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
+
+/* crossbar.c: the clock is turned back by @by_ps. */
+void switch_crossbar_turn_back(struct switch_crossbar *bar, uint64_t by_ps);
+
+/*
+ * crossbar.c: the queues of row @r, and of output @r, counted: adds to the segments held and to how long they
+ * have waited. Returns NULL, or what is wrong.
+ */
+const char *switch_crossbar_check(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
+                                  uint64_t *held, uint64_t *waited_ps);
+
+/* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
+const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r, uint32_t holds);
+
+/* crossbar.c: pool buffers in the queues, and on the cables to it. */
+uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
+
+/* choose.c: one of several candidate outputs. */
+uint32_t switch_choose(struct switch_crossbar *bar, uint64_t candidates);
+
+/* Every machine with a crossbar begins with it. */
+static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
+{
+    return (struct switch_crossbar *)sw;
+}
+
+/* Where the queue (row, out) stands in count[] and xpoint[]. */
+static inline size_t switch_at(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+{
+    return (size_t)row * bar->width + out;
+}
+
+/* Segments in a queue. */
+static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+{
+    return &bar->count[switch_at(bar, row, out)];
+}
+
+static inline struct switch_list *switch_xpoint(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+{
+    return &bar->xpoint[switch_at(bar, row, out)];
+}
+
+/* The oldest segment of a queue that has one. */
+static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+{
+    return &bar->store.slot[switch_xpoint(bar, row, out)->first];
+}
+
+/* Output @o has one more segment, from row @r. */
+static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
+{
+    struct switch_out *out = &bar->out[o];
+
+    out->waiting |= emu_bit(r);
+    bar->runnable |= emu_bit(o);
+    out->queued++;
+    bar->light &= ~((uint64_t)(out->queued >= bar->light_slots) << o);
+}
+
+/* Output @o has one less, and row @r has @left for it. */
+static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o, uint32_t left)
+{
+    struct switch_out *out = &bar->out[o];
+
+    out->waiting &= ~((uint64_t)(left == 0) << r);
+    out->queued--;
+    bar->light |= (uint64_t)(out->queued < bar->light_slots) << o;
+}
+
+/* --- timed clocks ------------------------------------------------------------------------- */
+
+/* What row @r owes as of @at_ps goes back to its sender. */
+static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
+{
+    if (r < bar->sw.ports && bar->row[r].rx.owed)
+        emu_rx_pay(&bar->row[r].rx, at_ps + bar->sw.profile->credit_ps);
+}
+
+/*
+ * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
+ * Returns when it arrives, if that is later.
+ */
+static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order *arrivals, uint32_t r,
+                                   uint64_t until_ps)
+{
+    uint64_t at_ps = emu_rx_front_ps(&bar->row[r].rx, until_ps);
+
+    if (at_ps <= until_ps) {
+        emu_order_add(arrivals, at_ps, r);
+        return EMU_NEVER;
+    }
+    bar->sw.arriving |= (uint64_t)(at_ps != EMU_NEVER) << r;
+    return at_ps;
+}
+
+/* Ports that something arrived at. Returns the earliest arrival after @until_ps. */
+static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_order *arrivals,
+                                       uint64_t until_ps)
+{
+    uint64_t rows = emu_dev_take(&bar->sw.dev, EMU_EVENT_DATA) | bar->sw.arriving;
+    uint64_t later_ps = EMU_NEVER;
+
+    bar->sw.arriving = 0;
+    emu_each_bit(r, rows) {
+        uint64_t next_ps;
+
+        emu_rx_begin(&bar->row[r].rx);
+        next_ps = switch_look(bar, arrivals, r, until_ps);
+        later_ps = next_ps < later_ps ? next_ps : later_ps;
+    }
+    return later_ps;
+}
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
+ *
+ * The machine of input/fifo.c has it behind its inputs' buffers, and sets the three that say so: backed,
+ * advance, and credits that none of the accounts below stands for. All of it is the switch's worker's. What
+ * a segment meets, in order: admit.c (or through.c), then send.c on clock raw and timed.c where the clock has
+ * times; a contribution to a reduction turns off into combine.c on the way.
+ */
+#ifndef SWITCH_CROSSPOINT_H
+#define SWITCH_CROSSPOINT_H
+
+#include "switch/crossbar.h"
+
+/* Twice the groups that can combine: one that is gone may still stand in a list. */
+#define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
+static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "their numbers may wrap");
+
+#define SWITCH_BURST 64 /* segments taken from one port in one pass */
+
+/*
+ * Credits under the row guarantee keep
+ *
+ *     sender's credits + credits and segments on the wire + fullest crosspoint = xpoint_slots,
+ *
+ * so an arrival that does not raise the fullest crosspoint owes its credit at
+ * once, and a departure that lowers the fullest owes one. A timed clock keeps
+ * the fullest at every event (struct switch_level); raw settles once a pass, for any number
+ * of arrivals and departures: the arrivals, less what the fullest rose.
+ */
+struct switch_settling {
+    uint32_t arrived; /* segments since the row's credits were last settled */
+    uint8_t fullest;  /* segments at its fullest crosspoint then */
+};
+
+/* Where the clock has times: how full the crosspoints of a row are now. */
+struct switch_level {
+    uint8_t fullest;               /* segments at the fullest of them */
+    uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments */
+};
+
+/* Where the clock has times: what a combine unit does. */
+struct switch_work {
+    bool working;     /* on the oldest segment of `row`, until its next act */
+    uint8_t row;
+    uint64_t free_ps; /* when its last work ended */
+};
+
+/* What the machine keeps where the clock has times. */
+struct switch_timing {
+    struct switch_agenda agenda;
+    struct switch_little little;
+    bool by_row; /* credits stand for the fullest crosspoint */
+    struct switch_level *level; /* rows */
+    struct switch_work *work;   /* units */
+};
+
+/* The plain counter: a credit is back when the last copy has left. */
+struct switch_copies {
+    uint8_t (*left)[EMU_XPOINT_MAX]; /* ports: copies of a multicast not yet sent; there is one a credit */
+    uint16_t *of;                    /* like slot: 1 + index into its row's left, or 0 */
+};
+
+/* A combine unit: output and row number `ports` + its own number. */
+struct switch_unit {
+    uint32_t first;  /* groups with results that wait for room in its row: free-running */
+    uint32_t last;
+    uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
+};
+
+struct switch_crosspoints {
+    struct switch_crossbar bar;
+    uint64_t touched; /* rows that something came to, or left, in this pass: they may owe credits */
+    uint64_t shut;    /* outputs that segments do not pass through in this pass: see switch_passes() */
+    uint64_t open;    /* those that they do; neither: not known yet. Times: all are shut, always */
+    uint64_t backed;  /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
+    uint32_t xpoint_slots; /* a copy of the profile's, for the path of every segment */
+    bool through;     /* raw, credits by the row guarantee: what finds nothing in its way does not stop here */
+
+    /* How a row's credits are accounted for; where none is, they stand for places before the crosspoints. */
+    struct switch_settling *settling; /* ports: raw, by the row guarantee; else NULL */
+    struct switch_copies *copies;     /* by the plain counter; else NULL */
+    struct switch_timing *timing;     /* NULL: the clock is raw */
+
+    /* A segment enters by @row, which has room: its credit says so. */
+    void (*admit)(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+    /* What is in the buffer of input @row moves on; timed: at @at_ps. Did any? Asked while `backed` says so. */
+    bool (*advance)(struct switch_crosspoints *xp, uint32_t row, uint64_t at_ps);
+
+    uint32_t units;           /* combine units */
+    uint32_t leaf_ports;      /* ports that one leaf unit serves */
+    struct switch_unit *unit; /* units */
+    uint32_t room[SWITCH_ROWS_MAX]; /* by output in `open`: segments that may pass through in this pass */
+};
+
+/* Every machine with crosspoints begins with them. */
+static inline struct switch_crosspoints *switch_crosspoints_of(struct switch_dev *sw)
+{
+    return (struct switch_crosspoints *)sw;
+}
+
+static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoints *xp)
+{
+    return &xp->bar.sw.dev.worker->cache;
+}
+
+/* --- made, and what must hold: crosspoint.c, check.c ------------------------------------------ */
+
+/* Parts of a machine whose base is filled in. 0, or -ENOMEM; switch_crosspoints_free() in any case. */
+int switch_crosspoints_init(struct switch_crosspoints *xp, enum emu_clock_mode clock, uint32_t slots);
+void switch_crosspoints_free(struct switch_crosspoints *xp);
+
+/* All of it is made: @worker steps it. */
+void switch_crosspoints_start(struct switch_crosspoints *xp, struct emu_worker *worker);
+
+/* Can crosspoints be so? */
+bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
+
+/* Memory for what is not in the machine's own struct, and segments that the crosspoints hold. */
+size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
+uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
+
+/* turn_back of a struct switch_kind. */
+void switch_crosspoints_turn_back(struct switch_dev *sw, uint64_t by_ps);
+
+/* The part of switch_check() for row and output @r: see switch_crossbar_check(). */
+const char *switch_crosspoints_check(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
+                                     uint64_t *held, uint64_t *waited_ps);
+
+/* Its last part: what was held, and for how long, agrees with the books, where the clock has times. */
+const char *switch_crosspoints_check_books(const struct switch_crosspoints *xp, uint64_t now_ps,
+                                           uint64_t held, uint64_t waited_ps);
+
+/* Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain counter. */
+uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r);
+
+/* --- steps: raw.c, timed.c -------------------------------------------------------------------- */
+
+uint32_t switch_step_raw(struct emu_dev *dev, uint64_t until_ps);
+uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps);
+
+/* --- a segment's way -------------------------------------------------------------------------- */
+
+/*
+ * through.c: raw. What a process has sent enters by row @r: all its way through this switch at once
+ * where nothing is in the way. Returns segments taken.
+ */
+uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r);
+
+/* admit.c: xp->admit, by how credits are accounted for: raw and timed by the row guarantee, plain counter. */
+void switch_admit_settling(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+void switch_admit_level(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+void switch_admit_copies(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+
+/* admit.c: a segment enters; the row's credits are the caller's to see to. */
+void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+
+/* admit.c: put copies of a segment at the crosspoints (row, outs). */
+void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs, const struct emu_entry *entry);
+
+/* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
+uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r);
+
+/* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
+uint32_t switch_send(struct switch_crosspoints *xp);
+
+/* The unit that takes contributions from @row. */
+static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
+{
+    return row < xp->bar.sw.ports && xp->units > 1 ? row / xp->leaf_ports : xp->units - 1;
+}
+
+/* Collective kinds: the outputs that a segment of @group goes to from @row; 0: drop it. */
+static inline uint64_t switch_collective_outs(const struct switch_crosspoints *xp,
+                                              const struct switch_group *group, uint32_t row,
+                                              const struct emu_hdr *hdr)
+{
+    return switch_group_outs(group, row, hdr, emu_bit(xp->bar.sw.ports + switch_unit_of(xp, row)));
+}
+
+/* A crosspoint of a row went from @from to @to segments. */
+static inline void switch_level(struct switch_level *level, uint8_t from, uint8_t to)
+{
+    level->at[from]--;
+    level->at[to]++;
+    level->fullest += (uint8_t)(to > level->fullest); /* no branches: nobody can predict them */
+    level->fullest -= (uint8_t)!level->at[level->fullest];
+}
+
+/* Put a segment at one crosspoint. It has room. Returns its slot. */
+static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                                  const struct emu_entry *entry)
+{
+    struct switch_crossbar *bar = &xp->bar;
+    uint8_t *count = switch_count(bar, r, o);
+    uint32_t slot;
+
+    assert(*count < xp->xpoint_slots);
+    slot = switch_append(&bar->store, switch_xpoint(bar, r, o), *count, entry);
+    ++*count;
+    if (xp->timing) {
+        xp->timing->little.held++;
+        switch_level(&xp->timing->level[r], (uint8_t)(*count - 1), *count);
+    }
+    switch_out_gains(bar, r, o);
+    return slot;
+}
+
+/*
+ * Take the oldest segment off a crosspoint; the row's credit accounting follows.
+ * The entry stays readable until the next one is put anywhere in the switch.
+ * Source: output-queued routers §2; FACTS A, "Two readings of the credit counter".
+ */
+static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+{
+    struct switch_crossbar *bar = &xp->bar;
+    uint32_t slot = switch_remove(&bar->store, switch_xpoint(bar, r, o));
+    uint8_t left = --*switch_count(bar, r, o);
+
+    switch_out_loses(bar, r, o, left);
+    xp->touched |= emu_bit(r);
+    if (xp->timing) { /* a departure that lowers the fullest */
+        struct switch_level *level = &xp->timing->level[r];
+        uint8_t fullest = level->fullest;
+
+        xp->timing->little.held--;
+        switch_level(level, (uint8_t)(left + 1), left);
+        bar->row[r].rx.owed += xp->timing->by_row && level->fullest < fullest;
+    }
+    if (xp->copies) { /* the last copy's departure */
+        uint32_t of = xp->copies->of[slot];
+
+        bar->row[r].rx.owed += !of || !--xp->copies->left[r][of - 1];
+    }
+    return &bar->store.slot[slot];
+}
+
+/*
+ * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
+ * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
+ * as if it had been. Is output @o open to the next one?
+ */
+static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
+{
+    uint64_t bit = emu_bit(o);
+
+    if (xp->shut & bit)
+        return false;
+    if (!(xp->open & bit)) {
+        xp->open |= bit;
+        xp->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
+    }
+    if (!xp->room[o]) {
+        xp->shut |= bit;
+        return false;
+    }
+    return true;
+}
+
+/* It is open, and one goes through: to be sent now. */
+static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
+{
+    xp->room[o]--;
+    xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
+}
+
+static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
+{
+    if (!switch_is_open(xp, o))
+        return false;
+    switch_pass(xp, o);
+    return true;
+}
+
+/* Do all of @outs lead to processes, or to nobody? */
+static inline bool switch_lends(const struct switch_crosspoints *xp, uint64_t outs)
+{
+    emu_each_bit(o, outs)
+        if (o >= xp->bar.sw.ports || !emu_tx_lends(&xp->bar.out[o].tx))
+            return false;
+    return true;
+}
+
+/* Raw: copies of a segment for @outs, which lend, if all of them are open; the payload is the caller's, or NULL. */
+static inline bool switch_lend(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+                               const struct emu_seg *payload)
+{
+    emu_each_bit(o, outs)
+        if (!switch_is_open(xp, o))
+            return false;
+    if (emu_bits_several(outs))
+        emu_count(&xp->bar.sw.counts.multicasts, 1);
+    emu_each_bit(o, outs) {
+        switch_pass(xp, o);
+        emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
+    }
+    return true;
+}
+
+/* --- combine units: combine.c ------------------------------------------------------------------- */
+
+/* Raw. The units take contributions and send results back into the crossbar. */
+uint32_t switch_combine(struct switch_crosspoints *xp);
+
+/* Does unit @u have results that wait? */
+static inline bool switch_unit_pending(const struct switch_crosspoints *xp, uint32_t u)
+{
+    return xp->unit[u].first != xp->unit[u].last;
+}
+
+/*
+ * Raw. Add a contribution to a state that has others, from where it lies, if it may be
+ * folded as it comes. False: nothing was done.
+ */
+bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
+                     uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
+
+/* Raw. The same for a contribution that nothing waits before: it need not stand at the unit's crosspoint. */
+void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
+                      uint32_t row, const struct emu_entry *in);
+
+/* Unit @u takes the oldest segment of @row, done at @at_ps. Results wait to be flushed. */
+void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps);
+
+/* Results enter their unit's row as far as there is room; timed: at @at_ps. */
+void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps);
+
+/* Results of unit @u enter its row as far as there is room; timed: at @at_ps. */
+void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * events.c - an agenda is made, and Little's law checked.
+ */
+#include "switch/events.h"
+
+size_t switch_agenda_bytes(uint32_t outs)
+{
+    return EMU_ORDER_ROOM(outs) * sizeof(struct emu_order_event);
+}
+
+bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
+{
+    struct emu_order_event *event = switch_lines(switch_agenda_bytes(outs));
+
+    agenda->acts.event = event;
+    if (event)
+        emu_order_init(&agenda->acts, event, outs, false);
+    return event != NULL;
+}
+
+const char *switch_little_check(const struct switch_little *little, uint64_t now_ps, uint64_t held,
+                                uint64_t waited_ps)
+{
+    uint64_t area_ps = little->area_ps + little->held * (now_ps - little->last_ps);
+
+    if (held != little->held)
+        return "segments were lost or made in a switch";
+    if (area_ps != little->waited_ps + waited_ps)
+        return "Little's law does not hold";
+    return NULL;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * store.c - the pool of slots is made, turned back with the clock, and counted.
+ */
+#include "switch/store.h"
+
+#include <stdlib.h>
+
+#include "emu/clock.h"
+#include "switch/base.h"
+
+size_t switch_store_bytes(uint32_t slots)
+{
+    return slots * (sizeof(struct emu_entry) + sizeof(uint16_t));
+}
+
+bool switch_store_init(struct switch_store *store, uint32_t slots)
+{
+    store->slot = switch_lines(slots * sizeof *store->slot);
+    store->next = switch_lines(slots * sizeof *store->next);
+    store->free = SWITCH_NO_SLOT;
+    return store->slot && store->next;
+}
+
+void switch_store_free(struct switch_store *store)
+{
+    free(store->next);
+    free(store->slot);
+}
+
+void switch_store_turn_back(struct switch_store *store, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i < store->fresh; i++)
+        store->slot[i].time_ps = emu_turned_ps(store->slot[i].time_ps, by_ps);
+}
+
+uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t slot = queue->first; count--; slot = store->next[slot])
+        bufs += store->slot[slot].buf != EMU_NO_BUF;
+    return bufs;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * store.h - the segments that a switch holds: one pool of slots, and queues that are lists in it.
+ *
+ * The slot given back last is taken first, so a switch that holds few segments touches little memory. All of
+ * it is the switch's worker's.
+ */
+#ifndef SWITCH_STORE_H
+#define SWITCH_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/link/ring.h"
+#include "switch/switch.h"
+
+/* The segments of a queue, oldest first, as slots; without meaning while there is none. */
+struct switch_list {
+    uint16_t first;
+    uint16_t last;
+};
+
+#define SWITCH_NO_SLOT UINT16_MAX
+static_assert(SWITCH_SEGMENTS_MAX <= SWITCH_NO_SLOT, "a number for each slot");
+
+struct switch_store {
+    struct emu_entry *slot; /* as many as the switch can hold segments */
+    uint16_t *next;         /* like slot: the next in its queue, or among the free */
+    uint32_t free;          /* slots free again, linked: the last one given back is warm */
+    uint32_t fresh;         /* slots never used start here */
+};
+
+/* store.c: an empty one; false: there is no memory. Freed by switch_store_free() in any case. */
+bool switch_store_init(struct switch_store *store, uint32_t slots);
+void switch_store_free(struct switch_store *store);
+size_t switch_store_bytes(uint32_t slots);
+
+/* store.c: the clock is turned back by @by_ps. */
+void switch_store_turn_back(struct switch_store *store, uint64_t by_ps);
+
+/* store.c: references to pool buffers of a queue of @count segments. */
+uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count);
+
+/* A free slot. There is one: queues hold no more than there are. */
+static inline uint32_t switch_slot_take(struct switch_store *store)
+{
+    uint32_t slot = store->free;
+
+    if (slot == SWITCH_NO_SLOT)
+        return store->fresh++;
+    store->free = store->next[slot];
+    return slot;
+}
+
+/* Append a segment to a queue that has @count of them. Returns its slot. */
+static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue, uint32_t count,
+                                     const struct emu_entry *entry)
+{
+    uint32_t slot = switch_slot_take(store);
+    uint16_t *link;
+
+    store->slot[slot] = *entry;
+    link = count ? &store->next[queue->last] : &queue->first;
+    *link = (uint16_t)slot;
+    queue->last = (uint16_t)slot;
+    return slot;
+}
+
+/*
+ * Take the oldest segment off a queue that has one. Returns its slot: free again, but it stays
+ * readable until the next segment is put anywhere in the switch.
+ */
+static inline uint32_t switch_remove(struct switch_store *store, struct switch_list *queue)
+{
+    uint32_t slot = queue->first;
+
+    queue->first = store->next[slot];
+    store->next[slot] = (uint16_t)store->free;
+    store->free = slot;
+    return slot;
+}
+
+#endif

@@ -57,7 +57,8 @@ static inline uint64_t emu_combiner_outs(uint8_t kind, uint64_t all, uint64_t ha
 
 /**
  * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be written.
- * The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. A pool has a buffer to spare for each such call.
+ * The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. The pool has a buffer to
+ * spare for each such call.
  * @bytes: of payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)

@@ -21,13 +21,10 @@
 #include "switch/group.h"
 #include "switch/switch.h"
 
-/* What a switch is to be: the arguments of switch_create(). */
-struct switch_plan {
-    struct emu_worker *worker;
-    uint32_t ports;
-    const struct topo_route *route;
-    const struct emu_profile *profile;
-    uint64_t seed;
+/* The machine that a kind has on one sort of clock. */
+struct switch_machine {
+    size_t bytes;     /* of its struct */
+    emu_step_fn step; /* NULL: there is none on this clock */
 };
 
 /*
@@ -35,17 +32,22 @@ struct switch_plan {
  * is in the emu_dev. See switch.h for what each does.
  */
 struct switch_kind {
+    struct switch_machine raw;   /* on clock raw */
+    struct switch_machine timed; /* where the clock has times */
+    bool combines;               /* it takes groups with combine units */
     bool (*fits)(const struct emu_profile *profile); /* is it the kind that the profile describes? */
+    bool (*sane)(uint32_t ports, const struct emu_profile *profile); /* can it be so? */
     uint32_t (*segments)(uint32_t ports, const struct emu_profile *profile);
     size_t (*bytes)(uint32_t ports, const struct emu_profile *profile);
-    int (*create)(struct switch_dev **ret, const struct switch_plan *plan);
-    void (*destroy)(struct switch_dev *sw);
+
+    /* All parts of a machine whose base is filled in. False: there is no memory; destroy() frees what there is. */
+    bool (*init)(struct switch_dev *sw, bool timed);
+    void (*destroy)(struct switch_dev *sw); /* all parts, but neither the base's nor the machine itself */
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
     const char *(*check)(struct switch_dev *sw, uint64_t now_ps);
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*turn_back)(struct switch_dev *sw, uint64_t by_ps);
-    bool combines; /* it takes groups with combine units */
 
     /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables. */
     void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
@@ -77,12 +79,6 @@ extern const struct switch_kind switch_channel_kind;    /* channel/channel.c */
 /* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none. */
 void *switch_lines(size_t bytes);
 void *switch_zeros(size_t bytes);
-
-/* switch.c: a machine of @bytes, zeroed, its base filled in but for the step. NULL: there is no memory. */
-void *switch_base_create(const struct switch_kind *kind, const struct switch_plan *plan, size_t bytes);
-
-/* switch.c: free it, with the table of groups. Its parts are freed already. */
-void switch_base_destroy(struct switch_dev *sw);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);

@@ -51,42 +51,42 @@ void *switch_zeros(size_t bytes)
     return at;
 }
 
-void *switch_base_create(const struct switch_kind *kind, const struct switch_plan *plan, size_t bytes)
-{
-    struct switch_dev *sw = switch_zeros(bytes);
-
-    if (!sw)
-        return NULL;
-    sw->kind = kind;
-    sw->route = plan->route;
-    sw->profile = plan->profile;
-    sw->random = plan->seed | 1;
-    sw->ports = plan->ports;
-    return sw;
-}
-
-void switch_base_destroy(struct switch_dev *sw)
-{
-    emu_table_free(&sw->groups);
-    free(sw);
-}
-
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile,
                   uint64_t seed)
 {
-    struct switch_plan plan = {
-        .worker = worker, .ports = ports, .route = route, .profile = profile, .seed = seed};
+    const struct switch_kind *kind = switch_kind_of(profile);
+    bool timed = worker->clock.mode != EMU_CLOCK_RAW;
+    const struct switch_machine *machine = timed ? &kind->timed : &kind->raw;
+    struct switch_dev *sw;
 
-    if (!ports || ports > TOPO_PORTS_MAX || switch_segments(ports, profile) > SWITCH_SEGMENTS_MAX)
+    if (!ports || ports > TOPO_PORTS_MAX || !machine->step || !kind->sane(ports, profile) ||
+        kind->segments(ports, profile) > SWITCH_SEGMENTS_MAX)
         return -EINVAL;
-    return switch_kind_of(profile)->create(ret, &plan);
+    sw = switch_zeros(machine->bytes);
+    if (!sw)
+        return -ENOMEM;
+    sw->kind = kind;
+    sw->route = route;
+    sw->profile = profile;
+    sw->random = seed | 1;
+    sw->ports = ports;
+    if (!kind->init(sw, timed)) {
+        switch_destroy(sw);
+        return -ENOMEM;
+    }
+    emu_dev_init(&sw->dev, worker, machine->step);
+    *ret = sw;
+    return 0;
 }
 
 void switch_destroy(struct switch_dev *sw)
 {
-    if (sw)
-        sw->kind->destroy(sw);
+    if (!sw)
+        return;
+    sw->kind->destroy(sw);
+    emu_table_free(&sw->groups);
+    free(sw);
 }
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw)

@@ -5,9 +5,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "apps/bench/nodes.h"
+#include "emu/alloc.h"
 #include "emu/link/link.h"
 #include "emu/random.h"
 
@@ -99,11 +99,10 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
                        struct emu_tx **tx, struct emu_rx **rx)
 {
     struct bench_nodes *all = ctx;
-    struct bench_node *node = aligned_alloc(EMU_LINE, sizeof(*node));
+    struct bench_node *node = emu_zeros(sizeof *node);
 
     if (!node)
         return -ENOMEM;
-    memset(node, 0, sizeof(*node));
     emu_dev_init(&node->dev, worker, node_step);
     emu_dev_again(&node->dev);
     node->node = n;

@@ -108,14 +108,19 @@ static int socket_path(char *path, size_t path_bytes, const char *dir, const cha
     return 0;
 }
 
+/* Check @name, and open the folder where its socket is, or will be. Returns it, or -errno. */
+static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *error, size_t error_bytes)
+{
+    int err = paths_check_name(name, error, error_bytes);
+
+    return err ? err : open_dir(dir, dir_bytes, error, error_bytes);
+}
+
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes)
 {
     char dir[512];
-    int err = paths_check_name(name, error, error_bytes);
+    int fd = open_dir_for(name, dir, sizeof dir, error, error_bytes);
 
-    if (err)
-        return err;
-    int fd = open_dir(dir, sizeof dir, error, error_bytes);
     if (fd < 0)
         return fd;
     close(fd);
@@ -207,14 +212,11 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
 {
     char dir[512];
     char path[sizeof ret->path];
-    int err = paths_check_name(name, error, error_bytes);
+    int lock = open_dir_for(name, dir, sizeof dir, error, error_bytes);
 
-    if (err)
-        return err;
-    int lock = open_dir(dir, sizeof dir, error, error_bytes);
     if (lock < 0)
         return lock;
-    err = socket_path(path, sizeof path, dir, name, error, error_bytes);
+    int err = socket_path(path, sizeof path, dir, name, error, error_bytes);
     if (!err) {
         flock(lock, LOCK_EX);
         err = clear_path(path, name, error, error_bytes);

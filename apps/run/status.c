@@ -22,15 +22,20 @@
 #define DEFAULT_NAME "default"
 #define ANSWER_MS    5000 /* for a fabric to answer, or to end */
 
-/* The one name among the operands, or the default; NULL: an error was said. */
-static const char *one_name(const struct options *options, const char *command, int argc,
-                            char **argv)
+/* Read the options of a command whose operand is one name, or none: the default. As options_parse(). */
+static int parse_name(struct options *options, const char **name,
+                      const struct options_command *command, int argc, char **argv)
 {
-    if (argc - options->operands > 1) {
-        options_usage_error(command, "give one name");
-        return NULL;
-    }
-    return argc > options->operands ? argv[options->operands] : DEFAULT_NAME;
+    int status = options_parse(options, command, argc, argv);
+
+    *name = DEFAULT_NAME;
+    if (status >= 0)
+        return status;
+    if (argc - options->operands > 1)
+        return options_usage_error(command->name, "give one name");
+    if (argc > options->operands)
+        *name = argv[options->operands];
+    return -1;
 }
 
 /* Ask fabric @name; the reply is the caller's to put. Errors: one line in @error. */
@@ -69,15 +74,13 @@ int down_main(int argc, char **argv)
 {
     struct options options;
     struct json_object *reply;
+    const char *name;
     char error[512];
     pid_t owner = 0;
 
-    int status = options_parse(&options, &down_command, argc, argv);
+    int status = parse_name(&options, &name, &down_command, argc, argv);
     if (status >= 0)
         return status;
-    const char *name = one_name(&options, "down", argc, argv);
-    if (!name)
-        return EXIT_USAGE;
     if (ask(name, "status", &reply, &owner, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
@@ -166,14 +169,12 @@ int status_main(int argc, char **argv)
 {
     struct options options;
     struct status status = { 0 };
+    const char *name;
     char error[512];
 
-    int exit_status = options_parse(&options, &status_command, argc, argv);
+    int exit_status = parse_name(&options, &name, &status_command, argc, argv);
     if (exit_status >= 0)
         return exit_status;
-    const char *name = one_name(&options, "status", argc, argv);
-    if (!name)
-        return EXIT_USAGE;
     status.json = options.json;
     status.report = argc > options.operands;
     status.array = json_object_new_array();
@@ -218,15 +219,13 @@ int env_main(int argc, char **argv)
 {
     struct options options;
     char path[sizeof((struct paths_socket *)0)->path];
+    const char *name;
     char error[512];
     int fd;
 
-    int status = options_parse(&options, &env_command, argc, argv);
+    int status = parse_name(&options, &name, &env_command, argc, argv);
     if (status >= 0)
         return status;
-    const char *name = one_name(&options, "env", argc, argv);
-    if (!name)
-        return EXIT_USAGE;
     if (paths_connect(&fd, NULL, name, error, sizeof error) ||
         paths_of(path, sizeof path, name, error, sizeof error)) {
         say("%s", error);

@@ -6,8 +6,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "emu/alloc.h"
 #include "emu/packet/packet.h"
 
 #define NODE_SLOTS     256u                 /* messages that a node can have in parts, at first */
@@ -347,11 +347,10 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
 {
     struct traffic_nodes *all = ctx;
     struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
-    struct traffic_node *node = own ? aligned_alloc(EMU_LINE, sizeof(*node)) : NULL;
+    struct traffic_node *node = own ? emu_zeros(sizeof *node) : NULL;
 
     if (!node)
         return -ENOMEM;
-    memset(node, 0, sizeof(*node));
     all->node[n] = node;
     node->all = all;
     node->worker = own;

@@ -68,6 +68,16 @@ static bool given(const struct traffic_options *options, enum option_row row)
 
 /* --- numbers ------------------------------------------------------------------------ */
 
+static bool read_small(const char *text, uint32_t least, uint32_t most, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (!options_count(text, least, most, &number))
+        return false;
+    *ret = (uint32_t)number;
+    return true;
+}
+
 /* "12.345" with up to 9 digits after the point becomes 12345000000; *end is what follows. */
 static bool read_decimal(const char *text, uint64_t *ret, const char **end)
 {
@@ -209,13 +219,8 @@ READER(law)
 
 READER(sets)
 {
-    uint64_t sets = 0;
-
     *right = "a number from 1 to 65536";
-    if (!options_count(value, 1, FABRIC_GROUPS_MAX, &sets))
-        return false;
-    o->config.sets = (uint32_t)sets;
-    return true;
+    return read_small(value, 1, FABRIC_GROUPS_MAX, &o->config.sets);
 }
 
 READER(multicast)
@@ -236,24 +241,14 @@ READER(multicast)
 
 READER(groups)
 {
-    uint64_t groups = 0;
-
     *right = "a number from 1 to 1024";
-    if (!options_count(value, 1, FABRIC_COMBINING_MAX, &groups))
-        return false;
-    o->config.groups = (uint32_t)groups;
-    return true;
+    return read_small(value, 1, FABRIC_COMBINING_MAX, &o->config.groups);
 }
 
 READER(members)
 {
-    uint64_t members = 0;
-
     *right = "a number from 2 on";
-    if (!options_count(value, 2, UINT32_MAX, &members))
-        return false;
-    o->config.members = (uint32_t)members;
-    return true;
+    return read_small(value, 2, UINT32_MAX, &o->config.members);
 }
 
 READER(operations)

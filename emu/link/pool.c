@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "emu/alloc.h"
+
 static void *pool_reserve(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -20,9 +22,15 @@ static void *pool_reserve(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
+static void pool_release(void *at, size_t bytes)
+{
+    if (at)
+        munmap(at, bytes);
+}
+
 struct emu_pool *emu_pool_create(uint32_t bufs)
 {
-    struct emu_pool *pool = aligned_alloc(EMU_LINE, sizeof(*pool));
+    struct emu_pool *pool = emu_zeros(sizeof *pool);
 
     if (!pool)
         return NULL;
@@ -30,10 +38,10 @@ struct emu_pool *emu_pool_create(uint32_t bufs)
     pool->bufs = bufs;
     atomic_init(&pool->depot, 0);
     atomic_init(&pool->fresh, 0);
-    pool->buf = pool_reserve(bufs * sizeof(*pool->buf));
-    pool->refs = pool_reserve(bufs * sizeof(*pool->refs));
-    pool->beside = pool_reserve(bufs * sizeof(*pool->beside));
-    pool->chain = pool_reserve(bufs * sizeof(*pool->chain));
+    pool->buf = pool_reserve(bufs * sizeof *pool->buf);
+    pool->refs = pool_reserve(bufs * sizeof *pool->refs);
+    pool->beside = pool_reserve(bufs * sizeof *pool->beside);
+    pool->chain = pool_reserve(bufs * sizeof *pool->chain);
     if (!pool->buf || !pool->refs || !pool->beside || !pool->chain) {
         emu_pool_destroy(pool);
         return NULL;
@@ -45,14 +53,10 @@ void emu_pool_destroy(struct emu_pool *pool)
 {
     if (!pool)
         return;
-    if (pool->buf)
-        munmap(pool->buf, pool->bufs * sizeof(*pool->buf));
-    if (pool->refs)
-        munmap(pool->refs, pool->bufs * sizeof(*pool->refs));
-    if (pool->beside)
-        munmap(pool->beside, pool->bufs * sizeof(*pool->beside));
-    if (pool->chain)
-        munmap(pool->chain, pool->bufs * sizeof(*pool->chain));
+    pool_release(pool->buf, pool->bufs * sizeof *pool->buf);
+    pool_release(pool->refs, pool->bufs * sizeof *pool->refs);
+    pool_release(pool->beside, pool->bufs * sizeof *pool->beside);
+    pool_release(pool->chain, pool->bufs * sizeof *pool->chain);
     free(pool);
 }
 

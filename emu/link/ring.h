@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "emu/alloc.h"
 #include "emu/clock.h"
 #include "emu/link/seg.h"
 #include "emu/packet/packet.h"
@@ -62,9 +63,15 @@ static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a l
 
 #define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
 
-/* Memory of a ring's slots, and that memory, empty (NULL: there is none): for EMU_RING() alone. */
-size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes);
-void *emu_slots_create(size_t bytes);
+/* Memory of a ring's slots: for EMU_RING() alone. */
+static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
+{
+    size_t bytes = EMU_LINE; /* two slots at the least: a whole line */
+
+    while (bytes < slots * slot_bytes)
+        bytes *= 2;
+    return bytes;
+}
 
 /*
  * EMU_RING - a ring of TYPE, which begins with a stamp:
@@ -104,7 +111,7 @@ void *emu_slots_create(size_t bytes);
                                      uint32_t slots)                                                \
     {                                                                                               \
         size_t bytes = NAME##_bytes(slots);                                                         \
-        struct TYPE *slot = emu_slots_create(bytes);                                                \
+        struct TYPE *slot = emu_zeros(bytes);                                                       \
                                                                                                     \
         if (!slot)                                                                                  \
             return false;                                                                           \

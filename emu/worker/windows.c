@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "emu/alloc.h"
 #include "emu/worker/spawn.h"
 #include "emu/worker/wait.h"
 #include "emu/worker/worker.h"
@@ -192,19 +192,17 @@ static int windows_start(struct emu_windows *windows, uint32_t i)
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
                        uint64_t lookahead_ps)
 {
-    struct emu_windows *windows = aligned_alloc(EMU_LINE, sizeof(*windows));
+    struct emu_windows *windows = emu_zeros(sizeof *windows);
     int err = -ENOMEM;
 
     if (!windows)
         return -ENOMEM;
-    memset(windows, 0, sizeof(*windows));
     windows->workers = workers;
     windows->lookahead_ps = lookahead_ps;
     windows->crowded = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
-    windows->at = aligned_alloc(EMU_LINE, workers * sizeof(*windows->at));
+    windows->at = emu_zeros(workers * sizeof *windows->at);
     if (!windows->at)
         goto destroy;
-    memset(windows->at, 0, workers * sizeof(*windows->at));
     for (uint32_t i = 0; i < workers; i++)
         windows->at[i] = (struct window_worker){
             .next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/alloc.h"
 #include "emu/bits.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/rcu.h"
@@ -31,16 +32,13 @@ static void signals_destroy(struct emu_signals *signals)
 
 static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
 {
-    size_t bytes = (worker->words * sizeof(uint64_t) + EMU_LINE - 1) / EMU_LINE * EMU_LINE;
     bool made;
 
-    worker->far = aligned_alloc(EMU_LINE, bytes ? bytes : EMU_LINE);
+    worker->far = emu_zeros(worker->words * sizeof *worker->far);
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
     worker->due_ps = calloc(devs ? devs : 1, sizeof(*worker->due_ps));
     made = worker->far && worker->dev && worker->due_ps &&
            signals_create(&worker->told, worker->words, devs);
-    if (made)
-        memset(worker->far, 0, bytes);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
         worker->taken = worker->told;
     else
@@ -51,12 +49,11 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
 int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
                       struct emu_pool *pool)
 {
-    struct emu_worker *worker = aligned_alloc(EMU_LINE, sizeof(*worker));
+    struct emu_worker *worker = emu_zeros(sizeof *worker);
     int err = -ENOMEM;
 
     if (!worker)
         return -ENOMEM;
-    memset(worker, 0, sizeof(*worker));
     worker->words = (devs + 63) / 64;
     worker->clock = *clock;
     worker->next_ps = EMU_NEVER;

@@ -48,7 +48,8 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p)
 static struct engine_list flow_list(const struct engine_flow *flow)
 {
     static_assert((uint16_t)(ENGINE_NONE + 1u) == 0, "0 is none");
-    return (struct engine_list){.first = (uint16_t)(flow->oldest - 1u), .last = (uint16_t)(flow->newest - 1u)};
+    return (struct engine_list){.first = (uint16_t)(flow->oldest - 1u),
+                                .last = (uint16_t)(flow->newest - 1u)};
 }
 
 static void flow_set(struct engine_flow *flow, const struct engine_list *list)

@@ -122,6 +122,7 @@ struct fabemu {
     uint32_t broken_count;             /* ever left so */
 
     uint32_t completions;              /* in this turn of the lock */
+    bool locked;                       /* somebody holds the lock: for assertions at the doors of parts */
     struct nic_counts counts;
 
     /* Read without the lock. */

@@ -19,6 +19,7 @@ static void nic_clock(struct fabemu *fab)
 void nic_lock(struct fabemu *fab)
 {
     pthread_mutex_lock(&fab->lock);
+    fab->locked = true;
     nic_clock(fab);
 }
 
@@ -26,6 +27,7 @@ bool nic_trylock(struct fabemu *fab)
 {
     if (pthread_mutex_trylock(&fab->lock))
         return false;
+    fab->locked = true;
     nic_clock(fab);
     return true;
 }
@@ -49,6 +51,7 @@ void nic_unlock(struct fabemu *fab)
 {
     bool stalled, wake = false;
 
+    assert(fab->locked);
     if (!emu_list_empty(&fab->fired))
         nic_event_run(fab);
     emu_edge_nic_publish(&fab->edge);
@@ -59,6 +62,7 @@ void nic_unlock(struct fabemu *fab)
         fab->completions = 0;
         wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);
     }
+    fab->locked = false;
     pthread_mutex_unlock(&fab->lock);
     if (wake)
         emu_edge_nic_wake(fab->edge.shared);

@@ -61,10 +61,10 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes)
 {
     size_t room = *bytes;
 
-    *bytes = sizeof(*addr);
+    *bytes = sizeof *addr;
     if (to)
-        memcpy(to, addr, room < sizeof(*addr) ? room : sizeof(*addr));
-    return to && room >= sizeof(*addr) ? 0 : -FI_ETOOSMALL;
+        memcpy(to, addr, room < sizeof *addr ? room : sizeof *addr);
+    return to && room >= sizeof *addr ? 0 : -FI_ETOOSMALL;
 }
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes)

@@ -102,7 +102,7 @@ static int av_slots_renew(struct ofi_av *av)
 
     while (slots < 4 * (live + OFI_KINDS))
         slots *= 2;
-    slot = calloc(slots, sizeof(*slot));
+    slot = calloc(slots, sizeof *slot);
     if (!slot)
         return -FI_ENOMEM;
     av->slot = slot;
@@ -159,7 +159,7 @@ static uint32_t av_entry_get(struct ofi_av *av)
     if (chunk == AV_CHUNKS)
         return AV_NONE;
     if (!av->chunk[chunk])
-        av->chunk[chunk] = calloc(AV_CHUNK_PEERS, sizeof(*av->chunk[chunk]));
+        av->chunk[chunk] = calloc(AV_CHUNK_PEERS, sizeof *av->chunk[chunk]);
     return av->chunk[chunk] ? count : AV_NONE;
 }
 
@@ -173,7 +173,7 @@ static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr
         FI_WARN(&ofi_prov, FI_LOG_AV, "an address of another fabric (node %u)\n", addr->node);
         return -FI_EHOSTUNREACH;
     }
-    memcpy(peer.queue, addr->queue, sizeof(peer.queue));
+    memcpy(peer.queue, addr->queue, sizeof peer.queue);
     if (2 * (av->slots_used + OFI_KINDS) > av->slots && av_slots_renew(av))
         return -FI_ENOMEM;
     uint32_t index = av_entry_get(av);
@@ -203,7 +203,7 @@ static int av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_add
     for (size_t i = 0; i < count; i++) {
         fi_addr_t index = FI_ADDR_NOTAVAIL;
 
-        memcpy(&addr, (const char *)addrs + i * sizeof(addr), sizeof(addr));
+        memcpy(&addr, (const char *)addrs + i * sizeof addr, sizeof addr);
         int err = av_insert_one(av, &addr, &index);
 
         if (fi_addr)
@@ -237,7 +237,7 @@ static int av_no_insertsym(struct fid_av *fid, const char *node, size_t nodes,
 
 static int av_remove_one(struct ofi_av *av, fi_addr_t fi_addr)
 {
-    uint32_t *spare = reallocarray(av->spare, av->spares + 1, sizeof(*spare));
+    uint32_t *spare = reallocarray(av->spare, av->spares + 1, sizeof *spare);
     struct ofi_peer peer;
 
     if (!spare)
@@ -276,11 +276,11 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
         return err;
     addr.node = peer.node;
     addr.seat = peer.seat;
-    memcpy(addr.queue, peer.queue, sizeof(addr.queue));
+    memcpy(addr.queue, peer.queue, sizeof addr.queue);
     size_t room = *bytes;
 
     err = ofi_addr_copy(&addr, to, bytes);
-    return room < sizeof(addr) && err == -FI_ETOOSMALL ? 0 : err; /* *bytes says it */
+    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err; /* *bytes says it */
 }
 
 static const char *av_straddr(struct fid_av *fid, const void *from, char *text, size_t *bytes)
@@ -288,7 +288,7 @@ static const char *av_straddr(struct fid_av *fid, const void *from, char *text, 
     struct ofi_addr addr;
 
     (void)fid;
-    memcpy(&addr, from, sizeof(addr));
+    memcpy(&addr, from, sizeof addr);
     return ofi_addr_text(&addr, text, bytes);
 }
 
@@ -333,7 +333,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 
     if (attr->name || attr->flags & FI_EVENT) /* shared and asynchronous tables */
         return -FI_ENOSYS;
-    av = calloc(1, sizeof(*av));
+    av = calloc(1, sizeof *av);
     if (!av)
         return -FI_ENOMEM;
     pthread_mutex_init(&av->lock, NULL);

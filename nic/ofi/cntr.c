@@ -113,7 +113,7 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
         (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
          attr->wait_obj != FI_WAIT_YIELD))
         return -FI_ENOSYS;
-    cntr = calloc(1, sizeof(*cntr));
+    cntr = calloc(1, sizeof *cntr);
     if (!cntr)
         return -FI_ENOMEM;
     cntr->domain = ofi_domain_of(domain);

@@ -346,7 +346,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
     if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
         attr->wait_obj != FI_WAIT_YIELD)
         return -FI_ENOSYS;
-    cq = calloc(1, sizeof(*cq));
+    cq = calloc(1, sizeof *cq);
     if (!cq)
         return -FI_ENOMEM;
     pthread_mutex_init(&cq->lock, NULL);

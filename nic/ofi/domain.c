@@ -86,7 +86,7 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
     if (info->domain_attr && info->domain_attr->name &&
         strcmp(info->domain_attr->name, OFI_NAME) != 0)
         return -FI_EINVAL;
-    domain = calloc(1, sizeof(*domain));
+    domain = calloc(1, sizeof *domain);
     if (!domain)
         return -FI_ENOMEM;
     err = fabemu_attach(&domain->fab, NULL);

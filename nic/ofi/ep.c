@@ -253,9 +253,9 @@ static int ep_setname(fid_t fid, void *addr, size_t bytes)
 
     if (ep->enabled)
         return -FI_EOPBADSTATE;
-    if (bytes != sizeof(ep->source))
+    if (bytes != sizeof ep->source)
         return -FI_EINVAL;
-    memcpy(&ep->source, addr, sizeof(ep->source));
+    memcpy(&ep->source, addr, sizeof ep->source);
     return 0;
 }
 
@@ -345,8 +345,8 @@ static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
         .node = FABEMU_ANY_NODE,
         .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE},
     };
-    if (info->src_addr && info->src_addrlen == sizeof(ep->source))
-        memcpy(&ep->source, info->src_addr, sizeof(ep->source));
+    if (info->src_addr && info->src_addrlen == sizeof ep->source)
+        memcpy(&ep->source, info->src_addr, sizeof ep->source);
     ep->ep_fid.fid.fclass = FI_CLASS_EP;
     ep->ep_fid.fid.ops = &ep_fid_ops;
     ep->ep_fid.ops = &ep_ops;
@@ -367,7 +367,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
         return -FI_EBADFLAGS;
-    ep = calloc(1, sizeof(*ep));
+    ep = calloc(1, sizeof *ep);
     if (!ep)
         return -FI_ENOMEM;
     ep_init(ep, info);

@@ -84,7 +84,7 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
     if (attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
         attr->wait_obj != FI_WAIT_YIELD)
         return -FI_ENOSYS;
-    eq = calloc(1, sizeof(*eq));
+    eq = calloc(1, sizeof *eq);
     if (!eq)
         return -FI_ENOMEM;
     eq->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);

@@ -77,7 +77,7 @@ int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *
 {
     if (attr->name && strcmp(attr->name, OFI_NAME) != 0)
         return -FI_ENODATA;
-    struct ofi_fabric *fabric = calloc(1, sizeof(*fabric));
+    struct ofi_fabric *fabric = calloc(1, sizeof *fabric);
 
     if (!fabric)
         return -FI_ENOMEM;

@@ -189,7 +189,7 @@ static int info_addrs(struct fi_info *info, const char *node, const char *servic
     }
     if (flags & FI_SOURCE && (node || service))
         err = info_addr_set(&info->src_addr, &info->src_addrlen, &addr);
-    else if (hints && hints->src_addr && hints->src_addrlen == sizeof(addr))
+    else if (hints && hints->src_addr && hints->src_addrlen == sizeof addr)
         err = info_addr_set(&info->src_addr, &info->src_addrlen, hints->src_addr);
     if (err)
         return err;
@@ -197,7 +197,7 @@ static int info_addrs(struct fi_info *info, const char *node, const char *servic
         err = info_addr_set(&info->dest_addr, &info->dest_addrlen, &addr);
     else if (!(flags & FI_SOURCE) && (node || service))
         err = info_refuse("destination: it takes a node and a service");
-    else if (hints && hints->dest_addr && hints->dest_addrlen == sizeof(addr))
+    else if (hints && hints->dest_addr && hints->dest_addrlen == sizeof addr)
         err = info_addr_set(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
     return err;
 }

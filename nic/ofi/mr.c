@@ -44,7 +44,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
         return -FI_EBADFLAGS;
     if (attr->iov_count != 1 || attr->offset || attr->iface != FI_HMEM_SYSTEM)
         return -FI_EINVAL;
-    mr = calloc(1, sizeof(*mr));
+    mr = calloc(1, sizeof *mr);
     if (!mr)
         return -FI_ENOMEM;
     mr->domain = container_of(fid, struct ofi_domain, domain_fid.fid);

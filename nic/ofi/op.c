@@ -26,7 +26,7 @@ static struct ofi_op *op_slab_add(struct ofi_ep *ep)
 
     if (ep->slab_count == OFI_SLABS_MAX)
         return NULL;
-    slab = calloc(1, sizeof(*slab));
+    slab = calloc(1, sizeof *slab);
     if (!slab)
         return NULL;
     slab->next = ep->slabs;

@@ -69,7 +69,7 @@ void ofi_tell(const char *format, ...)
     if (atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
     fprintf(stderr, OFI_NAME ": %s\n", line);
 }
@@ -81,7 +81,7 @@ static int socket_connect(const struct sockaddr_un *at)
 
     if (fd < 0)
         return -errno;
-    if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) && errno != EAGAIN)
+    if (connect(fd, (const struct sockaddr *)at, sizeof *at) && errno != EAGAIN)
         err = -errno; /* EAGAIN: there, with a full backlog */
     close(fd);
     return err;
@@ -96,8 +96,8 @@ int ofi_socket_check(void)
         FI_INFO(&ofi_prov, FI_LOG_CORE, "FABEMU_SOCKET is not set: no fabric to attach to\n");
         return -FI_ENODATA;
     }
-    if (strlen(path) >= sizeof(at.sun_path)) {
-        ofi_tell("FABEMU_SOCKET is longer than %zu bytes: %.300s", sizeof(at.sun_path) - 1, path);
+    if (strlen(path) >= sizeof at.sun_path) {
+        ofi_tell("FABEMU_SOCKET is longer than %zu bytes: %.300s", sizeof at.sun_path - 1, path);
         return -FI_ENODATA;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);

@@ -4,7 +4,6 @@
  */
 #include "switch/channel/channel.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "emu/packet/crc.h"
@@ -41,7 +40,7 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t slots = channels_segments(ports, profile);
 
-    return sizeof(struct switch_channels_raw) + sizeof(struct switch_channel_timing) +
+    return sizeof(struct switch_channels_timed) +
            ports * (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
                     EMU_CHANNELS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
@@ -56,28 +55,21 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
  * one more that was sent just before its packet was given up at the far end. On clock raw a channel
  * may be given up there again before its thread has looked at the ring: emu_tx_has_slot().
  */
-static bool channels_sane(const struct emu_profile *profile)
+static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
-    return profile->channels &&
-           profile->channels <= EMU_CHANNELS && profile->pool_places <= EMU_POOL_PLACES_MAX &&
-           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS;
+    (void)ports;
+    return profile->channels && profile->channels <= EMU_CHANNELS &&
+           profile->pool_places <= EMU_POOL_PLACES_MAX && emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS;
 }
 
-static int timing_init(struct switch_channels *ch)
+static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
 {
-    uint32_t ports = ch->sw.ports;
-    struct switch_channel_timing *timing = ch->timing = calloc(1, sizeof *timing);
-
-    if (!timing)
-        return -ENOMEM;
     timing->sweep_ps = EMU_NEVER;
     timing->busy_ps = switch_zeros(ports * sizeof *timing->busy_ps);
     timing->due_ps = switch_zeros(ports * sizeof *timing->due_ps);
     timing->stalled_ps = switch_zeros(ports * sizeof *timing->stalled_ps);
-    if (!switch_agenda_init(&timing->agenda, ports) || !timing->busy_ps || !timing->due_ps ||
-        !timing->stalled_ps)
-        return -ENOMEM;
-    return 0;
+    return switch_agenda_init(&timing->agenda, ports) && timing->busy_ps && timing->due_ps &&
+           timing->stalled_ps;
 }
 
 static void timing_free(struct switch_channel_timing *timing)
@@ -88,10 +80,9 @@ static void timing_free(struct switch_channel_timing *timing)
     free(timing->stalled_ps);
     free(timing->due_ps);
     free(timing->busy_ps);
-    free(timing);
 }
 
-static int channels_alloc(struct switch_channels *ch, enum emu_clock_mode clock)
+static bool channels_alloc(struct switch_channels *ch)
 {
     uint32_t ports = ch->sw.ports;
     uint32_t slots = channels_segments(ports, ch->sw.profile);
@@ -101,19 +92,17 @@ static int channels_alloc(struct switch_channels *ch, enum emu_clock_mode clock)
     ch->out = switch_zeros(ports * EMU_CHANNELS * sizeof *ch->out);
     ch->pair = switch_zeros(ports * ports * sizeof *ch->pair);
     ch->hold = calloc(slots, sizeof *ch->hold);
-    if (!switch_store_init(&ch->store, slots) || !ch->port || !ch->in || !ch->out || !ch->pair || !ch->hold)
-        return -ENOMEM;
-    return clock == EMU_CLOCK_RAW ? 0 : timing_init(ch);
+    return switch_store_init(&ch->store, slots) && ch->port && ch->in && ch->out && ch->pair && ch->hold;
 }
 
-static void channels_init(struct switch_channels *ch, enum emu_clock_mode clock)
+static void channels_begin(struct switch_channels *ch, bool timed)
 {
     const struct emu_profile *profile = ch->sw.profile;
     uint64_t wait_ps = profile->reply_timeout_ps;
 
     ch->channels = profile->channels;
     ch->first_unit = UINT32_MAX;
-    if (clock == EMU_CLOCK_RAW && wait_ps < EMU_PATIENCE_PS)
+    if (!timed && wait_ps < EMU_PATIENCE_PS)
         wait_ps = EMU_PATIENCE_PS;
     ch->tick_ps = (wait_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
@@ -141,29 +130,18 @@ static void channels_destroy(struct switch_dev *sw)
     free(ch->out);
     free(ch->in);
     free(ch->port);
-    switch_base_destroy(sw);
 }
 
-static int channels_create(struct switch_dev **ret, const struct switch_plan *plan)
+static bool channels_init(struct switch_dev *sw, bool timed)
 {
-    enum emu_clock_mode clock = plan->worker->clock.mode;
-    bool raw = clock == EMU_CLOCK_RAW;
-    struct switch_channels *ch;
+    struct switch_channels *ch = switch_channels_of(sw);
 
-    if (!channels_sane(plan->profile))
-        return -EINVAL;
-    ch = switch_base_create(&switch_channel_kind, plan,
-                            raw ? sizeof(struct switch_channels_raw) : sizeof *ch);
-    if (!ch)
-        return -ENOMEM;
-    if (channels_alloc(ch, clock)) {
-        channels_destroy(&ch->sw);
-        return -ENOMEM;
-    }
-    channels_init(ch, clock);
-    emu_dev_init(&ch->sw.dev, plan->worker, raw ? switch_step_channels_raw : switch_step_channels);
-    *ret = &ch->sw;
-    return 0;
+    if (!channels_alloc(ch))
+        return false;
+    channels_begin(ch, timed);
+    if (timed)
+        ch->timing = &((struct switch_channels_timed *)ch)->timing;
+    return !timed || timing_init(ch->timing, sw->ports);
 }
 
 static struct emu_tx *channels_tx(struct switch_dev *sw, uint32_t port)
@@ -221,10 +199,13 @@ static void channels_turn_back(struct switch_dev *sw, uint64_t by_ps)
 }
 
 const struct switch_kind switch_channel_kind = {
+    .raw = {sizeof(struct switch_channels_raw), switch_step_channels_raw},
+    .timed = {sizeof(struct switch_channels_timed), switch_step_channels},
     .fits = channels_fit,
+    .sane = channels_sane,
     .segments = channels_segments,
     .bytes = channels_bytes,
-    .create = channels_create,
+    .init = channels_init,
     .destroy = channels_destroy,
     .tx = channels_tx,
     .rx = channels_rx,

@@ -136,13 +136,19 @@ struct switch_channels {
     uint64_t tick_ps;   /* how long a tick is */
     struct switch_store store;        /* segments at the inputs */
     struct switch_channel_hold *hold; /* like the store's slots */
-    struct switch_channel_timing *timing; /* NULL: the clock is raw */
+    struct switch_channel_timing *timing; /* every event is seen: the clock has times; else NULL */
     struct switch_channel_port *port; /* sw.ports */
     struct switch_channel_in *in;     /* sw.ports * EMU_CHANNELS */
     struct switch_channel_out *out;   /* as many */
     struct switch_channel_pair *pair; /* [output][input] */
     uint16_t head_crc[EMU_CHANNELS];  /* what another channel changes in a header's CRC-16, by the bits */
     uint16_t cont_crc[EMU_CHANNELS];  /* that differ; and in a continuation's */
+};
+
+/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows. */
+struct switch_channels_timed {
+    struct switch_channels ch; /* ch.timing is: */
+    struct switch_channel_timing timing;
 };
 
 /* The machine on clock raw. */

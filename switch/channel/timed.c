@@ -13,10 +13,16 @@
  */
 #include "switch/channel/channel.h"
 
+/* ch->timing, without asking where that is. */
+static inline struct switch_channel_timing *timing_of(struct switch_channels *ch)
+{
+    return &((struct switch_channels_timed *)ch)->timing;
+}
+
 /* Output @o acts at @at_ps, or at an earlier time that it knows of. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    struct switch_channel_timing *timing = ch->timing;
+    struct switch_channel_timing *timing = timing_of(ch);
     struct switch_agenda *agenda = &timing->agenda;
 
     if (at_ps < timing->busy_ps[o])
@@ -47,11 +53,11 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
 
     emu_count(&ch->port[o].tx.counts.stalls, 1);
-    ch->timing->stalled_ps[o] = at_ps;
+    timing_of(ch)->stalled_ps[o] = at_ps;
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        ch->timing->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+        timing_of(ch)->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
 }
 
 /* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
@@ -73,7 +79,7 @@ static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrival
 /* Channels that have been open for too long. */
 static void timed_sweep(struct switch_channels *ch)
 {
-    uint64_t *sweep_ps = &ch->timing->sweep_ps;
+    uint64_t *sweep_ps = &timing_of(ch)->sweep_ps;
     uint64_t at_ps = *sweep_ps;
 
     ch->tick++;
@@ -83,7 +89,7 @@ static void timed_sweep(struct switch_channels *ch)
 
 static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
 {
-    struct emu_order_event event = switch_agenda_take(&ch->timing->agenda);
+    struct emu_order_event event = switch_agenda_take(&timing_of(ch)->agenda);
     uint32_t o = (uint32_t)event.port;
 
     switch_lag(&ch->sw, event.at_ps, now_ps);
@@ -100,7 +106,7 @@ static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
 
 static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 {
-    const struct switch_channel_timing *timing = ((const struct switch_channels *)sw)->timing;
+    const struct switch_channel_timing *timing = &((const struct switch_channels_timed *)sw)->timing;
     uint64_t act_ps = emu_order_next_ps(&timing->agenda.acts);
 
     return act_ps < timing->sweep_ps ? act_ps : timing->sweep_ps;
@@ -111,7 +117,7 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
-    if (ch->timing->sweep_ps <= emu_order_next_ps(&ch->timing->agenda.acts))
+    if (timing_of(ch)->sweep_ps <= emu_order_next_ps(&timing_of(ch)->agenda.acts))
         timed_sweep(ch);
     else
         timed_out(ch, now_ps);
@@ -126,8 +132,8 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     struct emu_entry entry;
     enum emu_fate fate;
 
-    if (ch->timing->sweep_ps == EMU_NEVER) /* ticks count while something is open */
-        ch->timing->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
+    if (timing_of(ch)->sweep_ps == EMU_NEVER) /* ticks count while something is open */
+        timing_of(ch)->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
         timed_news(ch, event.at_ps);
@@ -138,11 +144,11 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
 /* Outputs that wait for a credit: it has come. Clock real: it may have been seen late. */
 static inline void timed_take_credits(struct switch_channels *ch)
 {
-    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & ch->timing->agenda.stalled;
+    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & timing_of(ch)->agenda.stalled;
 
     emu_each_bit(o, outs) {
         const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
-        uint64_t stalled_ps = ch->timing->stalled_ps[o];
+        uint64_t stalled_ps = timing_of(ch)->stalled_ps[o];
 
         if (next)
             timed_plan(ch, o, next->time_ps > stalled_ps ? next->time_ps : stalled_ps);

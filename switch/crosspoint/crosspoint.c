@@ -4,7 +4,6 @@
  */
 #include "switch/crosspoint/crosspoint.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 static bool crosspoint_fits(const struct emu_profile *profile)
@@ -23,7 +22,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 {
     uint32_t units = profile->combine_units, rows = ports + units;
 
-    return switch_crossbar_bytes(ports, rows, slots, profile) + sizeof(struct switch_timing) +
+    return sizeof(struct switch_crosspoints_timed) + switch_crossbar_bytes(ports, rows, slots, profile) +
            rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) + switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t)) +
@@ -32,8 +31,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 
 static size_t crosspoint_bytes(uint32_t ports, const struct emu_profile *profile)
 {
-    return sizeof(struct switch_crosspoints) +
-           switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
+    return switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
 }
 
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
@@ -44,20 +42,13 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
            profile->xpoint_slots <= EMU_XPOINT_MAX && credits && credits <= EMU_INPUT_MAX;
 }
 
-static int timing_init(struct switch_crosspoints *xp)
+static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t units)
 {
-    uint32_t rows = xp->bar.rows;
-    struct switch_timing *timing = xp->timing = calloc(1, sizeof *timing);
-
-    if (!timing)
-        return -ENOMEM;
     timing->level = calloc(rows, sizeof *timing->level);
-    timing->work = calloc(xp->units, sizeof *timing->work);
-    if (!switch_agenda_init(&timing->agenda, rows) || !timing->level || !timing->work)
-        return -ENOMEM;
-    for (uint32_t r = 0; r < rows; r++)
+    timing->work = calloc(units, sizeof *timing->work);
+    for (uint32_t r = 0; timing->level && r < rows; r++)
         timing->level[r].at[0] = (uint8_t)rows;
-    return 0;
+    return switch_agenda_init(&timing->agenda, rows) && timing->level && timing->work;
 }
 
 static void timing_free(struct switch_timing *timing)
@@ -67,42 +58,33 @@ static void timing_free(struct switch_timing *timing)
     free(timing->agenda.acts.event);
     free(timing->work);
     free(timing->level);
-    free(timing);
 }
 
-static int units_init(struct switch_crosspoints *xp)
+static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
 {
-    uint32_t ports = xp->bar.sw.ports;
-
     xp->leaf_ports = xp->units > 1 ? (ports + xp->units - 2) / (xp->units - 1) : ports;
     xp->unit = calloc(xp->units, sizeof *xp->unit);
-    if (!xp->unit)
-        return -ENOMEM;
-    for (uint32_t u = 0; u < xp->units; u++) {
-        xp->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
+    for (uint32_t u = 0; xp->unit && u < xp->units; u++) {
         xp->backed |= emu_bit(ports + u);
+        xp->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
         if (!xp->unit[u].group)
-            return -ENOMEM;
+            return false;
     }
-    return 0;
+    return xp->unit;
 }
 
-int switch_crosspoints_init(struct switch_crosspoints *xp, enum emu_clock_mode clock, uint32_t slots)
+bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots)
 {
-    struct switch_dev *sw = &xp->bar.sw;
+    const struct switch_dev *sw = &xp->bar.sw;
 
     xp->units = sw->profile->combine_units;
     xp->xpoint_slots = sw->profile->xpoint_slots;
     xp->shut = UINT64_MAX;
-    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || units_init(xp) ||
-        (clock != EMU_CLOCK_RAW && timing_init(xp)))
-        return -ENOMEM;
-    return 0;
-}
-
-void switch_crosspoints_start(struct switch_crosspoints *xp, struct emu_worker *worker)
-{
-    emu_dev_init(&xp->bar.sw.dev, worker, xp->timing ? switch_step_timed : switch_step_raw);
+    if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || !units_init(xp, sw->ports))
+        return false;
+    if (timed)
+        xp->timing = &((struct switch_crosspoints_timed *)xp)->timing;
+    return !timed || timing_init(xp->timing, xp->bar.rows, xp->units);
 }
 
 void switch_crosspoints_free(struct switch_crosspoints *xp)
@@ -127,55 +109,40 @@ static void crosspoint_destroy(struct switch_dev *sw)
     free(xp->copies);
     free(xp->settling);
     switch_crosspoints_free(xp);
-    switch_base_destroy(sw);
 }
 
-static int credit_by_counter(struct switch_crosspoints *xp, uint32_t slots)
+static bool credit_by_counter(struct switch_crosspoints *xp, uint32_t slots)
 {
     struct switch_copies *copies = xp->copies = calloc(1, sizeof *copies);
 
     xp->admit = switch_admit_copies;
     if (!copies)
-        return -ENOMEM;
+        return false;
     copies->left = calloc(xp->bar.sw.ports, sizeof *copies->left);
     copies->of = switch_lines(slots * sizeof *copies->of);
-    return copies->left && copies->of ? 0 : -ENOMEM;
+    return copies->left && copies->of;
 }
 
-static int credit_by_row(struct switch_crosspoints *xp)
+static bool credit_by_row(struct switch_crosspoints *xp)
 {
     if (xp->timing) {
         xp->timing->by_row = true;
         xp->admit = switch_admit_level;
-        return 0;
+        return true;
     }
     xp->through = true;
     xp->admit = switch_admit_settling;
     xp->settling = calloc(xp->bar.sw.ports, sizeof *xp->settling);
-    return xp->settling ? 0 : -ENOMEM;
+    return xp->settling;
 }
 
-static int crosspoint_create(struct switch_dev **ret, const struct switch_plan *plan)
+static bool crosspoint_init(struct switch_dev *sw, bool timed)
 {
-    uint32_t slots = switch_crosspoints_segments(plan->ports, plan->profile);
-    struct switch_crosspoints *xp;
-    int err;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
 
-    if (!switch_crosspoints_sane(plan->ports, plan->profile))
-        return -EINVAL;
-    xp = switch_base_create(&switch_crosspoint_kind, plan, sizeof *xp);
-    if (!xp)
-        return -ENOMEM;
-    err = switch_crosspoints_init(xp, plan->worker->clock.mode, slots);
-    if (!err)
-        err = plan->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp) : credit_by_counter(xp, slots);
-    if (err) {
-        crosspoint_destroy(&xp->bar.sw);
-        return err;
-    }
-    switch_crosspoints_start(xp, plan->worker);
-    *ret = &xp->bar.sw;
-    return 0;
+    return switch_crosspoints_init(xp, timed, slots) &&
+           (sw->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp) : credit_by_counter(xp, slots));
 }
 
 static uint32_t crosspoint_bufs(struct switch_dev *sw)
@@ -200,15 +167,18 @@ static const char *crosspoint_check(struct switch_dev *sw, uint64_t now_ps)
 }
 
 const struct switch_kind switch_crosspoint_kind = {
+    .raw = {sizeof(struct switch_crosspoints), switch_step_raw},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_timed},
+    .combines = true,
     .fits = crosspoint_fits,
+    .sane = switch_crosspoints_sane,
     .segments = switch_crosspoints_segments,
     .bytes = crosspoint_bytes,
-    .create = crosspoint_create,
+    .init = crosspoint_init,
     .destroy = crosspoint_destroy,
     .tx = switch_crossbar_tx,
     .rx = switch_crossbar_rx,
     .check = crosspoint_check,
     .bufs = crosspoint_bufs,
     .turn_back = switch_crosspoints_turn_back,
-    .combines = true,
 };

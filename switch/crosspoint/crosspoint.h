@@ -2,9 +2,8 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
  *
- * The machine of input/fifo.c has it behind its inputs' buffers, and sets the three that say so: backed,
- * advance, and credits that none of the accounts below stands for. All of it is the switch's worker's. What
- * a segment meets, in order: admit.c (or through.c), then send.c on clock raw and timed.c where the clock has
+ * The router of input/fifo.c has it behind its inputs' buffers: see inputs, advance and backed. All of it is
+ * the switch's worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and timed.c where the clock has
  * times; a contribution to a reduction turns off into combine.c on the way.
  */
 #ifndef SWITCH_CROSSPOINT_H
@@ -80,7 +79,8 @@ struct switch_crosspoints {
     /* How a row's credits are accounted for; where none is, they stand for places before the crosspoints. */
     struct switch_settling *settling; /* ports: raw, by the row guarantee; else NULL */
     struct switch_copies *copies;     /* by the plain counter; else NULL */
-    struct switch_timing *timing;     /* NULL: the clock is raw */
+    struct switch_timing *timing;     /* every event is seen: the clock has times; else NULL */
+    struct switch_inputs *inputs;     /* what is before the crosspoints (input/fifo.c); NULL: nothing is */
 
     /* A segment enters by @row, which has room: its credit says so. */
     void (*admit)(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
@@ -91,6 +91,12 @@ struct switch_crosspoints {
     uint32_t leaf_ports;      /* ports that one leaf unit serves */
     struct switch_unit *unit; /* units */
     uint32_t room[SWITCH_ROWS_MAX]; /* by output in `open`: segments that may pass through in this pass */
+};
+
+/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows. */
+struct switch_crosspoints_timed {
+    struct switch_crosspoints xp; /* xp.timing is: */
+    struct switch_timing timing;
 };
 
 /* Every machine with crosspoints begins with them. */
@@ -106,17 +112,14 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
 
 /* --- made, and what must hold: crosspoint.c, check.c ------------------------------------------ */
 
-/* Parts of a machine whose base is filled in. 0, or -ENOMEM; switch_crosspoints_free() in any case. */
-int switch_crosspoints_init(struct switch_crosspoints *xp, enum emu_clock_mode clock, uint32_t slots);
+/* Its parts, in a machine whose base is filled in. False: there is no memory; freed by the other in any case. */
+bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
-/* All of it is made: @worker steps it. */
-void switch_crosspoints_start(struct switch_crosspoints *xp, struct emu_worker *worker);
-
-/* Can crosspoints be so? */
+/* sane of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
-/* Memory for what is not in the machine's own struct, and segments that the crosspoints hold. */
+/* Memory for the machine with @slots slots, and segments that the crosspoints hold. */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 

@@ -21,9 +21,15 @@
  */
 #include "switch/crosspoint/crosspoint.h"
 
-static inline struct switch_agenda *timed_agenda(const struct switch_crosspoints *xp)
+/* xp->timing, without asking where that is. */
+static inline struct switch_timing *timing_of(struct switch_crosspoints *xp)
 {
-    return &xp->timing->agenda;
+    return &((struct switch_crosspoints_timed *)xp)->timing;
+}
+
+static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
+{
+    return &timing_of(xp)->agenda;
 }
 
 /*
@@ -58,7 +64,7 @@ static uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, 
 static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
     struct switch_agenda *agenda = timed_agenda(xp);
-    const struct switch_work *work = &xp->timing->work[u];
+    const struct switch_work *work = &timing_of(xp)->work[u];
     uint32_t o = xp->bar.sw.ports + u;
     uint64_t begin_ps = EMU_NEVER;
 
@@ -80,7 +86,7 @@ static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t 
 /* Outputs that were given segments at @at_ps. */
 static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
 {
-    const struct switch_timing *timing = xp->timing;
+    const struct switch_timing *timing = timing_of(xp);
     uint32_t ports = xp->bar.sw.ports;
     uint64_t outs = xp->bar.runnable;
 
@@ -127,12 +133,12 @@ static inline void timed_send(struct switch_crosspoints *xp, uint32_t o, uint64_
         timed_agenda(xp)->stalled |= emu_bit(o);
         return;
     }
-    switch_little_until(&xp->timing->little, at_ps);
+    switch_little_until(&timing_of(xp)->little, at_ps);
     r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
     entry = switch_dequeue(xp, r, o);
     at_ps = switch_no_sooner(at_ps, entry);
-    xp->timing->little.waited_ps += at_ps - entry->time_ps;
+    timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
     emu_tx_depart(&out->tx, entry, at_ps);
     emu_tx_flush(&out->tx);
     if (out->waiting)
@@ -155,8 +161,8 @@ static uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint32_t u, 
 /* The unit's work is done: the segment leaves. */
 static void timed_work_ends(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
-    struct switch_work *work = &xp->timing->work[u];
-    struct switch_little *little = &xp->timing->little;
+    struct switch_work *work = &timing_of(xp)->work[u];
+    struct switch_little *little = &timing_of(xp)->little;
 
     work->working = false;
     work->free_ps = at_ps;
@@ -173,7 +179,7 @@ static void timed_work_ends(struct switch_crosspoints *xp, uint32_t u, uint64_t 
 static void timed_work(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
     const struct emu_profile *profile = xp->bar.sw.profile;
-    struct switch_work *work = &xp->timing->work[u];
+    struct switch_work *work = &timing_of(xp)->work[u];
     uint32_t o = xp->bar.sw.ports + u;
     const struct emu_entry *entry;
 
@@ -208,7 +214,7 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
 
 static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 {
-    return emu_order_next_ps(&((const struct switch_crosspoints *)sw)->timing->agenda.acts);
+    return emu_order_next_ps(&((const struct switch_crosspoints_timed *)sw)->timing.agenda.acts);
 }
 
 static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
@@ -218,7 +224,7 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     uint32_t r = (uint32_t)event.port;
     struct emu_rx *rx = &xp->bar.row[r].rx;
 
-    switch_little_until(&xp->timing->little, event.at_ps);
+    switch_little_until(&timing_of(xp)->little, event.at_ps);
     xp->admit(xp, r, emu_rx_front(rx, until_ps));
     emu_rx_skip(rx); /* the slot before the credit that lets it be filled */
     emu_rx_done(rx, 1);

@@ -31,9 +31,10 @@
  * What this needs is (1): routes that turn up again after going down, or trees
  * with two tops, would bring deadlock back, and nothing here would break it.
  */
-#include "switch/input/fifo.h"
+#include <stdlib.h>
 
-#include <errno.h>
+#include "switch/crosspoint/crosspoint.h"
+#include "switch/input/input.h"
 
 static bool fifo_fits(const struct emu_profile *profile)
 {
@@ -51,11 +52,11 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
 }
 
 /* The first segment of the fifo of @r, as of @at_ps: to its crosspoints. Returns those that it still goes to. */
-static uint64_t fifo_move(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
+static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    struct switch_crosspoints *xp = &sw->xp;
-    uint32_t slot = sw->in.fifo[r].list.first;
-    uint64_t outs = sw->in.outs[slot];
+    struct switch_inputs *in = xp->inputs;
+    uint32_t slot = in->fifo[r].list.first;
+    uint64_t outs = in->outs[slot];
     uint64_t room = fifo_room(xp, r, outs);
     struct emu_entry entry = xp->bar.store.slot[slot];
 
@@ -68,14 +69,13 @@ static uint64_t fifo_move(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
     }
     emu_each_bit(o, room)
         switch_put(xp, r, o, &entry);
-    return sw->in.outs[slot] = outs & ~room;
+    return in->outs[slot] = outs & ~room;
 }
 
 /* The first segment of the fifo of @r has moved on, as of @at_ps. */
-static void fifo_leave(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
+static void fifo_leave(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    struct switch_crosspoints *xp = &sw->xp;
-    uint32_t slot = switch_inputs_leave(&sw->in, &xp->bar, r);
+    uint32_t slot = switch_inputs_leave(xp->inputs, &xp->bar, r);
 
     xp->touched |= emu_bit(r);
     if (xp->timing)
@@ -84,8 +84,7 @@ static void fifo_leave(struct switch_fifos *sw, uint32_t r, uint64_t at_ps)
 
 static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    struct switch_fifos *sw = switch_fifos_of(xp);
-    struct switch_fifo *fifo = &sw->in.fifo[r];
+    struct switch_fifo *fifo = &xp->inputs->fifo[r];
     uint64_t ready = xp->bar.runnable;
     bool moved = false;
 
@@ -93,9 +92,9 @@ static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_
     while (fifo->queued) {
         uint64_t at = switch_no_sooner(at_ps, &xp->bar.store.slot[fifo->list.first]);
 
-        if (fifo_move(sw, r, at))
+        if (fifo_move(xp, r, at))
             break;
-        fifo_leave(sw, r, at);
+        fifo_leave(xp, r, at);
         moved = true;
     }
     moved |= xp->bar.runnable != 0;
@@ -106,22 +105,21 @@ static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_
 
 static void fifo_admit(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    struct switch_dev *base = &xp->bar.sw;
-    struct switch_fifos *sw = switch_fifos_of(xp);
+    struct switch_dev *sw = &xp->bar.sw;
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t outs = hdr->kind == EMU_UNICAST
-                        ? topo_route_ports(base->route, hdr->dst)
-                        : switch_collective_outs(xp, switch_group_of(base, hdr->dst), r, hdr);
+                        ? topo_route_ports(sw->route, hdr->dst)
+                        : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
     if (!outs) {
         switch_inputs_drop(&xp->bar, r, entry);
         xp->touched |= emu_bit(r);
         return;
     }
-    switch_inputs_append(&sw->in, &xp->bar, r, outs, entry);
+    switch_inputs_append(xp->inputs, &xp->bar, r, outs, entry);
     if (xp->timing)
         xp->timing->little.held++;
-    if (sw->in.fifo[r].queued == 1)
+    if (xp->inputs->fifo[r].queued == 1)
         fifo_advance(xp, r, entry->time_ps);
 }
 
@@ -136,85 +134,80 @@ static size_t fifo_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t slots = fifo_segments(ports, profile);
 
-    return sizeof(struct switch_fifos) + switch_crosspoints_bytes(ports, slots, profile) +
+    return switch_crosspoints_bytes(ports, slots, profile) + sizeof(struct switch_inputs) +
            switch_inputs_bytes(ports, slots);
 }
 
 static void fifo_destroy(struct switch_dev *sw)
 {
-    switch_inputs_free(&switch_fifos_of(switch_crosspoints_of(sw))->in);
-    switch_crosspoints_free(switch_crosspoints_of(sw));
-    switch_base_destroy(sw);
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+
+    if (xp->inputs)
+        switch_inputs_free(xp->inputs);
+    free(xp->inputs);
+    switch_crosspoints_free(xp);
 }
 
-static int fifo_create(struct switch_dev **ret, const struct switch_plan *plan)
+static bool fifo_init(struct switch_dev *sw, bool timed)
 {
-    uint32_t slots = fifo_segments(plan->ports, plan->profile);
-    struct switch_fifos *sw;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    uint32_t slots = fifo_segments(sw->ports, sw->profile);
 
-    if (!switch_crosspoints_sane(plan->ports, plan->profile))
-        return -EINVAL;
-    sw = switch_base_create(&switch_fifo_kind, plan, sizeof *sw);
-    if (!sw)
-        return -ENOMEM;
-    sw->xp.admit = fifo_admit;
-    sw->xp.advance = fifo_advance;
-    if (switch_crosspoints_init(&sw->xp, plan->worker->clock.mode, slots) ||
-        !switch_inputs_init(&sw->in, plan->ports, slots)) {
-        fifo_destroy(&sw->xp.bar.sw);
-        return -ENOMEM;
-    }
-    switch_crosspoints_start(&sw->xp, plan->worker);
-    *ret = &sw->xp.bar.sw;
-    return 0;
+    xp->admit = fifo_admit;
+    xp->advance = fifo_advance;
+    xp->inputs = calloc(1, sizeof *xp->inputs);
+    return xp->inputs && switch_inputs_init(xp->inputs, sw->ports, slots) &&
+           switch_crosspoints_init(xp, timed, slots);
 }
 
-static uint32_t fifo_bufs(struct switch_dev *base)
+static uint32_t fifo_bufs(struct switch_dev *sw)
 {
-    const struct switch_fifos *sw = switch_fifos_of(switch_crosspoints_of(base));
+    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    return switch_crossbar_bufs(&sw->xp.bar) + switch_inputs_bufs(&sw->in, &sw->xp.bar);
+    return switch_crossbar_bufs(&xp->bar) + switch_inputs_bufs(xp->inputs, &xp->bar);
 }
 
-static const char *check_input(const struct switch_fifos *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
-                               uint64_t *waited_ps)
+static const char *check_input(const struct switch_crosspoints *xp, uint32_t r, uint64_t now_ps,
+                               uint64_t *held, uint64_t *waited_ps)
 {
-    const struct switch_crosspoints *xp = &sw->xp;
-    const struct switch_fifo *fifo = &sw->in.fifo[r];
-    const char *wrong = switch_inputs_check(&sw->in, &xp->bar, r, now_ps, held, waited_ps);
+    const struct switch_fifo *fifo = &xp->inputs->fifo[r];
+    const char *wrong = switch_inputs_check(xp->inputs, &xp->bar, r, now_ps, held, waited_ps);
 
     if (!wrong && fifo->queued &&
-        (!(xp->backed >> r & 1) || fifo_room(xp, r, sw->in.outs[fifo->list.first])))
+        (!(xp->backed >> r & 1) || fifo_room(xp, r, xp->inputs->outs[fifo->list.first])))
         wrong = "a fifo waits though there is room";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
 }
 
-static const char *fifo_check(struct switch_dev *base, uint64_t now_ps)
+static const char *fifo_check(struct switch_dev *sw, uint64_t now_ps)
 {
-    const struct switch_fifos *sw = switch_fifos_of(switch_crosspoints_of(base));
+    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     uint64_t held = 0, waited_ps = 0;
 
-    for (uint32_t r = 0; r < sw->xp.bar.rows; r++) {
-        const char *wrong = switch_crosspoints_check(&sw->xp, r, now_ps, &held, &waited_ps);
+    for (uint32_t r = 0; r < xp->bar.rows; r++) {
+        const char *wrong = switch_crosspoints_check(xp, r, now_ps, &held, &waited_ps);
 
-        if (!wrong && r < base->ports)
-            wrong = check_input(sw, r, now_ps, &held, &waited_ps);
+        if (!wrong && r < sw->ports)
+            wrong = check_input(xp, r, now_ps, &held, &waited_ps);
         if (wrong)
             return wrong;
     }
-    return switch_crosspoints_check_books(&sw->xp, now_ps, held, waited_ps);
+    return switch_crosspoints_check_books(xp, now_ps, held, waited_ps);
 }
 
 const struct switch_kind switch_fifo_kind = {
+    .raw = {sizeof(struct switch_crosspoints), switch_step_raw},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_timed},
+    .combines = true,
     .fits = fifo_fits,
+    .sane = switch_crosspoints_sane,
     .segments = fifo_segments,
     .bytes = fifo_bytes,
-    .create = fifo_create,
+    .init = fifo_init,
     .destroy = fifo_destroy,
     .tx = switch_crossbar_tx,
     .rx = switch_crossbar_rx,
     .check = fifo_check,
     .bufs = fifo_bufs,
     .turn_back = switch_crosspoints_turn_back,
-    .combines = true,
 };

@@ -47,15 +47,6 @@ void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar,
     emu_count(&bar->sw.counts.multicasts, 1);
 }
 
-uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r)
-{
-    struct switch_fifo *fifo = &in->fifo[r];
-
-    fifo->queued--;
-    bar->row[r].rx.owed++;
-    return switch_remove(&bar->store, &fifo->list);
-}
-
 const char *switch_inputs_check(const struct switch_inputs *in, const struct switch_crossbar *bar,
                                 uint32_t r, uint64_t now_ps, uint64_t *held, uint64_t *waited_ps)
 {

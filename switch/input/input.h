@@ -31,9 +31,6 @@ size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r, uint64_t outs,
                           const struct emu_entry *entry);
 
-/* input.c: the first segment of the fifo of @r has left: its place is free. Returns its slot: see switch_remove(). */
-uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r);
-
 /* input.c: not queued: its place is free again. */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);
 
@@ -46,5 +43,15 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 
 /* input.c: pool buffers that the fifos hold: references. */
 uint32_t switch_inputs_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar);
+
+/* The first segment of the fifo of @r has left: its place is free. Returns its slot: see switch_remove(). */
+static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r)
+{
+    struct switch_fifo *fifo = &in->fifo[r];
+
+    fifo->queued--;
+    bar->row[r].rx.owed++;
+    return switch_remove(&bar->store, &fifo->list);
+}
 
 #endif

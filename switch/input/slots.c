@@ -17,7 +17,6 @@
  */
 #include "switch/input/slots.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "emu/least.h"
@@ -281,38 +280,27 @@ static void slots_destroy(struct switch_dev *base)
     free(sw->turn);
     switch_inputs_free(&sw->in);
     switch_crossbar_free(&sw->bar);
-    switch_base_destroy(base);
 }
 
-/* On clock raw there is no time to cut into slots. */
-static bool slots_sane(const struct switch_plan *plan)
+static bool slots_sane(uint32_t ports, const struct emu_profile *profile)
 {
-    uint32_t credits = emu_profile_credits(plan->profile);
+    uint32_t credits = emu_profile_credits(profile);
 
-    return plan->worker->clock.mode != EMU_CLOCK_RAW && credits && credits <= EMU_INPUT_MAX;
+    (void)ports;
+    return credits && credits <= EMU_INPUT_MAX;
 }
 
-static int slots_create(struct switch_dev **ret, const struct switch_plan *plan)
+static bool slots_init(struct switch_dev *base, bool timed)
 {
-    uint32_t slots = slots_segments(plan->ports, plan->profile);
-    struct switch_slots *sw;
+    struct switch_slots *sw = switch_slots_of(base);
+    uint32_t slots = slots_segments(base->ports, base->profile);
 
-    if (!slots_sane(plan))
-        return -EINVAL;
-    sw = switch_base_create(&switch_slots_kind, plan, sizeof *sw);
-    if (!sw)
-        return -ENOMEM;
-    sw->length_ps = EMU_SEG_BYTES * plan->profile->link_ps_per_byte;
+    (void)timed;
+    sw->length_ps = EMU_SEG_BYTES * base->profile->link_ps_per_byte;
     sw->next_ps = EMU_NEVER;
-    sw->turn = calloc(plan->ports, sizeof *sw->turn);
-    if (!sw->turn || !switch_crossbar_init(&sw->bar, plan->ports, slots) ||
-        !switch_inputs_init(&sw->in, plan->ports, slots)) {
-        slots_destroy(&sw->bar.sw);
-        return -ENOMEM;
-    }
-    emu_dev_init(&sw->bar.sw.dev, plan->worker, slots_step);
-    *ret = &sw->bar.sw;
-    return 0;
+    sw->turn = calloc(base->ports, sizeof *sw->turn);
+    return sw->turn && switch_crossbar_init(&sw->bar, base->ports, slots) &&
+           switch_inputs_init(&sw->in, base->ports, slots);
 }
 
 static uint32_t slots_bufs(struct switch_dev *base)
@@ -364,10 +352,12 @@ static void slots_turn_back(struct switch_dev *base, uint64_t by_ps)
 }
 
 const struct switch_kind switch_slots_kind = {
+    .timed = {sizeof(struct switch_slots), slots_step}, /* clock raw has no time to cut into slots */
     .fits = slots_fits,
+    .sane = slots_sane,
     .segments = slots_segments,
     .bytes = slots_bytes,
-    .create = slots_create,
+    .init = slots_init,
     .destroy = slots_destroy,
     .tx = switch_crossbar_tx,
     .rx = switch_crossbar_rx,

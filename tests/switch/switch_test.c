@@ -2,7 +2,7 @@
 /*
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
-#include "switch/input/fifo.h"
+#include "switch/crosspoint/crosspoint.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
@@ -24,8 +24,8 @@ static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     uint32_t taken = 0, fullest = 0;
 
-    if (sw->kind == &switch_fifo_kind)
-        return switch_fifos_of(xp)->in.fifo[r].queued;
+    if (xp->inputs)
+        return xp->inputs->fifo[r].queued;
     for (uint32_t o = 0; o < xp->bar.rows; o++) {
         uint8_t count = *switch_count(&xp->bar, r, o);
         uint32_t slot = switch_xpoint(&xp->bar, r, o)->first;

@@ -16,6 +16,7 @@
 
 #include "apps/traffic/workload/random.h"
 #include "apps/traffic/stats.h"
+#include "emu/alloc.h"
 #include "emu/combine.h"
 #include "emu/link/link.h"
 
@@ -382,11 +383,10 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
 {
     struct traffic_coll *all = ctx;
     struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
-    struct traffic_member *member = own ? aligned_alloc(EMU_LINE, sizeof(*member)) : NULL;
+    struct traffic_member *member = own ? emu_zeros(sizeof *member) : NULL;
 
     if (!member)
         return -ENOMEM;
-    memset(member, 0, sizeof(*member));
     all->member[n] = member;
     member->all = all;
     member->worker = own;

@@ -54,10 +54,10 @@ static int reply_check(struct json_object *reply)
 
     if (json_object_object_get_ex(reply, "ok", &ok) && json_object_get_boolean(ok))
         return 0;
-    err = nic_field_number(reply, "errno", EPROTO);
+    err = emu_json_number(reply, "errno", EPROTO);
     if (err <= 0 || err > 4095)
         err = EPROTO;
-    return nic_fail((int)-err, "%s", nic_field_text(reply, "error"));
+    return nic_fail((int)-err, "%s", emu_json_text(reply, "error", ""));
 }
 
 /* --- attach ----------------------------------------------------------------------- */
@@ -98,17 +98,17 @@ static uint64_t fabric_id(const char *text, const char *name)
 static void reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     memset(info, 0, sizeof *info);
-    snprintf(info->fabric, sizeof info->fabric, "%s", nic_field_text(reply, "fabric"));
-    snprintf(info->topo, sizeof info->topo, "%s", nic_field_text(reply, "topo"));
-    snprintf(info->profile, sizeof info->profile, "%s", nic_field_text(reply, "profile"));
-    snprintf(info->clock, sizeof info->clock, "%s", nic_field_text(reply, "clock"));
-    info->node = (uint32_t)nic_field_number(reply, "node", 0);
-    info->nodes = (uint32_t)nic_field_number(reply, "nodes", 0);
+    snprintf(info->fabric, sizeof info->fabric, "%s", emu_json_text(reply, "fabric", ""));
+    snprintf(info->topo, sizeof info->topo, "%s", emu_json_text(reply, "topo", ""));
+    snprintf(info->profile, sizeof info->profile, "%s", emu_json_text(reply, "profile", ""));
+    snprintf(info->clock, sizeof info->clock, "%s", emu_json_text(reply, "clock", ""));
+    info->node = (uint32_t)emu_json_number(reply, "node", 0);
+    info->nodes = (uint32_t)emu_json_number(reply, "nodes", 0);
     info->link_bytes_per_s = nic_field_double(reply, "link_bytes_per_s");
-    info->hop_limit = (uint32_t)nic_field_number(reply, "hop_limit", 0);
-    info->seat = (uint64_t)nic_field_number(reply, "seat", 0);
-    info->acknowledged = nic_field_bool(reply, "acknowledged");
-    info->fabric_id = fabric_id(nic_field_text(reply, "fabric_id"), info->fabric);
+    info->hop_limit = (uint32_t)emu_json_number(reply, "hop_limit", 0);
+    info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
+    info->acknowledged = emu_json_true(reply, "acknowledged");
+    info->fabric_id = fabric_id(emu_json_text(reply, "fabric_id", ""), info->fabric);
 }
 
 static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
@@ -153,7 +153,7 @@ static void control_give_back(struct nic_control *c)
     do {
         if (nic_line_next(&c->line, &reply))
             return;
-        answered = !*nic_field_text(reply, "event");
+        answered = !*emu_json_text(reply, "event", "");
         json_object_put(reply);
     } while (!answered);
 }
@@ -169,7 +169,7 @@ static void control_free(struct nic_control *c)
     pthread_cond_destroy(&c->replied);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->ask);
-    free(c->line.text);
+    emu_json_free(&c->line.in);
     free(c);
 }
 
@@ -232,7 +232,7 @@ static void *control_watch(void *argument)
     struct json_object *object;
 
     while (nic_line_next(&c->line, &object) == 0) {
-        const char *event = nic_field_text(object, "event");
+        const char *event = emu_json_text(object, "event", "");
 
         if (*event) {
             control_event(c, event, object);

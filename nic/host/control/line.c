@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * line.c - lines of JSON on the control socket, with the descriptors that come along.
- */
+/* line.c - see line.h; the codec is that of both ends (emu/json.h). */
 #include "nic/host/control/line.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (16u << 20)
-#define READ_BYTES 4096u
 
 /*
- * Above standard input, output and error. A program may have closed these, and then writes where nobody
- * reads: that must not be our socket. Returns -1 with errno where there is no room, and for -1.
+ * A program may have closed standard input, output or error, and then writes where nobody reads: that
+ * must not be our socket.
  */
 int nic_above_standard(int fd)
 {
@@ -31,117 +25,49 @@ int nic_above_standard(int fd)
     return moved;
 }
 
-static void line_take_fds(struct nic_line *l, struct msghdr *msg)
+static void line_keep_fds(struct nic_line *line, const struct emu_json_fds *came)
 {
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
-        size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        int fds[2];
+    line->no_room |= came->lost;
+    for (int i = 0; i < 2; i++) {
+        int fd = nic_above_standard(came->fd[i]);
 
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS || count > 2)
-            continue;
-        memcpy(fds, CMSG_DATA(at), count * sizeof(int));
-        for (size_t i = 0; i < count; i++) {
-            fds[i] = nic_above_standard(fds[i]);
-            l->no_room |= fds[i] < 0;
-            if (l->passed[i] < 0)
-                l->passed[i] = fds[i];
-            else if (fds[i] >= 0)
-                close(fds[i]);
-        }
+        line->no_room |= came->fd[i] >= 0 && fd < 0;
+        if (line->passed[i] < 0)
+            line->passed[i] = fd;
+        else if (fd >= 0)
+            close(fd);
     }
 }
 
-/* Read more. Returns bytes, 0 at the end, or a negative errno. */
-static ssize_t line_read(struct nic_line *l)
+int nic_line_next(struct nic_line *line, struct json_object **ret)
 {
-    union {
-        struct cmsghdr align;
-        char space[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct iovec iov;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-                         .msg_controllen = sizeof control.space};
-    ssize_t n;
+    struct emu_json_fds came;
+    int got;
 
-    if (l->room - l->bytes < READ_BYTES) {
-        size_t room = l->room * 2 + READ_BYTES;
-        char *text = room > LINE_MAX_BYTES ? NULL : realloc(l->text, room);
+    while (!(got = emu_json_next(&line->in, LINE_MAX_BYTES, ret))) {
+        ssize_t n = emu_json_read(&line->in, line->fd, &came, 0);
 
-        if (!text)
-            return -ENOMEM;
-        l->text = text;
-        l->room = room;
+        if (n < 0)
+            return (int)n;
+        line_keep_fds(line, &came);
+        if (!n)
+            return -EPIPE;
     }
-    iov = (struct iovec){.iov_base = l->text + l->bytes, .iov_len = l->room - l->bytes};
-    do
-        n = recvmsg(l->fd, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    line_take_fds(l, &msg);
-    l->no_room |= (msg.msg_flags & MSG_CTRUNC) != 0;
-    l->bytes += (size_t)n;
-    return n;
+    return got > 0 ? 0 : got == -EBADMSG ? -EPROTO : got;
 }
 
-/* The next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON, -errno. */
-int nic_line_next(struct nic_line *l, struct json_object **ret)
+int nic_line_send(const struct nic_line *line, struct json_object *request)
 {
-    char *end;
+    struct emu_json_buf out = {.bytes = 0};
+    int err = emu_json_put(&out, request, LINE_MAX_BYTES);
 
-    while (!(end = l->bytes ? memchr(l->text, '\n', l->bytes) : NULL)) {
-        ssize_t n = line_read(l);
+    while (!err && out.bytes) {
+        ssize_t n = emu_json_send(&out, line->fd, out.bytes, NULL, 0);
 
-        if (n <= 0)
-            return n ? (int)n : -EPIPE;
+        err = n < 0 ? (int)n : 0;
     }
-    *end++ = '\0';
-    *ret = json_tokener_parse(l->text);
-    l->bytes -= (size_t)(end - l->text);
-    memmove(l->text, end, l->bytes);
-    return *ret ? 0 : -EPROTO;
-}
-
-/* Sends @request and puts it. */
-int nic_line_send(const struct nic_line *l, struct json_object *request)
-{
-    const char *text = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
-    size_t left = strlen(text);
-    int err = 0;
-
-    while (left && !err) {
-        ssize_t n = send(l->fd, text, left, MSG_NOSIGNAL);
-
-        if (n >= 0) {
-            text += n;
-            left -= (size_t)n;
-        } else if (errno != EINTR) {
-            err = -errno;
-        }
-    }
-    if (!err && send(l->fd, "\n", 1, MSG_NOSIGNAL) != 1)
-        err = -errno;
-    json_object_put(request);
+    emu_json_free(&out);
     return err;
-}
-
-/* --- fields ----------------------------------------------------------------------- */
-
-int64_t nic_field_number(struct json_object *object, const char *name, int64_t otherwise)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) ? json_object_get_int64(field)
-                                                           : otherwise;
-}
-
-const char *nic_field_text(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-    const char *text = json_object_object_get_ex(object, name, &field)
-                           ? json_object_get_string(field) : NULL;
-
-    return text ? text : "";
 }
 
 double nic_field_double(struct json_object *object, const char *name)
@@ -149,11 +75,4 @@ double nic_field_double(struct json_object *object, const char *name)
     struct json_object *field;
 
     return json_object_object_get_ex(object, name, &field) ? json_object_get_double(field) : 0;
-}
-
-bool nic_field_bool(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) && json_object_get_boolean(field);
 }

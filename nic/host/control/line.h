@@ -8,17 +8,15 @@
 #ifndef NIC_LINE_H
 #define NIC_LINE_H
 
-#include <json-c/json.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "emu/json.h"
 
 struct nic_line {
     int fd;
-    char *text;         /* what has come and was not taken */
-    size_t bytes, room;
-    int passed[2];      /* descriptors that came, -1 when none */
-    bool no_room;       /* there was no room in this process for one that came */
+    struct emu_json_buf in; /* what has come and was not taken */
+    int passed[2];          /* descriptors that came, -1 when none */
+    bool no_room;           /* there was no room in this process for one that came */
 };
 
 /**
@@ -31,10 +29,7 @@ int nic_line_next(struct nic_line *line, struct json_object **ret);
 /** nic_line_send - sends @request and puts it. Errors: -errno. */
 int nic_line_send(const struct nic_line *line, struct json_object *request);
 
-/* A field of @object; what is absent is @otherwise, "", 0 or false. */
-int64_t nic_field_number(struct json_object *object, const char *name, int64_t otherwise);
-const char *nic_field_text(struct json_object *object, const char *name);
+/** nic_field_double - a field of @object; what is absent is 0. */
 double nic_field_double(struct json_object *object, const char *name);
-bool nic_field_bool(struct json_object *object, const char *name);
 
 #endif

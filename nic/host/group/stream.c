@@ -294,6 +294,7 @@ uint32_t nic_stream_send(struct fabemu_group *g)
 
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
+    assert(g->fab->locked && g->joined && c->segs && !emu_listed(&c->post.link));
     c->first = g->posted;
     g->posted += c->segs;
     emu_list_add(&g->ops, &c->post.link);

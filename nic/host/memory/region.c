@@ -55,6 +55,7 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
     struct nic_region *region = malloc(sizeof *region);
     int err = 0;
 
+    assert(fab->locked);
     if (!region)
         return -ENOMEM;
     *region = *init;

@@ -112,6 +112,7 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 {
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
+    assert(fab->locked && recv->op.state == NIC_OP_POSTED);
     emu_list_del(&msg->link);
     receive_learn(recv, msg->src_node, msg->src_seat, msg->src_queue, msg->tag, msg->data,
                   msg->bytes);

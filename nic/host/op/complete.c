@@ -17,6 +17,7 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     void (*done)(struct fabemu_req *) = req->done;
     struct fabemu_event *event = req->event;
 
+    assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING); /* not twice */
     fab->completions++;
     /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
@@ -93,6 +94,7 @@ void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *po
 {
     struct emu_list *at = &ev->armed;
 
+    assert(fab->locked && !emu_listed(&post->link));
     while (at->prev != &ev->armed &&
            emu_list_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
         at = at->prev;

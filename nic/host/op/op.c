@@ -42,6 +42,7 @@ static int op_table_grow(struct fabemu *fab)
 
 int nic_op_id(struct fabemu *fab, struct nic_op *op)
 {
+    assert(!op->id);
     if (!fab->slot_free && op_table_grow(fab))
         return -ENOBUFS;
 

@@ -82,6 +82,7 @@ void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, 
     bool hailed = emu_listed(&peer->hail);
     uint32_t before = fab->completions;
 
+    assert(first > peer->first);
     peer->first = first;
     peer->debt_ns = 0;
     emu_list_del(&peer->hail);

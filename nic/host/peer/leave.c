@@ -86,6 +86,7 @@ static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_leave_begin(struct fabemu *fab)
 {
+    assert(fab->locked);
     fab->leaving = true;
     fab->bye_gap_ns = BYE_FIRST_NS;
     fab->bye_ns = 0;
@@ -104,6 +105,7 @@ bool nic_leave_step(struct fabemu *fab)
     uint64_t now = nic_now_ns();
     bool ask = now >= fab->bye_ns, done = true;
 
+    assert(fab->locked && fab->leaving);
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 

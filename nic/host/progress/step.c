@@ -41,8 +41,10 @@ static uint32_t transmit(struct fabemu *fab)
 
 uint32_t nic_step(struct fabemu *fab)
 {
-    uint32_t taken = nic_receive(fab);
+    uint32_t taken;
 
+    assert(fab->locked);
+    taken = nic_receive(fab);
     if (taken) {
         emu_edge_nic_consumed(&fab->edge);
         /* N1 pairs with N2: who sees this tail sees what its segments completed. */

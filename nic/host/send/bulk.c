@@ -13,6 +13,7 @@
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
+    assert(op->state == NIC_OP_WAITING);
     emu_list_del(&op->post.link);
     op->state = NIC_OP_STREAM;
     emu_list_add(&fab->bulk, &op->post.link);

@@ -166,6 +166,7 @@ static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
+    assert(fab->locked && op->state == NIC_OP_ARMED);
     if (nic_peer_begin(fab, peer, op)) {
         nic_op_end(fab, op, -EHOSTUNREACH);
         return;

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/duration.h"
 #include "apps/daemon/schedstat.h"
+#include "apps/duration.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"

@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "apps/traffic/workload/coll.h"
 #include "apps/traffic/relay.h"
 #include "apps/traffic/run.h"
 #include "apps/traffic/worker.h"
+#include "apps/traffic/workload/coll.h"
 
 static struct topo_graph *graph;
 

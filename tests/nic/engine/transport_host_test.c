@@ -162,7 +162,7 @@ static void member_open(struct world *w, uint32_t n)
 /* The memory for broadcast puts: the first thing that the group does together. */
 static void register_symmetric(struct world *w)
 {
-    uint64_t began_ns = nic_now_ns();
+    uint64_t began_ns = emu_now_ns();
     uint32_t left = w->nodes;
 
     for (uint32_t n = 0; n < w->nodes; n++) {
@@ -174,7 +174,7 @@ static void register_symmetric(struct world *w)
                                                         &m->together_req),
                               0);
     }
-    while (left && nic_now_ns() - began_ns < GIVE_UP_NS) {
+    while (left && emu_now_ns() - began_ns < GIVE_UP_NS) {
         left = 0;
         for (uint32_t n = 0; n < w->nodes; n++)
             left += !fabemu_test(w->member[n].fab, &w->member[n].together_req);
@@ -422,9 +422,9 @@ static void end_cast(struct world *w, uint32_t n, const struct action *a, uint32
 {
     for (uint32_t to = 0; to < w->nodes; to++) {
         const uint8_t *at = w->member[to].cast + cast_at(n, d);
-        uint64_t began_ns = nic_now_ns();
+        uint64_t began_ns = emu_now_ns();
 
-        while (!is_right(at, a->key, a->bytes) && nic_now_ns() - began_ns < GIVE_UP_NS) {
+        while (!is_right(at, a->key, a->bytes) && emu_now_ns() - began_ns < GIVE_UP_NS) {
             fabemu_progress(w->member[to].fab);
             sched_yield();
         }
@@ -635,7 +635,7 @@ static uint32_t member_step(struct world *w, uint32_t n)
 /* Until everything has ended, and every message has come. False: it stands still. */
 static bool run(struct world *w)
 {
-    uint64_t still_ns = nic_now_ns();
+    uint64_t still_ns = emu_now_ns();
     uint32_t left = 1, done = 0;
 
     while (left && !w->wrong) {
@@ -650,8 +650,8 @@ static bool run(struct world *w)
         left += sent - came;
         if (w->done != done) {
             done = w->done;
-            still_ns = nic_now_ns();
-        } else if (nic_now_ns() - still_ns > GIVE_UP_NS) {
+            still_ns = emu_now_ns();
+        } else if (emu_now_ns() - still_ns > GIVE_UP_NS) {
             printf("\n  %u are left, %u messages of %u came\n", left, came, sent);
             return false;
         } else {

@@ -78,7 +78,7 @@ static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
     for (uint32_t i = 0; i + 8 <= EMU_PAYLOAD_BYTES; i += 8)
         memcpy(payload + i, &(uint64_t){evil_random()}, 8);
     if (hdr->kind == EMU_SET || hdr->kind == EMU_TEST)
-        memcpy(payload, &word, sizeof(word));
+        memcpy(payload, &word, sizeof word);
     else if (number % 2)
         payload[0] = (uint8_t)(1 + number / 2 % 12); /* what the library's segments begin with */
 }
@@ -198,7 +198,7 @@ static void hostile__harms_nobody_else(void)
         {.topo = "qsnet:4,links=2", .members = 3, .set = "combine_order=port"},
         {.topo = "kary:2,2", .members = 3, .profile = "oq2004"}};
 
-    for (uint32_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++)
+    for (uint32_t s = 0; s < sizeof sets / sizeof sets[0]; s++)
         for (unsigned mode = 0; mode < EVIL_MODES; mode++)
             others_beside_evil(&sets[s], mode);
 }
@@ -239,17 +239,17 @@ static void groups__end_with_an_error_and_come_back(void)
 
         cluster_open(&w, &(struct cluster_config){.topo = "kary:2,1", .profile = profiles[p]});
         while (made <= FABRIC_COMBINING_MAX &&
-               !fabric_group_create(w.fabric, nodes, 2, &ids[made], error, sizeof(error)))
+               !fabric_group_create(w.fabric, nodes, 2, &ids[made], error, sizeof error))
             made++;
         CU_ASSERT_TRUE(made > 0 && made <= FABRIC_COMBINING_MAX);
-        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
+        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof error),
                         -ENOSPC);
         cluster_collectives(&w); /* who has one goes on */
         for (uint32_t n = 0; n < 2; n++)
             CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, ids[made / 2], n), 0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &ids[made / 2], error,
-                                            sizeof(error)), 0);
-        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof(error)),
+                                            sizeof error), 0);
+        CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof error),
                         -ENOSPC);
         cluster_close(&w);
     }
@@ -266,13 +266,13 @@ static void wide_groups__leave_half_of_the_buffers(void)
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1"});
     while (made < FABRIC_COMBINING_MAX &&
-           !fabric_group_create_wide(w.fabric, nodes, 4, &wide[made], error, sizeof(error)))
+           !fabric_group_create_wide(w.fabric, nodes, 4, &wide[made], error, sizeof error))
         made++;
     CU_ASSERT_TRUE(made > 1 && made < FABRIC_COMBINING_MAX);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "wide window"));
     CU_ASSERT_TRUE(w.fabric->spare_bufs >= FABRIC_GROUP_BUFS / 2);
     CU_ASSERT_TRUE(w.fabric->spare_bufs < FABRIC_GROUP_BUFS / 2 + 4 * engine_group_bufs(wide[0]));
-    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 4, &narrow, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 4, &narrow, error, sizeof error), 0);
     for (uint32_t n = 0; n < 4; n++)
         CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, wide[0], n), 0);
     CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, narrow, 0), 0);
@@ -291,9 +291,9 @@ static void ids__end_with_an_error_and_come_back(void)
     cluster_collectives(&w);
     fab = w.fab[0];
     fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[0]);
-    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof(*fab->slots)); /* all others are taken */
+    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof *fab->slots); /* all others are taken */
     CU_ASSERT_PTR_NOT_NULL_FATAL(fab->slots);
-    memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof(*fab->slots));
+    memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof *fab->slots);
     fab->slot_count = NIC_OPS_MAX;
     free = fab->slot_free;
     fab->slot_free = 0;

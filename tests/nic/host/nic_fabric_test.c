@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "nic/engine/internal.h"
-#include "tests/world/host/parts.h"
 #include "tests/test.h"
 #include "tests/world/host/cluster.h"
+#include "tests/world/host/parts.h"
 
 static void all_of_it(const struct cluster_config *set)
 {
@@ -255,7 +255,7 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     for (uint32_t i = 0; i < e->send.packets; i++)
         if (e->send.packet[i].state == ENGINE_AWAITING)
             e->send.packet[i].due_ps = e->now_ps;
-    for (uint64_t end = nic_now_ns() + UINT64_C(20000000000); nic_now_ns() < end && !engine_idle(e);)
+    for (uint64_t end = emu_now_ns() + UINT64_C(20000000000); emu_now_ns() < end && !engine_idle(e);)
         cluster_pump(&w);
     cluster_pump(&w);
     CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, SECOND);
@@ -279,7 +279,7 @@ static void node__that_attaches_late_is_met(void)
     fabric_detach(w.fabric, 3);
     early = w.fab[3] = w.fab[2]; /* steps twice */
     fabemu_send(w.queue[0], &dest, &from, 1, &send);
-    for (uint64_t end = nic_now_ns() + 20000000; nic_now_ns() < end;)
+    for (uint64_t end = emu_now_ns() + 20000000; emu_now_ns() < end;)
         cluster_pump(&w);
     CU_ASSERT_EQUAL(send.status, FABEMU_PENDING);
     cluster_attach(&w, 3);
@@ -399,11 +399,11 @@ static uint32_t asks_used(const struct cluster *w, uint32_t node)
 /* Step until the adapter of @node has no conditional; false after 20 s. */
 static bool forgets(struct cluster *w, uint32_t node)
 {
-    uint64_t end = nic_now_ns() + UINT64_C(20000000000);
+    uint64_t end = emu_now_ns() + UINT64_C(20000000000);
 
     while (asks_used(w, node)) {
         cluster_pump(w);
-        if (nic_now_ns() > end)
+        if (emu_now_ns() > end)
             return false;
     }
     return true;

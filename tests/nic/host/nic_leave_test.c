@@ -36,11 +36,11 @@ static void leave_begin(struct peers *w, uint32_t node)
 /* Pump until @node has taken its leave of all. False: it does not get there. */
 static bool leave(struct peers *w, uint32_t node)
 {
-    uint64_t end = nic_now_ns() + PATIENCE_NS;
+    uint64_t end = emu_now_ns() + PATIENCE_NS;
     bool done = false;
 
     leave_begin(w, node);
-    while (!done && nic_now_ns() < end) {
+    while (!done && emu_now_ns() < end) {
         fake_pump(w->fake);
         done = leave_step(w, node);
     }
@@ -212,7 +212,7 @@ static void leave__all_at_once(void)
 {
     for (unsigned kind = 0; kind < 8; kind++) {
         struct peers w;
-        uint64_t end = nic_now_ns() + PATIENCE_NS;
+        uint64_t end = emu_now_ns() + PATIENCE_NS;
         bool done = false;
         uint32_t v = 3;
 
@@ -225,7 +225,7 @@ static void leave__all_at_once(void)
             fake_quiet(w.fake);
         for (uint32_t i = 0; i < 4; i++)
             leave_begin(&w, i);
-        while (!done && nic_now_ns() < end) {
+        while (!done && emu_now_ns() < end) {
             fake_pump(w.fake);
             done = true;
             for (uint32_t i = 0; i < 4; i++)
@@ -304,11 +304,11 @@ static void leave__takes_the_answer_to_its_last_question(void)
 /* Node 0 is stopped for so long; others go on to fill its ring, and node 1 leaves. */
 static void stand_still(struct peers *w)
 {
-    uint64_t end = nic_now_ns() + STOPPED_NS;
+    uint64_t end = emu_now_ns() + STOPPED_NS;
     bool done = false;
 
     leave_begin(w, 1);
-    while (nic_now_ns() < end) {
+    while (emu_now_ns() < end) {
         fake_step(w->fake);
         for (uint32_t n = 1; n < 4; n++)
             fabemu_progress(w->fab[n]);
@@ -426,12 +426,12 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
         peers_inject(&w, 1, 0, 1, &v, 4); /* confirms what it has */
         fake_step(w.fake);
         fabemu_progress(w.fab[0]);
-        before = nic_now_ns();
+        before = emu_now_ns();
         fake_start(w.fake);
         CU_ASSERT_EQUAL(nic_leave(w.fab[0], PATIENCE_NS), 0); /* nobody steps the other */
         fake_stop(w.fake);
-        CU_ASSERT_TRUE(nic_now_ns() - before < PATIENCE_NS / 2);
-        CU_ASSERT_TRUE(nic_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
+        CU_ASSERT_TRUE(emu_now_ns() - before < PATIENCE_NS / 2);
+        CU_ASSERT_TRUE(emu_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
         peers_close(&w);
     }
 }
@@ -450,7 +450,7 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     CU_ASSERT_EQUAL_FATAL(peer->tx_seq, peer->tx_acked);
     leave_begin(&w, 0);
     w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
-    w.fab[0]->bye_began_ns = nic_now_ns() - PATIENCE_NS;
+    w.fab[0]->bye_began_ns = emu_now_ns() - PATIENCE_NS;
     CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
     peer->parted = true;
     peer->last = peer->rx_next + 1;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/world/host/parts.h"
 #include "tests/test.h"
+#include "tests/world/host/parts.h"
 #include "tests/world/host/team.h"
 
 #define BIG 100000u
@@ -637,7 +637,7 @@ static void group__who_only_waits_learns_of_a_cut(void)
             else
                 fabemu_group_test(t.group[i], 0, 1, FABEMU_TEST_EQUAL | FABEMU_TEST_UNTIL, &req[i]);
         }
-        for (uint64_t end = nic_now_ns() + 10000000; nic_now_ns() < end;)
+        for (uint64_t end = emu_now_ns() + 10000000; emu_now_ns() < end;)
             fake_pump(t.w.fake);
         for (uint32_t i = 1; i < 4; i++)
             CU_ASSERT_EQUAL(req[i].status, FABEMU_PENDING);

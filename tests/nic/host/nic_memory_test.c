@@ -161,11 +161,11 @@ static void pump(struct world *w)
 /* Until @req is complete; false: it hangs. */
 static bool finish(struct world *w, const struct fabemu_req *req)
 {
-    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+    uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
     while (fabemu_req_status(req) == FABEMU_PENDING) {
         pump(w);
-        if (nic_now_ns() > end)
+        if (emu_now_ns() > end)
             return false;
     }
     return true;
@@ -321,7 +321,7 @@ static void memory_at_random(const struct setting *set)
 {
     uint64_t begun = 0, most = (uint64_t)OPERATIONS * times;
     struct world *w = malloc(sizeof *w);
-    uint64_t end = nic_now_ns() + GIVE_UP_NS;
+    uint64_t end = emu_now_ns() + GIVE_UP_NS;
 
     world_open(w, set);
     for (uint32_t busy = 1; busy || begun < most;) {
@@ -331,7 +331,7 @@ static void memory_at_random(const struct setting *set)
 
             if (a->busy && fabemu_req_status(&a->req) != FABEMU_PENDING) {
                 access_end(w, a);
-                end = nic_now_ns() + GIVE_UP_NS;
+                end = emu_now_ns() + GIVE_UP_NS;
             }
             if (!a->busy && begun < most) {
                 access_begin(w, a);
@@ -340,7 +340,7 @@ static void memory_at_random(const struct setting *set)
             busy += a->busy;
         }
         pump(w);
-        CU_ASSERT_TRUE_FATAL(nic_now_ns() < end);
+        CU_ASSERT_TRUE_FATAL(emu_now_ns() < end);
     }
     for (uint32_t n = 0; n < NODES; n++) {
         struct memory *m = &w->memory[n];

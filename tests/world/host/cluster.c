@@ -74,12 +74,12 @@ void cluster_pump(struct cluster *w)
 
 bool cluster_finish(struct cluster *w, struct fabemu_req *req, uint32_t count)
 {
-    uint64_t end = nic_now_ns() + UINT64_C(20000000000);
+    uint64_t end = emu_now_ns() + UINT64_C(20000000000);
 
     for (uint32_t i = 0; i < count; i++)
         while (fabemu_req_status(&req[i]) == FABEMU_PENDING) {
             cluster_pump(w);
-            if (nic_now_ns() > end)
+            if (emu_now_ns() > end)
                 return false;
         }
     return true;

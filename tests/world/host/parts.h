@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/group/break.h"
 #include "nic/host/group/cast.h"

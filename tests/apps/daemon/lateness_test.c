@@ -35,7 +35,7 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
         {86399e9, "24 h 00 min"}, {1e17, "27777 h 47 min"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct duration got = duration_of_ns(cases[i].ns);
 
         if (strcmp(got.text, cases[i].text) != 0)
@@ -291,7 +291,7 @@ static void edge_room__counts_how_long_there_was_none(void)
     int memfd;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, pool), 0);
-    memset(&dev, 0, sizeof(dev));
+    memset(&dev, 0, sizeof dev);
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
     CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);

@@ -609,7 +609,7 @@ static const char *one_of(uint64_t *seed, const char *const *names, size_t count
 {
     return names[test_random(seed) % count];
 }
-#define ONE_OF(seed, names) one_of(seed, names, sizeof(names) / sizeof((names)[0]))
+#define ONE_OF(seed, names) one_of(seed, names, sizeof names / sizeof((names)[0]))
 
 static void any_profile(uint64_t *seed, struct emu_profile *profile)
 {

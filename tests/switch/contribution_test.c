@@ -104,7 +104,8 @@ static void late_contribution__writes_to_nobodys_buffer(void)
     leaves_open(&b, EMU_COMBINE_ARRIVAL, &hdr);
     xp = switch_crosspoints_of(b.fabric->sw[0]);
     leaves_pass_on(&b, &hdr);
-    theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf; /* of leaf 0, which node 0 is on */
+    /* Of leaf 0, which node 0 is on. */
+    theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf;
     switch_unit_take(xp, ROOT, xp->bar.sw.ports + 1, 0);
     switch_unit_take(xp, ROOT, xp->bar.sw.ports, 0);
     CU_ASSERT_EQUAL_FATAL(emu_pool_take(&b.worker->cache), theirs); /* it is somebody else's now */

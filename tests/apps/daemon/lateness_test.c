@@ -93,7 +93,10 @@ static void share_one_core(void)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its own. */
+/*
+ * A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its
+ * own.
+ */
 static void child_main(int go, int done)
 {
     share_one_core();

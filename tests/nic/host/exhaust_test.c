@@ -255,7 +255,10 @@ static void groups__end_with_an_error_and_come_back(void)
     }
 }
 
-/* Groups with wide windows are refused where they would take more than half of the buffers: narrow ones are not. */
+/*
+ * Groups with wide windows are refused where they would take more than half of the buffers: narrow ones
+ * are not.
+ */
 static void wide_groups__leave_half_of_the_buffers(void)
 {
     static uint32_t wide[FABRIC_COMBINING_MAX];

@@ -43,7 +43,10 @@ void world_profile(struct emu_profile *profile, const char *name, const char *se
 /** world_graph - the network @spec, of @most nodes at most; topo_free() takes it back. */
 struct topo_graph *world_graph(const char *spec, uint32_t most);
 
-/* What follows asserts nothing: programs without CUnit have it, too. */
+/* What follows asserts nothing: threads of workers, and programs without CUnit, have it, too. */
+
+/** world_room - @list, of @count elements of @bytes, with room for one more; realloc()ed where it is full. */
+void *world_room(void *list, uint32_t count, uint32_t *room, size_t bytes);
 
 /** world_faults - loss, damage to heads, to payloads, doubles, delays of 2 us: each in @each of a million. */
 struct emu_fault_rates world_faults(uint32_t each);

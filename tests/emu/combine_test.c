@@ -202,7 +202,7 @@ static bool agrees_with_model(unsigned op, unsigned type, size_t count, size_t s
     uint8_t want[MOST * ELEMENT_BYTES], in_was[MOST * ELEMENT_BYTES];
     size_t bytes = count * types[type].bytes, in_skew = skew ? 17 - skew : 0;
 
-    memset(acc, 0xa5, sizeof(acc));
+    memset(acc, 0xa5, sizeof acc);
     elements_random(type, acc + skew, count, random);
     elements_random(type, in + in_skew, count, random);
     memcpy(want, acc + skew, bytes);
@@ -285,17 +285,17 @@ static void emu_combine_fold__integers_wrap(void)
     uint16_t a16 = 65535, b16 = 65535;
     int8_t a8 = -128, b8 = -1;
 
-    emu_combine_fold(EMU_SUM, EMU_I32, &a, &one, sizeof(a));
+    emu_combine_fold(EMU_SUM, EMU_I32, &a, &one, sizeof a);
     CU_ASSERT_EQUAL(a, INT32_MIN);
-    emu_combine_fold(EMU_PROD, EMU_I32, &low, &minus, sizeof(low));
+    emu_combine_fold(EMU_PROD, EMU_I32, &low, &minus, sizeof low);
     CU_ASSERT_EQUAL(low, INT32_MIN);
-    emu_combine_fold(EMU_PROD, EMU_I64, &a64, &minus64, sizeof(a64));
+    emu_combine_fold(EMU_PROD, EMU_I64, &a64, &minus64, sizeof a64);
     CU_ASSERT_EQUAL(a64, INT64_MIN);
-    emu_combine_fold(EMU_SUM, EMU_I64, &a64, &minus64, sizeof(a64));
+    emu_combine_fold(EMU_SUM, EMU_I64, &a64, &minus64, sizeof a64);
     CU_ASSERT_EQUAL(a64, INT64_MAX);
-    emu_combine_fold(EMU_PROD, EMU_U16, &a16, &b16, sizeof(a16)); /* promoted to int it would overflow */
+    emu_combine_fold(EMU_PROD, EMU_U16, &a16, &b16, sizeof a16); /* promoted to int it would overflow */
     CU_ASSERT_EQUAL(a16, 1);
-    emu_combine_fold(EMU_SUM, EMU_I8, &a8, &b8, sizeof(a8));
+    emu_combine_fold(EMU_SUM, EMU_I8, &a8, &b8, sizeof a8);
     CU_ASSERT_EQUAL(a8, 127);
 }
 
@@ -303,9 +303,9 @@ static void emu_combine_fold__logic_gives_0_or_1(void)
 {
     int32_t and = 6, or = 0, xor = 6, eight = 8;
 
-    emu_combine_fold(EMU_LAND, EMU_I32, &and, &eight, sizeof(and));
-    emu_combine_fold(EMU_LOR, EMU_I32, &or, &eight, sizeof(or));
-    emu_combine_fold(EMU_LXOR, EMU_I32, &xor, &eight, sizeof(xor));
+    emu_combine_fold(EMU_LAND, EMU_I32, &and, &eight, sizeof and);
+    emu_combine_fold(EMU_LOR, EMU_I32, &or, &eight, sizeof or);
+    emu_combine_fold(EMU_LXOR, EMU_I32, &xor, &eight, sizeof xor);
     CU_ASSERT_EQUAL(and, 1);
     CU_ASSERT_EQUAL(or, 1);
     CU_ASSERT_EQUAL(xor, 0);
@@ -315,14 +315,14 @@ static void emu_combine_fold__ties_go_to_the_smaller_index(void)
 {
     struct { double value; int index; } a = { 2.5, 7 }, b = { 2.5, 3 }, far = { 2.5, 9 };
 
-    emu_combine_fold(EMU_MINLOC, EMU_F64_I32, &a, &b, sizeof(a));
+    emu_combine_fold(EMU_MINLOC, EMU_F64_I32, &a, &b, sizeof a);
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &a, &far, sizeof(a));
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &a, &far, sizeof a);
     CU_ASSERT_EQUAL(a.index, 3);
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &a, sizeof(far));
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &a, sizeof far);
     CU_ASSERT_EQUAL(far.index, 3);
     far.value = 2.0;
-    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &b, sizeof(far));
+    emu_combine_fold(EMU_MAXLOC, EMU_F64_I32, &far, &b, sizeof far);
     CU_ASSERT_EQUAL(far.value, 2.5);
     CU_ASSERT_EQUAL(far.index, 3);
 }
@@ -332,7 +332,7 @@ static void emu_combine_fold__keeps_operand_order_of_floats(void)
 {
     double nan_first[] = { NAN, 1, 0.0, -0.0 }, other[] = { 1, NAN, -0.0, 0.0 };
 
-    emu_combine_fold(EMU_MIN, EMU_F64, nan_first, other, sizeof(nan_first));
+    emu_combine_fold(EMU_MIN, EMU_F64, nan_first, other, sizeof nan_first);
     CU_ASSERT_EQUAL(nan_first[0], 1);
     CU_ASSERT(isnan(nan_first[1]));
     CU_ASSERT(signbit(nan_first[2]));
@@ -340,7 +340,7 @@ static void emu_combine_fold__keeps_operand_order_of_floats(void)
 
     struct { float value; int index; } pair[] = { { NAN, 1 }, { 0, 1 } },
                                        in[] = { { 1, 0 }, { -0.0f, 0 } };
-    emu_combine_fold(EMU_MINLOC, EMU_F32_I32, pair, in, sizeof(pair));
+    emu_combine_fold(EMU_MINLOC, EMU_F32_I32, pair, in, sizeof pair);
     CU_ASSERT(isnan(pair[0].value));
     CU_ASSERT_EQUAL(pair[0].index, 1);
     CU_ASSERT_FALSE(signbit(pair[1].value)); /* equal: the value stays, */

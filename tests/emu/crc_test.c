@@ -88,11 +88,11 @@ static void crc32__sees_every_bit(void)
     uint8_t data[256];
     uint32_t unseen = 0;
 
-    fill(data, sizeof(data), &state);
-    uint32_t crc = emu_crc32(0, data, sizeof(data));
-    for (unsigned bit = 0; bit < 8 * sizeof(data); bit++) {
+    fill(data, sizeof data, &state);
+    uint32_t crc = emu_crc32(0, data, sizeof data);
+    for (unsigned bit = 0; bit < 8 * sizeof data; bit++) {
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        unseen += emu_crc32(0, data, sizeof(data)) == crc;
+        unseen += emu_crc32(0, data, sizeof data) == crc;
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     CU_ASSERT_EQUAL(unseen, 0);

@@ -88,7 +88,7 @@ static void ring_front__gives_what_was_pushed(void)
     CU_ASSERT_TRUE(ring_push(&ring, &entry));
     CU_ASSERT_EQUAL(emu_ring_front(&ring.out)->time_ps, EMU_RING_FULL - 1);
     CU_ASSERT_TRUE(ring_pop(&ring, &popped));
-    CU_ASSERT_EQUAL(memcmp(&popped, &entry, sizeof(entry)), 0);
+    CU_ASSERT_EQUAL(memcmp(&popped, &entry, sizeof entry), 0);
     emu_ring_destroy(&ring.in);
 }
 

@@ -172,7 +172,7 @@ static double channels_throughput(uint32_t channels, uint32_t count, uint16_t by
     char set[40];
     struct row row;
 
-    snprintf(set, sizeof(set), "channels=%u", channels);
+    snprintf(set, sizeof set, "channels=%u", channels);
     row_open(&row, count, 1, set);
     for (uint32_t i = 0; i < packets; i++)
         vcnet_post(&row.w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = bytes});
@@ -351,7 +351,7 @@ static void arbitration__broadcasts_and_others_take_turns(void)
         struct vcnet w;
         char set[40];
 
-        snprintf(set, sizeof(set), "channels=%u pool_places=4", channels);
+        snprintf(set, sizeof set, "channels=%u pool_places=4", channels);
         vcnet_open(&w, "kary:4,1", set);
         for (uint32_t g = 0; g < 3; g++)
             vcnet_group(&w, g, pairs[g], 2);
@@ -893,7 +893,7 @@ static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_
     char set[80];
     bool done;
 
-    snprintf(set, sizeof(set), "channels=%u pool_places=%u reply_timeout_ps=1000000000000",
+    snprintf(set, sizeof set, "channels=%u pool_places=%u reply_timeout_ps=1000000000000",
              channels, pool);
     vcnet_open(&w, spec, set);
     random_groups(&w, &random);

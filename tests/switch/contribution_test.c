@@ -27,9 +27,9 @@ static bool contribute(struct bench *b, uint32_t node, const struct emu_hdr *hdr
         return false;
     if (hdr->len) {
         entry.buf = emu_pool_take(&b->worker->cache);
-        for (uint32_t i = 0; i < LEN / sizeof(value); i++)
-            memcpy(emu_pool_bytes(b->fabric->pool, entry.buf) + i * sizeof(value), &value,
-                   sizeof(value));
+        for (uint32_t i = 0; i < LEN / sizeof value; i++)
+            memcpy(emu_pool_bytes(b->fabric->pool, entry.buf) + i * sizeof value, &value,
+                   sizeof value);
     }
     probe_put(b, node, &entry);
     return true;
@@ -39,7 +39,7 @@ static bool bufs_are_held(struct bench *b, const char *when)
 {
     char error[256];
 
-    if (!fabric_check_bufs(b->fabric, error, sizeof(error)))
+    if (!fabric_check_bufs(b->fabric, error, sizeof error))
         return true;
     printf("\n    %s: %s\n    ", when, error);
     return false;
@@ -104,7 +104,8 @@ static void late_contribution__writes_to_nobodys_buffer(void)
     leaves_open(&b, EMU_COMBINE_ARRIVAL, &hdr);
     xp = switch_crosspoints_of(b.fabric->sw[0]);
     leaves_pass_on(&b, &hdr);
-    theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf; /* of leaf 0, which node 0 is on */
+    /* Of leaf 0, which node 0 is on. */
+    theirs = switch_front(&xp->bar, xp->bar.sw.ports, xp->bar.sw.ports + ROOT)->buf;
     switch_unit_take(xp, ROOT, xp->bar.sw.ports + 1, 0);
     switch_unit_take(xp, ROOT, xp->bar.sw.ports, 0);
     CU_ASSERT_EQUAL_FATAL(emu_pool_take(&b.worker->cache), theirs); /* it is somebody else's now */
@@ -212,10 +213,10 @@ static void bench_of(struct bench *b, const char *profile, const char *spec, con
     struct emu_profile p;
     char error[256], text[256];
 
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&p, profile, error, sizeof(error)), 0);
-    snprintf(text, sizeof(text), "%s", set);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&p, profile, error, sizeof error), 0);
+    snprintf(text, sizeof text, "%s", set);
     for (char *rest, *field = strtok_r(text, " ", &rest); field; field = strtok_r(NULL, " ", &rest))
-        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&p, field, error, sizeof(error)), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&p, field, error, sizeof error), 0);
     bench_start(b, spec, &p);
 }
 
@@ -298,15 +299,15 @@ static void check_bufs__finds_what_nobody_holds(void)
     uint32_t buf;
 
     bench_open(&b, "kary:2,2", EMU_CREDIT_ROW, 4);
-    CU_ASSERT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof error), 0);
     buf = emu_pool_take(&b.worker->cache);
     CU_ASSERT_EQUAL(fabric_bufs_out(b.fabric), 1);
-    CU_ASSERT_NOT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof(error)), 0);
+    CU_ASSERT_NOT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof error), 0);
     emu_pool_share(b.fabric->pool, buf, 2);
     CU_ASSERT_EQUAL(fabric_bufs_out(b.fabric), 3);
     for (uint32_t i = 0; i < 3; i++)
         emu_pool_drop(&b.worker->cache, buf);
-    CU_ASSERT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(fabric_check_bufs(b.fabric, error, sizeof error), 0);
     bench_close(&b);
 }
 
@@ -489,7 +490,7 @@ static void storm_units(const char *order)
     char set[64];
 
     for (uint32_t units = 1; units <= 5; units++) {
-        snprintf(set, sizeof(set), "combine_units=%u combine_order=%s", units, order);
+        snprintf(set, sizeof set, "combine_units=%u combine_order=%s", units, order);
         storm("oq2004", units & 1 ? "kary:4,2" : "kary:8,1", set);
     }
 }

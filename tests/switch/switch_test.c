@@ -150,7 +150,7 @@ static void credits__are_conserved_by_input_buffers(void)
         uint32_t slots, xpoint_slots;
     } cases[] = {{"kary:4,2", 8, 1}, {"kary:2,3", 2, 2}, {"kary:8,1", 16, 1}, {"kary:2,3", 1, 1}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, cases[i].slots);
 
         profile.buffers = EMU_BUFFERS_INPUT_XPOINT;
@@ -220,7 +220,7 @@ static void credits__that_are_late_send_nothing_early(void)
         char error[256];
         struct bench b;
 
-        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&profile, sets[i], error, sizeof(error)), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_profile_set(&profile, sets[i], error, sizeof error), 0);
         profile.xpoint_slots = 4;
         bench_start_on(&b, EMU_CLOCK_REAL, "kary:4,1", &profile);
         b.probe[1]->deaf = true;
@@ -304,7 +304,7 @@ static void choice__spreads_one_pair_over_all_up_ports(void)
 {
     static const enum emu_choice choices[] = {EMU_CHOICE_NEXT_FREE, EMU_CHOICE_RANDOM};
 
-    for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); c++) {
+    for (size_t c = 0; c < sizeof choices / sizeof choices[0]; c++) {
         struct bench b;
         struct emu_hdr hdr = {.dst = 15};
 

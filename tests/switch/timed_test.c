@@ -73,7 +73,7 @@ static void times__a_segment_waits_for_its_credit(void)
     static const char *const sets[] = {"xpoint_slots=1", "xpoint_slots=1 credit=counter",
                                        "buffers=input_xpoint input_slots=1 xpoint_slots=4"};
 
-    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         struct sim w;
 
         sim_open(&w, "kary:2,1", sets[i]);
@@ -122,12 +122,12 @@ static void times__a_combine_unit_takes_its_time(void)
         uint32_t works; /* of a unit, in a row: 20 ns each */
     } cases[] = {{1, 2, 2}, {1, 4, 4}, {2, 2, 3}, {2, 4, 5}, {5, 2, 3}, {5, 4, 5}, {3, 4, 4}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t group;
         char set[64];
         struct sim w;
 
-        snprintf(set, sizeof(set), "combine_units=%u", cases[i].units);
+        snprintf(set, sizeof set, "combine_units=%u", cases[i].units);
         sim_open(&w, "kary:4,1", set);
         group = world_group_of_first(w.fabric, cases[i].members);
         for (uint32_t n = 0; n < cases[i].members; n++)
@@ -161,7 +161,7 @@ static void fairness__inputs_of_an_output_take_turns(void)
         char set[80];
         struct sim w;
 
-        snprintf(set, sizeof(set), "%s%s", policies[i % POLICIES], slots[i / POLICIES % 2]);
+        snprintf(set, sizeof set, "%s%s", policies[i % POLICIES], slots[i / POLICIES % 2]);
         sim_open(&w, "kary:8,1", set);
         for (uint32_t n = 1; n <= inputs; n++)
             for (uint32_t s = 0; s < each; s++)
@@ -198,7 +198,7 @@ static void fairness__who_chooses_first_is_drawn(void)
         char set[64];
         struct sim w;
 
-        snprintf(set, sizeof(set), "%s choice=first_free", policies[policy]);
+        snprintf(set, sizeof set, "%s choice=first_free", policies[policy]);
         sim_open(&w, "kary:4,2", set);
         for (uint32_t n = 0; n < 3; n++)
             for (uint32_t i = 0; i < rounds; i++)
@@ -306,7 +306,7 @@ static void windows__do_not_change_what_happens(void)
                 struct outcome other = outcome_of(t, workers, cut);
 
                 if (once.digest == other.digest &&
-                    !memcmp(&once.totals, &other.totals, sizeof(once.totals)))
+                    !memcmp(&once.totals, &other.totals, sizeof once.totals))
                     continue;
                 trial_say(&t);
                 printf("cut %d, %u workers: digest %d hops %d stalls %llu %llu\n", cut, workers,
@@ -425,7 +425,7 @@ static void barrier__lets_nobody_through_before_the_last(void)
         char set[64];
         struct sim w;
 
-        snprintf(set, sizeof(set), "%s combine_units=%u", policies[i % 2], units[i % 3]);
+        snprintf(set, sizeof set, "%s combine_units=%u", policies[i % 2], units[i % 3]);
         sim_open(&w, "kary:4,2", set);
         group = world_group_of_first(w.fabric, 16);
         for (uint32_t n = 0; n < 16; n++) {
@@ -455,7 +455,7 @@ static bool refused(const char *spec, const char *set, enum emu_clock_mode clock
 
     config.graph = graph = world_graph(spec, UINT32_MAX);
     world_profile(&config.profile, "oq2004", set);
-    if (!fabric_start(&fabric, &config, error, sizeof(error)))
+    if (!fabric_start(&fabric, &config, error, sizeof error))
         fabric_stop(fabric);
     topo_free(graph);
     return !fabric && strstr(error, why);
@@ -475,10 +475,10 @@ static void policies__say_what_they_cannot_do(void)
     CU_ASSERT_TRUE(refused("kary:30,2", "combine_units=5", EMU_CLOCK_RAW, "64 ports and units"));
     CU_ASSERT_FALSE(refused("kary:30,2", "combine_units=3", EMU_CLOCK_RAW, ""));
     sim_open(&w, "kary:2,1", "buffers=input");
-    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof(error)),
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof error),
                     -ENOTSUP);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no combine units"));
-    CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, 2, &group, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, 2, &group, error, sizeof error), 0);
     sim_close(&w);
 }
 
@@ -518,10 +518,10 @@ static void input_buffers__copies_leave_apart_and_the_place_with_the_last(void)
         char set[80], error[256];
         struct sim w;
 
-        snprintf(set, sizeof(set), "%s xpoint_slots=1 input_slots=2", policies[policy]);
+        snprintf(set, sizeof set, "%s xpoint_slots=1 input_slots=2", policies[policy]);
         sim_open(&w, "kary:4,1", set);
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 4, 4, &group, error,
-                                                      sizeof(error)), 0);
+                                                      sizeof error), 0);
         w.node[1]->service_ps = 100000000;
         for (uint32_t s = 0; s < 2 + 1; s++) /* its cable and its crosspoint from node 3 are full */
             sim_post(&w, 3, 0, whole_to(1));

@@ -21,7 +21,7 @@ static struct topo_graph *graph_from(const char *text)
     struct topo_graph *graph = NULL;
     char error[1280];
 
-    if (read_text(&graph, text, error, sizeof(error))) {
+    if (read_text(&graph, text, error, sizeof error)) {
         printf("%s\n", error);
         CU_FAIL_FATAL("a good file was refused");
     }
@@ -74,13 +74,13 @@ static void topo_write__is_read_as_the_same_graph(void)
         "qsnet:128,rails=2", "qsnet:512,tops=4", "clos:down=6x12x8,up=4x6,cables=2x1",
     };
 
-    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct topo_graph *graph = graph_of(specs[i]), *again = NULL;
         char error[1280], *text, *second;
         size_t bytes;
 
         text = text_of(graph, &bytes);
-        CU_ASSERT_EQUAL_FATAL(topo_read(&again, "net", text, bytes, error, sizeof(error)), 0);
+        CU_ASSERT_EQUAL_FATAL(topo_read(&again, "net", text, bytes, error, sizeof error), 0);
         CU_ASSERT_EQUAL(differences(graph, again), 0);
         CU_ASSERT_STRING_EQUAL(again->spec, "net");
         second = text_of(again, &bytes); /* but for its first lines, which name the network */
@@ -264,11 +264,11 @@ static void topo_read__says_which_line_is_wrong(void)
         { "Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file" },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct topo_graph *graph = NULL;
         char error[1280] = "";
 
-        CU_ASSERT_EQUAL(read_text(&graph, rows[i].text, error, sizeof(error)), -EINVAL);
+        CU_ASSERT_EQUAL(read_text(&graph, rows[i].text, error, sizeof error), -EINVAL);
         if (strcmp(error, rows[i].error) != 0)
             printf("row %zu: %s\n", i, error);
         CU_ASSERT_STRING_EQUAL(error, rows[i].error);
@@ -291,7 +291,7 @@ static void topo_read__refuses_more_cables_than_a_switch_has(void)
         for (uint32_t n = 0; n < nodes; n++)
             fprintf(to, "Ca 1 \"h%u\"\n", n);
         fclose(to);
-        int err = topo_read(&graph, "net", text, bytes, error, sizeof(error));
+        int err = topo_read(&graph, "net", text, bytes, error, sizeof error);
         CU_ASSERT_EQUAL(err, nodes == 60 ? 0 : -EINVAL);
         if (err)
             CU_ASSERT_STRING_EQUAL(error, "net, line 1: \"big\" has 61 cables; a switch here can "
@@ -309,21 +309,21 @@ static void topo_read__refuses_what_is_no_text(void)
     uint64_t random = test_seed();
     char error[1280], tiny[8];
 
-    CU_ASSERT_EQUAL(topo_read(&graph, "net", "# \0", 3, error, sizeof(error)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", "# \0", 3, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "net: no Switch line: this is not what ibnetdiscover prints");
-    CU_ASSERT_EQUAL(topo_read(&graph, "net", "a\0b", 3, error, sizeof(error)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", "a\0b", 3, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "net, line 1: a zero byte: this is not a text file");
-    memset(rubbish, '7', sizeof(rubbish));
-    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, sizeof(rubbish), error, sizeof(error)),
+    memset(rubbish, '7', sizeof rubbish);
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, sizeof rubbish, error, sizeof error),
                     -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "net, line 1: longer than 4096 characters: this is no topology "
                                   "file");
-    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 9, tiny, sizeof(tiny)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 9, tiny, sizeof tiny), -EINVAL);
     CU_ASSERT_EQUAL(strlen(tiny), 7);
     for (uint32_t round = 0; round < 100; round++) {
         for (uint32_t i = 0; i < 500; i++)
             rubbish[i] = (char)test_random(&random);
-        CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 500, error, sizeof(error)), -EINVAL);
+        CU_ASSERT_EQUAL(topo_read(&graph, "net", rubbish, 500, error, sizeof error), -EINVAL);
     }
     CU_ASSERT_PTR_NULL(graph);
 }
@@ -382,7 +382,7 @@ static void topo_read__survives_mutations(void)
     char *text = malloc(room);
 
     for (uint32_t round = 0; round < MUTATIONS; round++) {
-        size_t bytes = sizeof(quirks) - 1, copied;
+        size_t bytes = sizeof quirks - 1, copied;
         char *from = round % 3 == 2 ? strdup(quirks) : text_of(base[round % 3], &bytes);
         struct topo_graph *graph = NULL;
         char error[1280] = "";
@@ -391,7 +391,7 @@ static void topo_read__survives_mutations(void)
         memcpy(text, from, bytes);
         for (uint64_t changes = 1 + test_random(&random) % 6; changes; changes--)
             mutate(text, &copied, room, &random);
-        if (topo_read(&graph, "net", text, copied, error, sizeof(error))) {
+        if (topo_read(&graph, "net", text, copied, error, sizeof error)) {
             CU_ASSERT(strncmp(error, "net", 3) == 0 && !strchr(error, '\n') && !graph);
             bad++;
         } else {
@@ -434,10 +434,10 @@ static void topo_parse__reads_files(void)
     unlink(name);
 
     graph = NULL;
-    CU_ASSERT_EQUAL(topo_parse(&graph, name, error, sizeof(error)), -EIO);
+    CU_ASSERT_EQUAL(topo_parse(&graph, name, error, sizeof error), -EIO);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "cannot read the topology: No such file"));
-    CU_ASSERT_EQUAL(topo_parse(&graph, "no.topo", error, sizeof(error)), -EIO);
-    CU_ASSERT_EQUAL(topo_parse(&graph, "/tmp", error, sizeof(error)), -EIO);
+    CU_ASSERT_EQUAL(topo_parse(&graph, "no.topo", error, sizeof error), -EIO);
+    CU_ASSERT_EQUAL(topo_parse(&graph, "/tmp", error, sizeof error), -EIO);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "Is a directory"));
     CU_ASSERT_PTR_NULL(graph);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/bits.h"
 #include "tests/test.h"
 #include "tests/world/graphs.h"
 
@@ -14,8 +15,8 @@ static uint32_t candidates(const struct topo_graph *graph, uint32_t sw, uint32_t
 {
     uint32_t count = 0;
 
-    for (uint64_t set = topo_route_ports(&graph->sw[sw].route, dst); set; set &= set - 1) {
-        const struct topo_end *end = &graph->sw[sw].end[__builtin_ctzll(set)];
+    emu_each_bit(port, topo_route_ports(&graph->sw[sw].route, dst)) {
+        const struct topo_end *end = &graph->sw[sw].end[port];
 
         count += end->kind == TOPO_END_NODE ? end->id == dst : end->id >= from && end->id <= to;
     }
@@ -31,7 +32,7 @@ static bool refuses(const char *spec, int want_err, const char *want)
 {
     struct topo_graph *graph = NULL;
     char error[1280] = "";
-    int err = topo_parse(&graph, spec, error, sizeof(error));
+    int err = topo_parse(&graph, spec, error, sizeof error);
     bool as_wanted = err == want_err && !graph && strstr(error, want);
 
     if (!as_wanted)
@@ -66,10 +67,10 @@ static void topo_qsnet__is_built_as_table_1_says(void)
         { 16384, 128, 32768, 128, 4096 },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char spec[32];
 
-        snprintf(spec, sizeof(spec), "qsnet:%u", rows[i].nodes);
+        snprintf(spec, sizeof spec, "qsnet:%u", rows[i].nodes);
         struct topo_graph *graph = graph_of(spec);
         CU_ASSERT_STRING_EQUAL(graph->spec, spec);
         CU_ASSERT_EQUAL(graph->nodes, rows[i].nodes);
@@ -110,7 +111,7 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
         { "qsnet:300,links=2,apart=chassis", 2 * (8 + 8 + 3) + 6 * 8 + 26, 6, 4, 600 + 768, 5 },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct topo_graph *graph = graph_of(rows[i].spec);
 
         CU_ASSERT_STRING_EQUAL(graph->spec, rows[i].spec);
@@ -137,7 +138,7 @@ static void topo_qsnet__joins_all_pairs_at_any_size(void)
         uint32_t lost = 0;
         char spec[64];
 
-        snprintf(spec, sizeof(spec), "qsnet:%u%s", nodes, options[round % 6]);
+        snprintf(spec, sizeof spec, "qsnet:%u%s", nodes, options[round % 6]);
         struct topo_graph *graph = graph_of(spec);
         CU_ASSERT(graph_passes(graph));
         for (uint32_t i = 0; i < 20000; i++) {
@@ -196,7 +197,7 @@ static void topo_qsnet__ways_up_spread_over_switches(void)
         {"qsnet:256", {1, 8, 8}}, {"kary:4,3", {1, 4, 16}}, {"qsnet:16", {1, 1, 1}},
     };
 
-    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct topo_graph *graph = graph_of(cases[i].spec);
 
         for (uint32_t s = 0; s < graph->switches; s++)
@@ -293,9 +294,9 @@ static void topo_qsnet__trees_span_any_members(void)
     };
     uint64_t random = test_seed();
 
-    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct topo_graph *graph = graph_of(specs[i]);
-        uint32_t *load = calloc(graph->switches, sizeof(*load));
+        uint32_t *load = calloc(graph->switches, sizeof *load);
 
         for (uint32_t round = 0; round < 60; round++) {
             uint32_t count = 2 + (uint32_t)(test_random(&random) % (round % 3 ? 40 : 150));
@@ -320,7 +321,7 @@ static void topo_qsnet__trees_span_any_members(void)
 static void topo_qsnet__trees_are_shared_out_over_rails(void)
 {
     struct topo_graph *graph = graph_of("qsnet:128,rails=2");
-    uint32_t *load = calloc(graph->switches, sizeof(*load));
+    uint32_t *load = calloc(graph->switches, sizeof *load);
     uint32_t members[128], in_first = 0;
 
     for (uint32_t n = 0; n < 128; n++)

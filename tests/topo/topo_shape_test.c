@@ -23,7 +23,7 @@ static void net_line(struct net *net, uint32_t sw, const char *far, uint32_t num
 {
     char line[64];
 
-    snprintf(line, sizeof(line), "[%u] \"%s%u\"[%u]\n", net->ports[sw] + 1, far, number, far_port);
+    snprintf(line, sizeof line, "[%u] \"%s%u\"[%u]\n", net->ports[sw] + 1, far, number, far_port);
     net->text[sw] = realloc(net->text[sw], (net->text[sw] ? strlen(net->text[sw]) : 0) + 64);
     if (!net->ports[sw]++)
         net->text[sw][0] = '\0';
@@ -85,7 +85,7 @@ static struct topo_graph *net_graph(const struct net *net, const uint32_t *level
     struct topo_graph *graph = NULL;
     char error[1280];
 
-    if (net_read(&graph, net, level, error, sizeof(error))) {
+    if (net_read(&graph, net, level, error, sizeof error)) {
         printf("%s\n", error);
         CU_FAIL_FATAL("a good network was refused");
     }
@@ -231,7 +231,7 @@ static void topo_route_ports__two_ways_to_a_tree_agree(void)
     static const char *const specs[] = { "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
                                          "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2" };
 
-    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct topo_graph *graph = graph_of(specs[i]), *other = NULL;
         struct topo_at none = { 0, 0 };
         uint64_t parted;
@@ -269,7 +269,7 @@ static void topo_route_ports__two_forms_agree(void)
         fprintf(to, "Ca 1 \"H-%016llx\"\n", 0x0003000000000000ull + order[n] * 8ull);
     topo_write(graph, to);
     fclose(to);
-    CU_ASSERT_EQUAL_FATAL(topo_read(&other, "net", text, bytes, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_read(&other, "net", text, bytes, error, sizeof error), 0);
     for (uint32_t s = 0; s < graph->switches; s++) {
         general += other->sw[s].route.set_of != NULL;
         for (uint32_t n = 0; n < 64; n++)
@@ -390,7 +390,7 @@ static void topo_find_levels__nodes_on_cores_reach_each_other(void)
     for (uint32_t s = 18; s < 27; s++)
         fprintf(to, "Ca 1 \"C%u\"\n", s);
     fclose(to);
-    CU_ASSERT_EQUAL_FATAL(topo_read(&graph, "net", text, bytes, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_read(&graph, "net", text, bytes, error, sizeof error), 0);
     CU_ASSERT_EQUAL(graph->longest, 5);
     CU_ASSERT_EQUAL(wrong_tables(graph, &parted), 0);
     for (uint32_t src = 0; src < 27; src++)
@@ -411,14 +411,14 @@ static void topo_read__refuses_what_no_route_joins(void)
     net_node(&net, 0, 0);
     net_node(&net, 1, 2);
     net_cable(&net, 0, 1);
-    CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof(error)), -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), -EHOSTUNREACH);
     CU_ASSERT_STRING_EQUAL(error, "net: no cables join \"H1\" and \"H0\": the network is in pieces");
     net_cable(&net, 1, 2);
-    CU_ASSERT_EQUAL(net_read(&graph, &net, level, error, sizeof(error)), -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(net_read(&graph, &net, level, error, sizeof error), -EHOSTUNREACH);
     CU_ASSERT_STRING_EQUAL(error, "net: no route joins \"H1\" and \"H0\": ways go up and then down, "
                                   "and with these levels none does");
     CU_ASSERT_PTR_NULL(graph);
-    CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), 0);
     net_free(&net);
     topo_free(graph);
 }
@@ -453,7 +453,7 @@ static void topo_check__names_the_ring_of_a_deadlock(void)
                 sw = graph->sw[sw].end[clockwise[sw]].id;
             CU_ASSERT_EQUAL(hops, (dst + 4 - src) % 4);
         }
-    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof(error)), -EDEADLK);
+    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "deadlock: "));
     const char *ring = strstr(error, "\"S");
     CU_ASSERT_PTR_NOT_NULL_FATAL(ring);
@@ -464,7 +464,7 @@ static void topo_check__names_the_ring_of_a_deadlock(void)
     CU_ASSERT_EQUAL(strncmp(ring, error + strlen(error) - 6, 6), 0);
     free((void *)graph->names);
     graph->names = NULL;
-    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof(error)), -EDEADLK);
+    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "(switch:port): "));
     CU_ASSERT_PTR_NOT_NULL(strstr(error, " -> 2:1"));
     net_free(&net);
@@ -487,7 +487,7 @@ static void topo_check__names_a_route_that_never_arrives(void)
             to_0 = port;
     }
     overrule(graph, own, (const uint32_t[]){ to_1, to_0, 0 });
-    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof(error)), -EDEADLK);
+    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     net_free(&net);
     topo_free(graph);
 }
@@ -512,7 +512,7 @@ static void topo_check__accepts_other_routes_without_a_ring(void)
     graph->sw[0].level = graph->sw[2].level = 1;
     graph->sw[1].level = 0;
     graph->levels = 2;
-    CU_ASSERT_EQUAL(topo_check(graph, &what, error, sizeof(error)), 0);
+    CU_ASSERT_EQUAL(topo_check(graph, &what, error, sizeof error), 0);
     CU_ASSERT_EQUAL(what.channels, 4);
     CU_ASSERT_EQUAL(what.waits, 2);
     CU_ASSERT_EQUAL(what.cables, 5);
@@ -534,9 +534,9 @@ static void topo_check__shortens_long_rings(void)
             if (graph->sw[s].end[p].id == (s + 1) % 30)
                 port[s] = p;
     overrule(graph, own, port);
-    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof(error)), -EDEADLK);
+    CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "(22 more) -> "));
-    CU_ASSERT_EQUAL(topo_check(graph, NULL, tiny, sizeof(tiny)), -EDEADLK);
+    CU_ASSERT_EQUAL(topo_check(graph, NULL, tiny, sizeof tiny), -EDEADLK);
     CU_ASSERT_STRING_EQUAL(tiny, "deadlock: segme");
     net_free(&net);
     topo_free(graph);
@@ -546,7 +546,7 @@ static void topo_check__shortens_long_rings(void)
 static struct topo_graph *damaged(const struct topo_graph *graph, uint32_t count, uint64_t *random,
                                   uint64_t *parted)
 {
-    struct topo_at *cut = calloc(count, sizeof(*cut));
+    struct topo_at *cut = calloc(count, sizeof *cut);
     uint8_t *gone = calloc((size_t)graph->switches * graph->ports, 1);
     struct topo_graph *ret = NULL;
 
@@ -587,7 +587,7 @@ static const char *const damage_specs[] = {
     "kary:4,3", "kary:2,5", "qsnet:200", "qsnet:300", "clos:down=4x6x4,up=4x4,cables=2x1",
     "qsnet:100,links=2,apart=router", "qsnet:64,rails=2", "clos:down=8x8,up=8",
 };
-#define DAMAGES (sizeof(damage_specs) / sizeof(damage_specs[0]))
+#define DAMAGES (sizeof damage_specs / sizeof damage_specs[0])
 
 static void topo_without__routes_are_what_is_left(void)
 {
@@ -604,7 +604,7 @@ static void topo_without__routes_are_what_is_left(void)
 
             CU_ASSERT_EQUAL(wrong_tables(graph, &want_parted), 0);
             CU_ASSERT_EQUAL(parted, want_parted);
-            int err = topo_check(graph, NULL, error, sizeof(error));
+            int err = topo_check(graph, NULL, error, sizeof error);
             CU_ASSERT_EQUAL(err, parted ? -EINVAL : 0);
             if (parted)
                 CU_ASSERT_PTR_NOT_NULL(strstr(error, "has no route to"));
@@ -641,7 +641,7 @@ static void topo_tree_build__finds_a_way_in_damaged_networks(void)
             uint64_t parted;
             struct topo_graph *graph =
                 damaged(whole, 1 + (uint32_t)(test_random(&random) % 40), &random, &parted);
-            uint32_t *load = calloc(graph->switches, sizeof(*load));
+            uint32_t *load = calloc(graph->switches, sizeof *load);
             uint32_t count = 2 + (uint32_t)(test_random(&random) % 12);
             uint32_t *members = graph_members(graph, count, &random);
             struct topo_tree tree;
@@ -678,7 +678,7 @@ static void topo_tree_build__spans_members_of_any_network(void)
 
         net_random(&net, &random);
         struct topo_graph *graph = net_graph(&net, NULL);
-        uint32_t *load = calloc(graph->switches, sizeof(*load));
+        uint32_t *load = calloc(graph->switches, sizeof *load);
         for (uint32_t i = 0; i < 10; i++) {
             uint32_t count = 2 + (uint32_t)(test_random(&random) % (graph->nodes - 1));
             uint32_t *members = graph_members(graph, count, &random);

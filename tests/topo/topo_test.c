@@ -13,13 +13,13 @@ static const char *const small_trees[] = {
     "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
     "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2",
 };
-#define SMALL_TREES (sizeof(small_trees) / sizeof(small_trees[0]))
+#define SMALL_TREES (sizeof small_trees / sizeof small_trees[0])
 
 static bool refuses(const char *spec, int want_err, const char *want_error)
 {
     struct topo_graph *graph = NULL;
     char error[160] = "";
-    int err = topo_parse(&graph, spec, error, sizeof(error));
+    int err = topo_parse(&graph, spec, error, sizeof error);
     bool as_wanted = err == want_err && !graph && strcmp(error, want_error) == 0;
 
     if (!as_wanted)
@@ -85,12 +85,12 @@ static void topo_parse__shortens_long_text(void)
     char spec[1000], error[160], tiny[8];
     struct topo_graph *graph = NULL;
 
-    memset(spec, '7', sizeof(spec));
+    memset(spec, '7', sizeof spec);
     memcpy(spec, "kary:", 5);
-    spec[sizeof(spec) - 1] = '\0';
-    CU_ASSERT_EQUAL(topo_parse(&graph, spec, error, sizeof(error)), -EINVAL);
+    spec[sizeof spec - 1] = '\0';
+    CU_ASSERT_EQUAL(topo_parse(&graph, spec, error, sizeof error), -EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "777...': " WANT));
-    CU_ASSERT_EQUAL(topo_parse(&graph, spec, tiny, sizeof(tiny)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_parse(&graph, spec, tiny, sizeof tiny), -EINVAL);
     CU_ASSERT_STRING_EQUAL(tiny, "bad top");
     CU_ASSERT_EQUAL(topo_parse(&graph, spec, NULL, 0), -EINVAL);
     CU_ASSERT_PTR_NULL(graph);
@@ -283,9 +283,9 @@ static void topo_spec_for_nodes__finds_the_least_radix(void)
     };
     char spec[64], error[160];
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        CU_ASSERT_EQUAL(topo_spec_for_nodes(rows[i].nodes, spec, sizeof(spec), error,
-                                            sizeof(error)), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CU_ASSERT_EQUAL(topo_spec_for_nodes(rows[i].nodes, spec, sizeof spec, error,
+                                            sizeof error), 0);
         CU_ASSERT_STRING_EQUAL(spec, rows[i].spec);
     }
 }
@@ -294,13 +294,13 @@ static void topo_spec_for_nodes__refuses_none_and_too_many(void)
 {
     char spec[64], error[160];
 
-    CU_ASSERT_EQUAL(topo_spec_for_nodes(0, spec, sizeof(spec), error, sizeof(error)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_spec_for_nodes(0, spec, sizeof spec, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "no topology for 0 nodes: want 1 to 1048576");
-    CU_ASSERT_EQUAL(topo_spec_for_nodes(1048577, spec, sizeof(spec), error, sizeof(error)),
+    CU_ASSERT_EQUAL(topo_spec_for_nodes(1048577, spec, sizeof spec, error, sizeof error),
                     -EINVAL);
-    CU_ASSERT_EQUAL(topo_spec_for_nodes(UINT32_MAX, spec, sizeof(spec), error, sizeof(error)),
+    CU_ASSERT_EQUAL(topo_spec_for_nodes(UINT32_MAX, spec, sizeof spec, error, sizeof error),
                     -EINVAL);
-    CU_ASSERT_EQUAL(topo_spec_for_nodes(16, spec, 8, error, sizeof(error)), -EINVAL);
+    CU_ASSERT_EQUAL(topo_spec_for_nodes(16, spec, 8, error, sizeof error), -EINVAL);
 }
 
 static void topo_tree_build__spans_any_members(void)
@@ -309,7 +309,7 @@ static void topo_tree_build__spans_any_members(void)
 
     for (size_t i = 0; i < SMALL_TREES; i++) {
         struct topo_graph *graph = graph_of(small_trees[i]);
-        uint32_t *load = calloc(graph->switches, sizeof(*load));
+        uint32_t *load = calloc(graph->switches, sizeof *load);
 
         for (uint32_t round = 0; round < 60; round++) {
             uint32_t most = round % 3 ? graph->nodes : 4; /* small sets often */
@@ -333,14 +333,14 @@ static void topo_tree_build__spans_any_members(void)
 static void topo_tree_build__climbs_no_higher_than_needed(void)
 {
     struct topo_graph *graph = graph_of("kary:4,4");
-    uint32_t *load = calloc(graph->switches, sizeof(*load));
+    uint32_t *load = calloc(graph->switches, sizeof *load);
     static const struct {
         uint32_t members[2], level, switches;
     } rows[] = {
         { { 8, 9 }, 0, 1 }, { { 9, 12 }, 1, 3 }, { { 16, 0 }, 2, 5 }, { { 0, 255 }, 3, 7 },
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct topo_tree tree;
 
         CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, rows[i].members, 2, load), 0);
@@ -357,7 +357,7 @@ static void topo_tree_build__climbs_no_higher_than_needed(void)
 static void topo_tree_build__refuses_bad_members(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
-    uint32_t *load = calloc(graph->switches, sizeof(*load));
+    uint32_t *load = calloc(graph->switches, sizeof *load);
     struct topo_tree tree;
 
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, NULL, 0, load), -EINVAL);
@@ -375,7 +375,7 @@ static void topo_tree_build__refuses_the_unreachable(void)
 {
     static const struct topo_at cut[] = { { 0, 4 }, { 0, 5 }, { 0, 6 }, { 0, 7 } };
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
-    uint32_t *load = calloc(whole->switches, sizeof(*load));
+    uint32_t *load = calloc(whole->switches, sizeof *load);
     uint64_t parted = 0;
     struct topo_tree tree;
 
@@ -429,7 +429,7 @@ static void topo_tree_build__same_input_same_tree(void)
 {
     struct topo_graph *graph = graph_of("kary:4,3");
     uint64_t random = test_seed();
-    uint32_t *load = calloc(graph->switches, sizeof(*load));
+    uint32_t *load = calloc(graph->switches, sizeof *load);
     uint32_t *members = graph_members(graph, 20, &random);
     struct topo_tree one, two;
 
@@ -466,8 +466,8 @@ static void topo_tree_build__spreads_over_the_tops(void)
 
     for (size_t i = 0; i < 4; i++) {
         struct topo_graph *graph = graph_of(specs[i]);
-        uint32_t *load = calloc(graph->switches, sizeof(*load));
-        uint32_t *members = calloc(graph->nodes, sizeof(*members));
+        uint32_t *load = calloc(graph->switches, sizeof *load);
+        uint32_t *members = calloc(graph->nodes, sizeof *members);
         uint32_t uneven = 0;
 
         for (uint32_t n = 0; n < graph->nodes; n++)
@@ -509,10 +509,10 @@ static void topo_partition__sizes_differ_by_one_at_most(void)
 {
     for (size_t i = 0; i < SMALL_TREES; i++) {
         struct topo_graph *graph = graph_of(small_trees[i]);
-        uint32_t *worker_of = calloc(graph->switches, sizeof(*worker_of));
+        uint32_t *worker_of = calloc(graph->switches, sizeof *worker_of);
 
         for (uint32_t workers = 1; workers <= graph->switches + 2; workers++) {
-            uint32_t *size = calloc(workers, sizeof(*size));
+            uint32_t *size = calloc(workers, sizeof *size);
             uint32_t bad = 0;
 
             topo_partition(graph, workers, worker_of);
@@ -535,7 +535,7 @@ static void topo_partition__sizes_differ_by_one_at_most(void)
 static uint32_t local_percent(const char *spec, uint32_t workers)
 {
     struct topo_graph *graph = graph_of(spec);
-    uint32_t *worker_of = calloc(graph->switches, sizeof(*worker_of));
+    uint32_t *worker_of = calloc(graph->switches, sizeof *worker_of);
     uint32_t cables = 0, local = 0;
 
     topo_partition(graph, workers, worker_of);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * graphs.h - what tests of graphs share: graphs, walks, and what is wrong with a tree. All that is made is the
- * caller's to free.
+ * graphs.h - what tests of graphs share: graphs, walks, and what is wrong with a tree. All that is made is
+ * the caller's to free.
  */
 #ifndef TESTS_WORLD_GRAPHS_H
 #define TESTS_WORLD_GRAPHS_H
@@ -18,7 +18,7 @@ struct graph_size {
 };
 /** graph_counts - is each of these networks as large as its row says, and a good one? */
 void graph_counts(const struct graph_size *rows, size_t count);
-/** graph_passes - does topo_check() find nothing? What it says is a line, if and only if it finds something. */
+/** graph_passes - does topo_check() find nothing? It says a line if, and only if, it finds something. */
 bool graph_passes(const struct topo_graph *graph);
 
 /** graph_walk_from - switches from @sw on to @dst, by any candidate at each of them; 0: lost. */

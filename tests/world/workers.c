@@ -2,6 +2,19 @@
 /* workers.c - see world.h: what needs no CUnit. */
 #include "tests/world/world.h"
 
+#include <stdlib.h>
+
+void *world_room(void *list, uint32_t count, uint32_t *room, size_t bytes)
+{
+    if (count < *room)
+        return list;
+    *room = *room ? 2 * *room : 64;
+    list = realloc(list, *room * bytes);
+    if (!list)
+        abort();
+    return list;
+}
+
 struct emu_fault_rates world_faults(uint32_t each)
 {
     return (struct emu_fault_rates){.lost = each, .head = each, .payload = each, .twice = each,

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/duration.h"
 #include "apps/daemon/schedstat.h"
+#include "apps/duration.h"
 #include "emu/edge/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
@@ -35,7 +35,7 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
         {86399e9, "24 h 00 min"}, {1e17, "27777 h 47 min"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct duration got = duration_of_ns(cases[i].ns);
 
         if (strcmp(got.text, cases[i].text) != 0)
@@ -93,7 +93,10 @@ static void share_one_core(void)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its own. */
+/*
+ * A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its
+ * own.
+ */
 static void child_main(int go, int done)
 {
     share_one_core();
@@ -291,7 +294,7 @@ static void edge_room__counts_how_long_there_was_none(void)
     int memfd;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, pool), 0);
-    memset(&dev, 0, sizeof(dev));
+    memset(&dev, 0, sizeof dev);
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
     CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);

@@ -56,7 +56,8 @@ _Noreturn void lives_process(int orders, uint32_t node);
 
 /* --- the model ---------------------------------------------------------------------------- */
 
-#define LIVES_EAGER_BYTES 8192 /* what is longer asks first, and ends with the receiver's word: FABEMU_EAGER_BYTES as it is by itself */
+/* What is longer asks first, and ends with the receiver's word: FABEMU_EAGER_BYTES as it is by itself. */
+#define LIVES_EAGER_BYTES 8192
 
 enum life_state { LIFE_HERE, LIFE_STOPPED, LIFE_LEAVING, LIFE_LEFT, LIFE_DEAD };
 
@@ -117,12 +118,18 @@ uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t 
 /** model_gone - it is not there any more. @died: without a goodbye. */
 void model_gone(struct model *m, uint32_t life, bool died);
 
-/** model_sends - life @from sends to @node, naming @to (-1: whoever is there). Returns the message's number. */
+/**
+ * model_sends - life @from sends to @node, naming @to (-1: whoever is there). Returns the message's
+ * number.
+ */
 uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
                      uint32_t bytes, bool add);
 /** model_receives - life @who posts a receive at LIVES_NAMED_QUEUE that names @from. Returns its number. */
 uint64_t model_receives(struct model *m, uint32_t who, uint32_t from);
-/** model_receives_short - are there more messages at @to's named queue than receives that name their sender? Returns that. */
+/**
+ * model_receives_short - are there more messages at @to's named queue than receives that name their
+ * sender? Returns that.
+ */
 int64_t model_receives_short(const struct model *m, uint32_t to);
 /** model_hears - life @who says so. */
 void model_hears(struct model *m, uint32_t who, const struct lives_word *word);

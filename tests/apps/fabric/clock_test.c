@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emu/combine.h"
+#include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 
@@ -28,11 +29,6 @@ struct bed {
     uint32_t sums[NODES]; /* results that came */
     uint32_t posted, got, early, wrong;
 };
-
-static uint64_t host_ns(void)
-{
-    return emu_host_ps(0) / 1000u;
-}
 
 /* What carries it. */
 struct kind {
@@ -89,7 +85,7 @@ static void bed_take_one(struct bed *b, uint32_t node, const struct emu_seg *seg
 {
     uint64_t value;
 
-    memcpy(&value, seg->payload, sizeof(value));
+    memcpy(&value, seg->payload, sizeof value);
     if (seg->hdr.kind == EMU_UNICAST) {
         b->got++;
         b->early += (int64_t)(now_ps - value - b->least_ps) < 0;
@@ -122,13 +118,13 @@ static bool bed_over(const struct bed *b, bool enough)
 /* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been turned back. */
 static void bed_run(struct bed *b, bool turns)
 {
-    uint64_t end_ns = host_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
+    uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
     uint32_t after = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
         bed_sum(b, n);
-    while (!bed_over(b, enough) && host_ns() < end_ns) {
+    while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
         bool turned = b->e.fabric->clock.turned_ps != before_ps;
 
         after = turned && !after ? b->posted : after;
@@ -194,12 +190,12 @@ static bool bed_rests(const struct bed *b)
 /* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again. */
 static void bed_idle(struct bed *b, uint64_t days)
 {
-    uint64_t end_ns = host_ns() + LIMIT_NS;
+    uint64_t end_ns = emu_now_ns() + LIMIT_NS;
     bool rests = false;
 
     for (uint32_t n = 0; n < NODES; n++)
         edges_detach(&b->e, n);
-    while (!rests && host_ns() < end_ns) {
+    while (!rests && emu_now_ns() < end_ns) {
         bed_hold(b, true);
         rests = bed_rests(b);
         if (rests)
@@ -207,7 +203,7 @@ static void bed_idle(struct bed *b, uint64_t days)
         bed_hold(b, false);
     }
     CU_ASSERT_TRUE_FATAL(rests);
-    memset(b->sums, 0, sizeof(b->sums));
+    memset(b->sums, 0, sizeof b->sums);
     b->posted = b->got = 0;
     for (uint32_t n = 0; n < NODES; n++)
         edges_attach(&b->e, n);
@@ -229,15 +225,15 @@ static void clock__begins_anywhere(void)
     const uint64_t starts[] = {MS_PS, (UINT64_C(1) << 63) - MS_PS, (UINT64_C(1) << 63) + 5 * MS_PS,
                                UINT64_MAX - MS_PS};
 
-    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-        for (uint32_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++)
+    for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (uint32_t s = 0; s < sizeof starts / sizeof starts[0]; s++)
             clock_begins_at(&kinds[k], starts[s], false);
 }
 
 /* Turned back while segments, credits and results are under way. */
 static void clock__is_turned_back_under_way(void)
 {
-    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+    for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         clock_begins_at(&kinds[k], MS_PS, true);
 }
 
@@ -247,10 +243,10 @@ static void clock__goes_on_after_it_was_not_used(void)
     const uint64_t days[] = {120, 220, 4000};
     struct bed b;
 
-    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+    for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         bed_open(&b, &kinds[k], 20 * DAY_NS * 1000u);
         bed_run(&b, false);
-        for (uint32_t d = 0; d < sizeof(days) / sizeof(days[0]); d++) {
+        for (uint32_t d = 0; d < sizeof days / sizeof days[0]; d++) {
             bed_idle(&b, days[d]);
             bed_run(&b, false);
         }

@@ -29,7 +29,7 @@ static const struct setting settings[] = {
     {"kary:4,2", 2, EMU_CLOCK_REAL, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL},
     {"kary:2,3", 1, EMU_CLOCK_REAL, EMU_CREDIT_COUNTER, EMU_COMBINE_PORT},
 };
-#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+#define SETTINGS (sizeof settings / sizeof settings[0])
 
 static void open_in(struct edges *w, const struct setting *set)
 {
@@ -197,7 +197,7 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
                 missing++;
                 break;
             }
-            memcpy(value, seg.payload, sizeof(value));
+            memcpy(value, seg.payload, sizeof value);
             for (int i = 0; i < 30; i++)
                 wrong += value[i] != (int64_t)w->nodes * ((int64_t)seg.hdr.seq * 1000 + i) +
                                          (int64_t)w->nodes * (w->nodes - 1) / 2;
@@ -227,7 +227,7 @@ static void allreduce__fills_a_wide_window(void)
 
     open_in(&w, &settings[0]);
     CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, world_nodes(nodes, w.nodes), &group,
-                                                   error, sizeof(error)),
+                                                   error, sizeof error),
                           0);
     CU_ASSERT_EQUAL(emu_window(group), EMU_WINDOW_WIDE);
     allreduces_at_once(&w, group, EMU_WINDOW_WIDE / 2);
@@ -328,7 +328,7 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
         memcpy(&sum, seg.payload, 4);
         if (!round)
             first = sum;
-        CU_ASSERT_EQUAL(memcmp(&sum, &first, sizeof(sum)), 0);
+        CU_ASSERT_EQUAL(memcmp(&sum, &first, sizeof sum), 0);
         edges_close(&w);
     }
 }
@@ -701,7 +701,7 @@ static void tick__cuts_off_who_takes_hardly_any(void)
         bool cut;
     } c[] = {{1, true}, {12, true}, {13, false}, {64, false}};
 
-    for (unsigned i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+    for (unsigned i = 0; i < sizeof c / sizeof c[0]; i++) {
         uint32_t nodes[EDGES_MAX], ticks = 0, count = 0;
         uint64_t taken = 0;
         struct edges w;

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/pending.h"
-#include "apps/traffic/workload/phases.h"
-#include "apps/traffic/workload/random.h"
 #include "apps/traffic/relay.h"
-#include "apps/traffic/workload/sets.h"
 #include "apps/traffic/stats.h"
 #include "apps/traffic/worker.h"
+#include "apps/traffic/workload/pattern.h"
+#include "apps/traffic/workload/phases.h"
+#include "apps/traffic/workload/random.h"
+#include "apps/traffic/workload/sets.h"
 #include "emu/packet/packet.h"
 
 /* Within 5 standard errors of what the law says: a false alarm in a million runs. */

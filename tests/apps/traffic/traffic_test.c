@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "apps/traffic/workload/coll.h"
 #include "apps/traffic/relay.h"
 #include "apps/traffic/run.h"
 #include "apps/traffic/worker.h"
+#include "apps/traffic/workload/coll.h"
 
 static struct topo_graph *graph;
 
@@ -609,7 +609,7 @@ static const char *one_of(uint64_t *seed, const char *const *names, size_t count
 {
     return names[test_random(seed) % count];
 }
-#define ONE_OF(seed, names) one_of(seed, names, sizeof(names) / sizeof((names)[0]))
+#define ONE_OF(seed, names) one_of(seed, names, sizeof names / sizeof((names)[0]))
 
 static void any_profile(uint64_t *seed, struct emu_profile *profile)
 {

@@ -170,7 +170,7 @@ static void jump_elsewhere(uint32_t jump)
     hosts_open(&w, &setting);
     for (uint32_t g = 0; g < 2; g++)
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes[g], 2, 1, &group_of_turn[g],
-                                                      error, sizeof(error)),
+                                                      error, sizeof error),
                               0);
     for (uint32_t n = 1; n < w.hosts; n++)
         w.host[n]->posts = 0;
@@ -191,7 +191,7 @@ static void sequence__of_a_group_is_its_own(void)
     const uint32_t jumps[] = {300, 1u << 20, ENGINE_SPAN - 1, (1u << 25) - 100, 1u << 25, 3u << 24,
                               (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
 
-    for (uint32_t j = 0; j < sizeof(jumps) / sizeof(jumps[0]); j++)
+    for (uint32_t j = 0; j < sizeof jumps / sizeof jumps[0]; j++)
         jump_elsewhere(jumps[j]);
 }
 
@@ -399,13 +399,13 @@ static void host__that_is_unplugged_drops(void)
     w.host[1]->posts = 0;
     emu_link_unjoin(&w.engine[1]->host.out);
     emu_link_unjoin(&w.host[1]->tx);
-    memset(&w.engine[1]->host.in, 0, sizeof(w.engine[1]->host.in)); /* it was the end of a cable */
-    memset(&w.engine[1]->host.out, 0, sizeof(w.engine[1]->host.out));
+    memset(&w.engine[1]->host.in, 0, sizeof w.engine[1]->host.in); /* it was the end of a cable */
+    memset(&w.engine[1]->host.out, 0, sizeof w.engine[1]->host.out);
     CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->host.out, &w.engine[1]->host.in, &w.engine[1]->dev,
                                         ENGINE_HOST, ENGINE_EDGE_CREDITS,
                                         engine_host_profile(w.engine[1])),
                           0);
-    memset(&w.host[1]->rx, 0, sizeof(w.host[1]->rx));
+    memset(&w.host[1]->rx, 0, sizeof w.host[1]->rx);
     hosts_run(&w, LIMIT_PS);
     CU_ASSERT_EQUAL(emu_count_read(&w.engine[1]->host.out.counts.dropped), 500);
     CU_ASSERT_EQUAL(COUNT(&w, acks), COUNT(&w, packets));

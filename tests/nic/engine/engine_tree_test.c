@@ -71,7 +71,7 @@ static void streams__give_every_member_every_result(void)
         {"qsnet:64", "barrier=conditional"}, /* when there is time */
     };
 
-    for (uint32_t i = 0; i + (times(2) == 1) < sizeof(worlds) / sizeof(worlds[0]); i++)
+    for (uint32_t i = 0; i + (times(2) == 1) < sizeof worlds / sizeof worlds[0]; i++)
         for (uint32_t faults = 0; faults <= 2000; faults += 2000) {
             struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = worlds[i].topo,
                                        .set = worlds[i].set, .streams = 3, .ops = ops(300),
@@ -200,7 +200,7 @@ static void port_order__gives_the_same_bits(void)
 static void say_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
                      const struct emu_word *word, uint64_t at_ps)
 {
-    struct emu_hdr hdr = {.dst = group, .seq = seq, .kind = kind, .len = sizeof(*word)};
+    struct emu_hdr hdr = {.dst = group, .seq = seq, .kind = kind, .len = sizeof *word};
 
     trees_say(w, node, &hdr, word, at_ps);
 }
@@ -684,7 +684,7 @@ static void numbers__begin_anew_with_a_group(void)
     struct trees w;
 
     trees_open(&w, &set);
-    for (uint32_t i = 0; i < sizeof(leaps) / sizeof(leaps[0]); i++) {
+    for (uint32_t i = 0; i < sizeof leaps / sizeof leaps[0]; i++) {
         uint32_t group = trees_group_of_all(&w);
 
         for (uint32_t b = 0; b < 2; b++) {

@@ -141,7 +141,7 @@ static void member_open(struct world *w, uint32_t n)
         fabemu_register(m->fab, m->source, 2 * BYTES_MAX, FABEMU_REMOTE_READ, &m->source_key), 0);
     CU_ASSERT_EQUAL_FATAL(
         fabemu_register(m->fab, m->target, targets, FABEMU_REMOTE_WRITE, &m->target_key), 0);
-    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->word, sizeof(m->word), FABEMU_REMOTE_ATOMIC,
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->word, sizeof m->word, FABEMU_REMOTE_ATOMIC,
                                           &m->word_key),
                           0);
     m->cast = calloc(w->nodes * DEPTH, CAST_MAX + GUARD);
@@ -324,7 +324,7 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
     case WORD_DOUBLE:
         number = bytes_below(&m->random, 1000);
         peer->doubles += (uint64_t)number;
-        memcpy(&operand, &number, sizeof(operand));
+        memcpy(&operand, &number, sizeof operand);
         what.type = FABEMU_F64;
         break;
     case WORD_TICKET:
@@ -359,7 +359,7 @@ static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
     int err = 0;
 
     m->left[kind]--;
-    memset(&a->req, 0, sizeof(a->req));
+    memset(&a->req, 0, sizeof a->req);
     a->busy = true;
     a->peer = bytes_below(&m->random, w->nodes); /* itself, too */
     a->bytes = draw_bytes(m);
@@ -441,7 +441,7 @@ static void failed(struct world *w, uint32_t n, enum kind kind, const struct act
     char what[160];
 
     fabric_totals_read(w->fabric, &totals);
-    snprintf(what, sizeof(what), "%s of %u bytes failed: %s (%llu segments given up)", names[kind],
+    snprintf(what, sizeof what, "%s of %u bytes failed: %s (%llu segments given up)", names[kind],
              a->bytes, strerror(-a->req.status), (unsigned long long)totals.transport.lost);
     wrong(w, what, n, a->peer, kind);
 }
@@ -470,7 +470,7 @@ static void post_recv(struct world *w, uint32_t n, struct action *a)
 {
     struct fabemu_iov iov = {.base = a->buf, .bytes = BYTES_MAX};
 
-    memset(&a->req, 0, sizeof(a->req));
+    memset(&a->req, 0, sizeof a->req);
     memset(a->buf, GUARD_BYTE, BYTES_MAX + GUARD);
     a->busy = true;
     if (fabemu_recv(w->member[n].queue, FABEMU_ANY_NODE, 0, UINT64_MAX, &iov, 1, &a->req))
@@ -529,7 +529,7 @@ static void joint_begin(struct world *w, uint32_t n)
     int err = 0;
 
     w->entered[m->together]++;
-    memset(&m->together_req, 0, sizeof(m->together_req));
+    memset(&m->together_req, 0, sizeof m->together_req);
     m->together_busy = true;
     memset(m->out, 0, CAST_MAX);
     for (uint32_t i = 0; i < joint.bytes / 8; i++)
@@ -666,7 +666,7 @@ static bool clean(const struct fabemu *fab)
 {
     static const struct nic_counts none;
 
-    return !memcmp(&fab->counts, &none, sizeof(none));
+    return !memcmp(&fab->counts, &none, sizeof none);
 }
 
 /* What the last put of each slot wrote is there still: no older one came after it. */
@@ -689,7 +689,7 @@ static void check_words(struct world *w)
         uint64_t tickets = 0;
         double doubles;
 
-        memcpy(&doubles, &m->word[WORD_DOUBLE], sizeof(doubles));
+        memcpy(&doubles, &m->word[WORD_DOUBLE], sizeof doubles);
         for (uint32_t t = 0; t < w->count * w->nodes; t++)
             tickets += m->tickets[t];
         if (m->word[WORD_SUM] != m->sum || m->word[WORD_XOR] != m->xor ||

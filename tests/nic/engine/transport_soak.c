@@ -210,7 +210,7 @@ static const struct soak_row rows[] = {
      read_mixes},
     {"help", NULL, "this text", read_help},
 };
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+#define ROWS (sizeof rows / sizeof rows[0])
 
 static void soak_help(void)
 {
@@ -220,7 +220,7 @@ static void soak_help(void)
     for (size_t i = 0; i < ROWS; i++) {
         char option[40];
 
-        snprintf(option, sizeof(option), "--%s %s", rows[i].name,
+        snprintf(option, sizeof option, "--%s %s", rows[i].name,
                  rows[i].value ? rows[i].value : "");
         printf("  %-22s %s\n", option, rows[i].help);
     }
@@ -300,7 +300,7 @@ static void soak_print(const struct soak *soak, const struct transport_result *r
         {"of them innocent", result->counts.innocent},
     };
 
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         printf("%-22s %14" PRIu64 "\n", lines[i].name, lines[i].number);
     printf("%-22s %14.1f\n", "wall seconds", result->wall_s);
     if (soak->run.clock == EMU_CLOCK_VIRTUAL)

@@ -97,7 +97,7 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
          .late_ps = 2000000},
     };
 
-    for (size_t m = 0; m < sizeof(mixes) / sizeof(mixes[0]); m++) {
+    for (size_t m = 0; m < sizeof mixes / sizeof mixes[0]; m++) {
         struct transport_config config = config_of(clock, 2, packets);
         struct transport_result result;
 

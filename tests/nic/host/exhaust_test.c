@@ -130,7 +130,7 @@ static void evil_round(struct cluster *w)
 /* Groups with each honest node, which never joins them. */
 static void evil_open(struct cluster *w, unsigned mode)
 {
-    memset(&evil, 0, sizeof(evil));
+    memset(&evil, 0, sizeof evil);
     evil.node = w->nodes;
     evil.mode = mode;
     evil.random = test_seed() + mode;
@@ -214,7 +214,7 @@ static void channels__of_one_carry_everything(void)
         {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000}};
     struct cluster w;
 
-    for (uint32_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++) {
+    for (uint32_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
         cluster_open(&w, &sets[s]);
         cluster_messages(&w);
         cluster_memory(&w);
@@ -255,7 +255,10 @@ static void groups__end_with_an_error_and_come_back(void)
     }
 }
 
-/* Groups with wide windows are refused where they would take more than half of the buffers: narrow ones are not. */
+/*
+ * Groups with wide windows are refused where they would take more than half of the buffers: narrow ones
+ * are not.
+ */
 static void wide_groups__leave_half_of_the_buffers(void)
 {
     static uint32_t wide[FABRIC_COMBINING_MAX];
@@ -301,7 +304,7 @@ static void ids__end_with_an_error_and_come_back(void)
     for (uint32_t n = 0; n < w.nodes; n++)
         fabemu_group_set(w.group[n], 0, 1, NULL);
     CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, 1) && req[0].status == 0);
-    memset(&req[1], 0, sizeof(req[1]));
+    memset(&req[1], 0, sizeof req[1]);
     CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), 0);
     CU_ASSERT_TRUE_FATAL(cluster_finish(&w, &req[1], 1) && req[1].status == 0);
     fab->slots[fab->slot_free].next_free = free;

@@ -362,7 +362,10 @@ static void receive__does_no_atomic_that_cannot_be(void)
     peers_close(&w);
 }
 
-/* Answers to atomics: of the wrong length, to others' operations, repeated, or success where a result is due. */
+/*
+ * Answers to atomics: of the wrong length, to others' operations, repeated, or success where a result is
+ * due.
+ */
 static void receive__takes_only_its_own_result(void)
 {
     struct peers w;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/nic/host/parts.h"
 #include "tests/test.h"
+#include "tests/world/host/parts.h"
 #include "tests/world/host/team.h"
 
 #define UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)

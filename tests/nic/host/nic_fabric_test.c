@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "nic/engine/internal.h"
-#include "tests/nic/host/parts.h"
 #include "tests/test.h"
 #include "tests/world/host/cluster.h"
+#include "tests/world/host/parts.h"
 
 static void all_of_it(const struct cluster_config *set)
 {
@@ -173,7 +173,8 @@ static void one_is_cut_off(const char *topo)
     struct fabemu_atomic what = {.node = far, .key = key, .type = FABEMU_U64, .operand = &one};
     fabemu_get(w.fab[0], far, key, 0, in[2], 1000, &get);
     fabemu_atomic(w.fab[0], &what, &add);
-    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, recv, 2) && cluster_finish(&w, send, 1) && cluster_finish(&w, &get, 1) &&
+    CU_ASSERT_TRUE_FATAL(cluster_finish(&w, recv, 2) && cluster_finish(&w, send, 1) &&
+                         cluster_finish(&w, &get, 1) &&
                          cluster_finish(&w, &add, 1));
     CU_ASSERT_TRUE(adapters_all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
                    get.status == -EHOSTUNREACH && add.status == -EHOSTUNREACH);
@@ -236,7 +237,8 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     const struct engine *e = w.fabric->engine[0];
     cluster_messages(&w);
     cut_node(&w, 1, true);
-    w.fabric->engine[0]->timeout_ps = 10000 * ADAPTERS_HASTE_PS; /* all channels are taken until this test frees them */
+    /* All channels are taken until this test frees them. */
+    w.fabric->engine[0]->timeout_ps = 10000 * ADAPTERS_HASTE_PS;
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
@@ -306,7 +308,8 @@ static void group__breaks_where_a_member_is_cut_off(void)
         for (uint32_t n = 0; n < w.nodes; n++)
             fabemu_register_symmetric(w.group[n], &v[n], 8, FABEMU_REMOTE_WRITE, &key[n],
                                       &symmetric[n]);
-        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, symmetric, w.nodes) && adapters_all_are(symmetric, w.nodes, 0));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, symmetric, w.nodes) &&
+                             adapters_all_are(symmetric, w.nodes, 0));
         cut_node(&w, far, true);
         for (uint32_t n = 0; n < w.nodes; n++) {
             if (kind == 0)

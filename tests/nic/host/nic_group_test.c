@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 
 #include "emu/combine.h"
-#include "tests/nic/host/parts.h"
 #include "tests/test.h"
+#include "tests/world/host/parts.h"
 #include "tests/world/host/peers.h"
 
 /* A group as all its members see it. */

@@ -13,7 +13,7 @@
 
 #define LONG 100000u
 
-#define PATIENCE_NS UINT64_C(20000000000) /* for what takes milliseconds: a question is said again after some */
+#define PATIENCE_NS UINT64_C(20000000000) /* for what takes milliseconds: a question is repeated */
 
 /* The leaver's part of a round of @w. Returns true: all is said and done. */
 static bool leave_step(struct peers *w, uint32_t node)
@@ -409,8 +409,8 @@ static void leave__says_whom_it_did_not_hear(void)
 }
 
 /*
- * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything: it is waited
- * for a second, not as long as one that has not confirmed, and nobody is warned of it.
+ * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything: it is
+ * waited for a second, not as long as one that has not confirmed, and nobody is warned of it.
  */
 static void leave__waits_a_moment_for_who_lacks_nothing(void)
 {
@@ -436,7 +436,10 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
     }
 }
 
-/* It has answered that it has all, and what it had sent itself is known to be on its way: that is waited for. */
+/*
+ * It has answered that it has all, and what it had sent itself is known to be on its way: that is waited
+ * for.
+ */
 static void leave__waits_for_what_was_said_to_it_before(void)
 {
     struct peers w;

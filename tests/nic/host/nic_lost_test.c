@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/nic/host/parts.h"
 #include "tests/test.h"
+#include "tests/world/host/parts.h"
 #include "tests/world/host/team.h"
 
 #define BIG 100000u
@@ -505,7 +505,10 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     peers_close(&w);
 }
 
-/* Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and in order. */
+/*
+ * Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and in
+ * order.
+ */
 static void given_up__at_random_loses_but_never_hangs(void)
 {
     enum { MANY = 400 };

@@ -542,7 +542,10 @@ static void node_died__ends_what_waits_for_it(void)
     peers_close(&w);
 }
 
-/* A new process at a node begins anew, whoever speaks first; who names it is told nothing of the one before. */
+/*
+ * A new process at a node begins anew, whoever speaks first; who names it is told nothing of the one
+ * before.
+ */
 static void peer__replaced_processes_meet_again(void)
 {
     struct peers w;

@@ -35,7 +35,7 @@
 
 static const size_t sizes[] = {0,    1,    8,     191,   192,   193,    255,    256,    1024,
                                4095, 8192, 65535, 65536, 65537, 262144, 999999, LARGEST};
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+#define SIZES (sizeof sizes / sizeof sizes[0])
 
 /* --- what is offered ------------------------------------------------------------ */
 
@@ -137,7 +137,7 @@ static void getinfo__turns_names_into_addresses(void)
 
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, "1", "7", 0, hints, &info), 0);
     CU_ASSERT_EQUAL_FATAL(info->dest_addrlen, RIG_ADDR_BYTES);
-    memcpy(&node, info->dest_addr, sizeof(node));
+    memcpy(&node, info->dest_addr, sizeof node);
     CU_ASSERT_EQUAL(node, 1);
     fi_freeinfo(info);
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(RIG_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
@@ -153,13 +153,13 @@ static void av__inserts_looks_up_and_removes(void)
 {
     struct rig rig = rig_open();
     char name[RIG_ADDR_BYTES], text[64];
-    size_t bytes = sizeof(name), text_bytes = sizeof(text);
+    size_t bytes = sizeof name, text_bytes = sizeof text;
     fi_addr_t again;
 
     CU_ASSERT_EQUAL(rig.a.addr, 0);
     CU_ASSERT_EQUAL(rig.b.addr, 1);
     CU_ASSERT_EQUAL(fi_av_lookup(rig.av, rig.b.addr, name, &bytes), 0);
-    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof(name)), 0);
+    CU_ASSERT_EQUAL(memcmp(name, rig.b.name, sizeof name), 0);
     fi_av_straddr(rig.av, name, text, &text_bytes);
     CU_ASSERT_EQUAL(strncmp(text, "fabemu://", 9), 0);
     CU_ASSERT_EQUAL(fi_av_remove(rig.av, &rig.b.addr, 1, 0), 0);
@@ -185,18 +185,18 @@ static void av__address_of_another_process_is_unreachable(void)
     struct fi_cq_err_entry error;
     struct fi_cq_tagged_entry entry;
     char name[RIG_ADDR_BYTES], text[2][64];
-    size_t text_bytes = sizeof(text[0]);
+    size_t text_bytes = sizeof text[0];
     fi_addr_t other, source;
     uint64_t seat;
 
-    memcpy(name, rig.b.name, sizeof(name));
-    memcpy(&seat, name + 16, sizeof(seat));
+    memcpy(name, rig.b.name, sizeof name);
+    memcpy(&seat, name + 16, sizeof seat);
     CU_ASSERT_TRUE(seat > 0);
     seat++;
-    memcpy(name + 16, &seat, sizeof(seat));
+    memcpy(name + 16, &seat, sizeof seat);
     CU_ASSERT_EQUAL_FATAL(fi_av_insert(rig.av, name, 1, &other, 0, NULL), 1);
     fi_av_straddr(rig.av, name, text[0], &text_bytes);
-    text_bytes = sizeof(text[1]);
+    text_bytes = sizeof text[1];
     fi_av_straddr(rig.av, rig.b.name, text[1], &text_bytes);
     CU_ASSERT_NOT_EQUAL(strcmp(text[0], text[1]), 0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, NULL, 0, NULL, other, 1, &rig), 0);
@@ -224,9 +224,9 @@ static void av__holds_thousands(void)
         char name[RIG_ADDR_BYTES];
         uint16_t queue = (uint16_t)(1000 + i);
 
-        memcpy(name, b->name, sizeof(name));
-        memcpy(name + 4, &queue, sizeof(queue));
-        memcpy(name + 6, &queue, sizeof(queue));
+        memcpy(name, b->name, sizeof name);
+        memcpy(name + 4, &queue, sizeof queue);
+        memcpy(name + 6, &queue, sizeof queue);
         CU_ASSERT_EQUAL(fi_av_insert(rig.av, name, 1, &addr, 0, NULL), 1);
         CU_ASSERT_EQUAL(addr, (fi_addr_t)i + 2);
     }
@@ -303,9 +303,9 @@ static void tinject__sends_without_an_entry(void)
     struct rig rig = rig_open();
     unsigned char out[193], in[193];
 
-    bytes_fill(out, sizeof(out), 7);
+    bytes_fill(out, sizeof out, 7);
     for (size_t bytes = 0; bytes <= 192; bytes += 64) {
-        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof(in), NULL, rig.a.addr, bytes, EXACT, in), 0);
+        CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, in, sizeof in, NULL, rig.a.addr, bytes, EXACT, in), 0);
         CU_ASSERT_EQUAL(rig_inject(&rig.a, out, bytes, bytes, rig.b.addr, bytes), 0);
         struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
 
@@ -367,7 +367,7 @@ static void sendv__gathers_and_scatters(void)
     unsigned char out[1000], in[1000];
     struct iovec from[5], to[5];
 
-    bytes_fill(out, sizeof(out), 3);
+    bytes_fill(out, sizeof out, 3);
     for (size_t i = 0; i < 5; i++) {
         from[i] = (struct iovec){out + 250 * i, 250};
         to[i] = (struct iovec){in + (i ? 200 + 200 * i : 0), i ? 200 : 400};
@@ -544,7 +544,7 @@ static void cancel__ends_an_unmatched_receive(void)
     CU_ASSERT_EQUAL(in, 5);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &second), -FI_ENOENT);
     CU_ASSERT_EQUAL(fi_cancel(&rig.b.ep->fid, &untagged), 0);
-    error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof(out)};
+    error = (struct fi_cq_err_entry){.err_data = &out, .err_data_size = sizeof out};
     CU_ASSERT_EQUAL(fi_cq_readerr(rig.b.cq, &error, 0), 1);
     CU_ASSERT_PTR_EQUAL(error.op_context, &untagged);
     CU_ASSERT_PTR_EQUAL(error.err_data, &out); /* ours, left empty */
@@ -651,11 +651,11 @@ static void cq__keeps_to_its_format(void)
         void *context;
         int mine;
 
-        memset(buf, 0xa5, sizeof(buf));
+        memset(buf, 0xa5, sizeof buf);
         CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, NULL, 0, NULL, rig.a.addr, 1, EXACT, &mine), 0);
         CU_ASSERT_EQUAL(rig_inject(&rig.a, NULL, 0, 0, rig.b.addr, 1), 0);
         CU_ASSERT_EQUAL(rig_entry_wait(rig.b.cq, buf, &source), 1);
-        memcpy(&context, buf, sizeof(context));
+        memcpy(&context, buf, sizeof context);
         CU_ASSERT_PTR_EQUAL(context, &mine);
         CU_ASSERT_EQUAL(buf[bytes[format]], 0xa5);
         CU_ASSERT_EQUAL(source, rig.a.addr);
@@ -740,11 +740,11 @@ static void *talk(void *argument)
     for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
         ssize_t err;
 
-        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof(i), (uint32_t)talker->tag, rig->b.addr,
+        while ((err = fi_tinjectdata(rig->a.ep, &i, sizeof i, (uint32_t)talker->tag, rig->b.addr,
                                      talker->tag)) == -FI_EAGAIN)
             sched_yield();
         talker->bad += err != 0;
-        err = fi_tsend(rig->a.ep, &talker->tag, sizeof(talker->tag), NULL, rig->b.addr,
+        err = fi_tsend(rig->a.ep, &talker->tag, sizeof talker->tag, NULL, rig->b.addr,
                        talker->tag + 100, talker);
         talker->bad += err != 0;
         struct fi_cq_tagged_entry entry;
@@ -846,7 +846,7 @@ static void directed__peeks_and_claims_from_one_endpoint(void)
     struct rig rig = rig_open();
     struct rig_end c = {0};
     uint64_t of_b = 11, of_c = 22, got = 0;
-    struct iovec iov = {&got, sizeof(got)};
+    struct iovec iov = {&got, sizeof got};
     struct fi_context context;
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 5, .context = &context};
 
@@ -880,7 +880,7 @@ static void delivery__is_complete_when_the_peer_has_it(void)
     struct rig rig = rig_open();
 
     for (unsigned i = 0; i < 15; i++) {
-        struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof(in)};
+        struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof in};
         struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig.b.addr, .tag = i};
         struct fi_msg_tagged want = {.msg_iov = &into, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
                                      .tag = i};
@@ -892,7 +892,7 @@ static void delivery__is_complete_when_the_peer_has_it(void)
         if (err)
             continue;
         if (flags[i / 5] & FI_INJECT)
-            memset(out, 0, sizeof(out));
+            memset(out, 0, sizeof out);
         CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_SEND | FI_TAGGED);
         CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &want, FI_PEEK), 0);
         CU_ASSERT_EQUAL(rig_entry(&rig.b).len, iov.iov_len);
@@ -913,7 +913,7 @@ static void calls__refuse_buffers_at_address_0(void)
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
@@ -980,14 +980,14 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     key = fi_mr_key(mr);
-    bytes_fill((unsigned char *)window, sizeof(window), 3);
-    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL), 0);
+    bytes_fill((unsigned char *)window, sizeof window, 3);
+    CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL), 0);
     CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
-    CU_ASSERT(bytes_filled((unsigned char *)buf, sizeof(buf), 3));
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof(buf), NULL, rig.b.addr, 0, key, NULL),
+    CU_ASSERT(bytes_filled((unsigned char *)buf, sizeof buf, 3));
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL),
                     -FI_EMSGSIZE);
     memset(buf, 0, 8);
     CU_ASSERT_EQUAL(fi_write(rig.a.ep, buf, 8, NULL, rig.b.addr, 8, key, NULL), 0);
@@ -1021,18 +1021,18 @@ static void rma__gathers_and_scatters(void)
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof(window),
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
                                     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
     there.key = fi_mr_key(mr);
-    bytes_fill(out, sizeof(out), 9);
+    bytes_fill(out, sizeof out, 9);
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
     there.len = 50000;
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), 0);
     rig_entry(&rig.a);
-    CU_ASSERT(bytes_filled(window, sizeof(window), 9));
+    CU_ASSERT(bytes_filled(window, sizeof window, 9));
     CU_ASSERT_EQUAL(fi_readv(rig.a.ep, into, NULL, 4, rig.b.addr, 0, there.key, NULL), 0);
     rig_entry(&rig.a);
-    CU_ASSERT(bytes_filled(in, sizeof(in), 9));
+    CU_ASSERT(bytes_filled(in, sizeof in, 9));
     from[1].iov_len = 10;
     CU_ASSERT_EQUAL(fi_writev(rig.a.ep, from, NULL, 2, rig.b.addr, 20000, there.key, NULL), 0);
     rig_entry(&rig.a);
@@ -1050,7 +1050,7 @@ static void atomic__does_what_the_queries_say(void)
     unsigned can = 0;
     struct fid_mr *mr;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
                                     0, 0, 0, &mr, NULL), 0);
     for (int type = 0; type < FI_DATATYPE_LAST; type++) {
         for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
@@ -1100,9 +1100,9 @@ static void atomic__changes_and_fetches(void)
     struct fid_mr *mr, *deaf;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_READ | FI_REMOTE_WRITE,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
                                     0, 0, 0, &mr, NULL), 0);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof(word), FI_REMOTE_WRITE, 0, 0, 0, &deaf,
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
                                     NULL), 0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL), 0);

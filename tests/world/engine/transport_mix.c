@@ -6,7 +6,7 @@
 #include "tests/world/bytes.h"
 #include "tests/world/engine/transport_run.h"
 
-#define COUNT(list) ((uint32_t)(sizeof(list) / sizeof((list)[0])))
+#define COUNT(list) ((uint32_t)(sizeof list / sizeof((list)[0])))
 
 static const char *const topos[] = {
     "kary:4,1", "kary:2,2", "kary:4,2", "kary:2,3", "kary:2,4", "qsnet:8", "qsnet:24,links=2",

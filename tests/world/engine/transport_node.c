@@ -102,10 +102,10 @@ static bool set_grow(struct set *set, uint64_t number)
 
     while (words <= number / 64)
         words *= 2;
-    word = realloc(set->word, words * sizeof(*word));
+    word = realloc(set->word, words * sizeof *word);
     if (!word)
         return false;
-    memset(word + set->words, 0, (words - set->words) * sizeof(*word));
+    memset(word + set->words, 0, (words - set->words) * sizeof *word);
     set->word = word;
     set->words = words;
     return true;
@@ -148,7 +148,7 @@ static bool is_member(const struct transport_plan *plan, uint32_t group, uint32_
 static void node_wrong(struct transport_node *node, const struct emu_hdr *hdr, const char *what)
 {
     if (!emu_count_read(&node->counts.wrong))
-        snprintf(node->wrong_line, sizeof(node->wrong_line),
+        snprintf(node->wrong_line, sizeof node->wrong_line,
                  "node %u: %s: segment %u from node %u to %s %u, %u bytes, kind %u", node->node,
                  what, hdr->seq, hdr->src,
                  (hdr->kind & ~NODE_WORDS) == EMU_MULTICAST ? "group" : "node", hdr->dst, hdr->len,
@@ -196,7 +196,7 @@ static bool node_knows(const struct transport_node *node, uint32_t stream,
     struct emu_hdr want = segment_hdr(plan, hdr->src, stream, hdr->seq, hdr->len);
 
     want.kind |= hdr->kind & NODE_WORDS;
-    if (memcmp(&want, hdr, sizeof(want)) || hdr->len > EMU_PAYLOAD_BYTES ||
+    if (memcmp(&want, hdr, sizeof want) || hdr->len > EMU_PAYLOAD_BYTES ||
         (entry->buf == EMU_NO_BUF) != !hdr->len)
         return false;
     if ((hdr->kind & NODE_WORDS) == EMU_TOLD)
@@ -438,10 +438,10 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     all->node[n] = node;
     node->all = all;
     node->node = n;
-    node->next = calloc(plan->nodes + plan->groups, sizeof(*node->next));
-    node->failed = calloc(plan->nodes + plan->groups, sizeof(*node->failed));
-    node->told = calloc(plan->nodes + plan->groups, sizeof(*node->told));
-    node->came = calloc((size_t)plan->nodes * (1 + plan->groups), sizeof(*node->came));
+    node->next = calloc(plan->nodes + plan->groups, sizeof *node->next);
+    node->failed = calloc(plan->nodes + plan->groups, sizeof *node->failed);
+    node->told = calloc(plan->nodes + plan->groups, sizeof *node->told);
+    node->came = calloc((size_t)plan->nodes * (1 + plan->groups), sizeof *node->came);
     if (!node->next || !node->failed || !node->told || !node->came)
         return -ENOMEM;
     emu_dev_init(&node->dev, worker, node_step);

@@ -41,7 +41,7 @@ __attribute__((format(printf, 3, 4))) static int run_wrong(struct run *run, int 
     va_list args;
 
     va_start(args, format);
-    vsnprintf(run->result->wrong, sizeof(run->result->wrong), format, args);
+    vsnprintf(run->result->wrong, sizeof run->result->wrong, format, args);
     va_end(args);
     return err;
 }
@@ -60,7 +60,7 @@ static double run_now_s(void)
 static int run_members(struct transport_plan *plan, uint32_t g)
 {
     uint64_t state = plan->seed * 31 + g;
-    uint64_t *members = calloc(plan->nodes / 64 + 1, sizeof(*members));
+    uint64_t *members = calloc(plan->nodes / 64 + 1, sizeof *members);
 
     if (!members)
         return -ENOMEM;
@@ -80,11 +80,11 @@ static int run_members(struct transport_plan *plan, uint32_t g)
 static int run_profile(struct run *run, struct emu_profile *profile)
 {
     char error[256];
-    int err = emu_profile_load(profile, "qsnet3", error, sizeof(error));
+    int err = emu_profile_load(profile, "qsnet3", error, sizeof error);
 
     profile->transport = EMU_TRANSPORT_ACKNOWLEDGED;
     for (uint32_t i = 0; !err && i < run->config->sets; i++)
-        err = emu_profile_set(profile, run->config->set[i], error, sizeof(error));
+        err = emu_profile_set(profile, run->config->set[i], error, sizeof error);
     return err ? run_wrong(run, err, "%s", error) : 0;
 }
 
@@ -115,7 +115,7 @@ static int run_nodes(struct run *run, const struct emu_profile *profile)
 static int run_groups(struct run *run)
 {
     struct transport_plan *plan = &run->nodes.plan;
-    uint32_t *nodes = calloc(plan->nodes, sizeof(*nodes));
+    uint32_t *nodes = calloc(plan->nodes, sizeof *nodes);
     char error[256] = "no memory";
     int err = nodes ? 0 : -ENOMEM;
 
@@ -126,7 +126,7 @@ static int run_groups(struct run *run)
             if (plan->members[g][n / 64] >> n % 64 & 1)
                 nodes[count++] = n;
         err = fabric_multicast_create(run->fabric, nodes, count, count, &plan->group[g],
-                                      error, sizeof(error));
+                                      error, sizeof error);
     }
     free(nodes);
     return err ? run_wrong(run, err, "%s", error) : 0;
@@ -139,7 +139,7 @@ static int run_deafen(struct run *run)
     uint32_t n = run->config->deaf;
     const struct topo_node *node = &run->graph->node[n];
 
-    run->deaf = calloc(node->links, sizeof(*run->deaf));
+    run->deaf = calloc(node->links, sizeof *run->deaf);
     if (!run->deaf)
         return run_wrong(run, -ENOMEM, "no memory");
     for (uint32_t i = 0; i < node->links; i++) {
@@ -158,7 +158,7 @@ static int run_open(struct run *run)
                                    .start_stopped = true};
     const struct emu_fault_rates *rates = &config->faults;
     char error[256];
-    int err = topo_parse(&run->graph, config->topo, error, sizeof(error));
+    int err = topo_parse(&run->graph, config->topo, error, sizeof error);
 
     if (err)
         return run_wrong(run, err, "%s", error);
@@ -171,7 +171,7 @@ static int run_open(struct run *run)
         fabric.faults = rates;
     fabric.graph = run->graph;
     fabric.local_nodes = &run->nodes.ops;
-    err = fabric_start(&run->fabric, &fabric, error, sizeof(error));
+    err = fabric_start(&run->fabric, &fabric, error, sizeof error);
     if (err)
         return run_wrong(run, err, "%s", error);
     run->thread = calloc(run->fabric->workers, sizeof(struct emu_thread *));
@@ -234,7 +234,7 @@ static int run_virtual(struct run *run)
             moved = counts.came + counts.failed;
             moved_ps = next_ps;
             if (slices++ % RUN_CHECK_EACH == 0 &&
-                fabric_check(run->fabric, run->result->now_ps, error, sizeof(error)))
+                fabric_check(run->fabric, run->result->now_ps, error, sizeof error))
                 return run_wrong(run, -EPROTO, "under way: %s", error);
         } else if (next_ps - moved_ps > RUN_STILL_PS) {
             return run_stands_still(run);
@@ -332,7 +332,7 @@ static int run_check(struct run *run)
     if (wrong)
         return run_wrong(run, -EPROTO, "%s (%llu violations in all)", wrong,
                          (unsigned long long)result->counts.wrong);
-    if (transport_nodes_missing(&run->nodes, line, sizeof(line)))
+    if (transport_nodes_missing(&run->nodes, line, sizeof line))
         return run_wrong(run, -EPROTO, "%s", line);
     if (result->counts.failed != result->transport.lost)
         return run_wrong(run, -EPROTO, "engines gave %llu segments up, and nodes were told of %llu",
@@ -351,7 +351,7 @@ static int run_check(struct run *run)
         return run_wrong(run, -EPROTO, "everything came, but an engine is not idle");
     if (world_fabric_bufs_held(run->fabric))
         return run_wrong(run, -EPROTO, "%u buffers are lost", world_fabric_bufs_held(run->fabric));
-    if (fabric_check(run->fabric, result->now_ps, line, sizeof(line)))
+    if (fabric_check(run->fabric, result->now_ps, line, sizeof line))
         return run_wrong(run, -EPROTO, "%s", line);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trees_member.c - see trees.h: a host's place in a stream, as in nic/host/group.c. */
+/* trees_member.c - see trees.h: a host's place in a stream, as in nic/host/group/stream.c. */
 #include <string.h>
 
 #include "tests/test.h"

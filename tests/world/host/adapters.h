@@ -3,8 +3,8 @@
 #ifndef TESTS_WORLD_ADAPTERS_H
 #define TESTS_WORLD_ADAPTERS_H
 
-#include "tests/nic/host/parts.h"
 #include "tests/world/fabric.h"
+#include "tests/world/host/parts.h"
 
 /** adapters_open - a process attaches at @info->node; its adapter: nic_close() ends it. */
 struct fabemu *adapters_open(struct fabric *fabric, const struct fabemu_info *info);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "emu/edge/edge.h"
-#include "tests/nic/host/parts.h"
+#include "tests/world/host/parts.h"
 
 #define FAKE_NODES 16
 #define FAKE_GROUPS 8

@@ -29,10 +29,7 @@ static void node_take(struct sim_node *p, const struct emu_entry *entry)
     struct emu_pool_cache *cache = &p->dev.worker->cache;
     struct sim_got *got;
 
-    if (p->gots == p->gots_room) {
-        p->gots_room = p->gots_room ? 2 * p->gots_room : 64;
-        p->got = realloc(p->got, p->gots_room * sizeof *p->got);
-    }
+    p->got = world_room(p->got, p->gots, &p->gots_room, sizeof *p->got);
     got = &p->got[p->gots++];
     memset(got, 0, sizeof *got);
     got->at_ps = entry->time_ps;
@@ -139,10 +136,7 @@ struct sim_post *sim_post(struct sim *w, uint32_t src, uint64_t ready_ps, struct
     struct sim_node *p = w->node[src];
     struct sim_post *post;
 
-    if (p->posts == p->posts_room) {
-        p->posts_room = p->posts_room ? 2 * p->posts_room : 64;
-        p->post = realloc(p->post, p->posts_room * sizeof *p->post);
-    }
+    p->post = world_room(p->post, p->posts, &p->posts_room, sizeof *p->post);
     post = &p->post[p->posts++];
     if (w->now_ps && ready_ps <= w->now_ps) /* that has happened */
         ready_ps = w->now_ps + 1;

@@ -168,10 +168,7 @@ uint32_t vcnet_post(struct vcnet *w, uint32_t src, uint64_t ready_ps, struct vcn
 {
     struct vcnode *p = w->node[src];
 
-    if (p->posts == p->posts_room) {
-        p->posts_room = p->posts_room ? 2 * p->posts_room : 64;
-        p->post = realloc(p->post, p->posts_room * sizeof *p->post);
-    }
+    p->post = world_room(p->post, p->posts, &p->posts_room, sizeof *p->post);
     if (w->now_ps && ready_ps <= w->now_ps) /* that has happened */
         ready_ps = w->now_ps + 1;
     post.ready_ps = ready_ps;

@@ -281,10 +281,7 @@ static void node_note(struct vcnode *p, const struct vcnode_in *in, uint64_t who
     p->packets_got++;
     if (p->quiet)
         return;
-    if (p->gots == p->gots_room) {
-        p->gots_room = p->gots_room ? 2 * p->gots_room : 64;
-        p->got = realloc(p->got, p->gots_room * sizeof *p->got);
-    }
+    p->got = world_room(p->got, p->gots, &p->gots_room, sizeof *p->got);
     p->got[p->gots] = (struct vcnet_got){.head_ps = in->head_ps, .whole_ps = whole_ps, .tag = in->tag,
                                          .bytes = in->bytes, .priority = in->priority,
                                          .good = in->good};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* parts.h - all of the adapter: these tests look into its parts. */
-#ifndef TEST_PARTS_H
-#define TEST_PARTS_H
+#ifndef TESTS_WORLD_PARTS_H
+#define TESTS_WORLD_PARTS_H
 
 #include <errno.h>
 

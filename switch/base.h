@@ -78,7 +78,6 @@ extern const struct switch_kind switch_channel_kind;    /* channel/channel.c */
 
 /* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none. */
 void *switch_lines(size_t bytes);
-void *switch_zeros(size_t bytes);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);

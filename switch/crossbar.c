@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "emu/alloc.h"
+
 static uint32_t crossbar_width(uint32_t rows)
 {
     return (rows + 15) / 16 * 16;
@@ -26,10 +28,10 @@ bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t s
     bar->light_slots = bar->sw.profile->light_slots;
     bar->rows = rows;
     bar->width = crossbar_width(rows);
-    bar->count = switch_zeros(rows * bar->width);
-    bar->xpoint = switch_zeros(rows * bar->width * sizeof *bar->xpoint);
-    bar->row = switch_zeros(rows * sizeof *bar->row);
-    bar->out = switch_zeros(rows * sizeof *bar->out);
+    bar->count = emu_zeros(rows * bar->width);
+    bar->xpoint = emu_zeros(rows * bar->width * sizeof *bar->xpoint);
+    bar->row = emu_zeros(rows * sizeof *bar->row);
+    bar->out = emu_zeros(rows * sizeof *bar->out);
     return switch_store_init(&bar->store, slots) && bar->count && bar->xpoint && bar->row && bar->out;
 }
 

@@ -74,15 +74,6 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/* Something that was due at @due_ps happens at @now_ps. */
-static inline void switch_lag(struct switch_dev *sw, uint64_t due_ps, uint64_t now_ps)
-{
-    _Atomic uint64_t *worst = &sw->dev.worker->worst_lag_ps;
-
-    if (now_ps - due_ps > atomic_load_explicit(worst, memory_order_relaxed))
-        atomic_store_explicit(worst, now_ps - due_ps, memory_order_relaxed);
-}
-
 /* What a machine on a timed clock does. */
 struct switch_events {
     /* What has come so far: adds what arrives by @until_ps. Returns the earliest later arrival; EMU_NEVER. */

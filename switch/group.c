@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/alloc.h"
+
 static size_t group_kept(uint64_t ports, uint32_t units, enum emu_combine_order order)
 {
     return order == EMU_COMBINE_PORT ? (unsigned)__builtin_popcountll(ports) + units - 1u : 0;
@@ -46,7 +48,7 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
         kept = group_kept(ports, units, order);
         group->state_bytes =
             (uint32_t)(sizeof(struct switch_state) + units * sizeof(struct switch_part));
-        group->states = switch_zeros((size_t)group->window * group->state_bytes);
+        group->states = emu_zeros((size_t)group->window * group->state_bytes);
         group->kept = kept ? calloc(group->window * kept, sizeof *group->kept) : NULL;
         group->results = calloc(units, sizeof *group->results);
         if (!group->states || !group->results || (kept && !group->kept)) {
@@ -71,7 +73,7 @@ static uint32_t group_part_holds(const struct switch_group *group, uint32_t port
     if (part->queued || !group->in_order)
         return count;
     emu_each_bit(input, have)
-        buf[count++] = *switch_group_kept(group, i, ports, input);
+        buf[count++] = *emu_kept_at(switch_group_kept(group, i, ports), input);
     return count;
 }
 

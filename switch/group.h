@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "emu/bits.h"
+#include "emu/combiner.h"
 #include "emu/profile.h"
 #include "emu/link/ring.h"
 #include "switch/switch.h"
@@ -76,15 +77,12 @@ static inline struct switch_part *switch_group_part(const struct switch_group *g
     return &switch_group_state(group, i)->part[u];
 }
 
-/* In port order: where state @i keeps the buffer from @input (a port, or ports + leaf). */
-static inline uint32_t *switch_group_kept(const struct switch_group *group, uint32_t i,
-                                          uint32_t ports, uint32_t input)
+/* In port order: the contributions to state @i, of ports and of the leaves' rows. @ports: of the switch. */
+static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i, uint32_t ports)
 {
-    uint64_t below = group->ports & emu_bits_below(input);
-    uint32_t at = input < ports ? (uint32_t)__builtin_popcountll(below)
-                                : group->width + input - ports;
+    uint64_t all = group->ports | emu_bits_below(group->units - 1u) << ports;
 
-    return &group->kept[i * (group->width + group->units - 1u) + at];
+    return (struct emu_kept){.buf = &group->kept[i * emu_kept_slots(all)], .all = all};
 }
 
 #endif

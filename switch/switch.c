@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/alloc.h"
 #include "switch/base.h"
 
 /* Another router is a folder and a line. One of them fits any profile. */
@@ -44,15 +45,6 @@ void *switch_lines(size_t bytes)
     return aligned_alloc(EMU_LINE, (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE);
 }
 
-void *switch_zeros(size_t bytes)
-{
-    void *at = switch_lines(bytes);
-
-    if (at)
-        memset(at, 0, bytes);
-    return at;
-}
-
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile,
                   uint64_t seed)
@@ -65,7 +57,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     if (!ports || ports > TOPO_PORTS_MAX || !machine->step || !kind->sane(ports, profile) ||
         kind->segments(ports, profile) > SWITCH_SEGMENTS_MAX)
         return -EINVAL;
-    sw = switch_zeros(machine->bytes);
+    sw = emu_zeros(machine->bytes);
     if (!sw)
         return -ENOMEM;
     sw->kind = kind;

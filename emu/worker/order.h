@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "emu/clock.h"
+#include "emu/random.h"
 
 struct emu_order_event {
     uint64_t at_ps;
@@ -55,10 +56,7 @@ static inline uint64_t emu_order_next_ps(const struct emu_order *order)
  */
 static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 {
-    uint64_t turn = (time ^ port << 57) * 0x9e3779b97f4a7c15u;
-
-    turn = (turn ^ turn >> 32) * 0xd6e8feb86659fd93u;
-    return turn ^ turn >> 32;
+    return emu_hash(time ^ port << 57);
 }
 
 /*

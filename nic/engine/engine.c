@@ -101,7 +101,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->links = config->links;
     e->cut = config->cut;
     e->send.first_seq = e->send.tests = config->first_seq;
-    e->random = (config->seed ^ config->node) * 0x9e3779b97f4a7c15u | 1;
+    e->random = emu_spread(config->seed ^ config->node) | 1;
     e->send.packets = engine_packets(e->links, e->profile->channels);
     if (!engine_alloc(e) || !engine_asks_init(&e->asks, emu_mix(e->random))) {
         engine_destroy(e);

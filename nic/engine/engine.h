@@ -12,7 +12,7 @@
  * nothing is copied. Segment i on the wire carries the buffer of host segment i, with the header in
  * its seg.hdr, so a packet has no more host segments than it has segments. How the bytes would lie
  * on the wire is what emu_packet_wire_bytes() says; here only their sum is the same. The last
- * segment's born_ns is the CRC-32: over the payload, then over the packet's id (its tag) and where
+ * segment's crc is the CRC-32: over the payload, then over the packet's id (its tag) and where
  * it goes, so that a packet with a wrong id or at a wrong place is not taken for good.
  *
  * A tag names source, destination, sequence number and try (flow.h): a reply to an

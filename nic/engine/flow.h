@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/random.h"
+
 #define ENGINE_WINDOW   256u       /* packets that a source is ahead of its oldest one to a destination */
 #define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
 #define ENGINE_TRY_BITS 6u         /* of a tag: the try; above them the sequence number */
@@ -67,9 +69,7 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
     uint64_t key = (uint64_t)src << 33 | (uint64_t)dst << 1 | group;
 
-    key = (key + 1) * 0x9e3779b97f4a7c15u;
-    key = (key ^ key >> 32) * 0xd6e8feb86659fd93u;
-    return (uint32_t)(key ^ key >> 32);
+    return (uint32_t)emu_hash(key + 1);
 }
 
 /** engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not. */

@@ -71,7 +71,7 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
  * engine's own and goes no further than to the far end's engine. The header stored in the buffer says so,
  * in a bit of its kind that is the engines': no host sees it. It is set and asked for here alone.
  */
-#define ENGINE_HOLLOW 128u
+#define ENGINE_HOLLOW EMU_STORED
 static_assert(!(ENGINE_HOLLOW & (EMU_TOLD | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_TOLD, "a bit to spare");
 
 static inline bool engine_is_hollow(const struct emu_hdr *hdr)
@@ -114,12 +114,6 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     uint32_t where[2] = {tag, (uint32_t)dst | (uint32_t)group << 16};
 
     return emu_crc32(payload, where, sizeof where);
-}
-
-/* A packet's last segment on the wire has its CRC-32, in the place of the time at which it was posted. */
-static inline uint32_t *engine_entry_crc(struct emu_entry *last)
-{
-    return &last->born_ns;
 }
 
 /** engine_wake_all - all links look for something to send. */

@@ -103,7 +103,7 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, st
             .more = p->more, .dst = (uint16_t)p->dst, .bytes = p->bytes,
             .stamp = at_ps / 64000 % 1024});
     if (last) {
-        *engine_entry_crc(entry) = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
+        entry->crc = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
         l->left[p->priority] &= ~(1u << c);
     } else {
         l->left[p->priority] |= 1u << c;

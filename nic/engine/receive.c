@@ -259,7 +259,7 @@ static void packet_goes_on(struct engine *e, uint32_t i, struct emu_entry *entry
     if (!entry->packet.last)
         return;
     engine_list_drop(&e->receive.parts, e->receive.join, (uint16_t)i);
-    incoming_judge(e, i, *engine_entry_crc(entry), at_ps);
+    incoming_judge(e, i, entry->crc, at_ps);
 }
 
 void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry, enum emu_fate fate,

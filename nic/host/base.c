@@ -11,22 +11,15 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "emu/random.h"
 #include "nic/fabemu.h"
-
-uint64_t nic_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 uint64_t nic_random(void)
 {
     uint64_t random;
 
     if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = nic_now_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uintptr_t)&random;
+        random = emu_spread(emu_now_ns()) ^ (uintptr_t)&random;
     return random;
 }
 

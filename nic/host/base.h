@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-uint64_t nic_now_ns(void);
+#include "emu/now.h"
+
 uint64_t nic_random(void);
 
 /** nic_fail - set fabemu_error()'s line; returns @err. */
@@ -22,7 +23,7 @@ const char *nic_remedy(int err);
 
 /** nic_spawn - a thread that takes none of the application's signals. */
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
-/** nic_cond_init - a condition variable whose timed waits go by nic_now_ns()'s clock. */
+/** nic_cond_init - a condition variable whose timed waits go by emu_now_ns()'s clock. */
 void nic_cond_init(pthread_cond_t *cond);
 
 #endif

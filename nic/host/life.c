@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/group/group.h"
 #include "nic/host/message/end.h"
@@ -44,7 +45,7 @@ static void nic_init(struct fabemu *fab)
     fab->hail_limit_ns =
         env_number("FABEMU_PEER_TIMEOUT_MS", HAIL_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
     fab->watch_gap_ns = NIC_WATCH_NS;
-    fab->watch_ns = nic_now_ns() + NIC_WATCH_NS;
+    fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
     fab->timed = sh->timed;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();

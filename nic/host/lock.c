@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/op/complete.h"
 #include "nic/host/send/up.h"
@@ -13,7 +14,7 @@
 static void nic_clock(struct fabemu *fab)
 {
     if (fab->timed)
-        fab->now_ps = (nic_now_ns() - fab->edge.shared->origin_ns) * 1000;
+        fab->now_ps = (emu_now_ns() - fab->edge.shared->origin_ns) * 1000;
 }
 
 void nic_lock(struct fabemu *fab)

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "emu/alloc.h"
 #include "emu/packet/crc.h"
 
 void switch_channel_plugged(struct switch_channels *ch)
@@ -65,9 +66,9 @@ static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
 {
     timing->sweep_ps = EMU_NEVER;
-    timing->busy_ps = switch_zeros(ports * sizeof *timing->busy_ps);
-    timing->due_ps = switch_zeros(ports * sizeof *timing->due_ps);
-    timing->stalled_ps = switch_zeros(ports * sizeof *timing->stalled_ps);
+    timing->busy_ps = emu_zeros(ports * sizeof *timing->busy_ps);
+    timing->due_ps = emu_zeros(ports * sizeof *timing->due_ps);
+    timing->stalled_ps = emu_zeros(ports * sizeof *timing->stalled_ps);
     return switch_agenda_init(&timing->agenda, ports) && timing->busy_ps && timing->due_ps &&
            timing->stalled_ps;
 }
@@ -87,10 +88,10 @@ static bool channels_alloc(struct switch_channels *ch)
     uint32_t ports = ch->sw.ports;
     uint32_t slots = channels_segments(ports, ch->sw.profile);
 
-    ch->port = switch_zeros(ports * sizeof *ch->port);
-    ch->in = switch_zeros(ports * EMU_CHANNELS * sizeof *ch->in);
-    ch->out = switch_zeros(ports * EMU_CHANNELS * sizeof *ch->out);
-    ch->pair = switch_zeros(ports * ports * sizeof *ch->pair);
+    ch->port = emu_zeros(ports * sizeof *ch->port);
+    ch->in = emu_zeros(ports * EMU_CHANNELS * sizeof *ch->in);
+    ch->out = emu_zeros(ports * EMU_CHANNELS * sizeof *ch->out);
+    ch->pair = emu_zeros(ports * ports * sizeof *ch->pair);
     ch->hold = calloc(slots, sizeof *ch->hold);
     return switch_store_init(&ch->store, slots) && ch->port && ch->in && ch->out && ch->pair && ch->hold;
 }

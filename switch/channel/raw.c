@@ -6,6 +6,8 @@
 
 #include <time.h>
 
+#include "emu/now.h"
+
 #define CHANNEL_BURST EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
 
 /* All that has come: a sender that gives up and sends anew never finds the ring full of old replies. */
@@ -75,11 +77,8 @@ static uint32_t raw_send(struct switch_channels *ch)
 static void raw_tick(struct switch_channels_raw *raw)
 {
     struct switch_channels *ch = &raw->ch;
-    struct timespec ts;
-    uint64_t now_ps;
+    uint64_t now_ps = emu_time_ns(CLOCK_MONOTONIC_COARSE) * 1000u;
 
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    now_ps = ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec) * 1000u;
     if (now_ps - raw->swept_ps < ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
         return;
     raw->swept_ps = now_ps;

@@ -92,7 +92,7 @@ static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
     struct emu_order_event event = switch_agenda_take(&timing_of(ch)->agenda);
     uint32_t o = (uint32_t)event.port;
 
-    switch_lag(&ch->sw, event.at_ps, now_ps);
+    emu_dev_lag(&ch->sw.dev, event.at_ps, now_ps);
     if (switch_channel_send(ch, o, event.at_ps)) {
         if (ch->queued >> o & 1)
             timed_plan(ch, o, event.at_ps);

@@ -21,9 +21,7 @@
  * there with all k, and goes out by all k: the paper's reduction and broadcast
  * without the way down to a root's adapter and up again.
  */
-#include <string.h>
-
-#include "emu/combine.h"
+#include "emu/combiner.h"
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 
@@ -31,50 +29,27 @@
 
 /* --- folding: what is in a state, and what comes of it ------------------------------------------- */
 
-/* acc op= in, over the payload of two segments with the same header. */
-static void combine_bufs(struct switch_crosspoints *xp, const struct emu_hdr *hdr, uint32_t acc,
-                         uint32_t in)
+/* A barrier has no buffer. */
+static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 {
-    struct emu_pool *pool = switch_cache(xp)->pool;
-
-    if (acc == EMU_NO_BUF || in == EMU_NO_BUF) /* a barrier */
-        return;
-    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(pool, acc), emu_pool_bytes(pool, in),
-                     hdr->len);
+    (void)pool;
+    return buf != EMU_NO_BUF;
 }
 
 /* Where the switch's result goes, now that these ports have contributed; 0: others are missing. */
 static uint64_t combine_outs(const struct switch_group *group, const struct switch_state *state)
 {
-    uint64_t missing = group->ports & ~state->have;
+    uint64_t up = group->up < 0 ? 0 : emu_bit((uint32_t)group->up);
 
-    if (state->hdr.kind != EMU_REDUCE && group->up < 0)
-        return missing ? 0 : group->ports;
-    if (state->hdr.kind != EMU_REDUCE && missing != emu_bit(group->up))
-        return 0;
-    return emu_bits_several(missing) ? 0 : missing;
+    return emu_combiner_outs(state->hdr.kind, group->ports, state->have, up, group->ports);
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
                              uint64_t have)
 {
-    uint32_t acc = *switch_group_kept(group, i, xp->bar.sw.ports, emu_bits_first(have));
-
-    emu_each_bit(input, have & (have - 1)) {
-        uint32_t in = *switch_group_kept(group, i, xp->bar.sw.ports, input);
-
-        combine_bufs(xp, &switch_group_state(group, i)->hdr, acc, in);
-        emu_pool_drop(switch_cache(xp), in);
-    }
-    return acc;
-}
-
-/* All but from whom and to where: the second half of the header, in one comparison. */
-static inline bool combine_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
-{
-    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof(*a) == 16, "seq, kind, len, op, type");
-    return memcmp(&a->seq, &b->seq, 8) == 0;
+    return emu_kept_fold(switch_cache(xp), &switch_group_state(group, i)->hdr,
+                         switch_group_kept(group, i, xp->bar.sw.ports), have, combine_has_payload);
 }
 
 static inline void combine_begin(struct switch_state *state, const struct emu_entry *in)
@@ -267,7 +242,7 @@ static inline bool combine_fits(const struct switch_crosspoints *xp, const struc
     if (state->part[xp->units - 1].queued) /* only if members ignore their window */
         return false;
     if (state->active)
-        return combine_agrees(&state->hdr, &in->hdr) && !(state->part[u].have >> row & 1) &&
+        return emu_combiner_agrees(&state->hdr, &in->hdr) && !(state->part[u].have >> row & 1) &&
                !(port && state->outs);
     if (!port || (state->used && state->hdr.seq == in->hdr.seq)) /* done already */
         return false;
@@ -303,12 +278,11 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     }
     part = &state->part[u];
     if (group->in_order) {
-        *switch_group_kept(group, i, xp->bar.sw.ports, row) = in->buf;
+        *emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row) = in->buf;
     } else if (!part->have) {
         part->buf = in->buf;
     } else {
-        combine_bufs(xp, &in->hdr, part->buf, in->buf);
-        emu_pool_drop(switch_cache(xp), in->buf);
+        emu_combiner_fold(switch_cache(xp), &in->hdr, part->buf, in->buf, combine_has_payload);
     }
     combine_came(xp, group, state, i, u, row, at_ps);
 }
@@ -375,7 +349,7 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     uint64_t bit = emu_bit(row);
 
     if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
-        !state->part[u].have || (state->part[u].have & bit) || !combine_agrees(&state->hdr, hdr))
+        !state->part[u].have || (state->part[u].have & bit) || !emu_combiner_agrees(&state->hdr, hdr))
         return false;
     emu_combine_fold(hdr->op, hdr->type,
                      emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf), seg->payload,

@@ -205,7 +205,7 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
     struct emu_order_event event = switch_agenda_take(timed_agenda(xp));
     uint32_t o = (uint32_t)event.port;
 
-    switch_lag(sw, event.at_ps, now_ps);
+    emu_dev_lag(&sw->dev, event.at_ps, now_ps);
     if (o < sw->ports)
         timed_send(xp, o, event.at_ps);
     else

@@ -142,7 +142,7 @@ static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps)
     struct switch_sends sends[TOPO_PORTS_MAX];
     uint32_t moved = 0;
 
-    switch_lag(base, at_ps, now_ps);
+    emu_dev_lag(&base->dev, at_ps, now_ps);
     switch_little_until(&sw->little, at_ps);
     sw->from_ps = at_ps + sw->length_ps;
     sw->next_ps = EMU_NEVER;

@@ -8,7 +8,7 @@
 
 uint32_t bytes_below(uint64_t *state, uint32_t below)
 {
-    return (uint32_t)((emu_mix(*state += BYTES_GOLDEN) >> 32) * below >> 32);
+    return (uint32_t)((emu_splitmix(state) >> 32) * below >> 32);
 }
 
 void bytes_fill(void *at, size_t count, uint64_t key)
@@ -16,7 +16,7 @@ void bytes_fill(void *at, size_t count, uint64_t key)
     uint8_t *bytes = at;
 
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t word = emu_mix(key += BYTES_GOLDEN);
+        uint64_t word = emu_splitmix(&key);
 
         memcpy(bytes + i, &word, count - i < 8 ? count - i : 8);
     }
@@ -27,7 +27,7 @@ bool bytes_filled(const void *at, size_t count, uint64_t key)
     const uint8_t *bytes = at;
 
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t word = emu_mix(key += BYTES_GOLDEN);
+        uint64_t word = emu_splitmix(&key);
 
         if (memcmp(bytes + i, &word, count - i < 8 ? count - i : 8))
             return false;

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BYTES_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 /** bytes_below - the next random number below @below, from @state. */
 uint32_t bytes_below(uint64_t *state, uint32_t below);

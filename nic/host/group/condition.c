@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 
 #define AGAIN_NS 1000000u /* before conditionals that the adapter had no room for are asked again: 1 ms */
@@ -61,7 +62,7 @@ static void condition_rest(struct nic_condition *condition)
     condition->op.state = NIC_OP_QUEUED;
     emu_list_add(&g->again, &condition->op.post.link);
     if (emu_list_empty(&fab->again))
-        fab->again_ns = nic_now_ns() + AGAIN_NS;
+        fab->again_ns = emu_now_ns() + AGAIN_NS;
     if (!emu_listed(&g->resting))
         emu_list_add(&fab->again, &g->resting);
 }

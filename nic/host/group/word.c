@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/send.h"
@@ -130,7 +131,7 @@ uint32_t nic_word_again(struct fabemu *fab)
 {
     uint32_t sent = 0;
 
-    if (nic_now_ns() < fab->again_ns)
+    if (emu_now_ns() < fab->again_ns)
         return 0;
     while (!emu_list_empty(&fab->again)) {
         struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, resting);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/lock.h"
 #include "nic/host/message/message.h"
@@ -73,7 +74,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
  */
 static void inject_asks(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (peer->open && !nic_peer_window(peer) && nic_now_ns() - peer->hail_began_ns >= fab->watch_gap_ns)
+    if (peer->open && !nic_peer_window(peer) && emu_now_ns() - peer->hail_began_ns >= fab->watch_gap_ns)
         nic_peer_hail(fab, peer);
 }
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/op/op.h"
 #include "nic/host/peer/gone.h"
@@ -55,7 +56,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;
     peer->bye_sent = peer->tx_seq;
-    peer->bye_at_ns = nic_now_ns();
+    peer->bye_at_ns = emu_now_ns();
     nic_peer_passed(fab, peer, peer->life + 1, true);
 }
 

@@ -5,6 +5,7 @@
  * Before the first request two processes exchange hellos (one round trip): a node may have been given to
  * another process, whose numbers begin anew, and only who knows the other's can take its segments.
  */
+#include "emu/now.h"
 #include "nic/host/peer/hello.h"
 
 #include "nic/host/base.h"
@@ -24,7 +25,7 @@ void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
 
 void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
 {
-    uint64_t now = nic_now_ns();
+    uint64_t now = emu_now_ns();
 
     if (emu_listed(&peer->hail))
         return;

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "emu/now.h"
 #include "emu/worker/wait.h"
 #include "nic/host/base.h"
 #include "nic/host/lock.h"
@@ -90,7 +91,7 @@ void nic_leave_begin(struct fabemu *fab)
     fab->leaving = true;
     fab->bye_gap_ns = BYE_FIRST_NS;
     fab->bye_ns = 0;
-    fab->bye_began_ns = nic_now_ns();
+    fab->bye_began_ns = emu_now_ns();
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
@@ -102,7 +103,7 @@ void nic_leave_begin(struct fabemu *fab)
 
 bool nic_leave_step(struct fabemu *fab)
 {
-    uint64_t now = nic_now_ns();
+    uint64_t now = emu_now_ns();
     bool ask = now >= fab->bye_ns, done = true;
 
     assert(fab->locked && fab->leaving);
@@ -164,7 +165,7 @@ static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t end = nic_now_ns() + limit_ns;
+    uint64_t end = emu_now_ns() + limit_ns;
     uint32_t amiss, moved, seen;
     unsigned idle = 0;
     bool done = false;
@@ -174,7 +175,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
     nic_lock(fab);
     nic_leave_begin(fab);
     nic_unlock(fab);
-    while (!done && nic_now_ns() < end) {
+    while (!done && emu_now_ns() < end) {
         nic_lock(fab);
         moved = nic_step(fab);
         done = nic_leave_step(fab);

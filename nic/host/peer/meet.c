@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/message/end.h"
 #include "nic/host/peer/gone.h"
@@ -63,7 +64,7 @@ static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 
 void nic_peer_rehail(struct fabemu *fab)
 {
-    uint64_t now = nic_now_ns();
+    uint64_t now = emu_now_ns();
     struct emu_list *at = fab->hailing.next, *next;
 
     if (now < fab->hail_scan_ns)

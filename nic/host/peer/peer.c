@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "emu/now.h"
 #include "nic/host/base.h"
 
 /* Between hellos that answer: in the long run they go no more often than an honest process asks. */
@@ -50,7 +51,7 @@ bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 /* Who is not answered asks again, or is hailed from here. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
-    uint64_t now = nic_now_ns();
+    uint64_t now = emu_now_ns();
 
     if (*debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
         return false;

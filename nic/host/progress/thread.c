@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "emu/now.h"
 #include "emu/worker/wait.h"
 #include "nic/host/base.h"
 #include "nic/host/progress/step.h"
@@ -32,7 +33,7 @@ static bool thread_stops(struct nic_thread *t, uint64_t ns)
 
     pthread_mutex_lock(&t->lock);
     if (ns && !t->stop) {
-        uint64_t until = nic_now_ns() + ns;
+        uint64_t until = emu_now_ns() + ns;
         struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
                               .tv_nsec = (long)(until % 1000000000u)};
 

@@ -7,6 +7,7 @@
  * since nobody has asked it for anything. With acknowledgments the network still tells whether such a peer
  * can be reached.
  */
+#include "emu/now.h"
 #include "nic/host/progress/watch.h"
 
 #include "nic/host/base.h"
@@ -44,7 +45,7 @@ static bool peer_is_awaited(const struct nic_peer *peer)
 
 void nic_watch(struct fabemu *fab)
 {
-    uint64_t now = nic_now_ns();
+    uint64_t now = emu_now_ns();
 
     if (now < fab->watch_ns)
         return;

@@ -59,7 +59,7 @@ static uint64_t segment_key(const struct transport_plan *plan, uint32_t src, uin
 {
     uint64_t key = emu_mix(plan->seed ^ emu_mix((uint64_t)src << 32 | stream));
 
-    return emu_mix(key + number * BYTES_GOLDEN);
+    return emu_splitmix_at(key, number);
 }
 
 /* Does its sender ask to be told when it is at all of its destinations? */
@@ -223,7 +223,7 @@ static const char *node_got(struct transport_node *node, uint32_t stream,
     uint64_t print = (uint64_t)entry->born_ns << 32 ^ (uint64_t)stream << 16 ^ hdr->src;
 
     node->content += emu_mix(print + ((uint64_t)node->node << 40) +
-                             hdr->seq * BYTES_GOLDEN);
+                             emu_spread(hdr->seq));
     emu_count(&node->counts.came, 1);
     return set_add(&node->came[stream_slot(plan, hdr->src, stream)], hdr->seq);
 }
@@ -486,7 +486,7 @@ void transport_nodes_begin(struct transport_nodes *all)
     for (uint32_t n = 0; n < plan->nodes; n++) {
         struct transport_node *node = all->node[n];
 
-        node->random = emu_mix(plan->seed + (n + 1) * BYTES_GOLDEN);
+        node->random = emu_splitmix_at(plan->seed, n + 1);
         node->stream = UINT32_MAX;
         for (uint32_t g = 0; g < plan->groups; g++)
             if (is_member(plan, g, n))

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "emu/now.h"
 #include "tests/world/fabric.h"
 
 #define RUN_SLICE_PS UINT64_C(20000000)       /* virtual: between two looks: 20 us */
@@ -48,10 +49,7 @@ __attribute__((format(printf, 3, 4))) static int run_wrong(struct run *run, int 
 
 static double run_now_s(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)emu_now_ns() * 1e-9;
 }
 
 /* --- made -------------------------------------------------------------------------------- */

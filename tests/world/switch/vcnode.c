@@ -100,7 +100,7 @@ static void node_send_segment(struct vcnode *p, uint32_t c, uint64_t at_ps)
         post->head_ps = at_ps;
     }
     entry.buf = payload_make(p, post->tag, post->bytes, index, &post->crc);
-    entry.born_ns = last ? post->crc : 0;
+    entry.crc = last ? post->crc : 0;
     emu_channels_spend(&p->books, c);
     out->since_ps = at_ps;
     out->over = last;
@@ -353,7 +353,7 @@ static void node_arrive(struct vcnode *p, const struct emu_entry *entry, enum em
     if (taken && hdr->last) {
         struct vcnode_in *in = &p->in[hdr->channel];
 
-        in->good &= !p->world->payload || in->crc == entry->born_ns;
+        in->good &= !p->world->payload || in->crc == entry->crc;
         node_note(p, in, whole_ps);
         node_answer(p, hdr->channel, p->dev.timed ? whole_ps + p->service_ps : 0);
     }

@@ -15,10 +15,10 @@
 /*
  * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real is
  * turned back by EMU_TURN_BY_PS (13 days) whenever it has come to twice that: while the workers are
- * held, all times that anything keeps become less by it (fabric/clock.c). What is older than the turn
- * becomes 0, which is as good. Nobody looks while no process is attached, and nothing moves then; so the
- * first one that attaches has the clock turned as often as that was missed. Clock virtual ends at
- * EMU_LAST_PS, 53 days.
+ * held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
+ * than that becomes 0, which orders it just as well. Nobody looks while no process is attached,
+ * and nothing moves then; so the first one that attaches has the clock turned as often as that
+ * was missed. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
  * Processes are not held. They count on: the times of an edge are those of a clock that is never
  * turned back, modulo 2^64, and compared by their difference.

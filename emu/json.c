@@ -23,7 +23,8 @@ static char *buf_end(const struct emu_json_buf *buf)
     return buf->data + buf->at + buf->bytes;
 }
 
-/* Moves what is in use only when as much before it is free: so it costs no more than reading. */
+/* Moves the used bytes only when at least as many bytes before them are free, so that moving
+ * costs no more than reading did. */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
     if (buf->at + buf->bytes + more <= buf->room)

@@ -118,8 +118,9 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  *
  * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
  * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); who has not
- * confirmed it by then is named on stderr, and counted in the fabric's report. Who was sent nothing, or has
- * confirmed all of it, and does not answer is waited for 1 s. What has not completed is given up.
+ * confirmed it by then is named on stderr, and counted in the fabric's report. A peer that was
+ * sent nothing, or has confirmed all of it, and does not answer is waited for 1 s. What has not
+ * completed is given up.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
@@ -312,7 +313,8 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 
 /**
  * fabemu_register - let peers reach [addr, addr + bytes); *key names it to them.
- * NULL with SIZE_MAX is all memory: then the offset is an address, and who has the key may crash us.
+ * NULL with SIZE_MAX is all memory: then the offset is an address, and any process that has the
+ * key can crash this one.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
@@ -530,7 +532,8 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 #define FABEMU_TEST_UNTIL 2u   /* added: ask again until it is so; the network does that */
 
 /**
- * fabemu_group_set - write one's own word. Whoever hears of it from us afterwards finds it set.
+ * fabemu_group_set - write one's own word. A process that learns of the completion from this one
+ * finds the word set.
  * @req: NULL, or complete when that is so: at once, unless armed.
  */
 FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint64_t value,
@@ -560,11 +563,12 @@ FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr,
  * fabemu_broadcast_put - write to @offset of a symmetric region at every member, one's own included.
  *
  * One-sided: any member at any time, several at once; the others post nothing. Complete when the
- * adapters of all members have acknowledged it: who hears of that over the fabric finds it in memory.
- * Its last bytes, at most FABEMU_CAST_BYTES, are sent when all before them have been acknowledged,
- * so they are the last that are written. @src is the place in one's own region, or lies outside.
- * The regions need FABEMU_REMOTE_WRITE (checked at the source and by each member). What comes for a
- * region that a member has unregistered is dropped there, and the source is not told.
+ * adapters of all members have acknowledged it: a process that learns of that over the fabric
+ * finds the bytes in its memory. Its last bytes, at most FABEMU_CAST_BYTES, are sent when all
+ * before them have been acknowledged, so they are the last that are written. @src is the place
+ * in one's own region, or lies outside. The regions need FABEMU_REMOTE_WRITE (checked at the
+ * source and by each member). What comes for a region that a member has unregistered is dropped
+ * there, and the source is not told.
  * Source: QsNet III §IV-A, broadcast to the same virtual address of all processes.
  */
 #define FABEMU_CAST_BYTES 224

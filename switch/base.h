@@ -117,8 +117,9 @@ static inline uint64_t switch_group_outs(const struct switch_group *group, uint3
 }
 
 /*
- * One of @group (of whose header) is dropped. Who leaves a group does not wait for what it has sent last, a
- * token of its adapter's: when all have left, that may be on its way, and is no fault of anybody.
+ * One of @group (of whose header) is dropped. A member that leaves a group does not wait for the
+ * last segment that it has sent, a token of its adapter. When all have left, that token may
+ * still be on its way, which is no error.
  */
 static inline void switch_count_drop(struct switch_dev *sw, const struct switch_group *group,
                                      const struct emu_hdr *hdr)

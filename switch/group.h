@@ -43,7 +43,7 @@ struct switch_state {
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
-    bool used;          /* hdr is that of this state, or of the last before it */
+    bool used;          /* hdr is valid: it belongs to this operation or, while none is active, to the previous one */
     struct switch_part part[]; /* units */
 };
 static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE, "a line");

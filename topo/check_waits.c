@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_waits.c - proof by listing: who may wait for whom, and that nobody waits in a ring.
+ * check_waits.c - proof by listing: which channel may wait for which, and that these waits form
+ * no cycle.
  *
  * A channel is a direction of a cable between switches, here (switch, port that it comes in
  * by). A segment that came by one and wants another waits for the second with the first one's
@@ -99,7 +100,7 @@ static void find_new(struct waits *w)
     }
 }
 
-/* At its own switches a node is given what is for it, and nobody else is. */
+/* Switches deliver a segment to the node that it is for, and to no other node. */
 static int check_delivery(const struct waits *w, uint32_t n)
 {
     const struct topo_graph *graph = w->graph;

@@ -60,7 +60,7 @@ struct file {
     uint32_t level;     /* for the next switch, or TOPO_NONE */
 };
 
-/** file_fail - one line for the user; @line 0: it is about no line. Returns -EINVAL. */
+/** file_fail - one line for the user; @line 0: the error concerns no particular line. Returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int file_fail(const struct file *file, uint32_t line,
                                                     const char *format, ...);
 

@@ -152,7 +152,7 @@ void ways_find(const struct ways *ways, const struct topo_graph *graph, const st
     }
 }
 
-/* A node that is plugged into switch @s, TOPO_NONE: there is none. */
+/* A node that is plugged into switch @s, or TOPO_NONE. */
 static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 {
     for (uint32_t port = 0; port < graph->ports; port++)

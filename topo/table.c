@@ -107,7 +107,7 @@ static void shape_above(struct shape *shape, uint64_t set)
     shape->any_elsewhere = true;
 }
 
-/* @changes: the set is not that of the node before; @each: nor are those within the run. */
+/* @changes: the node's set differs from that of the node before it; @each: nor are those within the run. */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {
     if (shape->low > shape->high)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * accept.c - who is let in to the control socket, and what the others are told.
+ * accept.c - which connections to the control socket are accepted, and what the refused ones are
+ * told.
  *
  * Descriptors and memory are bounded, so connections are: as many as nodes may
  * want, within what the process may open. A process that takes more than its

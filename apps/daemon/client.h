@@ -10,9 +10,9 @@
 #include "emu/list.h"
 
 /*
- * Connections and groups are for all, but no numbers are set for each: who holds some gets another as
- * long as it holds no more than this many times what is left. So one process that wants all can have
- * 8 of 9, two 8 of 17 each, and something is left for who has none.
+ * Connections and groups are shared without fixed quotas. A process gets another one as long as
+ * it holds no more than this many times what is left. So one process that wants all of them gets
+ * 8 of 9, two get 8 of 17 each, and something is always left for others.
  * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
 #define DAEMON_SHARE 8u
@@ -128,7 +128,8 @@ void daemon_left(struct daemon *daemon, struct client *client);
 void daemon_dying_add(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_dying_tell - record, tell the owner and free those of whom it is known, in order.
+ * daemon_dying_tell - for each process whose end is known, in order: record it, tell the owner,
+ * and free it.
  * @all: as well as it is known. Never waits.
  */
 void daemon_dying_tell(struct daemon *daemon, bool all);

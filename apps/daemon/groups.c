@@ -112,7 +112,7 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/* It cannot do what it is for: who has not joined will not. */
+/* The group can no longer become complete: a member that has not joined never will. */
 static void group_break(struct daemon *daemon, struct daemon_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)

@@ -38,7 +38,8 @@ void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps)
     }
 }
 
-/* In ns, which last for 584 years: while nobody is attached nobody ticks, and the ps may have wrapped. */
+/* In nanoseconds, which last for 584 years: while no process is attached there are no ticks, and
+ * picoseconds may have wrapped meanwhile. */
 static bool clock_is_to_turn(const struct fabric *fabric)
 {
     return emu_now_ns() - fabric->clock.origin_ns >= EMU_TURN_PS / 1000u;

@@ -114,8 +114,8 @@ static inline bool fabric_has_units(const struct fabric_config *config)
 }
 
 /*
- * fabric/clock.c: the clock begins at config.start_ps; is turned back if it is time, as often as it is,
- * for the last look may be long ago; is turned back by @by_ps, while the workers stand still.
+ * fabric/clock.c: the clock begins at config.start_ps; is rebased if it is time, more than once
+ * if the last look was long ago; is turned back by @by_ps, while the workers stand still.
  */
 void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);

@@ -101,8 +101,8 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
  * emu_edge_full_ns - clock real: how long segments have waited for room in the ring, by @now_ps; one that
  * still waits, too. Thread: any.
  * While one waits `full` is twice the sum less the time since when, modulo 2^64, and 1 more; else twice the
- * sum. So it is one word, and who reads it counts nothing twice. The worker has the times of its passes:
- * what was read while one waited may be more than what is read next, by less than a pass.
+ * sum. So it is one word, and a reader counts nothing twice. The worker's time is that of its
+ * pass, so a value read while a segment waited may exceed the next one by less than a pass.
  */
 static inline uint64_t emu_edge_full_ns(const struct emu_edge *edge, uint64_t now_ps)
 {

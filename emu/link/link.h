@@ -39,7 +39,7 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The sending end. All of it is the sending device's, but plug.edge. Two lines with a switch's own. */
+/* The sending end. The sending device owns all fields but plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     uint8_t kind;
     uint8_t peer_port;
@@ -61,7 +61,7 @@ struct emu_tx {
     struct emu_port_counts counts;
 };
 
-/* The receiving end. All of it is the receiving device's, but plug.edge. */
+/* The receiving end. The receiving device owns all fields but plug.edge. */
 struct emu_rx {
     uint8_t kind;
     uint8_t peer_port;
@@ -184,7 +184,10 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/** emu_tx_lends - is there a process at the far end, or nobody, which needs a payload only for the call? */
+/**
+ * emu_tx_lends - does the far end copy a payload out during the call? A process's edge does,
+ * and a port without one drops it.
+ */
 static inline bool emu_tx_lends(const struct emu_tx *tx)
 {
     return tx->kind == EMU_LINK_EDGE;
@@ -254,8 +257,9 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
 #define EMU_CHANNEL_SLOTS 128u /* of such a cable's rings */
 
 /*
- * Those that may be in use: every place's segment, a reply for each channel, and for each one more
- * that was sent just before its packet was given up at the far end.
+ * Ring slots that may be in use: one for the segment in each buffer slot, one for a reply on
+ * each channel, and for each channel one more that was sent just before its packet was given up
+ * at the far end.
  */
 static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
 {

@@ -49,8 +49,8 @@ static inline void emu_channels_init(struct emu_channels *channels, uint32_t cou
 
 /**
  * emu_channels_open - open the next free channel for packet @tag; -1: all are open.
- * One whose own place is free, if there is one: after a time-out a channel may be closed, and its
- * packet lie at the far end still.
+ * Prefers a channel whose own slot is free: after a time-out a channel may be closed while a
+ * segment of its packet still lies at the far end.
  */
 static inline int emu_channels_open(struct emu_channels *channels, uint32_t tag)
 {
@@ -147,7 +147,7 @@ static inline void emu_channels_promise(struct emu_channels *channels, uint32_t 
     emu_channels_collect(channels);
 }
 
-/** emu_channels_forget - channel @c sends no more: what was promised to it is free. */
+/** emu_channels_forget - channel @c sends nothing more, so the slots promised to it are free. */
 static inline void emu_channels_forget(struct emu_channels *channels, uint32_t c)
 {
     uint32_t promised = channels->promised[c];

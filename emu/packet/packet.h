@@ -22,9 +22,9 @@
  * - A reply needs no place: there is at most one for each open channel.
  * - A packet's tag is its source's; it stands in each of its segments and in
  *   its reply. What comes with another tag than the open channel's is old: it
- *   is counted, its credit goes back, and it is dropped. A head on a channel
- *   that the receiver believes open means that the sender has given the earlier
- *   packet up: so does the receiver.
+ *   is counted, its credit goes back, and it is dropped. A head on a channel that the receiver
+ *   believes open means that the sender has given the earlier packet up. The receiver then gives
+ *   it up as well.
  * - A reply is sent when the packet's last segment has been received and judged,
  *   or when the wait for it has been given up (a NACK).
  */

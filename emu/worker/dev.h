@@ -74,8 +74,8 @@ struct emu_worker {
 
     /* The worker's. */
     alignas(EMU_LINE) struct emu_signals told; /* set now */
-    struct emu_signals taken; /* looked at now: the same, but on clock virtual what is told in a
-                                 window is for the next */
+    struct emu_signals taken; /* the bits being served: as above, but on clock virtual a signal
+                                 given in one window is served in the next */
     uint32_t index; /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
@@ -139,7 +139,8 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 
 /**
  * emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. On clock virtual
- * that is after the window that is being stepped, or the result would depend on who is stepped first.
+ * that is after the window that is being stepped; otherwise the result would depend on the order
+ * in which devices are stepped.
  */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 {

@@ -51,8 +51,9 @@ static inline uint64_t emu_order_next_ps(const struct emu_order *order)
 }
 
 /**
- * emu_order_turn - who is first of several that compete at the same @time: the lowest. Drawn by time
- * and port, so that of any set of ports each is first as often as any other. Pure.
+ * emu_order_turn - a rank for port @port at @time: of several ports that compete, the one with
+ * the lowest goes first. Drawn by time and port, so that of any set of ports each is first as
+ * often as any other. Pure.
  */
 static inline uint64_t emu_order_turn(uint64_t time, uint64_t port)
 {

@@ -45,9 +45,9 @@ struct emu_windows {
     alignas(EMU_LINE) _Atomic uint32_t arrived; /* workers that have finished this window */
 
     /*
-     * Written by who opens a window: before `turn`, which publishes it. Two by turns: who still
-     * looks at a rest may do so while the driver writes the window after it, and the turn after
-     * that needs all of them.
+     * Written by who opens a window: before `turn`, which publishes it. There are two, used
+     * alternately. A worker may still read that there is a rest while the driver writes the
+     * window after it; the window after that cannot open before all workers have arrived.
      */
     alignas(EMU_LINE) _Atomic uint64_t turn; /* windows and rests so far */
     uint64_t until_ps[2];                    /* of the window, or WINDOW_REST, WINDOW_STOP */

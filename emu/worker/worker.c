@@ -125,7 +125,8 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/* Those who wait for a time up to this one are stepped in this pass: on clock raw all, for it has none. */
+/* Devices that wait for this time or an earlier one are stepped in this pass. On clock raw,
+ * which has no time, that is all that wait. */
 static uint64_t worker_by_ps(const struct emu_worker *worker)
 {
     return worker->clock.mode == EMU_CLOCK_RAW ? EMU_NEVER - 1 : worker->now_ps;

@@ -86,9 +86,9 @@ static void ask_drop(struct engine *e, struct engine_ask *ask)
 }
 
 /*
- * All in a list rest for the same time, so its order is that of their times. It doubles with each
- * try, and with the number of those at rest; and has up to half as much more, another part at each
- * adapter, so that those who met do not meet again.
+ * All questions on a list rest for the same time, so the list is in the order in which they are
+ * due. It doubles with each try, and with the number of those at rest; and has up to half as
+ * much more, another part at each adapter, so that those who met do not meet again.
  */
 static void ask_rest(struct engine *e, struct engine_ask *ask)
 {

@@ -66,7 +66,8 @@ static bool deliver_next(struct engine *e, uint64_t at_ps)
     return false;
 }
 
-/* What the host gets for a segment in @buf, whose reference goes along or is dropped. */
+/* Tell the host what became of its segment in @buf. The reference to @buf is passed on or
+ * dropped. */
 static struct emu_entry deliver_entry(struct engine *e, const struct engine_delivery *from,
                                       uint32_t buf)
 {
@@ -110,8 +111,8 @@ static void deliver_skip(struct engine *e)
 }
 
 /*
- * Is it a word to a process that is no more? Another one there may take it for an answer of its own.
- * An edge's end has been looked up for this pass.
+ * Is this notice for a process that has ended? The node's next process could take it for an
+ * answer to a question of its own. An edge's end has been looked up for this pass.
  */
 static bool deliver_void(const struct engine *e)
 {

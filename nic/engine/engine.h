@@ -11,9 +11,9 @@
  * The payload of a packet is its host segments one after the other, each with its 16-byte header;
  * nothing is copied. Segment i on the wire carries the buffer of host segment i, with the header in
  * its seg.hdr, so a packet has no more host segments than it has segments. How the bytes would lie
- * on the wire is what emu_packet_wire_bytes() says; here only their sum is the same. The last
- * segment's crc is the CRC-32: over the payload, then over the packet's id (its tag) and where
- * it goes, so that a packet with a wrong id or at a wrong place is not taken for good.
+ * on the wire is what emu_packet_wire_bytes() says; only the number of bytes is modelled. The
+ * last segment's crc is the CRC-32: over the payload, then over the packet's id (its tag) and
+ * where it goes, so that a packet with a wrong id or at a wrong place is not taken for good.
  *
  * A tag names source, destination, sequence number and try (flow.h): a reply to an
  * earlier try is no reply to this one, and the receiver reads the sequence number from it.
@@ -41,7 +41,8 @@
 
 struct engine;
 
-/* What an engine counts; one writer, its worker. Packets, but for what says segments. */
+/* What an engine counts. Its worker is the only writer. The unit is packets unless a comment
+ * says segments. */
 struct engine_counts {
     _Atomic uint64_t packets;         /* first tries sent */
     _Atomic uint64_t retransmissions; /* further tries sent */
@@ -154,8 +155,9 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 uint32_t engine_group_held(const struct engine_group *group);
 
 /**
- * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An engine
- * has to know all groups of its node, for each is a flow of its own.
+ * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An
+ * engine has to know every group of its node, because each group is a flow with numbers of its
+ * own.
  */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);

@@ -109,9 +109,10 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
  * A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
  * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over is
  * less than ENGINE_WINDOW behind the next number (engine_flow_open()), and L is behind that: L - n <
- * ENGINE_WINDOW. What is behind L by more is a late copy of a packet that is over. It would have to
- * be late by 2^25 packets of its flow to be taken for a new one; but a copy is held by channels and
- * rings alone, and these are emptied, or given up, within a few time-outs.
+ * ENGINE_WINDOW. A number that is further behind L belongs to a late copy of a packet that has
+ * been delivered or given up. It would have to be late by 2^25 packets of its flow to be taken
+ * for a new one; but a copy is held by channels and rings alone, and these are emptied, or given
+ * up, within a few time-outs.
  *
  * Before the first number is heard, L is not known, and none can be wrong: any is new.
  */

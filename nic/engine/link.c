@@ -55,8 +55,9 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 /* --- what goes out ---------------------------------------------------------------------------------- */
 
 /*
- * There is a slot for the segment in every place, for a reply on each channel, and for one more that was
- * sent just before its packet was given up: who gives up has emptied the ring.
+ * The ring has room for a segment in each buffer slot of the far end, for a reply on each
+ * channel, and for one more that was sent just before its packet was given up: the side that
+ * gives up has emptied the ring first.
  */
 static void link_has_slot(const struct engine_link *l)
 {

@@ -15,7 +15,7 @@
 #include "emu/link/link.h"
 #include "emu/packet/channel.h"
 
-#define ENGINE_LOOK 16u /* waiting packets looked at for one whose window is open */
+#define ENGINE_LOOK 16u /* waiting packets that are looked at, at most, to find one whose flow may send */
 
 struct engine;
 

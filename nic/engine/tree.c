@@ -47,8 +47,8 @@ static bool has_payload(struct emu_pool *pool, uint32_t buf)
 
 /*
  * Both references become one, to a buffer with the result. Who sent one may still hold it: until
- * when, threads decide, so nothing but a copy may depend on it. Not which of them is first: the
- * smaller of 0.0 and -0.0 is the second one.
+ * when, threads decide, so nothing but a copy may depend on it. The order of the operands may
+ * not depend on that: of 0.0 and -0.0 the minimum is the second operand.
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
 {

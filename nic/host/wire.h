@@ -130,7 +130,7 @@ struct nic_wire_hello {
 enum nic_bye {
     NIC_BYE_ASK,
     NIC_BYE_ANSWER,
-    NIC_BYE_UNKNOWN /* to one that the sender has not met, and will not; the check is that of the question */
+    NIC_BYE_UNKNOWN /* to a process that the sender has not met and will not meet; it carries the check of the question */
 };
 
 struct nic_wire_bye {
@@ -151,7 +151,7 @@ enum nic_cast {
     NIC_CAST_STREAM,
     NIC_CAST_PART,  /* nic_wire_cast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
     NIC_CAST_LAST,  /* the same: the last one of its put */
-    NIC_CAST_BROKEN, /* empty: the sender's group is broken, so is yours */
+    NIC_CAST_BROKEN, /* empty: the group is broken at the sender, and thereby at all members */
     NIC_CAST_PROBE   /* empty: the sender waits, and asks the network whether all can be reached */
 };
 

@@ -33,7 +33,7 @@ static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
     return !hints || (hints->domain_attr && hints->domain_attr->mr_mode & FI_MR_PROV_KEY);
 }
 
-/* Everything that may be; or what was asked for, with what that implies. */
+/* Everything that may be; or what was asked for, and what that implies. */
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {
     uint64_t can = info_memory_allowed(version, hints)

@@ -52,9 +52,10 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 }
 
 /*
- * A cable's ring holds every place's segment and the replies: one for each channel, and for each
- * one more that was sent just before its packet was given up at the far end. On clock raw a channel
- * may be given up there again before its thread has looked at the ring: emu_tx_has_slot().
+ * A cable's ring has room for the segment in each buffer slot and for the replies: one for each
+ * channel, and for each channel one more that was sent just before its packet was given up at
+ * the far end. On clock raw a channel may be given up there again before its thread has looked
+ * at the ring: emu_tx_has_slot().
  */
 static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {

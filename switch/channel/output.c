@@ -159,7 +159,7 @@ static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32
     emu_channels_spend(&port->books, c);
 }
 
-/* Copy @w has sent its last segment. What was promised to segments that were lost is free. */
+/* Copy @w has sent its last segment. Slots that were promised to lost segments are free again. */
 static inline void output_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;

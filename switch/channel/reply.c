@@ -169,7 +169,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     return port->books.open != 0;
 }
 
-/* A packet that goes nowhere, and whose last segment does not come. */
+/* A packet that is dropped here, and whose last segment has not come in time. */
 static bool sweep_input(struct switch_channels *ch, uint32_t p)
 {
     bool open = false;

@@ -365,8 +365,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 }
 
 /*
- * The leaves, then the root, which finds their parts there. What is left at a unit, or comes to the
- * root only now that it has made room, is for the next pass: nobody else would wake us for it.
+ * The leaves, then the root, which finds their parts there. Results that are still at a unit, or
+ * reach the root only now that it has made room, are for the next pass. The device marks itself,
+ * since no other would wake it for them.
  */
 uint32_t switch_combine(struct switch_crosspoints *xp)
 {

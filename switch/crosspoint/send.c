@@ -39,8 +39,8 @@ uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r)
 }
 
 /*
- * As many as there is room for. Room is asked for until there is none: the
- * answer "none" is what makes an edge tell us when there is some again.
+ * As many as there is room for. Ask for room until the answer is none: only after that answer
+ * does an edge signal when it has room again.
  */
 static uint32_t send_port(struct switch_crosspoints *xp, uint32_t o)
 {

@@ -7,10 +7,10 @@
  * a crosspoint need hold only a segment or two. An arriving segment enters its
  * input's fifo; the first one moves on to its crosspoints as they have room, a
  * multicast's copies each on its own and at most once to each output; when the
- * last has moved, its place is free and the credit goes back. What is behind
- * the first waits for it (head-of-line blocking), and that is the price of it.
- * Modelling choice: moving takes no time; the crossbar's internal speed-up that
- * output queuing needs anyway lets a whole fifo through once there is room.
+ * last has moved, its place is free and the credit goes back. Segments behind the first wait for
+ * it: head-of-line blocking is the price of this design. Modelling choice: moving takes no time;
+ * the crossbar's internal speed-up that output queuing needs anyway lets a whole fifo through
+ * once there is room.
  *
  * buffers=input is the router that the paper compares with: input/slots.c.
  *

@@ -3,9 +3,10 @@
  * break.c - a group breaks: who tells the others, and how those who only wait hear of it.
  *
  * With acknowledgments a group breaks where the network gives up a segment of it. The member whose segment
- * that was tells the others, again and again until all know. But who only waits has no segment that could
- * fail. So of those who wait one probes about once a second: a multicast that all must acknowledge. Who
- * hears of another's probe leaves it at that.
+ * that was tells the others, again and again until all know. But a member that only waits has no
+ * segment that could fail. So one of the members that wait probes about once a second, with a
+ * multicast that all must acknowledge. A member that receives another's probe sends none of its
+ * own.
  */
 #include "nic/host/group/break.h"
 

@@ -12,7 +12,10 @@
 
 /** nic_group_broken - a member of group @id died; or the group's segments say that it is broken. */
 void nic_group_broken(struct fabemu *fab, uint32_t id);
-/** nic_group_over - the fabric says that group @id is broken: who has not joined it cannot any more. */
+/**
+ * nic_group_over - the fabric says that group @id is broken: a process that has not joined it
+ * can no longer do so.
+ */
 void nic_group_over(struct fabemu *fab, uint32_t id);
 /** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);

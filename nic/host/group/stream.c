@@ -9,10 +9,10 @@
  *   cur     the lowest half window in which a segment is not complete here
  *   issued  tokens that this member has sent: one for each half window below cur
  *   done    tokens that came back: a half window h is open to senders when h - 2 < done
- * so done <= issued <= cur, and whatever may arrive lies in half window cur or
- * cur + 1: who sent it has seen token h - 2, hence this member has sent that.
- * Segments are bound to their operation while they lie in these two; one that
- * comes before its operation (or before this process joined) is stashed.
+ * so done <= issued <= cur. Whatever arrives lies in half window cur or cur + 1, because its
+ * sender has seen token h - 2 come back, and that takes this member's token. Segments are bound
+ * to their operation while they lie in these two; one that comes before its operation (or before
+ * this process joined) is stashed.
  *
  * A segment is complete when its result is here or, for a member that only contributes, when it is in the up
  * ring.

@@ -56,7 +56,8 @@ uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
     return queue->id;
 }
 
-/* In turn, so that an id comes back late; what was sent to its last owner is not the next one's. */
+/* Round robin, so that an id is used again as late as possible: a segment for its last owner
+ * must not be taken for the next one's. */
 static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
 {
     if (fab->queue_any < ANY_FIRST)

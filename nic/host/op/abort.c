@@ -41,7 +41,7 @@ int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
     for (unsigned rounds = 0;; rounds++) {
         if (nic_gone(fab))
             return nic_fail_gone();
-        nic_lock(fab); /* what is complete is over, done and all, once we have this */
+        nic_lock(fab); /* under the lock no operation is half completed */
         if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
             op_abort(fab, nic_op_of(req));
         nic_unlock(fab);

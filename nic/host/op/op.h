@@ -56,7 +56,7 @@ struct nic_op {
     uint32_t node;          /* peer; receives: wanted, later actual */
     uint32_t id;            /* ours, 0: none */
     uint32_t remote;        /* the peer's */
-    uint64_t seat;          /* begun: it is with the first process of the node whose seat is not lower */
+    uint64_t seat;          /* begun: it is for the first process at the node whose seat is this or a later one */
     bool named;             /* and with no other: the application named that seat */
     struct fabemu_iov iov[NIC_IOVS];
     uint64_t iov_off;       /* sending: within that piece, bytes */
@@ -103,7 +103,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
  * nic_op_new - make an operation in the opaque words of @req. It has not begun; what is not an argument is 0,
  * in all of the words.
- * @node: FABEMU_ANY_NODE: it is with no peer.
+ * @node: FABEMU_ANY_NODE: the operation has no peer yet.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
                           int (*begin)(struct fabemu *fab, struct nic_post *post));

@@ -5,7 +5,8 @@
  * Which process is at a node the fabric writes into each edge (emu_seat_word()), so a hello of one that is
  * gone is known however it was overtaken, nobody hails an empty node, and all that was with a process ends
  * as soon as anybody here looks: when an operation begins, and in each step after somebody has gone
- * (emu_edge_nic_endings()). What is begun then is with the next one; no news can come too late.
+ * (emu_edge_nic_endings()). An operation that begins after that is with the node's next process,
+ * so news of an end never comes too late.
  *
  * A pair breaks when the network gives up a segment of it, whatever that carried: then their numbers have a
  * hole, or an answer is missing that somebody waits for. The process whose segment it was ends all that is
@@ -22,7 +23,8 @@
 #include "nic/host/message/message.h"
 #include "nic/host/peer/hello.h"
 
-/* End all that is queued: it is for the process that is there now, or was until now. */
+/* End all queued operations: they were for the process that is at the node, or that has just
+ * left it. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))
@@ -74,7 +76,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     peer->unsaid = fab->leaving || fab->completions == before ? life : 0;
 }
 
-/* Who goes without a goodbye may not have what it has not confirmed. */
+/* A process that ends without a goodbye may lack whatever it has not acknowledged. */
 void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
 {
     uint64_t life = peer->life ? peer->life : peer->unsaid;

@@ -24,12 +24,15 @@ void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_break_off - the same, and it is for us to tell the other side. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_cancel - end what is queued for it and has not begun to go. */
+/**
+ * nic_peer_cancel - end the operations that are queued for it and of which nothing has been
+ * sent.
+ */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_look_all - somebody is gone: look at all that we know. */
 void nic_peer_look_all(struct fabemu *fab);
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_refuses - the rest of nic_peer_begin(), for who is not simply there. */
+/** nic_peer_refuses - the rest of nic_peer_begin(), for a peer that is not known to be there. */
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
 /** nic_peer_look - see who is at the node. */

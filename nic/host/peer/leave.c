@@ -8,9 +8,9 @@
  *
  * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
  * again until it is answered: one may overtake another. Whoever leaves takes the answer to its last question
- * as well, so that nothing comes for an empty node. Both may leave at once: who has answered is done with
- * the other. Its answer to us may still be on its way then; we wait for that at most BYE_LAST_NS, and what
- * comes later is counted as dropped.
+ * as well, so that nothing comes for an empty node. Both may leave at once: a process that has
+ * answered needs nothing more from the other. Its answer to us may still be on its way then; we
+ * wait for that at most BYE_LAST_NS, and what comes later is counted as dropped.
  */
 #include "nic/host/peer/leave.h"
 
@@ -30,8 +30,9 @@
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS 50000000u
-/* How long to ask who has confirmed all that was sent to it, and may only have something to say yet: many of
-   the questions above, and a program that ends is not kept waiting by one that is stopped. */
+/* How long to ask a peer that has confirmed all that was sent to it, and can only have something
+ * left to say. It is time for many of the questions above, and short enough that a stopped
+ * process does not keep a program from ending. */
 #define BYE_QUIET_NS 1000000000u
 #define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
 

@@ -11,7 +11,8 @@
 #include "nic/host/adapter.h"
 
 /**
- * nic_leave - part from all that were met: what has completed is with them when this returns.
+ * nic_leave - take leave of all peers that were met. When this returns they have everything
+ * whose operation has completed.
  * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent has not
  * come; each has its line on stderr. Lock: none.
  */

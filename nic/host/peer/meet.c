@@ -38,7 +38,8 @@ static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
     peer->missed |= cut;
 }
 
-/* How long to hail. Who comes after one that is gone comes soon, or is there and gets its time to answer. */
+/* How long to say hello. The successor of a process that is gone either comes soon, or is there
+ * already and gets the usual time to answer. */
 static uint64_t hail_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);

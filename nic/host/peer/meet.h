@@ -10,7 +10,10 @@
 
 #include "nic/host/peer/peer.h"
 
-/** nic_peer_rehail - repeat hails that were not answered; who does not answer for long is lost. */
+/**
+ * nic_peer_rehail - repeat hellos that were not answered. A peer that does not answer within
+ * the limit is unreachable.
+ */
 void nic_peer_rehail(struct fabemu *fab);
 /** nic_peer_hello - a hello came from the node of @peer. */
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);

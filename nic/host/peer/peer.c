@@ -2,9 +2,9 @@
 /*
  * peer.c - the table of peers, and what can be said of one by looking.
  *
- * Who asks more often than any honest process does is not answered each time (nic_peer_may_answer()): the
- * network loses nothing, so answers that somebody does not take would stand in the way of all others of this
- * adapter.
+ * A process that asks more often than an honest one does not get an answer each time
+ * (nic_peer_may_answer()). The network loses nothing, so answers that a process does not take
+ * would hold up everything else that this adapter sends.
  */
 #include "nic/host/peer/peer.h"
 
@@ -40,7 +40,8 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/* Is there somebody whom we have met or may meet? One that has said goodbye is not. */
+/* Is there a process at the node that we have exchanged hellos with, or may? One that has said
+ * goodbye does not count. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
@@ -48,7 +49,7 @@ bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
     return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
 }
 
-/* Who is not answered asks again, or is hailed from here. */
+/* A process that gets no answer asks again, or this adapter says hello to it. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = emu_now_ns();

@@ -33,14 +33,14 @@ struct nic_peer {
     uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
     uint32_t tx_check, rx_check;
     bool open;              /* it knows us: requests may be sent */
-    bool missed;            /* there was somebody, who is gone or silent, and nobody has greeted us since */
+    bool missed;            /* a process was there that is gone or silent, and none has said hello to us since */
     bool unanswered;        /* the last hail had no answer: for fabemu_inject() to report, and for stderr: */
     bool named;             /* which says it once */
     uint32_t epoch;         /* of the pair: both checks are of this one */
     bool broke;             /* it came after a break that the process there may not know of */
     bool greeted;           /* a hello of ours is under way, and the network will say what comes of it */
-    uint64_t unsaid;        /* what was said to this process may be lost, and nothing here ended with that:
-                               the next operation does. 0: nothing to say */
+    uint64_t unsaid;        /* something sent to this process may be lost and no operation has
+                               ended with an error for it: the next one does. 0: nothing to say */
 
     uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
     uint32_t tx_eager, tx_eaten;   /* charged bytes sent; taken there: eaten lags */
@@ -74,8 +74,8 @@ int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - is there somebody whom we have met or may meet? One that has said goodbye is not. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /**
- * nic_peer_named - an operation with @node ends with -EHOSTUNREACH: who is there and silent is named on
- * stderr.
+ * nic_peer_named - an operation with @node ends with -EHOSTUNREACH. If a process is there and
+ * silent, name it on stderr.
  */
 void nic_peer_named(struct fabemu *fab, uint32_t node);
 /** nic_peer_ack - take what a segment's head says of requests dispatched and bytes taken there. */

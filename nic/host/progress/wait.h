@@ -12,7 +12,7 @@
 #define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
 #define NIC_NAP_NS 50000u      /* in fabemu_idle(), whose callers may wait for something else, too */
 #define NIC_NAP_QUESTIONS 8u   /* so often it is asked before a nap; */
-#define NIC_NAP_WORK_NS 4000u  /* who has run less for each of them does nothing but wait */
+#define NIC_NAP_WORK_NS 4000u  /* a thread that has run for less than this per question does nothing but wait */
 
 /**
  * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is something to do

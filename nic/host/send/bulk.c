@@ -19,7 +19,8 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
     emu_list_add(&fab->bulk, &op->post.link);
 }
 
-/* All of it is sent: complete, unless it has an id, which the receiver is to name when it has it all. */
+/* All of the message is sent. It is complete now, unless it has an id: then the receiver
+ * confirms that id when it has received all. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op)
 {
     if (!op->id) {

@@ -12,7 +12,7 @@
 #include "apps/run/report.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 
 #define SEGMENT_BYTES 256
 
@@ -153,24 +153,24 @@ static struct json_object *json_parts(const struct topo_graph *graph, const stru
     struct json_object *all = json_object_new_object();
     const struct topo_parts *parts = &graph->parts;
 
-    wire_add_number(all, "node_chassis", parts->node_chassis);
-    wire_add_number(all, "top_chassis", parts->top_chassis);
-    wire_add_number(all, "top_switches", parts->top_switches);
-    wire_add_number(all, "routers", graph->switches);
-    wire_add_number(all, "cables", figures->node_cables + parts->top_cables);
-    wire_add_number(all, "node_cables", figures->node_cables);
-    wire_add_number(all, "top_cables", parts->top_cables);
-    return wire_add_number(all, "backplane_links", parts->backplane);
+    json_add_number(all, "node_chassis", parts->node_chassis);
+    json_add_number(all, "top_chassis", parts->top_chassis);
+    json_add_number(all, "top_switches", parts->top_switches);
+    json_add_number(all, "routers", graph->switches);
+    json_add_number(all, "cables", figures->node_cables + parts->top_cables);
+    json_add_number(all, "node_cables", figures->node_cables);
+    json_add_number(all, "top_cables", parts->top_cables);
+    return json_add_number(all, "backplane_links", parts->backplane);
 }
 
 static struct json_object *json_checked(const struct topo_checked *checked)
 {
     struct json_object *all = json_object_new_object();
 
-    wire_add_number(all, "cables", checked->cables);
-    wire_add_number(all, "routes", checked->routes);
-    wire_add_number(all, "channels", checked->channels);
-    wire_add_number(all, "waits", checked->waits);
+    json_add_number(all, "cables", checked->cables);
+    json_add_number(all, "routes", checked->routes);
+    json_add_number(all, "channels", checked->channels);
+    json_add_number(all, "waits", checked->waits);
     json_object_object_add(all, "by_levels", json_object_new_boolean(checked->by_levels));
     return all;
 }
@@ -183,29 +183,29 @@ static void print_json(const struct fabric_config *config, const struct figures 
     struct json_object *cables = json_object_new_object();
     struct json_object *bytes = json_object_new_object();
 
-    wire_add_text(all, "topo", graph->spec);
-    wire_add_text(all, "profile", config->profile.name);
-    wire_add_number(all, "nodes", graph->nodes);
-    wire_add_number(all, "switches", graph->switches);
-    wire_add_number(all, "levels", graph->levels);
-    wire_add_number(all, "ports", graph->ports);
-    wire_add_number(cables, "node", figures->node_cables);
+    json_add_text(all, "topo", graph->spec);
+    json_add_text(all, "profile", config->profile.name);
+    json_add_number(all, "nodes", graph->nodes);
+    json_add_number(all, "switches", graph->switches);
+    json_add_number(all, "levels", graph->levels);
+    json_add_number(all, "ports", graph->ports);
+    json_add_number(cables, "node", figures->node_cables);
     json_object_object_add(all, "cables",
-                           wire_add_number(cables, "switch", figures->switch_cables));
+                           json_add_number(cables, "switch", figures->switch_cables));
     if (graph->parts.node_chassis)
         json_object_object_add(all, "parts", json_parts(graph, figures));
     if (graph->names) {
-        wire_add_text(all, "up", ups[graph->up].name);
-        wire_add_number(all, "left_out", graph->parts.left_out);
-        wire_add_number(all, "loops", graph->parts.loops);
+        json_add_text(all, "up", ups[graph->up].name);
+        json_add_number(all, "left_out", graph->parts.left_out);
+        json_add_number(all, "loops", graph->parts.loops);
     }
-    wire_add_number(all, "longest_route", figures->longest);
-    wire_add_number(all, "zero_load_least_ps", figures->least_ps);
-    wire_add_number(all, "zero_load_most_ps", figures->most_ps);
-    wire_add_number(bytes, "switch", figures->bytes.per_switch);
-    wire_add_number(bytes, "idle_node", figures->bytes.per_idle_node);
-    wire_add_number(bytes, "attached_node", figures->bytes.per_attached_node);
-    json_object_object_add(all, "bytes", wire_add_number(bytes, "total", figures->bytes.total));
+    json_add_number(all, "longest_route", figures->longest);
+    json_add_number(all, "zero_load_least_ps", figures->least_ps);
+    json_add_number(all, "zero_load_most_ps", figures->most_ps);
+    json_add_number(bytes, "switch", figures->bytes.per_switch);
+    json_add_number(bytes, "idle_node", figures->bytes.per_idle_node);
+    json_add_number(bytes, "attached_node", figures->bytes.per_attached_node);
+    json_object_object_add(all, "bytes", json_add_number(bytes, "total", figures->bytes.total));
     json_object_object_add(all, "checked", json_object_new_boolean(checked != NULL));
     if (checked)
         json_object_object_add(all, "check", json_checked(checked));

@@ -14,17 +14,17 @@
 
 /*
  * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real is
- * turned back by EMU_TURN_BY_PS (13 days) whenever it has come to twice that: while the workers are
+ * rebased by EMU_REBASE_BY_PS (13 days) whenever it has come to twice that: while the workers are
  * held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
  * than that becomes 0, which orders it just as well. Nobody looks while no process is attached,
- * and nothing moves then; so the first one that attaches has the clock turned as often as that
+ * and nothing moves then; so the first one that attaches has the clock rebased as often as that
  * was missed. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
  * Processes are not held. They count on: the times of an edge are those of a clock that is never
- * turned back, modulo 2^64, and compared by their difference.
+ * rebased, modulo 2^64, and compared by their difference.
  */
-#define EMU_TURN_BY_PS ((uint64_t)1000 << 50) /* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
-#define EMU_TURN_PS    (2 * EMU_TURN_BY_PS)
+#define EMU_REBASE_BY_PS ((uint64_t)1000 << 50) /* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
+#define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
 #define EMU_LAST_PS    ((uint64_t)1 << 62)
 
 enum emu_clock_mode {
@@ -36,22 +36,22 @@ enum emu_clock_mode {
 struct emu_clock {
     enum emu_clock_mode mode;
     uint64_t origin_ns; /* CLOCK_MONOTONIC at time 0 */
-    uint64_t turned_ps; /* turned back by so much, in all, modulo 2^64 */
+    uint64_t rebased_ps; /* rebased by so much, in all, modulo 2^64 */
 };
 
-/* What @at_ps is when the clock has been turned back. */
-static inline uint64_t emu_turned_ps(uint64_t at_ps, uint64_t by_ps)
+/* What @at_ps is when the clock has been rebased. */
+static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
 {
     if (at_ps == EMU_NEVER)
         return EMU_NEVER;
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/** emu_clock_turn_back - @by_ps: whole ns. Thread: its owner's. */
-static inline void emu_clock_turn_back(struct emu_clock *clock, uint64_t by_ps)
+/** emu_clock_rebase - @by_ps: whole ns. Thread: its owner's. */
+static inline void emu_clock_rebase(struct emu_clock *clock, uint64_t by_ps)
 {
     clock->origin_ns += by_ps / 1000u;
-    clock->turned_ps += by_ps;
+    clock->rebased_ps += by_ps;
 }
 
 /* Host time since @origin_ns, in ps, modulo 2^64. */

@@ -163,11 +163,11 @@ uint32_t emu_faults_bufs(const struct emu_faults *faults)
     return bufs;
 }
 
-void emu_faults_turn_back(struct emu_faults *faults, uint64_t by_ps)
+void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps)
 {
     for (uint32_t i = 0; i < faults->held; i++) {
-        faults->at[i].due = emu_turned_ps(faults->at[i].due, by_ps);
-        faults->at[i].entry.time_ps = emu_turned_ps(faults->at[i].entry.time_ps, by_ps);
+        faults->at[i].due = emu_rebased_ps(faults->at[i].due, by_ps);
+        faults->at[i].entry.time_ps = emu_rebased_ps(faults->at[i].entry.time_ps, by_ps);
     }
 }
 

@@ -6,8 +6,8 @@
  * device. What happens to an entry is drawn from the seed and its number on the
  * cable alone, so a run is replayed by its seed, on any number of workers.
  *
- * A lost segment's credit is not lost: the far end's place was set aside, and is
- * free. A second copy has none: no place was set aside for it. An entry that
+ * A lost segment's credit is not lost: the far end's slot was set aside, and is
+ * free. A second copy has none: no slot was set aside for it. An entry that
  * comes late is overtaken by those behind it.
  */
 #ifndef EMU_FAULT_H
@@ -95,8 +95,8 @@ static inline bool emu_rx_take(struct emu_rx *rx, struct emu_faults *faults,
 
 /** emu_faults_bufs - pool buffers that held entries have. Thread: while the workers stand still. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_turn_back - timed: what is held, when the clock is turned back. Thread: while the workers stand still. */
-void emu_faults_turn_back(struct emu_faults *faults, uint64_t by_ps);
+/** emu_faults_rebase - timed: what is held, when the clock is rebased. Thread: while the workers stand still. */
+void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - forget what is held, at the end. Thread: while the workers stand still. */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);

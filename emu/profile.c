@@ -71,7 +71,7 @@ static const struct field fields[] = {
     NAMED(transport, "none", "acknowledged"),
     U32(packet_bytes, 256, 4096),
     U32(channels, 1, 32),
-    U32(pool_places, 0, 48),
+    U32(pool_slots, 0, 48),
     U32(light_pending, 1, 32),
     U64(reply_timeout_ps, 1, SECOND_PS),
     U64(retry_ps, 1, SECOND_PS),
@@ -85,7 +85,7 @@ static const struct field fields[] = {
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
 #define ACKNOWLEDGMENTS                                                                            \
-    .packet_bytes = 1024, .channels = 32, .pool_places = 16, .light_pending = 4,                   \
+    .packet_bytes = 1024, .channels = 32, .pool_slots = 16, .light_pending = 4,                   \
     .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,                       \
     .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, .tree_width = 8
 

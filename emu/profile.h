@@ -20,8 +20,8 @@
 /* Where a switch keeps segments, and so what a credit of a cable stands for. */
 enum emu_buffers {
     EMU_BUFFERS_XPOINT,       /* at crosspoints: the paper's router; emu_credit_policy says more */
-    EMU_BUFFERS_INPUT_XPOINT, /* a place in the input's FIFO, which feeds small crosspoints */
-    EMU_BUFFERS_INPUT         /* a place at the input: virtual output queues, a central arbiter */
+    EMU_BUFFERS_INPUT_XPOINT, /* a slot in the input's FIFO, which feeds small crosspoints */
+    EMU_BUFFERS_INPUT         /* a slot at the input: virtual output queues, a central arbiter */
 };
 
 /* What a credit of crosspoint buffers means (FACTS A, "Two readings of the credit counter"). */
@@ -96,7 +96,7 @@ struct emu_profile {
     enum emu_transport transport;
     uint32_t packet_bytes;      /* payload that an adapter puts into a packet: 1024; at most 4096 */
     uint32_t channels;          /* virtual channels of a link: 32 */
-    uint32_t pool_places;       /* segments that a link's input holds beside one a channel: 16 */
+    uint32_t pool_slots;       /* segments that a link's input holds beside one a channel: 16 */
     uint32_t light_pending;     /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps;  /* no reply by then: the packet, or its reply, was lost */
     uint64_t retry_ps;          /* a packet is sent again after that, doubled with each try, */

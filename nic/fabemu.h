@@ -564,14 +564,14 @@ FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr,
  *
  * One-sided: any member at any time, several at once; the others post nothing. Complete when the
  * adapters of all members have acknowledged it: a process that learns of that over the fabric
- * finds the bytes in its memory. Its last bytes, at most FABEMU_CAST_BYTES, are sent when all
+ * finds the bytes in its memory. Its last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent when all
  * before them have been acknowledged, so they are the last that are written. @src is the place
  * in one's own region, or lies outside. The regions need FABEMU_REMOTE_WRITE (checked at the
  * source and by each member). What comes for a region that a member has unregistered is dropped
  * there, and the source is not told.
  * Source: QsNet III §IV-A, broadcast to the same virtual address of all processes.
  */
-#define FABEMU_CAST_BYTES 224
+#define FABEMU_BROADCAST_LAST_BYTES 224
 FABEMU_API int fabemu_broadcast_put(struct fabemu_group *group, uint64_t key, uint64_t offset,
                                     const void *src, size_t bytes, struct fabemu_req *req);
 

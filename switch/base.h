@@ -47,12 +47,12 @@ struct switch_kind {
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
     const char *(*check)(struct switch_dev *sw, uint64_t now_ps);
     uint32_t (*bufs)(struct switch_dev *sw);
-    void (*turn_back)(struct switch_dev *sw, uint64_t by_ps);
+    void (*rebase)(struct switch_dev *sw, uint64_t by_ps);
 
     /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables. */
     void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
-    const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_channels *books,
+    const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
 };
 
@@ -65,7 +65,7 @@ struct switch_dev {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     uint64_t arriving; /* ports to look at again: more has come than a pass takes, or is still on the wire */
     uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
-    uint32_t turn;     /* for EMU_CHOICE_NEXT_FREE */
+    uint32_t last_served;     /* for EMU_CHOICE_NEXT_FREE */
     uint32_t ports;    /* external */
     struct switch_counts counts;
 };

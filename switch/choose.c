@@ -24,8 +24,8 @@ uint32_t switch_pick(struct switch_dev *sw, uint64_t from)
         return switch_pick_random(sw, from);
     case EMU_CHOICE_NEXT_FREE:
     default:
-        sw->turn = emu_bits_next(from, sw->turn);
-        return sw->turn;
+        sw->last_served = emu_bits_next(from, sw->last_served);
+        return sw->last_served;
     }
 }
 

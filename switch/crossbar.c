@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.c - rows, outputs and their queues are made, turned back with the clock, and counted anew.
+ * crossbar.c - rows, outputs and their queues are made, rebased with the clock, and counted anew.
  */
 #include "switch/crossbar.h"
 
@@ -58,12 +58,12 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
     return &switch_crossbar_of(sw)->row[port].rx;
 }
 
-void switch_crossbar_turn_back(struct switch_crossbar *bar, uint64_t by_ps)
+void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
 {
-    switch_store_turn_back(&bar->store, by_ps);
+    switch_store_rebase(&bar->store, by_ps);
     for (uint32_t p = 0; p < bar->sw.ports; p++) {
-        emu_tx_turn_back(&bar->out[p].tx, by_ps);
-        emu_rx_turn_back(&bar->row[p].rx, by_ps);
+        emu_tx_rebase(&bar->out[p].tx, by_ps);
+        emu_rx_rebase(&bar->row[p].rx, by_ps);
     }
 }
 

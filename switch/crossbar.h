@@ -46,8 +46,8 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
-/* crossbar.c: the clock is turned back by @by_ps. */
-void switch_crossbar_turn_back(struct switch_crossbar *bar, uint64_t by_ps);
+/* crossbar.c: the clock is rebased by @by_ps. */
+void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
 /* The part of a check that is a machine's own, for row @r: adds what is not in the crossbar's queues. */
 typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, uint64_t now_ps,

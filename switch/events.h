@@ -30,10 +30,10 @@ struct switch_agenda {
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
 
-/* The clock is turned back by @by_ps: a time. */
-static inline void switch_turn(uint64_t *at_ps, uint64_t by_ps)
+/* The clock is rebased by @by_ps: a time. */
+static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 {
-    *at_ps = emu_turned_ps(*at_ps, by_ps);
+    *at_ps = emu_rebased_ps(*at_ps, by_ps);
 }
 
 /*

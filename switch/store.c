@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.c - the pool of slots is made, turned back with the clock, and counted.
+ * store.c - the pool of slots is made, rebased with the clock, and counted.
  */
 #include "switch/store.h"
 
@@ -28,10 +28,10 @@ void switch_store_free(struct switch_store *store)
     free(store->slot);
 }
 
-void switch_store_turn_back(struct switch_store *store, uint64_t by_ps)
+void switch_store_rebase(struct switch_store *store, uint64_t by_ps)
 {
     for (uint32_t i = 0; i < store->fresh; i++)
-        store->slot[i].time_ps = emu_turned_ps(store->slot[i].time_ps, by_ps);
+        store->slot[i].time_ps = emu_rebased_ps(store->slot[i].time_ps, by_ps);
 }
 
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count)

@@ -36,8 +36,8 @@ bool switch_store_init(struct switch_store *store, uint32_t slots);
 void switch_store_free(struct switch_store *store);
 size_t switch_store_bytes(uint32_t slots);
 
-/* store.c: the clock is turned back by @by_ps. */
-void switch_store_turn_back(struct switch_store *store, uint64_t by_ps);
+/* store.c: the clock is rebased by @by_ps. */
+void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
 /* store.c: references to pool buffers of a queue of @count segments. */
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count);

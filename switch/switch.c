@@ -115,9 +115,9 @@ uint32_t switch_bufs(struct switch_dev *sw)
     return sw->kind->bufs(sw);
 }
 
-void switch_turn_back(struct switch_dev *sw, uint64_t by_ps)
+void switch_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
-    sw->kind->turn_back(sw, by_ps);
+    sw->kind->rebase(sw, by_ps);
 }
 
 void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
@@ -132,9 +132,9 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
     sw->kind->units(sw, first, own, at);
 }
 
-const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_channels *books,
+const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised)
 {
     assert(sw->kind->check_cable && port < sw->ports);
-    return sw->kind->check_cable(sw, port, books, promised);
+    return sw->kind->check_cable(sw, port, vcs, promised);
 }

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "emu/packet/channel.h"
+#include "emu/packet/vc.h"
 #include "emu/worker/dev.h"
 #include "emu/fault.h"
 #include "emu/link/link.h"
@@ -47,7 +47,7 @@ struct switch_counts {
  * switch_create - a switch, its ports empty.
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
  * @route, @profile: borrowed.
- * With channels its cables are joined with EMU_CHANNEL_SLOTS credits.
+ * With channels its cables are joined with EMU_VC_SLOTS credits.
  * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
@@ -83,8 +83,8 @@ uint32_t switch_bufs(struct switch_dev *sw);
 
 /* --- clocks, faults, units ------------------------------------------------------ */
 
-/** switch_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
-void switch_turn_back(struct switch_dev *sw, uint64_t by_ps);
+/** switch_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still. */
+void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /**
  * switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still.
@@ -103,17 +103,17 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
 
 /**
  * switch_check_cable - the part of switch_check() for a cable into @port that no switch sends on.
- * @books: the sender's. @promised: by channel, places that it has taken for segments that it has
+ * @vcs: the sender's. @promised: by channel, slots that it has taken for segments that it has
  * not sent; NULL: none. Returns NULL, or what is wrong.
  */
 const char *switch_check_cable(struct switch_dev *sw, uint32_t port,
-                               const struct emu_channels *books, const uint32_t *promised);
+                               const struct emu_vcs *vcs, const uint32_t *promised);
 
 /**
  * switch_check_channels - the same for any cable. @held: by channel, segments that the receiver has
- * taken and not paid for; NULL: none. @faults: at the receiver. @places: of the pool.
+ * taken and not paid for; NULL: none. @faults: at the receiver. @slots: of the pool.
  */
-const char *switch_check_channels(const struct emu_rx *rx, const struct emu_channels *books,
+const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs *vcs,
                                   const struct emu_faults *faults, const uint32_t *held,
                                   const uint32_t *promised, uint32_t places);
 

@@ -31,7 +31,7 @@ message/queue message/message message/end
 memory/atomic memory/region memory/serve
 peer/hello peer/gone peer/meet peer/bye
 send/request memory/transfer
-group/group group/stream group/condition group/cast group/send group/break group/receive group/word
+group/group group/stream group/condition group/broadcast group/send group/break group/receive group/word
 receive progress/watch progress/step progress/wait
 control/line control/control
 op/event op/abort message/open message/post group/coll group/symmetric group/put group/member

@@ -36,7 +36,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
         free(client);
         return NULL;
     }
-    wire_open(&client->wire, fd, WIRE_LINE_MAX);
+    conn_open(&client->conn, fd, CONN_LINE_MAX);
     emu_list_push(&daemon->clients, &client->link);
     daemon->connections++;
     return client;

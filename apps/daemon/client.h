@@ -6,7 +6,7 @@
 #define APPS_DAEMON_CLIENT_H
 
 #include "apps/daemon/daemon.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 #include "emu/list.h"
 
 /*
@@ -19,7 +19,7 @@
 
 /* A connection. Owned by the daemon's one thread. */
 struct client {
-    struct wire wire;
+    struct conn conn;
     struct emu_list link;       /* in daemon->clients, then in daemon->dying */
     pid_t pid;                  /* SO_PEERCRED */
     int64_t node;               /* that it attached to, -1 none */

@@ -48,11 +48,11 @@ static void client_events(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = { .data.ptr = client };
 
-    event.events = client->wire.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
+    event.events = client->conn.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
     if (event.events == client->events)
         return;
     client->events = event.events;
-    epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->wire.fd, &event);
+    epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->conn.fd, &event);
 }
 
 /* Who has most waiting; of several the oldest connection. Not the supervisor: it does read. */
@@ -78,7 +78,7 @@ static void client_count(struct daemon *daemon, struct client *client)
 {
     struct client *largest;
 
-    count_excess(daemon, client, wire_excess(&client->wire));
+    count_excess(daemon, client, conn_excess(&client->conn));
     while (daemon->excess > EXCESS_MAX && (largest = largest_client(daemon))) {
         largest->unread = true;
         count_excess(daemon, largest, 0); /* it is freed after this round */
@@ -88,7 +88,7 @@ static void client_count(struct daemon *daemon, struct client *client)
 
 static void client_flush(struct daemon *daemon, struct client *client)
 {
-    int err = wire_flush(&client->wire);
+    int err = conn_flush(&client->conn);
 
     client_count(daemon, client);
     if (client->gone)
@@ -111,7 +111,7 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 {
     if (client->gone)
         json_object_put(message);
-    else if (wire_put(&client->wire, message))
+    else if (conn_put(&client->conn, message))
         client_unread(daemon, client);
     else
         client_flush(daemon, client);
@@ -120,7 +120,7 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2])
 {
-    if (wire_put_with(&client->wire, message, pass))
+    if (conn_put_with(&client->conn, message, pass))
         client_unread(daemon, client);
     else
         client_flush(daemon, client);
@@ -131,15 +131,15 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
     struct json_object *reply = json_object_new_object();
 
     json_object_object_add(reply, "ok", json_object_new_boolean(false));
-    wire_add_number(reply, "errno", (uint64_t)-err);
-    wire_add_text(reply, "error", error);
+    json_add_number(reply, "errno", (uint64_t)-err);
+    json_add_text(reply, "error", error);
     daemon_send(daemon, client, reply);
 }
 
 static void client_close(struct daemon *daemon, struct client *client)
 {
     emu_list_del(&client->link);
-    wire_close(&client->wire); /* leaves epoll with it */
+    conn_close(&client->conn); /* leaves epoll with it */
     count_excess(daemon, client, 0);
     daemon->connections--;
 }
@@ -182,7 +182,7 @@ static int watch(struct daemon *daemon, int fd, const void *what)
 /* What came before the end is still answered: a client may send and shut down its side. */
 static void client_end(struct daemon *daemon, struct client *client)
 {
-    if (client->node >= 0 || !client->wire.out.bytes) { /* an attached one is dead */
+    if (client->node >= 0 || !client->conn.out.bytes) { /* an attached one is dead */
         client_gone(daemon, client);
         return;
     }
@@ -193,7 +193,7 @@ static void client_end(struct daemon *daemon, struct client *client)
 /* May its next request be read? Not before it has the reply to the last one. */
 static bool client_listens(const struct client *client)
 {
-    return !client->gone && !client->closing && !client->wire.out.bytes;
+    return !client->gone && !client->closing && !client->conn.out.bytes;
 }
 
 /* Its lines in turn: what is left from the last one first, then what one read gets. */
@@ -207,10 +207,10 @@ static void client_turn(struct daemon *daemon, struct client *client)
         client_gone(daemon, client);
         return;
     }
-    if (!client->more && wire_fill(&client->wire))
+    if (!client->more && conn_fill(&client->conn))
         client->at_end = true;
     for (; lines < LINES_A_TURN && client_listens(client); lines++) {
-        got = wire_next(&client->wire, &request);
+        got = conn_next(&client->conn, &request);
         if (got <= 0 && got != -EBADMSG)
             break;
         if (got == 1) {
@@ -228,7 +228,7 @@ static void client_turn(struct daemon *daemon, struct client *client)
     }
     if (!client->gone)
         client_count(daemon, client);
-    client->more = (lines == LINES_A_TURN || client->wire.out.bytes) && !client->gone && !client->closing;
+    client->more = (lines == LINES_A_TURN || client->conn.out.bytes) && !client->gone && !client->closing;
     daemon->busy = daemon->busy || (client->more && client_listens(client));
     if (client->at_end && !client->more)
         client_end(daemon, client);
@@ -268,10 +268,10 @@ static void tick(struct daemon *daemon)
     for (uint32_t i = 0; i < count && i < 64; i++) {
         struct client *client = daemon->by_node[nodes[i]];
         if (client)
-            daemon_send(daemon, client, wire_event("cut_off"));
+            daemon_send(daemon, client, conn_event("cut_off"));
         if (daemon->owner)
             daemon_send(daemon, daemon->owner,
-                        wire_add_number(wire_event("cut_off"), "node", nodes[i]));
+                        json_add_number(conn_event("cut_off"), "node", nodes[i]));
     }
     if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
         daemon->deaf = false;
@@ -296,7 +296,7 @@ static void serve_round(struct daemon *daemon)
         } else if (what == &daemon->timer) {
             tick(daemon);
         } else if (what != &daemon->dying && !client->gone) {
-            if (client->wire.out.bytes)
+            if (client->conn.out.bytes)
                 client_flush(daemon, client);
             if (!client->gone && !client->more && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_turn(daemon, client);
@@ -369,13 +369,13 @@ static void daemon_close(struct daemon *daemon)
 /* Tell everybody, and hand the final report to the supervisor. */
 static void say_goodbye(struct daemon *daemon)
 {
-    struct json_object *ended = wire_event("ended");
+    struct json_object *ended = conn_event("ended");
 
     daemon_dying_tell(daemon, true);
     daemon_waits_look(daemon);
     emu_each_listed(struct client, client, &daemon->clients, link)
         if (client->node >= 0)
-            daemon_send(daemon, client, wire_event("shutdown"));
+            daemon_send(daemon, client, conn_event("shutdown"));
     json_object_object_add(ended, "report",
                            report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
     if (!daemon->owner) {
@@ -384,7 +384,7 @@ static void say_goodbye(struct daemon *daemon)
     }
     daemon_send(daemon, daemon->owner, ended);
     if (daemon->owner)
-        wire_drain(&daemon->owner->wire, LAST_FLUSH_MS);
+        conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
 
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config)
@@ -394,7 +394,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config)
 
     if (!err) {
         daemon_send(&daemon, daemon.owner,
-                    wire_add_number(wire_event("ready"), "pid", (uint64_t)getpid()));
+                    json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));
         while (!daemon.shutdown && !daemon.owner_gone)
             serve_round(&daemon);
         if (!daemon.owner_gone)

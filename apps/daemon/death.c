@@ -35,8 +35,8 @@ static void tell_death(struct daemon *daemon, uint32_t dead, uint64_t seat,
             json_object_put(shared[node]);
             continue;
         }
-        event = wire_add_number(wire_event("node_died"), "node", dead);
-        wire_add_number(event, "seat", seat);
+        event = json_add_number(conn_event("node_died"), "node", dead);
+        json_add_number(event, "seat", seat);
         json_object_object_add(event, "groups",
                                shared[node] ? shared[node] : json_object_new_array());
         daemon_send(daemon, peer, event);
@@ -77,14 +77,14 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
-    struct json_object *event = wire_add_number(wire_event("node_died"), "node", death->node);
+    struct json_object *event = json_add_number(conn_event("node_died"), "node", death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;
     daemon->record.died++;
-    wire_add_number(event, "pid", (uint64_t)death->pid);
-    wire_add_text(event, "command", death->command);
-    wire_add_text(event, "how", death->how);
+    json_add_number(event, "pid", (uint64_t)death->pid);
+    json_add_text(event, "command", death->command);
+    json_add_text(event, "how", death->how);
     if (daemon->owner)
         daemon_send(daemon, daemon->owner, event);
     else

@@ -181,7 +181,7 @@ void daemon_groups_tell(struct daemon *daemon, struct json_object **lists)
 
         if (!lists[node])
             continue;
-        event = wire_event("groups_broken");
+        event = conn_event("groups_broken");
         json_object_object_add(event, "groups", lists[node]);
         daemon_send(daemon, daemon->by_node[node], event);
     }
@@ -311,7 +311,7 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
     if (err)
         daemon_reply_error(daemon, client, err, error);
     else
-        daemon_send(daemon, client, wire_add_number(wire_ok(), "group", group));
+        daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
@@ -338,7 +338,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         daemon_reply_error(daemon, client, -EINVAL, line);
     } else {
         member->standing = JOINED;
-        daemon_send(daemon, client, wire_add_number(wire_ok(), "members", group->count));
+        daemon_send(daemon, client, json_add_number(conn_ok(), "members", group->count));
     }
 }
 
@@ -357,5 +357,5 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
     else
         member_drop(daemon, group, member);
     groups_sweep(daemon);
-    daemon_send(daemon, client, wire_ok());
+    daemon_send(daemon, client, conn_ok());
 }

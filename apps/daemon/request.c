@@ -28,7 +28,7 @@ static void refuse_full(struct daemon *daemon, struct client *client)
     daemon->record.refused++;
     daemon_reply_error(daemon, client, -ENOSPC, line);
     if (daemon->owner && daemon->record.refused == 1)
-        daemon_send(daemon, daemon->owner, wire_add_text(wire_event("refused"), "error", line));
+        daemon_send(daemon, daemon->owner, json_add_text(conn_event("refused"), "error", line));
 }
 
 /* What the user can do about it. */
@@ -93,18 +93,18 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     seat_taken(daemon, client, &seat);
-    struct json_object *reply = wire_ok();
-    wire_add_text(reply, "fabric", config->name);
-    wire_add_text(reply, "fabric_id", daemon->fabric_id);
-    wire_add_text(reply, "topo", config->graph->spec);
-    wire_add_text(reply, "profile", config->profile.name);
-    wire_add_text(reply, "clock", report_clock_name(config->clock));
-    wire_add_number(reply, "node", seat.node);
-    wire_add_number(reply, "seat", client->seat);
-    wire_add_number(reply, "nodes", config->graph->nodes);
+    struct json_object *reply = conn_ok();
+    json_add_text(reply, "fabric", config->name);
+    json_add_text(reply, "fabric_id", daemon->fabric_id);
+    json_add_text(reply, "topo", config->graph->spec);
+    json_add_text(reply, "profile", config->profile.name);
+    json_add_text(reply, "clock", report_clock_name(config->clock));
+    json_add_number(reply, "node", seat.node);
+    json_add_number(reply, "seat", client->seat);
+    json_add_number(reply, "nodes", config->graph->nodes);
     json_object_object_add(reply, "link_bytes_per_s",
                            json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
-    wire_add_number(reply, "hop_limit", daemon->hop_limit);
+    json_add_number(reply, "hop_limit", daemon->hop_limit);
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
     daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
@@ -132,7 +132,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
         daemon->record.unheard += (uint64_t)unheard;
     daemon_left(daemon, client);
     client->closing = true;
-    daemon_send(daemon, client, wire_ok());
+    daemon_send(daemon, client, conn_ok());
 }
 
 /*
@@ -144,7 +144,7 @@ static void request_exits(struct daemon *daemon, struct client *client,
 {
     (void)request;
     client->exits = true;
-    daemon_send(daemon, client, wire_ok());
+    daemon_send(daemon, client, conn_ok());
 }
 
 /* --- status, report, shutdown --------------------------------------------- */
@@ -153,23 +153,23 @@ static void request_status(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
     const struct fabric_config *config = daemon->config->fabric;
-    struct json_object *reply = wire_ok();
+    struct json_object *reply = conn_ok();
     struct json_object *attached = json_object_new_array();
 
     (void)request;
     daemon_waits_look(daemon);
-    wire_add_text(reply, "name", config->name);
-    wire_add_number(reply, "pid", (uint64_t)getpid());
-    wire_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
+    json_add_text(reply, "name", config->name);
+    json_add_number(reply, "pid", (uint64_t)getpid());
+    json_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
     for (uint32_t node = 0; node < config->graph->nodes; node++) {
         const struct client *who = daemon->by_node[node];
         if (!who)
             continue;
-        struct json_object *one = wire_add_number(json_object_new_object(), "node", node);
-        wire_add_number(one, "pid", (uint64_t)who->pid);
+        struct json_object *one = json_add_number(json_object_new_object(), "node", node);
+        json_add_number(one, "pid", (uint64_t)who->pid);
         if (who->waits)
-            wire_add_number(one, "waited_ns", who->waited_ns);
-        json_object_array_add(attached, wire_add_text(one, "command", who->command));
+            json_add_number(one, "waited_ns", who->waited_ns);
+        json_object_array_add(attached, json_add_text(one, "command", who->command));
     }
     json_object_object_add(reply, "attached", attached);
     json_object_object_add(reply, "report", report_build(daemon->fabric, config, &daemon->record));
@@ -179,7 +179,7 @@ static void request_status(struct daemon *daemon, struct client *client,
 static void request_report(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    struct json_object *reply = wire_ok();
+    struct json_object *reply = conn_ok();
 
     (void)request;
     daemon_waits_look(daemon);
@@ -193,7 +193,7 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 {
     (void)request;
     daemon->shutdown = true;
-    daemon_send(daemon, client, wire_ok());
+    daemon_send(daemon, client, conn_ok());
 }
 
 /* --- the table ---------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 #include "apps/fabric/internal.h"
 
-/* --- pool buffers: the pool's books against its holders' ----------------------------------- */
+/* --- pool buffers: the pool's accounts against its holders' ----------------------------------- */
 
 static uint64_t group_held(const struct fabric *fabric, const struct fabric_group *group)
 {

@@ -32,10 +32,10 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 {
     struct emu_dev *sw_dev = switch_emu_dev(sw), *dev = engine_emu_dev(engine);
     int err = emu_link_join(engine_tx(engine, link), dev, link, switch_rx(sw, port), sw_dev, port,
-                            EMU_CHANNEL_SLOTS, profile);
+                            EMU_VC_SLOTS, profile);
 
     return err ? err : emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(engine, link), dev,
-                                     link, EMU_CHANNEL_SLOTS, profile);
+                                     link, EMU_VC_SLOTS, profile);
 }
 
 int fabric_plug_engine(struct fabric *fabric, uint32_t n)
@@ -73,7 +73,7 @@ const char *fabric_check_engine(const struct fabric *fabric, uint32_t n)
     for (uint32_t i = 0; !wrong && i < node->links; i++)
         if (node->link[i].sw != TOPO_NONE)
             wrong = switch_check_cable(fabric->sw[node->link[i].sw], node->link[i].port,
-                                       engine_books(fabric->engine[n], i), NULL);
+                                       engine_vcs(fabric->engine[n], i), NULL);
     return wrong;
 }
 

@@ -185,7 +185,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct emu_profile *profile = &fabric->config.profile;
-    uint32_t credits = fabric_acknowledged(&fabric->config) ? EMU_CHANNEL_SLOTS
+    uint32_t credits = fabric_acknowledged(&fabric->config) ? EMU_VC_SLOTS
                                                             : emu_profile_credits(profile);
     int err = 0;
 
@@ -357,11 +357,11 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
         return -EINVAL;
     }
     if (fabric_acknowledged(config) &&
-        emu_channel_slots(&profile) > EMU_CHANNEL_SLOTS) {
-        snprintf(error, error_bytes, "channels=%u and pool_places=%u are too many for a link: with %u "
-                                     "channels it can have %u places in its pool",
-                 profile.channels, profile.pool_places, profile.channels,
-                 EMU_CHANNEL_SLOTS - (emu_channel_slots(&profile) - profile.pool_places));
+        emu_vc_slots(&profile) > EMU_VC_SLOTS) {
+        snprintf(error, error_bytes, "channels=%u and pool_slots=%u are too many for a link: with %u "
+                                     "channels it can have %u slots in its pool",
+                 profile.channels, profile.pool_slots, profile.channels,
+                 EMU_VC_SLOTS - (emu_vc_slots(&profile) - profile.pool_slots));
         return -EINVAL;
     }
     if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX) {

@@ -133,7 +133,7 @@ uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint3
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
- * segments, and turns clock real back when it is time. Returns the count newly cut off and writes their
+ * segments, and rebases clock real when it is time. Returns the count newly cut off and writes their
  * nodes.
  */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
@@ -149,7 +149,7 @@ struct fabric_transport {
     uint64_t stale;           /* segments and replies of tries that were over */
     uint64_t lost;            /* host segments given up: their senders were told */
     uint64_t refused;         /* host segments that this transport does not carry: the same */
-    uint64_t vain;            /* host segments to a group that the node was not in, or all had left: the same */
+    uint64_t not_in_group;            /* host segments to a group that the node was not in, or all had left: the same */
     uint64_t conditionals;    /* network conditionals sent */
     uint64_t unequal;         /* of them, those that a NACK came back for */
 };
@@ -165,7 +165,7 @@ struct fabric_totals {
     uint64_t dropped_late;    /* of them: to a group that was over */
     uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
     uint64_t dropped_left;    /* of them: posted by a process that was gone before the fabric took them */
-    struct fabric_transport transport; /* dropped, too: lost and refused; vain is among dropped_late */
+    struct fabric_transport transport; /* dropped, too: lost and refused; not_in_group is among dropped_late */
     uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */
     uint64_t multicasts;      /* segments that a switch copied to several ports */

@@ -277,9 +277,9 @@ static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32
                                      "groups can only multicast");
         return -ENOTSUP;
     }
-    if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_places) {
-        snprintf(error, error_bytes, "with pool_places=0 no switch has room for a broadcast of more "
-                                     "than one segment on the wire: set pool_places to 1 or more");
+    if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_slots) {
+        snprintf(error, error_bytes, "with pool_slots=0 no switch has room for a broadcast of more "
+                                     "than one segment on the wire: set pool_slots to 1 or more");
         return -ENOTSUP;
     }
     return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,

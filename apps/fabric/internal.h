@@ -58,7 +58,7 @@ struct fabric {
     struct emu_faults *faults; /* one a direction of a cable; NULL: none are wanted */
     uint32_t faulty;           /* of them, in place */
     struct emu_edge **edge; /* by node; NULL: nobody attached */
-    uint64_t *seat;         /* by node: who is there, emu_seat_word() */
+    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
     struct emu_rx **local;  /* by node: the receiving end of one inside the fabric, or NULL */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
@@ -115,11 +115,11 @@ static inline bool fabric_has_units(const struct fabric_config *config)
 
 /*
  * fabric/clock.c: the clock begins at config.start_ps; is rebased if it is time, more than once
- * if the last look was long ago; is turned back by @by_ps, while the workers stand still.
+ * if the last look was long ago; is rebased by @by_ps, while the workers stand still.
  */
 void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);
-void fabric_clock_turn_back(struct fabric *fabric, uint64_t by_ps);
+void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps);
 
 /* fabric/units.c: ports of a switch, and numbers of engines, units included. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);

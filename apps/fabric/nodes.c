@@ -71,13 +71,13 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
 static void nodes_crowd(struct fabric *fabric)
 {
-    uint32_t crowded = fabric->workers + fabric->attached > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t oversubscribed = fabric->workers + fabric->attached > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
     for (uint32_t w = 0; w < fabric->workers; w++)
-        atomic_store_explicit(&fabric->worker[w]->crowded, crowded, memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed, memory_order_relaxed);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
-            atomic_store_explicit(&fabric->edge[n]->shared->crowded, crowded,
+            atomic_store_explicit(&fabric->edge[n]->shared->oversubscribed, oversubscribed,
                                   memory_order_relaxed);
 }
 
@@ -134,7 +134,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
         goto close_bell;
     fabric->edge[node] = edge;
     node_seats(fabric, edge);
-    node_seat(fabric, init.node, emu_seat_word(emu_seat_first(fabric->seat[node]), true));
+    node_seat(fabric, init.node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
     node_plug(fabric, init.node, edge);
     node_publish_list(fabric, worker);
     fabric->attached++;
@@ -181,7 +181,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
         fabric_group_leave(fabric, groups[g], node);
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
-    node_seat(fabric, node, emu_seat_word(emu_seat_first(fabric->seat[node]), false));
+    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
     fabric->attached--;
     nodes_crowd(fabric);
     node_plug(fabric, node, NULL);
@@ -244,7 +244,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     transport->stale += emu_count_read(&counts->stale);
     transport->lost += emu_count_read(&counts->lost);
     transport->refused += emu_count_read(&counts->refused);
-    transport->vain += emu_count_read(&counts->vain);
+    transport->not_in_group += emu_count_read(&counts->not_in_group);
     transport->conditionals += emu_count_read(&counts->conditionals);
     transport->unequal += emu_count_read(&counts->unequal);
     to->combined += emu_count_read(&counts->contributions);
@@ -312,7 +312,7 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         if (lag_ps > worst_ps)
             worst_ps = lag_ps;
     }
-    ret->dropped_late += ret->transport.vain;
+    ret->dropped_late += ret->transport.not_in_group;
     ret->dropped = ret->dropped_bad + ret->dropped_late + ret->dropped_dead + ret->dropped_left +
                    ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;

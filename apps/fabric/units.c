@@ -96,7 +96,7 @@ const char *fabric_check_unit(const struct fabric *fabric, uint32_t s)
     if (wrong || !fabric->unit)
         return wrong;
     return switch_check_cable(fabric->sw[s], fabric->config.graph->ports,
-                              engine_books(fabric->unit[s], 0), NULL);
+                              engine_vcs(fabric->unit[s], 0), NULL);
 }
 
 /* --- a group's --------------------------------------------------------------------------- */

@@ -83,12 +83,12 @@ static void settle_in(void)
 
 static void report_failure(int owner_fd, const char *error)
 {
-    struct wire wire;
+    struct conn conn;
 
-    wire_open(&wire, owner_fd, WIRE_LINE_MAX);
-    if (wire_put(&wire, wire_add_text(wire_event("failed"), "error", error)) == 0)
-        wire_drain(&wire, STOP_MS);
-    wire_close(&wire);
+    conn_open(&conn, owner_fd, CONN_LINE_MAX);
+    if (conn_put(&conn, json_add_text(conn_event("failed"), "error", error)) == 0)
+        conn_drain(&conn, STOP_MS);
+    conn_close(&conn);
 }
 
 static int termination_fd(void)
@@ -150,7 +150,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
 static int wait_ready(struct host *host, char *error, size_t error_bytes)
 {
     struct json_object *event;
-    int err = wire_wait(&host->wire, &event, START_MS);
+    int err = conn_wait(&host->conn, &event, START_MS);
 
     if (err)
         return fail(err, error, error_bytes, "the fabric %s",
@@ -182,7 +182,7 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
         close(pair[0]);
         return fail(-errno, error, error_bytes, "cannot start a process: %s", strerror(errno));
     }
-    wire_open(&host->wire, pair[0], WIRE_REPLY_MAX);
+    conn_open(&host->conn, pair[0], CONN_REPLY_MAX);
     return 0;
 }
 
@@ -191,7 +191,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const char 
 {
     int listen_fd;
 
-    *ret = (struct host){ .wire = { .fd = -1 } };
+    *ret = (struct host){ .conn = { .fd = -1 } };
     int err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
     if (err)
         return err;
@@ -215,7 +215,7 @@ static void take_last_messages(struct host *host)
     struct json_object *message;
     bool ended = false;
 
-    while (!ended && wire_wait(&host->wire, &message, STOP_MS) == 0) {
+    while (!ended && conn_wait(&host->conn, &message, STOP_MS) == 0) {
         ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         if (ended && !host->report)
             host->report = json_object_get(json_object_object_get(message, "report"));
@@ -251,12 +251,12 @@ bool host_stop(struct host *host)
 {
     bool in_time = true;
 
-    if (host->wire.fd >= 0) {
+    if (host->conn.fd >= 0) {
         struct json_object *request = json_object_new_object();
-        wire_add_text(request, "cmd", "shutdown");
-        if (wire_put(&host->wire, request) == 0)
+        json_add_text(request, "cmd", "shutdown");
+        if (conn_put(&host->conn, request) == 0)
             take_last_messages(host);
-        wire_close(&host->wire);
+        conn_close(&host->conn);
     }
     if (host->pid > 0)
         in_time = reap(host);
@@ -266,7 +266,7 @@ bool host_stop(struct host *host)
 
 void host_release(struct host *host)
 {
-    wire_close(&host->wire);
+    conn_close(&host->conn);
     json_object_put(host->report);
     host->report = NULL;
 }

@@ -11,12 +11,12 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/run/paths.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 
 struct host {
     pid_t pid;        /* 0 once it is reaped */
     int status;       /* as wait() has it, once reaped */
-    struct wire wire; /* to the fabric: requests, replies, events; fd -1 at its end */
+    struct conn conn; /* to the fabric: requests, replies, events; fd -1 at its end */
     struct paths_socket socket;
     struct json_object *report; /* the final report, once it came */
 };

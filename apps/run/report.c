@@ -15,7 +15,7 @@
 
 #include "apps/duration.h"
 #include "apps/say.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 #include "nic/fabemu.h"
 
 static const char *const coll_names[FABEMU_COLLS] = {
@@ -78,13 +78,13 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         for (int i = 0; i < FABEMU_WHYS; i++) {
             elsewhere += totals->elsewhere[coll][i];
             if (totals->elsewhere[coll][i])
-                wire_add_number(why, why_names[i], totals->elsewhere[coll][i]);
+                json_add_number(why, why_names[i], totals->elsewhere[coll][i]);
         }
-        wire_add_number(one, "in_switch", how.in_adapter ? 0 : totals->in_switch[coll]);
-        wire_add_number(one, "in_adapter", how.in_adapter ? totals->in_switch[coll] : 0);
-        wire_add_number(one, "elsewhere", elsewhere);
+        json_add_number(one, "in_switch", how.in_adapter ? 0 : totals->in_switch[coll]);
+        json_add_number(one, "in_adapter", how.in_adapter ? totals->in_switch[coll] : 0);
+        json_add_number(one, "elsewhere", elsewhere);
         json_object_object_add(one, "why", why);
-        wire_add_text(one, "mechanism", how.name);
+        json_add_text(one, "mechanism", how.name);
         json_object_object_add(all, coll_names[coll], one);
     }
     return all;
@@ -97,10 +97,10 @@ static struct json_object *deaths(const struct daemon_record *record)
     for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
         const struct daemon_death *death = &record->death[i];
         struct json_object *one = json_object_new_object();
-        wire_add_number(one, "node", death->node);
-        wire_add_number(one, "pid", (uint64_t)death->pid);
-        wire_add_text(one, "command", death->command);
-        wire_add_text(one, "how", death->how);
+        json_add_number(one, "node", death->node);
+        json_add_number(one, "pid", (uint64_t)death->pid);
+        json_add_text(one, "command", death->command);
+        json_add_text(one, "how", death->how);
         json_object_array_add(all, one);
     }
     return all;
@@ -111,7 +111,7 @@ static struct json_object *counts(const char *const *names, const uint64_t *valu
     struct json_object *object = json_object_new_object();
 
     for (size_t i = 0; i < count; i++)
-        wire_add_number(object, names[i], values[i]);
+        json_add_number(object, names[i], values[i]);
     return object;
 }
 #define COUNTS(names, ...)                                                                         \
@@ -121,10 +121,10 @@ static struct json_object *transport(const struct fabric_transport *of)
 {
     static const char *const names[] = { "packets", "retransmissions", "nacks", "timeouts",
                                          "duplicates", "broken", "stale", "lost", "refused",
-                                         "vain", "conditionals", "unequal" };
+                                         "not_in_group", "conditionals", "unequal" };
 
     return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
-                  of->broken, of->stale, of->lost, of->refused, of->vain, of->conditionals, of->unequal);
+                  of->broken, of->stale, of->lost, of->refused, of->not_in_group, of->conditionals, of->unequal);
 }
 
 /* --- was it the network's time? ------------------------------------------------------------ */
@@ -146,19 +146,19 @@ static struct json_object *programs(const struct daemon_waits *waits, double fac
     struct json_object *longest = NULL;
 
     json_object_object_add(all, "on_time", on_time(waits, factor));
-    wire_add_number(all, "attached_ns", waits->attached_ns);
-    wire_add_number(all, "late_most_ns", waits->late_ns);
-    wire_add_number(all, "waited_ns", waits->programs_ns);
-    wire_add_number(all, "fabric_waited_ns", waits->fabric_ns);
-    wire_add_number(all, "edge_full_ns", waits->full_ns);
+    json_add_number(all, "attached_ns", waits->attached_ns);
+    json_add_number(all, "late_most_ns", waits->late_ns);
+    json_add_number(all, "waited_ns", waits->programs_ns);
+    json_add_number(all, "fabric_waited_ns", waits->fabric_ns);
+    json_add_number(all, "edge_full_ns", waits->full_ns);
     if (waits->longest_pid) {
-        longest = wire_add_number(json_object_new_object(), "node", waits->longest_node);
-        wire_add_number(longest, "pid", (uint64_t)waits->longest_pid);
-        wire_add_text(longest, "command", waits->longest_command);
-        wire_add_number(longest, "waited_ns", waits->longest_ns);
+        longest = json_add_number(json_object_new_object(), "node", waits->longest_node);
+        json_add_number(longest, "pid", (uint64_t)waits->longest_pid);
+        json_add_text(longest, "command", waits->longest_command);
+        json_add_number(longest, "waited_ns", waits->longest_ns);
     }
     json_object_object_add(all, "longest", longest);
-    wire_add_number(all, "unseen", waits->unseen);
+    json_add_number(all, "unseen", waits->unseen);
     return all;
 }
 
@@ -187,30 +187,30 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     fabric_totals_read(fabric, &totals);
     json_object_object_add(report, "command", NULL);
     json_object_object_add(report, "exit_status", NULL);
-    wire_add_text(report, "topo", config->graph->spec);
-    wire_add_text(report, "profile", config->profile.name);
-    wire_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
+    json_add_text(report, "topo", config->graph->spec);
+    json_add_text(report, "profile", config->profile.name);
+    json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
-    wire_add_text(clock, "mode", report_clock_name(config->clock));
+    json_add_text(clock, "mode", report_clock_name(config->clock));
     json_object_object_add(
         clock, "real_time_factor",
         json_object_new_double(isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
-    wire_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
+    json_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
     json_object_object_add(report, "clock", clock);
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
                                ? programs(&record->waits, totals.real_time_factor) : NULL);
-    wire_add_number(report, "threads", fabric_threads(fabric));
-    wire_add_number(report, "seed", config->seed);
-    wire_add_number(report, "nodes", config->graph->nodes);
-    wire_add_number(report, "switches", config->graph->switches);
+    json_add_number(report, "threads", fabric_threads(fabric));
+    json_add_number(report, "seed", config->seed);
+    json_add_number(report, "nodes", config->graph->nodes);
+    json_add_number(report, "switches", config->graph->switches);
     json_object_object_add(report, "segments",
                            COUNTS(segments, totals.sent, totals.delivered, totals.hops));
     json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
     json_object_object_add(report, "combined",
                            COUNTS(combined, totals.combined, totals.results, totals.multicasts));
-    wire_add_number(report, "credit_stalls", totals.credit_stalls);
-    wire_add_number(report, "dropped", totals.dropped);
+    json_add_number(report, "credit_stalls", totals.credit_stalls);
+    json_add_number(report, "dropped", totals.dropped);
     json_object_object_add(report, "drops",
                            COUNTS(drops, totals.dropped_bad, totals.dropped_late,
                                   totals.dropped_dead, totals.dropped_left));

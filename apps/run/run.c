@@ -122,14 +122,14 @@ static void on_event(struct run *run, struct json_object *event)
 static void read_events(struct run *run)
 {
     struct json_object *event;
-    int end = wire_fill(&run->host.wire);
+    int end = conn_fill(&run->host.conn);
 
-    while (wire_next(&run->host.wire, &event) == 1) {
+    while (conn_next(&run->host.conn, &event) == 1) {
         on_event(run, event);
         json_object_put(event);
     }
     if (end)
-        wire_close(&run->host.wire);
+        conn_close(&run->host.conn);
 }
 
 /* What it said before it ended, to the end: the final report may be long. */
@@ -137,11 +137,11 @@ static void read_last_events(struct run *run)
 {
     struct json_object *event;
 
-    while (run->host.wire.fd >= 0 && wire_wait(&run->host.wire, &event, LAST_EVENTS_MS) == 0) {
+    while (run->host.conn.fd >= 0 && conn_wait(&run->host.conn, &event, LAST_EVENTS_MS) == 0) {
         on_event(run, event);
         json_object_put(event);
     }
-    wire_close(&run->host.wire);
+    conn_close(&run->host.conn);
 }
 
 static void on_host_end(struct run *run, int status)
@@ -309,8 +309,8 @@ static void supervise(struct run *run)
 
     reap_all(run);
     while (!step(run, &timeout_ms)) {
-        struct pollfd fds[2] = { { run->signal_fd, POLLIN, 0 }, { run->host.wire.fd, POLLIN, 0 } };
-        poll(fds, 2, (int)timeout_ms); /* a closed wire is fd -1: ignored */
+        struct pollfd fds[2] = { { run->signal_fd, POLLIN, 0 }, { run->host.conn.fd, POLLIN, 0 } };
+        poll(fds, 2, (int)timeout_ms); /* a closed connection is fd -1: ignored */
         if (fds[1].revents)
             read_events(run);
         read_signals(run);

@@ -17,7 +17,7 @@
 #include "apps/run/report.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 
 #define DEFAULT_NAME "default"
 #define ANSWER_MS    5000 /* for a fabric to answer, or to end */
@@ -42,15 +42,15 @@ static int parse_name(struct options *options, const char **name,
 static int ask(const char *name, const char *command, struct json_object **reply, pid_t *owner,
                char *error, size_t error_bytes)
 {
-    struct wire wire;
+    struct conn conn;
     int fd;
     int err = paths_connect(&fd, owner, name, error, error_bytes);
 
     if (err)
         return err;
-    wire_open(&wire, fd, WIRE_REPLY_MAX);
-    err = wire_ask(&wire, command, reply, ANSWER_MS);
-    wire_close(&wire);
+    conn_open(&conn, fd, CONN_REPLY_MAX);
+    err = conn_ask(&conn, command, reply, ANSWER_MS);
+    conn_close(&conn);
     if (err)
         return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
                     strerror(-err));

@@ -65,16 +65,16 @@ static void wait_for_end(const struct up *up, struct host *host, int signal_fd)
     struct signalfd_siginfo info;
     struct json_object *event;
 
-    while (host->wire.fd >= 0) {
-        struct pollfd fds[2] = { { signal_fd, POLLIN, 0 }, { host->wire.fd, POLLIN, 0 } };
+    while (host->conn.fd >= 0) {
+        struct pollfd fds[2] = { { signal_fd, POLLIN, 0 }, { host->conn.fd, POLLIN, 0 } };
         poll(fds, 2, -1);
-        int end = fds[1].revents ? wire_fill(&host->wire) : 0;
-        while (wire_next(&host->wire, &event) == 1) {
+        int end = fds[1].revents ? conn_fill(&host->conn) : 0;
+        while (conn_next(&host->conn, &event) == 1) {
             on_event(up, host, event);
             json_object_put(event);
         }
         if (end)
-            wire_close(&host->wire);
+            conn_close(&host->conn);
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return;
@@ -130,7 +130,7 @@ static int supervise(const struct up *up)
     if (up->options->foreground)
         print_started(up, host.socket.path);
     wait_for_end(up, &host, signal_fd);
-    bool asked = host.wire.fd >= 0 || host.report;
+    bool asked = host.conn.fd >= 0 || host.report;
     host_stop(&host);
     if (host.report && up->options->foreground)
         report_print(stderr, host.report);

@@ -435,7 +435,7 @@ static uint32_t arrivals_most(const struct traffic_nodes *all)
     uint64_t link = all->slice_ps / traffic_wire_ps(profile, all->last_bytes) + 2;
 
     if (all->times.engines)
-        link += EMU_CHANNELS * emu_packet_segments(profile->packet_bytes);
+        link += EMU_VCS * emu_packet_segments(profile->packet_bytes);
     return (uint32_t)(all->plan.links_most * link);
 }
 

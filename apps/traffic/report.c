@@ -10,7 +10,7 @@
 
 #include "apps/duration.h"
 #include "apps/traffic/relay.h"
-#include "apps/daemon/wire.h"
+#include "apps/daemon/conn.h"
 
 static double ns(uint64_t ps)
 {
@@ -115,16 +115,16 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     add_rates(all, "source_bytes_per_s", &result->from, (double)result->bytes);
     json_object_object_add(all, "saturated", json_object_new_boolean(result->saturated));
     json_object_object_add(all, "steady", json_object_new_boolean(result->steady));
-    wire_add_number(all, "senders", result->senders);
-    wire_add_number(all, "undelivered", result->undelivered);
+    json_add_number(all, "senders", result->senders);
+    json_add_number(all, "undelivered", result->undelivered);
     json_object_object_add(all, "backlog", json_object_new_int64(result->backlog));
-    wire_add_text(all, "arrivals", config->fixed_gaps ? "fixed" : "poisson");
+    json_add_text(all, "arrivals", config->fixed_gaps ? "fixed" : "poisson");
     add_ns(all, "warmup_ns", result->warmup_ps);
     add_ns(all, "measure_ns", result->measure_ps);
     if (!result->multicast)
         return;
     add(all, "fanout", result->fanout);
-    wire_add_text(all, "multicast", multicast_of(config, how, sizeof how));
+    json_add_text(all, "multicast", multicast_of(config, how, sizeof how));
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
@@ -132,9 +132,9 @@ static void collective_json(struct json_object *all, const struct traffic_result
 {
     struct json_object *one = json_object_new_object();
 
-    wire_add_number(one, "operations", result->latency.messages);
-    wire_add_number(one, "groups", result->groups);
-    wire_add_number(one, "group_size", result->members);
+    json_add_number(one, "operations", result->latency.messages);
+    json_add_number(one, "groups", result->groups);
+    json_add_number(one, "group_size", result->members);
     add_ns(one, "mean_ns", result->latency.mean_ps);
     add_ns(one, "min_ns", result->latency.least_ps);
     add_ns(one, "max_ns", result->latency.most_ps);
@@ -150,30 +150,30 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     struct json_object *all = json_object_new_object();
     char digest[20];
 
-    wire_add_text(all, "topo", config->fabric.graph->spec);
-    wire_add_text(all, "profile", config->fabric.profile.name);
-    wire_add_text(all, "pattern", pattern);
-    wire_add_number(all, "nodes", config->fabric.graph->nodes);
-    wire_add_number(all, "switches", config->fabric.graph->switches);
-    wire_add_number(all, "seed", config->fabric.seed);
-    wire_add_number(all, "threads", result->threads);
-    wire_add_number(all, "bytes", result->bytes);
+    json_add_text(all, "topo", config->fabric.graph->spec);
+    json_add_text(all, "profile", config->fabric.profile.name);
+    json_add_text(all, "pattern", pattern);
+    json_add_number(all, "nodes", config->fabric.graph->nodes);
+    json_add_number(all, "switches", config->fabric.graph->switches);
+    json_add_number(all, "seed", config->fabric.seed);
+    json_add_number(all, "threads", result->threads);
+    json_add_number(all, "bytes", result->bytes);
     if (result->collective)
         collective_json(all, result);
     else
         open_json(all, result, config);
     json_object_object_add(all, "latency_ns", latency_json(&result->latency));
-    wire_add_number(all, "messages", result->latency.messages);
-    wire_add_number(all, "segments", result->segments);
-    wire_add_number(all, "segment_hops", result->hops);
+    json_add_number(all, "messages", result->latency.messages);
+    json_add_number(all, "segments", result->segments);
+    json_add_number(all, "segment_hops", result->hops);
     add_ns(all, "virtual_ns", result->virtual_ps);
     add(all, "wall_s", result->wall_s);
     add(all, "build_s", result->build_s);
     add(all, "hops_per_s", per((double)result->hops, result->wall_s));
     add(all, "ns_per_hop", per(result->wall_s * 1e9, (double)result->hops));
-    wire_add_number(all, "bytes_per_node", result->bytes_per_node);
+    json_add_number(all, "bytes_per_node", result->bytes_per_node);
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)result->digest);
-    return wire_add_text(all, "digest", digest);
+    return json_add_text(all, "digest", digest);
 }
 
 /* --- for people ----------------------------------------------------------------------- */

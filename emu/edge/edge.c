@@ -23,7 +23,7 @@
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
 #define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */
 
-/* The process's clock is never turned back: its time 0 was that of this one at first. */
+/* The process's clock is never rebased: its time 0 was that of this one at first. */
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
                              bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -34,7 +34,7 @@ static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_ed
     shared->nodes = edge->nodes;
     shared->timed = timed;
     shared->device_threads = device_threads;
-    shared->origin_ns = clock->origin_ns - clock->turned_ps / 1000u;
+    shared->origin_ns = clock->origin_ns - clock->rebased_ps / 1000u;
     shared->nic_send_ps = edge->profile->nic_send_ps;
     atomic_init(&shared->up_head, edge->up_head);
     atomic_init(&shared->up_tail, edge->up_head);
@@ -111,13 +111,13 @@ void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache)
     free(edge);
 }
 
-void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps)
+void emu_edge_rebase(struct emu_edge *edge, uint64_t by_ps)
 {
-    edge->up_busy_ps = emu_turned_ps(edge->up_busy_ps, by_ps);
+    edge->up_busy_ps = emu_rebased_ps(edge->up_busy_ps, by_ps);
     if (edge->blocked && edge->dev->timed)
         emu_count(&edge->full, 2 * (by_ps / 1000u));
     for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
-        edge->batch[i].time_ps = emu_turned_ps(edge->batch[i].time_ps, by_ps);
+        edge->batch[i].time_ps = emu_rebased_ps(edge->batch[i].time_ps, by_ps);
 }
 
 void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word)
@@ -181,8 +181,8 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
-    if (acknowledged && (kind & ~EMU_TOLD) <= EMU_MULTICAST)
-        kind &= (uint8_t)~EMU_TOLD;
+    if (acknowledged && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
+        kind &= (uint8_t)~EMU_NOTIFY;
     if (kind == EMU_UNICAST)
         return hdr->dst < edge->nodes;
     switch (kind) {
@@ -213,7 +213,7 @@ static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t 
     uint64_t least_ps = now_ps < EDGE_PAST_PS ? now_ps : EDGE_PAST_PS;
     int64_t ahead_ps;
 
-    due_ps -= clock->turned_ps;
+    due_ps -= clock->rebased_ps;
     ahead_ps = (int64_t)(due_ps - now_ps);
     if (ahead_ps > most_ps) {
         now_ps = emu_clock_now(clock);
@@ -402,7 +402,7 @@ void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)
     uint32_t at = edge->down_tail % EMU_EDGE_SLOTS;
 
     if (edge->dev->timed && !atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
-        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.turned_ps;
+        edge->shared->down_ps[at] = entry->time_ps + edge->dev->worker->clock.rebased_ps;
         edge_lag(edge, entry);
     }
     emu_edge_put(edge, &entry->hdr, emu_pool_payload(cache->pool, entry->buf));

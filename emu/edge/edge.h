@@ -80,7 +80,7 @@ struct emu_edge_stats {
  * word a node says which seat was the last, and whether its process is still there: twice the seat,
  * less 1 while it is attached; 0 before the first. A node's word only grows.
  */
-static inline uint64_t emu_seat_word(uint64_t seat, bool attached)
+static inline uint64_t emu_seat_state(uint64_t seat, bool attached)
 {
     return 2 * seat - attached;
 }
@@ -126,7 +126,7 @@ struct emu_edge_shared {
     /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
     _Atomic uint32_t endings; /* processes that are gone, of all nodes, so far: it is time to look at seats */
-    _Atomic uint32_t crowded; /* 1: workers and attached processes outnumber the cores: yield soon */
+    _Atomic uint32_t oversubscribed; /* 1: workers and attached processes outnumber the cores: yield soon */
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
@@ -136,7 +136,7 @@ struct emu_edge_shared {
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot down[EMU_EDGE_SLOTS];
 
-    /* Written by the fabric; the adapter reads: who is where, by node (emu_seat_word). */
+    /* Written by the fabric; the adapter reads: who is where, by node (emu_seat_state). */
     alignas(EMU_LINE) _Atomic uint64_t seats[];
 };
 

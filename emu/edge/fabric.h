@@ -123,9 +123,9 @@ static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
 }
 
 /**
- * emu_edge_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still.
+ * emu_edge_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still.
  */
-void emu_edge_turn_back(struct emu_edge *edge, uint64_t by_ps);
+void emu_edge_rebase(struct emu_edge *edge, uint64_t by_ps);
 
 /** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
 void emu_edge_look(struct emu_edge *edge);
@@ -218,7 +218,7 @@ static inline void emu_edge_pass(struct emu_edge *edge)
 }
 
 /**
- * emu_edge_seat - tell the process who is at @node: emu_seat_word(). Thread: the manager.
+ * emu_edge_seat - tell the process who is at @node: emu_seat_state(). Thread: the manager.
  */
 void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);
 

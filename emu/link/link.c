@@ -100,21 +100,21 @@ uint32_t emu_link_bufs(const struct emu_rx *rx)
     return bufs;
 }
 
-void emu_tx_turn_back(struct emu_tx *tx, uint64_t by_ps)
+void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps)
 {
-    tx->busy_ps = emu_turned_ps(tx->busy_ps, by_ps);
-    tx->credit_ps = emu_turned_ps(tx->credit_ps, by_ps);
+    tx->busy_ps = emu_rebased_ps(tx->busy_ps, by_ps);
+    tx->credit_ps = emu_rebased_ps(tx->credit_ps, by_ps);
 }
 
-void emu_rx_turn_back(struct emu_rx *rx, uint64_t by_ps)
+void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps)
 {
     if (rx->kind == EMU_LINK_EDGE) {
         for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
-            rx->credits->at_ps[i] = emu_turned_ps(rx->credits->at_ps[i], by_ps);
+            rx->credits->at_ps[i] = emu_rebased_ps(rx->credits->at_ps[i], by_ps);
         return;
     }
     if (rx->kind != EMU_LINK_LOCAL)
         return;
-    emu_ring_turn_back(&rx->data, by_ps);
-    emu_credit_turn_back(&rx->credit, by_ps);
+    emu_ring_rebase(&rx->data, by_ps);
+    emu_credit_rebase(&rx->credit, by_ps);
 }

@@ -113,11 +113,11 @@ int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uin
 void emu_link_free_edge(struct emu_rx *rx);
 
 /**
- * emu_tx_turn_back, emu_rx_turn_back - the clock is turned back by @by_ps: the times of an end, and
+ * emu_tx_rebase, emu_rx_rebase - the clock is rebased by @by_ps: the times of an end, and
  * with its receiving end those in the rings of a local cable. Thread: any, while workers stand still.
  */
-void emu_tx_turn_back(struct emu_tx *tx, uint64_t by_ps);
-void emu_rx_turn_back(struct emu_rx *rx, uint64_t by_ps);
+void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps);
+void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
 
 /**
  * emu_link_check - what must hold on a local cable at any time: no segment was lost or made, and
@@ -185,10 +185,10 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 }
 
 /**
- * emu_tx_lends - does the far end copy a payload out during the call? A process's edge does,
+ * emu_tx_copies_out - does the far end copy a payload out during the call? A process's edge does,
  * and a port without one drops it.
  */
-static inline bool emu_tx_lends(const struct emu_tx *tx)
+static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 {
     return tx->kind == EMU_LINK_EDGE;
 }
@@ -252,18 +252,18 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
     emu_tx_send(tx, entry);
 }
 
-/* --- cables with channels (packet.h): both ends keep their own books (channel.h) ------------ */
+/* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------------ */
 
-#define EMU_CHANNEL_SLOTS 128u /* of such a cable's rings */
+#define EMU_VC_SLOTS 128u /* of such a cable's rings */
 
 /*
  * Ring slots that may be in use: one for the segment in each buffer slot, one for a reply on
  * each channel, and for each channel one more that was sent just before its packet was given up
  * at the far end.
  */
-static inline uint32_t emu_channel_slots(const struct emu_profile *profile)
+static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
 {
-    return 3 * profile->channels + profile->pool_places;
+    return 3 * profile->channels + profile->pool_slots;
 }
 
 /** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. */

@@ -56,7 +56,7 @@ void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
 /**
- * emu_pool_out - references that are out, of all buffers, by the pool's own books: what its holders
+ * emu_pool_out - references that are out, of all buffers, by the pool's own accounts: what its holders
  * have must add up to it.
  * @cached: free buffers in all caches of the pool together.
  * Thread: any, while nobody takes, shares or drops.

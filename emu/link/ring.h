@@ -81,7 +81,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * NAME_create     - a ring with at least @slots slots (rounded up to a power of two), empty.
  *                   Returns false without memory. Thread: any, before the ends are shared out.
  * NAME_destroy    - by either end, once neither is used any more.
- * NAME_turn_back  - all times in it, less @by_ps. Thread: any, while both sides stand still.
+ * NAME_rebase     - all times in it, less @by_ps. Thread: any, while both sides stand still.
  * NAME_slot       - the slot at which a side is. NAME_next: the same, and on to the next one.
  *                   Thread: that side.
  *
@@ -126,10 +126,10 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
         end->slot = NULL;                                                                           \
     }                                                                                               \
                                                                                                     \
-    static inline void NAME##_turn_back(struct NAME##_end *end, uint64_t by_ps)                     \
+    static inline void NAME##_rebase(struct NAME##_end *end, uint64_t by_ps)                     \
     {                                                                                               \
         for (uint32_t i = 0; i <= end->mask; i++)                                                   \
-            end->slot[i].time_ps = emu_turned_ps(end->slot[i].time_ps, by_ps);                      \
+            end->slot[i].time_ps = emu_rebased_ps(end->slot[i].time_ps, by_ps);                      \
     }                                                                                               \
                                                                                                     \
     static inline struct TYPE *NAME##_slot(const struct NAME##_end *end)                            \

@@ -59,7 +59,7 @@ enum emu_kind {
 
 /* With acknowledgments the upper bits of emu_hdr.kind say more of one. */
 enum emu_kind_bits {
-    EMU_TOLD = 32,   /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
+    EMU_NOTIFY = 32,   /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
                         by its adapter, to the same header without payload: they have */
     EMU_FAILED = 64, /* added to one of these, to the sender: this segment of yours was given up */
     EMU_STORED = 128 /* free for who keeps a header with the payload: on no cable, at no edge */

@@ -16,10 +16,10 @@
  * - The sender opens a channel for a packet when it sends the head, and holds it
  *   until the reply to that packet comes back, over the same cable the other
  *   way. A channel carries one packet at a time; its segments stay in order.
- * - The receiver has one place for each channel and a pool of places for all. A
- *   segment is sent only if its channel's place, or one of the pool, is free
- *   (channel.h); the credit for it comes back when it leaves the receiver.
- * - A reply needs no place: there is at most one for each open channel.
+ * - The receiver has one slot for each channel and a pool of slots for all. A
+ *   segment is sent only if its channel's slot, or one of the pool, is free
+ *   (vc.h); the credit for it comes back when it leaves the receiver.
+ * - A reply needs no slot: there is at most one for each open channel.
  * - A packet's tag is its source's; it stands in each of its segments and in
  *   its reply. What comes with another tag than the open channel's is old: it
  *   is counted, its credit goes back, and it is dropped. A head on a channel that the receiver
@@ -38,7 +38,7 @@
 
 #include "emu/link/seg.h"
 
-#define EMU_CHANNELS       32u   /* virtual channels of a link */
+#define EMU_VCS       32u   /* virtual channels of a link */
 #define EMU_PRIORITIES     4u    /* 0 is bulk */
 #define EMU_PACKET_BYTES   4096u /* payload, at most */
 #define EMU_HEAD_BYTES     8u    /* of the first segment */
@@ -72,7 +72,7 @@ static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, 
 
 /* A header, as fields. */
 struct emu_head {
-    uint8_t channel;   /* below EMU_CHANNELS */
+    uint8_t channel;   /* below EMU_VCS */
     uint8_t priority;  /* below EMU_PRIORITIES */
     bool group;        /* dst is a broadcast group, else a node */
     bool more;         /* others to the same destination are right behind: acknowledged early */

@@ -70,7 +70,7 @@ struct emu_worker {
     alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, on own lines */
     _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
     _Atomic uint32_t stop;                   /* enum emu_worker_stop */
-    _Atomic uint32_t crowded;                /* 1: this host has more busy threads than cores */
+    _Atomic uint32_t oversubscribed;                /* 1: this host has more busy threads than cores */
 
     /* The worker's. */
     alignas(EMU_LINE) struct emu_signals told; /* set now */

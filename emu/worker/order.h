@@ -127,11 +127,11 @@ static inline void emu_order_drop(struct emu_order *order, uint32_t port)
     order->end--;
 }
 
-/** emu_order_turn_back - the clock is turned back by @by_ps. */
-static inline void emu_order_turn_back(struct emu_order *order, uint64_t by_ps)
+/** emu_order_rebase - the clock is rebased by @by_ps. */
+static inline void emu_order_rebase(struct emu_order *order, uint64_t by_ps)
 {
     for (struct emu_order_event *at = order->first; at != order->end; at++)
-        at->at_ps = emu_turned_ps(at->at_ps, by_ps);
+        at->at_ps = emu_rebased_ps(at->at_ps, by_ps);
 }
 
 #endif

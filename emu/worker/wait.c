@@ -26,10 +26,10 @@ void emu_wait_yield(void)
     sched_yield();
 }
 
-enum emu_wait_next emu_wait_round(unsigned rounds, bool crowded)
+enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 {
-    unsigned spins = crowded ? EMU_WAIT_SPINS_CROWDED : EMU_WAIT_SPINS;
-    unsigned yields = crowded ? EMU_WAIT_YIELDS_CROWDED : EMU_WAIT_YIELDS;
+    unsigned spins = oversubscribed ? EMU_WAIT_SPINS_OVERSUBSCRIBED : EMU_WAIT_SPINS;
+    unsigned yields = oversubscribed ? EMU_WAIT_YIELDS_OVERSUBSCRIBED : EMU_WAIT_YIELDS;
 
     if (rounds < spins) {
         cpu_pause();

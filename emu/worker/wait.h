@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #define EMU_WAIT_SPINS 20u         /* rounds with a pause */
-#define EMU_WAIT_SPINS_CROWDED 2u  /* the same where threads outnumber cores */
+#define EMU_WAIT_SPINS_OVERSUBSCRIBED 2u  /* the same where threads outnumber cores */
 #define EMU_WAIT_YIELDS 200u       /* then rounds with a yield; then sleep */
-#define EMU_WAIT_YIELDS_CROWDED 20u /* the same where threads outnumber cores */
+#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u /* the same where threads outnumber cores */
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */
@@ -34,9 +34,9 @@ enum emu_wait_next {
 /**
  * emu_wait_round - wait a little.
  * @rounds:  the caller's count of empty rounds in a row.
- * @crowded: threads outnumber cores: who is waited for may need this very core.
+ * @oversubscribed: threads outnumber cores: who is waited for may need this very core.
  */
-enum emu_wait_next emu_wait_round(unsigned rounds, bool crowded);
+enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
 
 /** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);

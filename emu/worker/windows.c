@@ -35,7 +35,7 @@ struct window_worker {
 struct emu_windows {
     /* Written once. */
     uint32_t workers;
-    bool crowded; /* more workers than cores: do not spin for one that needs this core */
+    bool oversubscribed; /* more workers than cores: do not spin for one that needs this core */
     uint64_t lookahead_ps;
     struct window_worker *at; /* by worker */
 
@@ -111,7 +111,7 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
     uint64_t turn;
 
     while ((turn = atomic_load_explicit(&windows->turn, memory_order_acquire)) == *seen) /* V1 */
-        if (emu_wait_round(rounds++, windows->crowded) == EMU_WAIT_SLEEP)
+        if (emu_wait_round(rounds++, windows->oversubscribed) == EMU_WAIT_SLEEP)
             windows_sleep(windows, at, *seen);
     *seen = turn;
     return windows->until_ps[turn % 2];
@@ -199,7 +199,7 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
         return -ENOMEM;
     windows->workers = workers;
     windows->lookahead_ps = lookahead_ps;
-    windows->crowded = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
+    windows->oversubscribed = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
     windows->at = emu_zeros(workers * sizeof *windows->at);
     if (!windows->at)
         goto destroy;

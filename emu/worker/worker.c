@@ -293,7 +293,7 @@ static void worker_idle(struct emu_worker *worker, unsigned rounds)
 
     if (!emu_worker_quiet(worker))
         return;
-    if (emu_wait_round(rounds, atomic_load_explicit(&worker->crowded, memory_order_relaxed)) ==
+    if (emu_wait_round(rounds, atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) ==
         EMU_WAIT_SLEEP) {
         if (rest_ps < WORKER_NEAR_PS)
             emu_wait_yield();
@@ -318,14 +318,14 @@ struct emu_thread {
     bool held;            /* it does; under the lock */
 };
 
-void emu_worker_turn_back(struct emu_worker *worker, uint64_t by_ps)
+void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
 {
-    emu_clock_turn_back(&worker->clock, by_ps);
-    worker->now_ps = emu_turned_ps(worker->now_ps, by_ps);
-    worker->next_ps = emu_turned_ps(worker->next_ps, by_ps);
+    emu_clock_rebase(&worker->clock, by_ps);
+    worker->now_ps = emu_rebased_ps(worker->now_ps, by_ps);
+    worker->next_ps = emu_rebased_ps(worker->next_ps, by_ps);
     for (uint32_t i = 0; i < worker->devs; i++) {
-        worker->due_ps[i] = emu_turned_ps(worker->due_ps[i], by_ps);
-        worker->dev[i]->next_ps = emu_turned_ps(worker->dev[i]->next_ps, by_ps);
+        worker->due_ps[i] = emu_rebased_ps(worker->due_ps[i], by_ps);
+        worker->dev[i]->next_ps = emu_rebased_ps(worker->dev[i]->next_ps, by_ps);
     }
 }
 

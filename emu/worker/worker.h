@@ -57,8 +57,8 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
 void emu_thread_hold(struct emu_thread *thread);
 void emu_thread_go(struct emu_thread *thread);
 
-/** emu_worker_turn_back - the clock is turned back by @by_ps. Thread: manager, while it stands still. */
-void emu_worker_turn_back(struct emu_worker *worker, uint64_t by_ps);
+/** emu_worker_rebase - the clock is rebased by @by_ps. Thread: manager, while it stands still. */
+void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 
 /** emu_thread_stop - ask the thread to end and wait for it. */
 void emu_thread_stop(struct emu_thread *thread);

@@ -219,7 +219,7 @@ static void test_once(struct engine *e, struct engine_group *group, uint32_t buf
         return;
     }
     e->send.packet[i].answer = EMU_TEST_FALSE;
-    engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+    engine_back(e, i, ENGINE_NOTICE_ANSWER, at_ps);
 }
 
 static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
@@ -267,7 +267,7 @@ static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uin
         engine_all_ready(e, barrier, at_ps);
     } else {
         e->send.packet[i].answer = EMU_TEST_TRUE;
-        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+        engine_back(e, i, ENGINE_NOTICE_ANSWER, at_ps);
     }
 }
 
@@ -279,7 +279,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
     emu_count(&e->counts.unequal, !agreed);
     if (!ask) {
         p->answer = agreed ? EMU_TEST_TRUE : EMU_TEST_FALSE;
-        engine_back(e, i, ENGINE_WORD_ANSWER, at_ps);
+        engine_back(e, i, ENGINE_NOTICE_ANSWER, at_ps);
         return;
     }
     e->asks.asked--;

@@ -38,27 +38,27 @@ static const char *check_packets(const struct engine *e)
     return count == e->send.packets ? NULL : "an engine has lost a packet";
 }
 
-/* The sending end's books: open channels have packets, places add up. */
+/* The sending end's accounts: open channels have packets, slots add up. */
 static const char *check_link(const struct engine *e, const struct engine_link *l)
 {
-    uint32_t pool = l->books.pool, left = 0;
+    uint32_t pool = l->vcs.pool, left = 0;
 
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
+    for (uint32_t c = 0; c < EMU_VCS; c++) {
         const struct engine_packet *p = &e->send.packet[l->packet[c]];
-        uint32_t used = l->books.used[c];
+        uint32_t used = l->vcs.used[c];
 
         pool += used ? used - 1 : 0;
-        if ((l->books.occupied >> c & 1) != (used != 0))
-            return "an engine does not know which places are taken";
-        if ((l->books.open >> c & 1) &&
-            (p->state != ENGINE_AWAITING || p->channel != c || p->tag != l->books.tag[c]))
+        if ((l->vcs.occupied >> c & 1) != (used != 0))
+            return "an engine does not know which slots are taken";
+        if ((l->vcs.open >> c & 1) &&
+            (p->state != ENGINE_AWAITING || p->channel != c || p->tag != l->vcs.tag[c]))
             return "an open channel has no packet";
     }
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++)
         left |= l->left[p];
-    if (left & ~l->books.open)
+    if (left & ~l->vcs.open)
         return "a closed channel has segments left";
-    return pool == e->profile->pool_places ? NULL : "places of a cable were lost or made";
+    return pool == e->profile->pool_slots ? NULL : "slots of a cable were lost or made";
 }
 
 /* Questions at rest, in packets, and free. */
@@ -89,11 +89,11 @@ const char *engine_check(const struct engine *e)
 
     for (uint32_t i = 0; !wrong && i < e->links; i++) {
         wrong = check_link(e, &e->link[i]);
-        open += emu_channels_pending(&e->link[i].books);
+        open += emu_vcs_pending(&e->link[i].vcs);
     }
     if (wrong)
         return wrong;
-    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++) {
+    for (uint32_t i = 0; i < e->links * EMU_VCS; i++) {
         parts += e->receive.incoming[i].state == ENGINE_PARTS;
         whole += e->receive.incoming[i].state == ENGINE_WHOLE;
         stored += e->receive.incoming[i].state == ENGINE_STORED;
@@ -164,7 +164,7 @@ uint32_t engine_held(const struct engine *e)
         held += e->host.delivery.count - e->host.delivery.at;
     for (uint32_t i = 0; i < e->links; i++)
         held += emu_link_bufs(&e->link[i].rx);
-    for (uint32_t i = 0; i < e->links * EMU_CHANNELS; i++)
+    for (uint32_t i = 0; i < e->links * EMU_VCS; i++)
         held += incoming_held(&e->receive.incoming[i]);
     return held;
 }

@@ -6,7 +6,7 @@
 
 #include "nic/engine/timed.h"
 
-void engine_back(struct engine *e, uint16_t i, enum engine_word word, uint64_t at_ps)
+void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
 
@@ -46,7 +46,7 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     if (engine_kind(engine_hdr(e, in->buf[0])) == EMU_BARRIER)
         engine_barrier_over(e, engine_hdr(e, in->buf[0]));
     in->state = ENGINE_TAKEN;
-    *to = (struct engine_delivery){.active = true, .word = ENGINE_WORD_HERE, .count = in->count,
+    *to = (struct engine_delivery){.active = true, .word = ENGINE_NOTICE_SEGMENTS, .count = in->count,
                                    .packet = ENGINE_NONE, .reply = i, .late_ps = in->late_ps};
     memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
     return true;
@@ -73,22 +73,22 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
 {
     struct emu_entry entry = {.hdr = *engine_hdr(e, buf), .buf = buf,
                               .born_ns = *engine_born_ns(e, buf)};
-    bool bare = engine_is_hollow(&entry.hdr);
+    bool bare = engine_is_length_only(&entry.hdr);
 
-    engine_set_hollow(&entry.hdr, false);
+    engine_set_length_only(&entry.hdr, false);
     switch (from->word) {
-    case ENGINE_WORD_NONE: /* of no delivery */
+    case ENGINE_NOTICE_NONE: /* of no delivery */
         break;
-    case ENGINE_WORD_HERE:
-        entry.hdr.kind &= (uint8_t)~EMU_TOLD;
+    case ENGINE_NOTICE_SEGMENTS:
+        entry.hdr.kind &= (uint8_t)~EMU_NOTIFY;
         break;
-    case ENGINE_WORD_FAILED:
+    case ENGINE_NOTICE_FAILED:
         entry.hdr.kind |= EMU_FAILED;
         break;
-    case ENGINE_WORD_ANSWER:
+    case ENGINE_NOTICE_ANSWER:
         entry.hdr.op = from->answer;
         /* fallthrough */
-    case ENGINE_WORD_TOLD:
+    case ENGINE_NOTICE_ACKED:
         entry.hdr.len = 0;
         bare = true;
         break;
@@ -105,8 +105,8 @@ static void deliver_skip(struct engine *e)
 {
     struct engine_delivery *from = &e->host.delivery;
 
-    while (from->word == ENGINE_WORD_TOLD && from->at < from->count &&
-           !(engine_hdr(e, from->buf[from->at])->kind & EMU_TOLD))
+    while (from->word == ENGINE_NOTICE_ACKED && from->at < from->count &&
+           !(engine_hdr(e, from->buf[from->at])->kind & EMU_NOTIFY))
         emu_pool_drop(engine_cache(e), from->buf[from->at++]);
 }
 
@@ -119,7 +119,7 @@ static bool deliver_void(const struct engine *e)
     const struct engine_delivery *from = &e->host.delivery;
     const struct emu_edge *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged : NULL;
 
-    return from->word != ENGINE_WORD_HERE && e->host.out.kind == EMU_LINK_EDGE &&
+    return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_EDGE &&
            from->process != (edge ? edge->serial : 0);
 }
 

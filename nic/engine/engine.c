@@ -13,7 +13,7 @@
 
 uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 {
-    uint32_t packets = engine_packets(links, profile->channels) + links * EMU_CHANNELS + 1;
+    uint32_t packets = engine_packets(links, profile->channels) + links * EMU_VCS + 1;
 
     return packets * emu_packet_segments(profile->packet_bytes) + ENGINE_ASKS +
            ENGINE_LOCAL_CREDITS;
@@ -22,10 +22,10 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile)
 {
     return engine_raw.bytes + ENGINE_ASKS * sizeof(struct engine_host_ask) +
-           links * (sizeof(struct engine_link) + emu_link_bytes(EMU_CHANNEL_SLOTS)) +
+           links * (sizeof(struct engine_link) + emu_link_bytes(EMU_VC_SLOTS)) +
            engine_packets(links, profile->channels) *
                (sizeof(struct engine_packet) + 2 * sizeof(struct engine_join)) +
-           links * EMU_CHANNELS * (sizeof(struct engine_incoming) + sizeof(struct engine_join));
+           links * EMU_VCS * (sizeof(struct engine_incoming) + sizeof(struct engine_join));
 }
 
 static bool engine_sane(const struct engine_config *config)
@@ -34,9 +34,9 @@ static bool engine_sane(const struct engine_config *config)
 
     return config->links && config->links <= ENGINE_LINKS_MAX && config->nodes &&
            config->nodes <= ENGINE_NODES_MAX && config->node < config->nodes &&
-           profile->channels && profile->channels <= EMU_CHANNELS &&
-           profile->pool_places <= EMU_POOL_PLACES_MAX &&
-           emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS && /* see link.c */
+           profile->channels && profile->channels <= EMU_VCS &&
+           profile->pool_slots <= EMU_POOL_SLOTS_MAX &&
+           emu_vc_slots(profile) <= EMU_VC_SLOTS && /* see link.c */
            profile->packet_bytes >= EMU_SEG_BYTES && profile->packet_bytes <= EMU_PACKET_BYTES;
 }
 
@@ -50,8 +50,8 @@ static bool engine_alloc(struct engine *e)
     send->packet = calloc(send->packets, sizeof *send->packet);
     send->join = calloc(send->packets, sizeof *send->join);
     send->flow_join = calloc(send->packets, sizeof *send->flow_join);
-    receive->incoming = calloc(e->links * EMU_CHANNELS, sizeof *receive->incoming);
-    receive->join = calloc(e->links * EMU_CHANNELS, sizeof *receive->join);
+    receive->incoming = calloc(e->links * EMU_VCS, sizeof *receive->incoming);
+    receive->join = calloc(e->links * EMU_VCS, sizeof *receive->join);
     send->flow = calloc(e->nodes, sizeof *send->flow); /* this and the next: memory follows use */
     receive->heard = calloc(e->nodes, sizeof *receive->heard);
     if (e->link)
@@ -68,7 +68,7 @@ static void engine_init(struct engine *e)
     engine_list_init(&e->receive.stored);
     for (uint32_t i = 0; i < e->links; i++) {
         e->link[i].tx_ps = EMU_NEVER;
-        emu_channels_init(&e->link[i].books, e->profile->channels, e->profile->pool_places);
+        emu_vcs_init(&e->link[i].vcs, e->profile->channels, e->profile->pool_slots);
     }
     e->host.in_ps = e->tree.results_ps = EMU_NEVER;
     e->host_profile = *e->profile;
@@ -142,10 +142,10 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
     engine->link[link].faults = faults;
 }
 
-const struct emu_channels *engine_books(const struct engine *engine, uint32_t link)
+const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link)
 {
     assert(link < engine->links);
-    return &engine->link[link].books;
+    return &engine->link[link].vcs;
 }
 
 struct emu_dev *engine_emu_dev(struct engine *engine)

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/packet/channel.h"
+#include "emu/packet/vc.h"
 #include "emu/worker/dev.h"
 #include "emu/fault.h"
 #include "emu/link/link.h"
@@ -56,7 +56,7 @@ struct engine_counts {
     _Atomic uint64_t stale;           /* segments and replies of a packet that is over */
     _Atomic uint64_t lost;            /* host segments given up after profile->retry_limit tries */
     _Atomic uint64_t refused;         /* host segments that this transport does not carry */
-    _Atomic uint64_t vain;            /* host segments to a group that this node is not in, or all left */
+    _Atomic uint64_t not_in_group;            /* host segments to a group that this node is not in, or all left */
     _Atomic uint64_t conditionals;    /* network conditionals sent; of them, */
     _Atomic uint64_t unequal;         /* those that a NACK came back for */
     _Atomic uint64_t contributions;   /* to collectives, combined here: the host's and other adapters' */
@@ -77,7 +77,7 @@ struct engine_config {
 /**
  * engine_create - an engine, nothing plugged in. Errors: -ENOMEM, -EINVAL.
  *
- * Links: emu_link_join() with EMU_CHANNEL_SLOTS, each way. Host: an edge (emu_link_edge(),
+ * Links: emu_link_join() with EMU_VC_SLOTS, each way. Host: an edge (emu_link_edge(),
  * ENGINE_EDGE_CREDITS) or a local cable each way (ENGINE_LOCAL_CREDITS), with
  * engine_host_profile(). Times there: an entry from the host is ready for the wire at its time,
  * nic_send_ps and all; one to the host lies in memory at its time, as at an edge.
@@ -96,14 +96,14 @@ const struct engine_counts *engine_counts(const struct engine *engine);
 /** engine_host_profile - the profile of the host's side: no time on the wire. Good as long as @engine. */
 const struct emu_profile *engine_host_profile(const struct engine *engine);
 
-/** engine_turn_back - the clock is turned back by @by_ps. Thread: manager, while the worker stands still. */
-void engine_turn_back(struct engine *engine, uint64_t by_ps);
+/** engine_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still. */
+void engine_rebase(struct engine *engine, uint64_t by_ps);
 
 /** engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still. */
 void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
 
-/** engine_books - what the engine knows of the far end of @link, for checks there. */
-const struct emu_channels *engine_books(const struct engine *engine, uint32_t link);
+/** engine_vcs - what the engine knows of the far end of @link, for checks there. */
+const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
 
 /**
  * engine_check - what must hold at any time. Returns NULL, or what is wrong.

@@ -165,7 +165,7 @@ bool engine_heard_first(struct engine *e, const struct engine_incoming *in)
     uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
 
     if (!heard) { /* all have left the group, or its source is none of its own */
-        emu_count(&e->counts.vain, in->count);
+        emu_count(&e->counts.not_in_group, in->count);
         return false;
     }
     if (heard_first(heard, hdr->src, (in->tag ^ key) >> ENGINE_TRY_BITS))

@@ -17,7 +17,7 @@ struct engine;
 /* What is being handed to the host: one packet at a time, so that a superseded one still ends. */
 struct engine_delivery {
     bool active;
-    enum engine_word word;
+    enum engine_notice word;
     uint8_t answer;   /* enum emu_test_answer */
     uint8_t at;       /* host segments handed over */
     uint8_t count;
@@ -56,7 +56,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
 /** engine_back - @word about packet @i goes to the host; it is in no list. */
-void engine_back(struct engine *e, uint16_t i, enum engine_word word, uint64_t at_ps);
+void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps);
 
 /**
  * engine_deliver_raw, engine_deliver_timed - hand over to the host what there is, as far as it has room.

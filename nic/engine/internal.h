@@ -71,17 +71,17 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
  * engine's own and goes no further than to the far end's engine. The header stored in the buffer says so,
  * in a bit of its kind that is the engines': no host sees it. It is set and asked for here alone.
  */
-#define ENGINE_HOLLOW EMU_STORED
-static_assert(!(ENGINE_HOLLOW & (EMU_TOLD | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_TOLD, "a bit to spare");
+#define ENGINE_LENGTH_ONLY EMU_STORED
+static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY, "a bit to spare");
 
-static inline bool engine_is_hollow(const struct emu_hdr *hdr)
+static inline bool engine_is_length_only(const struct emu_hdr *hdr)
 {
-    return hdr->kind & ENGINE_HOLLOW;
+    return hdr->kind & ENGINE_LENGTH_ONLY;
 }
 
-static inline void engine_set_hollow(struct emu_hdr *hdr, bool hollow)
+static inline void engine_set_length_only(struct emu_hdr *hdr, bool length_only)
 {
-    hdr->kind = (uint8_t)((hdr->kind & ~ENGINE_HOLLOW) | (hollow ? ENGINE_HOLLOW : 0));
+    hdr->kind = (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
 }
 
 /* When the host segment in @buf was posted. */
@@ -93,7 +93,7 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 /* What its host, or the fabric, asks for. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
-    return hdr->kind & (uint8_t)~(ENGINE_HOLLOW | EMU_TOLD);
+    return hdr->kind & (uint8_t)~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
 }
 
 /* What a host segment takes of a packet's payload. */
@@ -105,7 +105,7 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 /* Of these, the bytes that are there. */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
-    return EMU_HDR_BYTES + (engine_is_hollow(hdr) ? 0u : hdr->len);
+    return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
 /* The CRC-32 of a packet, from that of its payload. Pure. */
@@ -150,12 +150,12 @@ static inline struct engine_link *engine_next_link(struct engine *e, uint64_t un
     struct engine_link *best = NULL;
 
     for (uint32_t n = 1; n <= e->links; n++) {
-        struct engine_link *l = &e->link[(e->send.turn + n) % e->links];
+        struct engine_link *l = &e->link[(e->send.last_served + n) % e->links];
 
         if (l->tx_ps > until_ps || (best && l->tx_ps > best->tx_ps))
             continue;
         if (!best || l->tx_ps < best->tx_ps ||
-            emu_channels_pending(&l->books) < emu_channels_pending(&best->books))
+            emu_vcs_pending(&l->vcs) < emu_vcs_pending(&best->vcs))
             best = l;
     }
     return best;
@@ -184,7 +184,7 @@ static inline uint64_t engine_timers_ps(const struct engine *e)
     return at_ps;
 }
 
-/** engine_turn_timers - when time-outs and rests are due, less @by_ps (turn.c). */
-void engine_turn_timers(struct engine *e, uint64_t by_ps);
+/** engine_rebase_timers - when time-outs and rests are due, less @by_ps (rebase.c). */
+void engine_rebase_timers(struct engine *e, uint64_t by_ps);
 
 #endif

@@ -17,10 +17,10 @@ void engine_take_credits(struct engine_link *l, uint64_t until_ps)
     const struct emu_credit *back;
 
     while ((back = emu_credit_front(&l->tx.credit)) && back->time_ps <= until_ps) {
-        uint32_t c = back->channel % EMU_CHANNELS;
+        uint32_t c = back->channel % EMU_VCS;
 
-        assert(l->books.used[c]);
-        emu_channels_return(&l->books, c);
+        assert(l->vcs.used[c]);
+        emu_vcs_return(&l->vcs, c);
         emu_credit_skip(&l->tx.credit);
     }
 }
@@ -31,7 +31,7 @@ void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps)
     struct engine_link *l = &e->link[p->link];
 
     l->left[p->priority] &= ~(1u << p->channel);
-    emu_channels_forget(&l->books, p->channel);
+    emu_vcs_forget(&l->vcs, p->channel);
     engine_list_drop(&e->send.awaiting, e->send.join, i);
     engine_wake(l, at_ps);
 }
@@ -42,7 +42,7 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     uint32_t c = reply->channel;
     uint16_t i;
 
-    if (c >= EMU_CHANNELS || !emu_channels_close(&l->books, c, reply->tag)) {
+    if (c >= EMU_VCS || !emu_vcs_close(&l->vcs, c, reply->tag)) {
         emu_count(&e->counts.stale, 1);
         return;
     }
@@ -110,7 +110,7 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, st
         l->left[p->priority] |= 1u << c;
     }
     emu_pool_share(engine_cache(e)->pool, entry->buf, 1);
-    emu_channels_spend(&l->books, c);
+    emu_vcs_spend(&l->vcs, c);
     l->at = (uint8_t)c;
     p->active_ps = e->now_ps;
     link_has_slot(l);
@@ -151,14 +151,14 @@ static bool packet_follows(const struct engine *e, uint16_t i)
 /* Does it need places for all of it before its head is sent? What can never have them gets a NACK. */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
-    return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_places;
+    return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_slots;
 }
 
 /* The next try of packet @i begins on one of @channels, which have room. */
 static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
 {
     struct engine_packet *p = &e->send.packet[i];
-    uint32_t usable = l->books.usable;
+    uint32_t usable = l->vcs.usable;
 
     emu_count(p->tries ? &e->counts.retransmissions : &e->counts.packets, 1);
     if (!p->tries++ && p->class != ENGINE_TEST)
@@ -167,14 +167,14 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
              engine_flow_key(e->node, p->dst, p->group);
     p->sent = 0;
     p->link = (uint8_t)(l - e->link);
-    l->books.usable = channels;
-    p->channel = (uint8_t)emu_channels_open(&l->books, p->tag);
-    l->books.usable = usable;
+    l->vcs.usable = channels;
+    p->channel = (uint8_t)emu_vcs_open(&l->vcs, p->tag);
+    l->vcs.usable = usable;
     l->packet[p->channel] = i;
-    e->send.turn = p->link;
+    e->send.last_served = p->link;
     engine_await(e, i);
     if (packet_collects(e, p))
-        emu_channels_promise(&l->books, p->channel, p->segs);
+        emu_vcs_promise(&l->vcs, p->channel, p->segs);
 }
 
 /* Open one of @channels for a waiting packet, and send its head or collect places for it. */
@@ -187,14 +187,14 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     if (i == ENGINE_NONE)
         return ENGINE_SENT_NOTHING;
     p = &e->send.packet[i];
-    if (packet_collects(e, p) && emu_channels_collecting(&l->books))
+    if (packet_collects(e, p) && emu_vcs_collecting(&l->vcs))
         return ENGINE_SENT_NOTHING;
     p->more = packet_follows(e, i);
     engine_waiting_drop(e, i);
     if (i == e->send.forming)
         e->send.forming = ENGINE_NONE;
     open_channel(e, l, i, channels);
-    if (!(emu_channels_room(&l->books) >> p->channel & 1)) {
+    if (!(emu_vcs_room(&l->vcs) >> p->channel & 1)) {
         l->left[p->priority] |= 1u << p->channel;
         return ENGINE_SENT_LATER;
     }
@@ -216,8 +216,8 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
-    uint32_t closed = l->books.usable & ~l->books.open;
-    bool keeps = !priority && e->profile->channels >= EMU_CHANNELS_KEPT_OF;
+    uint32_t closed = l->vcs.usable & ~l->vcs.open;
+    bool keeps = !priority && e->profile->channels >= EMU_VCS_KEPT_OF;
 
     return keeps && !emu_bits_several(closed) ? 0 : closed;
 }
@@ -232,7 +232,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
         send_reply(l, entry);
         return ENGINE_SENT;
     }
-    room = emu_channels_room(&l->books);
+    room = emu_vcs_room(&l->vcs);
     for (uint32_t priority = EMU_PRIORITIES; priority-- > 0;) {
         uint32_t begun = l->left[priority] & room;
         enum engine_sent sent;

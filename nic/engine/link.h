@@ -13,7 +13,7 @@
 
 #include "emu/fault.h"
 #include "emu/link/link.h"
-#include "emu/packet/channel.h"
+#include "emu/packet/vc.h"
 
 #define ENGINE_LOOK 16u /* waiting packets that are looked at, at most, to find one whose flow may send */
 
@@ -26,12 +26,12 @@ struct engine_link {
     uint32_t nacks;                   /* of them, those that get a NACK */
     uint8_t at;                       /* channel served last */
     bool blocked;                     /* has something to send and no room; EMU_EVENT_CREDIT tells */
-    struct emu_channels books;
+    struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
     struct emu_faults *faults;        /* of the cable to here; NULL: none */
-    uint16_t packet[EMU_CHANNELS];    /* by open channel */
-    uint32_t reply_tag[EMU_CHANNELS];
+    uint16_t packet[EMU_VCS];    /* by open channel */
+    uint32_t reply_tag[EMU_VCS];
 };
 
 /* What a link has done when it was asked to send. */

@@ -24,7 +24,7 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
     *hdr = entry->hdr;
     hdr->src = e->node;
     if (entry->buf == EMU_NO_BUF)
-        engine_set_hollow(hdr, true);
+        engine_set_length_only(hdr, true);
     *engine_born_ns(e, buf) = entry->born_ns;
     return buf;
 }
@@ -46,7 +46,7 @@ static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct
     segs = emu_packet_segments(bytes);
     return p->process == e->host.process && p->dst == to.dst && p->class == to.class &&
            p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
-           (!to.group || segs <= 1 + e->profile->pool_places);
+           (!to.group || segs <= 1 + e->profile->pool_slots);
 }
 
 static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
@@ -56,8 +56,8 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     p->crc = emu_crc32(p->crc, hdr, engine_seg_there(hdr));
     p->bytes = (uint16_t)(p->bytes + engine_seg_bytes(hdr));
     p->segs = (uint8_t)emu_packet_segments(p->bytes);
-    if (hdr->kind & EMU_TOLD)
-        p->back = ENGINE_WORD_TOLD;
+    if (hdr->kind & EMU_NOTIFY)
+        p->back = ENGINE_NOTICE_ACKED;
     p->buf[p->count++] = buf;
 }
 
@@ -72,7 +72,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     p->group = to.group;
     p->class = to.class;
     p->only = to.only;
-    p->back = ENGINE_WORD_NONE;
+    p->back = ENGINE_NOTICE_NONE;
     p->asked = 0;
     p->ask = NULL;
     p->process = e->host.process;
@@ -99,7 +99,7 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
         return false;
     if (engine_flow_dead(e, to)) {
         emu_count(&e->counts.lost, 1);
-        engine_back(e, engine_begin(e, buf, to), ENGINE_WORD_FAILED, at_ps);
+        engine_back(e, engine_begin(e, buf, to), ENGINE_NOTICE_FAILED, at_ps);
         return true;
     }
     e->send.forming = engine_begin(e, buf, to);
@@ -114,7 +114,7 @@ static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count,
     if (engine_list_empty(&e->send.free))
         return false;
     emu_count(count, 1);
-    engine_back(e, engine_begin(e, buf, (struct engine_to){.dst = e->node}), ENGINE_WORD_FAILED,
+    engine_back(e, engine_begin(e, buf, (struct engine_to){.dst = e->node}), ENGINE_NOTICE_FAILED,
                 at_ps);
     return true;
 }
@@ -129,16 +129,16 @@ static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
  * Its group is not known here: all have left it, or it never was. What a host had posted before it
  * left, a token of the stream or a probe, may be taken only now.
  */
-static bool take_in_vain(struct engine *e, uint32_t buf, uint64_t at_ps)
+static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    return take_failed(e, buf, &e->counts.vain, at_ps);
+    return take_failed(e, buf, &e->counts.not_in_group, at_ps);
 }
 
 static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    if (hdr->len != sizeof *word || engine_is_hollow(hdr))
+    if (hdr->len != sizeof *word || engine_is_length_only(hdr))
         return false;
     memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof *word);
     return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
@@ -159,7 +159,7 @@ static bool take_set(struct engine *e, struct engine_group *group, uint32_t buf,
     const struct emu_hdr *hdr = engine_hdr(e, buf);
     struct emu_word word;
 
-    if (engine_is_hollow(hdr))
+    if (engine_is_length_only(hdr))
         return take_refused(e, buf, at_ps);
     memcpy(&word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof word);
     engine_set(e, group, hdr, &word);
@@ -180,7 +180,7 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
         return engine_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
     group = engine_group_of(e, hdr->dst);
     if (!group) /* its id may have a slot in the switches' tables that is another's by now */
-        return take_in_vain(e, buf, at_ps);
+        return take_for_no_group(e, buf, at_ps);
     if (kind == EMU_MULTICAST)
         return engine_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
     if (!group->tree)

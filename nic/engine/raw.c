@@ -31,8 +31,8 @@ static void raw_clock(struct engine_raw *r)
     r->passes = 0;
     r->host_ps = host_ps;
     e->now_ps += passed_ps < e->timeout_ps / 4 ? passed_ps : e->timeout_ps / 4;
-    if (e->now_ps >= EMU_TURN_PS)
-        engine_turn_timers(e, EMU_TURN_BY_PS);
+    if (e->now_ps >= EMU_REBASE_PS)
+        engine_rebase_timers(e, EMU_REBASE_BY_PS);
 }
 
 /* Time-outs, when what has come was looked at. */
@@ -73,7 +73,7 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     while (moved < ENGINE_BURST && emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
-            emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_CHANNELS, 0);
+            emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_VCS, 0);
             r->credited |= emu_bit(i);
         }
         engine_arrive(e, l, &entry, fate, 0);

@@ -19,8 +19,8 @@ static void incoming_drop(struct engine *e, struct engine_incoming *in)
 
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 {
-    struct engine_link *l = &e->link[i / EMU_CHANNELS];
-    uint32_t c = i % EMU_CHANNELS;
+    struct engine_link *l = &e->link[i / EMU_VCS];
+    uint32_t c = i % EMU_VCS;
 
     e->receive.incoming[i].state = ENGINE_CLOSED;
     l->replies |= 1u << c;
@@ -236,7 +236,7 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
 
     if (in->state != ENGINE_CLOSED)
         incoming_abandon(e, i);
-    e->link[i / EMU_CHANNELS].replies &= ~(1u << i % EMU_CHANNELS);
+    e->link[i / EMU_VCS].replies &= ~(1u << i % EMU_VCS);
     in->state = ENGINE_PARTS;
     in->tag = entry->packet.tag;
     in->broken = false;
@@ -266,7 +266,7 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
                    uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;
-    uint32_t i = (uint32_t)(l - e->link) * EMU_CHANNELS + hdr->channel % EMU_CHANNELS;
+    uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + hdr->channel % EMU_VCS;
 
     if (fate == EMU_FATE_LOST)
         return;

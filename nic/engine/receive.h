@@ -45,7 +45,7 @@ struct engine_receiving {
     struct engine_list whole;
     struct engine_list stored;
     uint64_t late_ps;          /* the segment that is being taken was here so much earlier than it shows */
-    struct engine_incoming *incoming; /* links * EMU_CHANNELS */
+    struct engine_incoming *incoming; /* links * EMU_VCS */
     struct engine_join *join;         /* like incoming */
     struct engine_heard *heard;       /* by node; what is to groups they know */
 };

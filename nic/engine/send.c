@@ -96,7 +96,7 @@ static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
 }
 
 /* Is it to a group that all have left? Tried on, it would hold up those to other groups. */
-static bool packet_in_vain(const struct engine *e, const struct engine_packet *p)
+static bool packet_for_no_group(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && !engine_group_of(e, p->dst);
 }
@@ -105,11 +105,11 @@ static bool packet_in_vain(const struct engine *e, const struct engine_packet *p
 static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
-    bool vain = packet_in_vain(e, p);
+    bool not_in_group = packet_for_no_group(e, p);
 
-    if (vain || p->tries >= e->profile->retry_limit) {
-        emu_count(vain ? &e->counts.vain : &e->counts.lost, p->count);
-        engine_back(e, i, ENGINE_WORD_FAILED, at_ps);
+    if (not_in_group || p->tries >= e->profile->retry_limit) {
+        emu_count(not_in_group ? &e->counts.not_in_group : &e->counts.lost, p->count);
+        engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
     p->state = ENGINE_RESTING;
@@ -159,7 +159,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
             continue;
         }
         emu_count(&e->counts.timeouts, 1);
-        emu_channels_close(&e->link[p->link].books, p->channel, p->tag);
+        emu_vcs_close(&e->link[p->link].vcs, p->channel, p->tag);
         engine_link_close(e, i, at_ps);
         engine_replied(e, i, false, at_ps);
     }

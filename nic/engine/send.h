@@ -44,12 +44,12 @@ struct engine_to {
 };
 
 /* What goes to the host. */
-enum engine_word {
-    ENGINE_WORD_NONE,
-    ENGINE_WORD_HERE,   /* the segments themselves */
-    ENGINE_WORD_FAILED, /* its own: given up */
-    ENGINE_WORD_TOLD,   /* its own: acknowledged, if it asked */
-    ENGINE_WORD_ANSWER  /* its own: what a conditional came to */
+enum engine_notice {
+    ENGINE_NOTICE_NONE,
+    ENGINE_NOTICE_SEGMENTS,   /* the segments themselves */
+    ENGINE_NOTICE_FAILED, /* its own: given up */
+    ENGINE_NOTICE_ACKED,   /* its own: acknowledged, if it asked */
+    ENGINE_NOTICE_ANSWER  /* its own: what a conditional came to */
 } __attribute__((packed));
 
 struct engine_packet {
@@ -68,7 +68,7 @@ struct engine_packet {
     bool more;          /* another one to there waits right behind */
     enum engine_class class;
     uint8_t only;       /* 1 + the link that it must go by; 0: any */
-    enum engine_word back; /* what the host is told when it is acknowledged, or of it now */
+    enum engine_notice back; /* what the host is told when it is acknowledged, or of it now */
     uint8_t answer;     /* enum emu_test_answer */
     uint8_t asked;      /* 1 + the priority that was asked for: of conditionals, that are asked again,
                            bulk's. No host does yet. 0: none */
@@ -91,7 +91,7 @@ struct engine_sending {
     struct engine_list back;
     struct engine_list free;
     uint16_t forming;          /* the newest waiting packet, which may still grow; ENGINE_NONE */
-    uint8_t turn;              /* link that opened a channel last */
+    uint8_t last_served;              /* link that opened a channel last */
     uint32_t packets;
     struct engine_packet *packet;
     struct engine_join *join;  /* like packet */

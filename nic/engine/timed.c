@@ -86,7 +86,7 @@ static void timed_arrive(struct engine *e, struct engine_link *l, uint64_t at_ps
         return;
     e->receive.late_ps = late_ps(e, l, &entry);
     if (engine_arrives_credit(&entry, fate))
-        emu_rx_pay_channel(&l->rx, entry.packet.channel % EMU_CHANNELS, at_ps + e->profile->credit_ps);
+        emu_rx_pay_channel(&l->rx, entry.packet.channel % EMU_VCS, at_ps + e->profile->credit_ps);
     engine_arrive(e, l, &entry, fate, at_ps);
 }
 

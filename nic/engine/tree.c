@@ -42,7 +42,7 @@ static uint32_t position_of(const struct engine *e, const struct engine_tree *tr
 /* Hosts that send only lengths give no payload. */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
-    return !engine_is_hollow(&emu_pool_seg(pool, buf)->hdr);
+    return !engine_is_length_only(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
@@ -192,7 +192,7 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
                                               .only = tree->by_link ? to.only : 0}, at_ps);
     if (engine_list_empty(&e->send.free))
         return false;
-    engine_back(e, engine_begin(e, state->buf, to), ENGINE_WORD_HERE, at_ps);
+    engine_back(e, engine_begin(e, state->buf, to), ENGINE_NOTICE_SEGMENTS, at_ps);
     return true;
 }
 

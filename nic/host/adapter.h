@@ -62,10 +62,10 @@ struct fabemu {
     uint64_t life;        /* this process's seat: names it to its peers */
     uint32_t eager_bytes; /* longest eager message */
     uint64_t send_ps;     /* from a post to the wire */
-    uint64_t hail_limit_ns; /* a peer that does not answer for so long is unreachable */
+    uint64_t hello_limit_ns; /* a peer that does not answer for so long is unreachable */
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
-    uint64_t hail_scan_ns;  /* when the hails are looked at next */
+    uint64_t hello_scan_ns;  /* when the hellos are looked at next */
     uint32_t endings;       /* of the edge's: looked at */
     uint32_t steps;         /* so far, modulo 2^32 */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
@@ -81,7 +81,7 @@ struct fabemu {
     /* Peers, and what goes out to them: peer/, send/. */
     struct nic_peer *peers;            /* info.nodes of them */
     struct emu_list ready;             /* peers that have requests: send/request.c */
-    struct emu_list hailing;           /* peers */
+    struct emu_list connecting;           /* peers */
     struct emu_list bulk;              /* operations that stream: send/bulk.c */
     struct emu_list ctls;              /* answers: send/answer.c */
     uint32_t ctl_count;                /* hellos and acknowledgments among them */

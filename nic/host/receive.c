@@ -133,7 +133,7 @@ static void receive_request(struct fabemu *fab, struct nic_peer *peer, const str
     dispatch(fab, peer, seg);
     if (peer->earlies)
         early_replay(fab, peer);
-    nic_peer_tell(fab, peer);
+    nic_peer_ack_if_due(fab, peer);
 }
 
 void nic_receive_resume(struct fabemu *fab)
@@ -144,7 +144,7 @@ void nic_receive_resume(struct fabemu *fab)
         if (!peer->earlies)
             continue;
         early_replay(fab, peer);
-        nic_peer_tell(fab, peer);
+        nic_peer_ack_if_due(fab, peer);
     }
 }
 
@@ -316,10 +316,10 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         if (head.what == NIC_BYE)
             nic_leave_receive(fab, peer, seg, false);
         else
-            nic_peer_stranger(fab, peer);
+            nic_peer_unknown(fab, peer);
         return;
     }
-    if (!peer->open || emu_listed(&peer->hail)) /* who knows this check knows us */
+    if (!peer->open || emu_listed(&peer->connect)) /* who knows this check knows us */
         nic_peer_opened(fab, peer);
     nic_peer_ack(peer, &head);
     if (head.what <= NIC_REQUEST_LAST)
@@ -346,7 +346,7 @@ static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t ki
 
 static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_NOTIFY);
 
     if (kind > EMU_TEST || !ours(fab, seg, kind)) {
         fab->counts.malformed++;
@@ -360,21 +360,21 @@ static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 }
 
 /* Hellos, broadcast puts and news of a broken group are what we ask to be told of. */
-static void receive_told(struct fabemu *fab, const struct emu_seg *seg)
+static void receive_notice(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_TOLD;
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_NOTIFY;
 
     if (seg->hdr.len || !ours(fab, seg, kind))
         fab->counts.malformed++;
     else if (kind == EMU_UNICAST)
-        nic_peer_told(nic_peer(fab, seg->hdr.dst));
+        nic_peer_hello_delivered(nic_peer(fab, seg->hdr.dst));
     else
-        nic_group_told(fab, seg);
+        nic_group_notice(fab, seg);
 }
 
 static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind, plain = kind & (uint8_t)~EMU_TOLD;
+    uint8_t kind = seg->hdr.kind, plain = kind & (uint8_t)~EMU_NOTIFY;
 
     if (kind == EMU_UNICAST)
         receive_unicast(fab, seg);
@@ -385,7 +385,7 @@ static void receive_one(struct fabemu *fab, const struct emu_seg *seg)
     else if (plain >= EMU_KINDS || (kind != plain && plain > EMU_MULTICAST))
         fab->counts.malformed++;
     else if (kind != plain && seg->hdr.src == fab->info.node)
-        receive_told(fab, seg);
+        receive_notice(fab, seg);
     else if (plain == EMU_UNICAST) /* whose sender asked to be told */
         receive_unicast(fab, seg);
     else

@@ -49,7 +49,7 @@ struct nic_wire_head {
     uint16_t queue; /* messages: the receiver's queue */
     uint32_t check; /* nic_check() of both processes: others' segments are strangers' */
     uint32_t ack;   /* requests of yours that I dispatched, free-running */
-    uint32_t eaten; /* bytes of your charged eager messages that the application took, free-running */
+    uint32_t consumed; /* bytes of your charged eager messages that the application took, free-running */
 };
 
 struct nic_wire_msg {
@@ -144,18 +144,18 @@ struct nic_wire_bye {
 
 /*
  * What a multicast segment is. Those of the collective stream (group/stream.c) have hdr.op 0, as before
- * there were others; the rest have hdr.op one of these, EMU_TOLD, and are not numbered: hdr.seq is
+ * there were others; the rest have hdr.op one of these, EMU_NOTIFY, and are not numbered: hdr.seq is
  * the sender's operation, so that the network's word on it finds that.
  */
-enum nic_cast {
-    NIC_CAST_STREAM,
-    NIC_CAST_PART,  /* nic_wire_cast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
-    NIC_CAST_LAST,  /* the same: the last one of its put */
-    NIC_CAST_BROKEN, /* empty: the group is broken at the sender, and thereby at all members */
-    NIC_CAST_PROBE   /* empty: the sender waits, and asks the network whether all can be reached */
+enum nic_multicast_kind {
+    NIC_MULTICAST_STREAM,
+    NIC_MULTICAST_PART,  /* nic_wire_broadcast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
+    NIC_MULTICAST_LAST,  /* the same: the last one of its put */
+    NIC_MULTICAST_BROKEN, /* empty: the group is broken at the sender, and thereby at all members */
+    NIC_MULTICAST_PROBE   /* empty: the sender waits, and asks the network whether all can be reached */
 };
 
-struct nic_wire_cast {
+struct nic_wire_broadcast {
     uint64_t key;    /* of a symmetric region of the group */
     uint64_t offset; /* of these bytes in it */
 };
@@ -163,7 +163,7 @@ struct nic_wire_cast {
 #define NIC_INLINE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg)) /* with the first segment */
 #define NIC_MORE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
-#define NIC_CAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_cast))
+#define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32) /* bytes: pieces are numbered in 32 bits */
 
@@ -175,7 +175,7 @@ static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
 static_assert(sizeof(struct nic_wire_bye) == 32, "wire format");
-static_assert(sizeof(struct nic_wire_cast) == 16, "wire format");
+static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 
 /**
  * nic_check - names the pair (sender, receiver) of processes in this epoch. Pure.

@@ -34,7 +34,7 @@ static bool channels_fit(const struct emu_profile *profile)
 
 static uint32_t channels_segments(uint32_t ports, const struct emu_profile *profile)
 {
-    return ports * (profile->channels + profile->pool_places) + CHANNEL_GHOSTS;
+    return ports * (profile->channels + profile->pool_slots) + CHANNEL_UNCREDITED_MAX;
 }
 
 static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
@@ -43,10 +43,10 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 
     return sizeof(struct switch_channels_timed) +
            ports * (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
-                    EMU_CHANNELS *
+                    EMU_VCS *
                         (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
                     ports * sizeof(struct switch_channel_pair) +
-                    emu_link_bytes(EMU_CHANNEL_SLOTS)) +
+                    emu_link_bytes(EMU_VC_SLOTS)) +
            switch_agenda_bytes(ports) + switch_store_bytes(slots) +
            slots * sizeof(struct switch_channel_hold);
 }
@@ -60,8 +60,8 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
 static bool channels_sane(uint32_t ports, const struct emu_profile *profile)
 {
     (void)ports;
-    return profile->channels && profile->channels <= EMU_CHANNELS &&
-           profile->pool_places <= EMU_POOL_PLACES_MAX && emu_channel_slots(profile) <= EMU_CHANNEL_SLOTS;
+    return profile->channels && profile->channels <= EMU_VCS &&
+           profile->pool_slots <= EMU_POOL_SLOTS_MAX && emu_vc_slots(profile) <= EMU_VC_SLOTS;
 }
 
 static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
@@ -90,8 +90,8 @@ static bool channels_alloc(struct switch_channels *ch)
     uint32_t slots = channels_segments(ports, ch->sw.profile);
 
     ch->port = emu_zeros(ports * sizeof *ch->port);
-    ch->in = emu_zeros(ports * EMU_CHANNELS * sizeof *ch->in);
-    ch->out = emu_zeros(ports * EMU_CHANNELS * sizeof *ch->out);
+    ch->in = emu_zeros(ports * EMU_VCS * sizeof *ch->in);
+    ch->out = emu_zeros(ports * EMU_VCS * sizeof *ch->out);
     ch->pair = emu_zeros(ports * ports * sizeof *ch->pair);
     ch->hold = calloc(slots, sizeof *ch->hold);
     return switch_store_init(&ch->store, slots) && ch->port && ch->in && ch->out && ch->pair && ch->hold;
@@ -108,10 +108,10 @@ static void channels_begin(struct switch_channels *ch, bool timed)
         wait_ps = EMU_PATIENCE_PS;
     ch->tick_ps = (wait_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
-        emu_channels_init(&ch->port[p].books, profile->channels, profile->pool_places);
+        emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots);
         switch_channel_count(ch, p, 0);
     }
-    for (uint32_t bits = 0; bits < EMU_CHANNELS; bits++) { /* a CRC is linear */
+    for (uint32_t bits = 0; bits < EMU_VCS; bits++) { /* a CRC is linear */
         ch->head_crc[bits] = emu_crc16(bits, 6) ^ emu_crc16(0, 6);
         ch->cont_crc[bits] = emu_crc16(bits, 2) ^ emu_crc16(0, 2);
     }
@@ -172,31 +172,31 @@ static void channels_units(struct switch_dev *sw, uint32_t first, uint32_t own, 
 
 static void turn_port(struct switch_channel_port *port, uint64_t by_ps)
 {
-    emu_tx_turn_back(&port->tx, by_ps);
-    emu_rx_turn_back(&port->rx, by_ps);
+    emu_tx_rebase(&port->tx, by_ps);
+    emu_rx_rebase(&port->rx, by_ps);
     if (port->faults)
-        emu_faults_turn_back(port->faults, by_ps);
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++)
-        switch_turn(&port->reply_ps[c], by_ps);
+        emu_faults_rebase(port->faults, by_ps);
+    for (uint32_t c = 0; c < EMU_VCS; c++)
+        switch_rebase_time(&port->reply_ps[c], by_ps);
 }
 
-static void channels_turn_back(struct switch_dev *sw, uint64_t by_ps)
+static void channels_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     struct switch_channel_timing *timing = ch->timing;
 
-    switch_store_turn_back(&ch->store, by_ps);
+    switch_store_rebase(&ch->store, by_ps);
     for (uint32_t p = 0; p < sw->ports; p++)
         turn_port(&ch->port[p], by_ps);
     if (!timing)
         return;
-    emu_order_turn_back(&timing->agenda.acts, by_ps);
-    switch_turn(&timing->little.last_ps, by_ps);
-    switch_turn(&timing->sweep_ps, by_ps);
+    emu_order_rebase(&timing->agenda.acts, by_ps);
+    switch_rebase_time(&timing->little.last_ps, by_ps);
+    switch_rebase_time(&timing->sweep_ps, by_ps);
     for (uint32_t p = 0; p < sw->ports; p++) {
-        switch_turn(&timing->stalled_ps[p], by_ps);
-        switch_turn(&timing->busy_ps[p], by_ps);
-        switch_turn(&timing->due_ps[p], by_ps);
+        switch_rebase_time(&timing->stalled_ps[p], by_ps);
+        switch_rebase_time(&timing->busy_ps[p], by_ps);
+        switch_rebase_time(&timing->due_ps[p], by_ps);
     }
 }
 
@@ -213,7 +213,7 @@ const struct switch_kind switch_channel_kind = {
     .rx = channels_rx,
     .check = switch_channels_check,
     .bufs = switch_channels_bufs,
-    .turn_back = channels_turn_back,
+    .rebase = channels_rebase,
     .faults = channels_faults,
     .units = channels_units,
     .check_cable = switch_channels_check_cable,

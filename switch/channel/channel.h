@@ -10,14 +10,14 @@
  * when they are asked is for channel/timed.c and channel/raw.c to say.
  * What cables promise is in emu/packet/packet.h.
  *
- * A channel is named by a number: port * EMU_CHANNELS + its own. A channel of an
+ * A channel is named by a number: port * EMU_VCS + its own. A channel of an
  * input holds a packet; each channel of an output that the packet opens is a
  * *copy* of it: one, or of a broadcast one for each output.
  */
 #ifndef SWITCH_CHANNEL_H
 #define SWITCH_CHANNEL_H
 
-#include "emu/packet/channel.h"
+#include "emu/packet/vc.h"
 #include "emu/fault.h"
 #include "switch/base.h"
 #include "switch/events.h"
@@ -25,7 +25,7 @@
 
 #define CHANNEL_NONE     UINT16_MAX
 #define CHANNEL_TICKS    8u  /* to a time-out */
-#define CHANNEL_GHOSTS   64u /* segments without a credit (faults) that a switch holds at most */
+#define CHANNEL_UNCREDITED_MAX   64u /* segments without a credit (faults) that a switch holds at most */
 
 /* What the packet on an input's channel is at. */
 enum switch_channel_state {
@@ -79,16 +79,16 @@ struct switch_channel_port {
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
     uint8_t collects;   /* by priority, whose turn it is for a channel: a packet that collects */
     uint8_t pending;    /* channels that are open */
-    uint8_t input_of[EMU_CHANNELS]; /* of the packet on an open channel */
+    uint8_t input_of[EMU_VCS]; /* of the packet on an open channel */
     uint32_t open_of[TOPO_PORTS_MAX]; /* by input: open channels with its packets, by bit */
-    struct emu_channels books;
-    uint64_t reply_ps[EMU_CHANNELS]; /* of this port's input: the last reply to a broadcast's copies so far */
+    struct emu_vcs vcs;
+    uint64_t reply_ps[EMU_VCS]; /* of this port's input: the last reply to a broadcast's copies so far */
 
     /* The receiving end. */
     alignas(EMU_LINE) struct emu_rx rx;
     uint32_t held;                      /* segments at the input */
     uint32_t of_priority[EMU_PRIORITIES]; /* channels whose packets wait for one of an output; */
-    uint32_t collect;                     /* of them, those whose packets collect places there */
+    uint32_t collect;                     /* of them, those whose packets collect slots there */
     struct emu_faults *faults;          /* NULL: none */
 };
 
@@ -102,7 +102,7 @@ struct switch_channel_pair {
 /* What holds a segment at an input. */
 struct switch_channel_hold {
     uint8_t left; /* copies that are still to leave */
-    bool ghost;   /* no credit stands for it */
+    bool no_credit;   /* no credit stands for it */
 };
 
 /* What the machine keeps where the clock has times; each array by output. */
@@ -131,21 +131,21 @@ struct switch_channels {
     uint32_t unit;
     const uint32_t *unit_at;
     uint32_t open;      /* channels of all outputs that are open */
-    uint32_t ghosts;    /* held now */
+    uint32_t uncredited;    /* held now */
     uint16_t tick;      /* time, for time-outs: CHANNEL_TICKS to one */
     uint64_t tick_ps;   /* how long a tick is */
     struct switch_store store;        /* segments at the inputs */
     struct switch_channel_hold *hold; /* like the store's slots */
     struct switch_channel_timing *timing; /* every event is seen: the clock has times; else NULL */
     struct switch_channel_port *port; /* sw.ports */
-    struct switch_channel_in *in;     /* sw.ports * EMU_CHANNELS */
+    struct switch_channel_in *in;     /* sw.ports * EMU_VCS */
     struct switch_channel_out *out;   /* as many */
     struct switch_channel_pair *pair; /* [output][input] */
-    uint16_t head_crc[EMU_CHANNELS];  /* what another channel changes in a header's CRC-16, by the bits */
-    uint16_t cont_crc[EMU_CHANNELS];  /* that differ; and in a continuation's */
+    uint16_t head_crc[EMU_VCS];  /* what another channel changes in a header's CRC-16, by the bits */
+    uint16_t cont_crc[EMU_VCS];  /* that differ; and in a continuation's */
 };
 
-/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows. */
+/* The machine where the clock has times: timing lies beside the rest, at a slot that timed.c knows. */
 struct switch_channels_timed {
     struct switch_channels ch; /* ch.timing is: */
     struct switch_channel_timing timing;
@@ -196,7 +196,7 @@ static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, 
 {
     uint32_t pending = ch->port[o].pending = (uint8_t)(ch->port[o].pending + more);
     uint32_t closed = ch->channels - pending;
-    uint32_t kept = ch->channels >= EMU_CHANNELS_KEPT_OF;
+    uint32_t kept = ch->channels >= EMU_VCS_KEPT_OF;
     uint64_t bit = emu_bit(o);
 
     ch->open += (uint32_t)more;
@@ -251,7 +251,7 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
 /* channel/output.c: send a reply or a segment by output @o, if one may go. */
 bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* channel/output.c: the copy @w sends nothing more. The places promised to it are free. */
+/* channel/output.c: the copy @w sends nothing more. The slots promised to it are free. */
 void switch_channel_mute(struct switch_channels *ch, uint32_t w);
 
 /* channel/reply.c: a reply came to port @p. */
@@ -286,7 +286,7 @@ uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 /* channel/check.c: check, check_cable and bufs of a struct switch_kind. */
 const char *switch_channels_check(struct switch_dev *sw, uint64_t now_ps);
 const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t port,
-                                        const struct emu_channels *books, const uint32_t *promised);
+                                        const struct emu_vcs *vcs, const uint32_t *promised);
 uint32_t switch_channels_bufs(struct switch_dev *sw);
 
 #endif

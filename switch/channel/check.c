@@ -6,7 +6,7 @@
 
 /* Segments of each channel that lie in a cable's ring, or late behind it. */
 static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,
-                         uint32_t count[EMU_CHANNELS])
+                         uint32_t count[EMU_VCS])
 {
     const struct emu_ring_end *data = &rx->tx->data;
 
@@ -14,64 +14,64 @@ static void count_flying(const struct emu_rx *rx, const struct emu_faults *fault
         const struct emu_packet_hdr *hdr = &data->slot[at & data->mask].packet;
 
         if (hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT)
-            count[hdr->channel % EMU_CHANNELS]++;
+            count[hdr->channel % EMU_VCS]++;
     }
     for (uint32_t i = 0; faults && i < faults->held; i++) {
         const struct emu_packet_hdr *hdr = &faults->at[i].entry.packet;
 
         if (faults->at[i].fate != EMU_FATE_TWICE &&
             (hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT))
-            count[hdr->channel % EMU_CHANNELS]++;
+            count[hdr->channel % EMU_VCS]++;
     }
 }
 
-const char *switch_check_channels(const struct emu_rx *rx, const struct emu_channels *books,
+const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs *vcs,
                                   const struct emu_faults *faults, const uint32_t *held,
                                   const uint32_t *promised, uint32_t places)
 {
     const struct emu_credit_end *back = &rx->tx->credit;
-    uint32_t count[EMU_CHANNELS] = {0};
-    uint32_t pool = books->pool;
+    uint32_t count[EMU_VCS] = {0};
+    uint32_t pool = vcs->pool;
 
     count_flying(rx, faults, count);
     for (uint32_t at = back->at; at != rx->credit.at; at++)
-        count[back->slot[at & back->mask].channel % EMU_CHANNELS]++;
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
-        uint32_t ahead = promised ? promised[c] : books->promised[c];
+        count[back->slot[at & back->mask].channel % EMU_VCS]++;
+    for (uint32_t c = 0; c < EMU_VCS; c++) {
+        uint32_t ahead = promised ? promised[c] : vcs->promised[c];
 
-        if (count[c] + (held ? held[c] : 0) + ahead != books->used[c])
-            return "places of a channel were lost or made";
-        if ((books->occupied >> c & 1) != (books->used[c] != 0) ||
-            (books->paid >> c & 1) != (books->promised[c] && books->collector != c))
-            return "a sender does not know where it has places";
-        pool += books->used[c] > 1 ? books->used[c] - 1u : 0;
+        if (count[c] + (held ? held[c] : 0) + ahead != vcs->used[c])
+            return "slots of a channel were lost or made";
+        if ((vcs->occupied >> c & 1) != (vcs->used[c] != 0) ||
+            (vcs->paid >> c & 1) != (vcs->promised[c] && vcs->collector != c))
+            return "a sender does not know where it has slots";
+        pool += vcs->used[c] > 1 ? vcs->used[c] - 1u : 0;
     }
     if (pool != places)
-        return "places of a pool were lost or made";
+        return "slots of a pool were lost or made";
     if (emu_count_read(&rx->tx->counts.segments) !=
         emu_count_read(&rx->counts.segments) + (rx->tx->data.at - rx->data.at))
         return "segments were lost or made on a cable";
     return NULL;
 }
 
-const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_channels *books,
+const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_vcs *vcs,
                                         const uint32_t *promised)
 {
     struct switch_channels *ch = switch_channels_of(sw);
-    uint32_t held[EMU_CHANNELS];
+    uint32_t held[EMU_VCS];
 
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
-        const struct switch_channel_in *in = &ch->in[p * EMU_CHANNELS + c];
+    for (uint32_t c = 0; c < EMU_VCS; c++) {
+        const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
         uint32_t slot = in->queue.first;
 
         held[c] = in->queued;
         for (uint32_t left = in->queued; left; left--) {
-            held[c] -= ch->hold[slot].ghost;
+            held[c] -= ch->hold[slot].no_credit;
             slot = ch->store.next[slot];
         }
     }
-    return switch_check_channels(&ch->port[p].rx, books, ch->port[p].faults, held, promised,
-                                 sw->profile->pool_places);
+    return switch_check_channels(&ch->port[p].rx, vcs, ch->port[p].faults, held, promised,
+                                 sw->profile->pool_slots);
 }
 
 /* The cable into port @p, if a switch sends on it. */
@@ -83,7 +83,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
     if (rx->kind != EMU_LINK_LOCAL || rx->tx->owner->step != ch->sw.dev.step)
         return NULL;
     from = (const struct switch_channels *)rx->tx->owner;
-    return switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer_port].books, NULL);
+    return switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer_port].vcs, NULL);
 }
 
 /* Is there a head or a reply of channel @c and packet @tag on the cable to @rx? */
@@ -133,18 +133,18 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
     far = (const struct switch_channels *)port->rx.tx->owner;
     if (check_faulty(ch) || check_faulty(far))
         return NULL;
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
-        const struct switch_channel_in *in = &ch->in[p * EMU_CHANNELS + c];
+    for (uint32_t c = 0; c < EMU_VCS; c++) {
+        const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
         const struct switch_channel_port *from = &far->port[port->rx.peer_port];
         bool here = in->state != CHANNEL_CLOSED;
-        bool there = from->books.open >> c & 1;
-        bool both = here && there && in->tag == from->books.tag[c];
+        bool there = from->vcs.open >> c & 1;
+        bool both = here && there && in->tag == from->vcs.tag[c];
 
         if (here && !both)
             return "a channel is open at the receiving end only";
-        if (there && !here && !check_unsent(far, port->rx.peer_port * EMU_CHANNELS + c) &&
-            !check_flies(&port->rx, c, from->books.tag[c], false) &&
-            !check_flies(&from->rx, c, from->books.tag[c], true))
+        if (there && !here && !check_unsent(far, port->rx.peer_port * EMU_VCS + c) &&
+            !check_flies(&port->rx, c, from->vcs.tag[c], false) &&
+            !check_flies(&from->rx, c, from->vcs.tag[c], true))
             return "a channel is open at the sending end only";
     }
     return NULL;
@@ -157,12 +157,12 @@ static const char *check_copies(const struct switch_channels *ch, uint32_t v)
     uint32_t copies = in->group ? (uint32_t)__builtin_popcountll(in->wants) : in->wants != 0;
 
     for (uint32_t w = in->copies; w != CHANNEL_NONE; w = ch->out[w].next) {
-        const struct switch_channel_port *port = &ch->port[w / EMU_CHANNELS];
-        uint32_t c = w % EMU_CHANNELS;
+        const struct switch_channel_port *port = &ch->port[w / EMU_VCS];
+        uint32_t c = w % EMU_VCS;
         bool ready = port->ready[ch->out[w].priority] >> c & 1;
 
         copies++;
-        if (ch->out[w].from != v || !(port->books.open >> c & 1) || port->books.tag[c] != in->tag)
+        if (ch->out[w].from != v || !(port->vcs.open >> c & 1) || port->vcs.tag[c] != in->tag)
             return "a packet has a channel that is not its own";
         if (ready != (ch->out[w].cursor != CHANNEL_NONE))
             return "an output does not know what it can send";
@@ -206,7 +206,7 @@ static bool check_served(const struct switch_channels *ch, const struct switch_c
             return false;
         open |= port->open_of[p];
     }
-    return open == port->books.open;
+    return open == port->vcs.open;
 }
 
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
@@ -216,13 +216,13 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
 
     if (check_anything(&ch->port[p]) != (ch->queued >> p & 1))
         return "an output does not know whether it has anything to send";
-    if (ch->port[p].pending != emu_channels_pending(&ch->port[p].books))
+    if (ch->port[p].pending != emu_vcs_pending(&ch->port[p].vcs))
         return "an output does not know how many channels it has open";
     if (!check_served(ch, &ch->port[p]))
         return "an output does not know whose its open channels are";
     if (!wrong)
         wrong = check_open(ch, p);
-    for (uint32_t v = p * EMU_CHANNELS; !wrong && v < (p + 1) * EMU_CHANNELS; v++) {
+    for (uint32_t v = p * EMU_VCS; !wrong && v < (p + 1) * EMU_VCS; v++) {
         wrong = check_queue(ch, v, now_ps, held, waited_ps);
         if (!wrong && ch->in[v].state == CHANNEL_OPEN)
             wrong = check_copies(ch, v);
@@ -251,7 +251,7 @@ uint32_t switch_channels_bufs(struct switch_dev *sw)
 
     for (uint32_t p = 0; p < sw->ports; p++)
         bufs += emu_link_bufs(&ch->port[p].rx);
-    for (uint32_t v = 0; v < sw->ports * EMU_CHANNELS; v++) {
+    for (uint32_t v = 0; v < sw->ports * EMU_VCS; v++) {
         uint32_t slot = ch->in[v].queue.first;
 
         for (uint32_t left = ch->in[v].queued; left; left--, slot = ch->store.next[slot])

@@ -10,14 +10,14 @@
 #include "switch/channel/channel.h"
 
 /* Places that the cable into a port stands for. */
-static uint32_t input_places(const struct switch_channels *ch)
+static uint32_t input_slots_of(const struct switch_channels *ch)
 {
-    return ch->channels + ch->sw.profile->pool_places;
+    return ch->channels + ch->sw.profile->pool_slots;
 }
 
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
-    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_CHANNELS,
+    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_VCS,
                        ch->timing ? at_ps + ch->sw.profile->credit_ps : 0);
 }
 
@@ -40,7 +40,7 @@ static void input_bad(struct switch_channels *ch, uint32_t p, const struct emu_e
 static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t p = v / EMU_CHANNELS;
+    uint32_t p = v / EMU_VCS;
     uint32_t slot = switch_remove(&ch->store, &in->queue);
 
     in->queued--;
@@ -48,8 +48,8 @@ static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
         switch_little_until(&ch->timing->little, at_ps);
         switch_little_leave(&ch->timing->little, &ch->store.slot[slot], at_ps);
     }
-    if (ch->hold[slot].ghost) {
-        ch->ghosts--;
+    if (ch->hold[slot].no_credit) {
+        ch->uncredited--;
     } else {
         ch->port[p].held--;
         input_pay(ch, p, v, at_ps);
@@ -69,7 +69,7 @@ static void input_tell(struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = ch->out[w].next) {
         struct switch_channel_out *out = &ch->out[w];
-        uint32_t o = w / EMU_CHANNELS, c = w % EMU_CHANNELS;
+        uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
 
         if (out->cursor != CHANNEL_NONE)
             continue;
@@ -89,11 +89,11 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
     in->queued++;
     in->tick = ch->tick;
     in->whole = entry->packet.last;
-    ch->hold[slot] = (struct switch_channel_hold){.left = in->unsettled, .ghost = fate == EMU_FATE_TWICE};
+    ch->hold[slot] = (struct switch_channel_hold){.left = in->unsettled, .no_credit = fate == EMU_FATE_TWICE};
     if (fate == EMU_FATE_TWICE)
-        ch->ghosts++;
+        ch->uncredited++;
     else
-        ch->port[v / EMU_CHANNELS].held++;
+        ch->port[v / EMU_VCS].held++;
     if (ch->timing) {
         switch_little_until(&ch->timing->little, entry->time_ps);
         ch->timing->little.held++;
@@ -110,16 +110,16 @@ static void input_drain(struct switch_channels *ch, uint32_t v, const struct emu
     struct switch_channel_in *in = &ch->in[v];
 
     in->tick = ch->tick;
-    input_drop(ch, v / EMU_CHANNELS, entry, fate, at_ps);
+    input_drop(ch, v / EMU_VCS, entry, fate, at_ps);
     if (entry->packet.last)
         switch_channel_finish(ch, v);
 }
 
-/* Is there a place for one more segment at port @p? */
+/* Is there a slot for one more segment at port @p? */
 static bool input_room(const struct switch_channels *ch, uint32_t p, enum emu_fate fate)
 {
-    return fate == EMU_FATE_TWICE ? ch->ghosts < CHANNEL_GHOSTS
-                                  : ch->port[p].held < input_places(ch);
+    return fate == EMU_FATE_TWICE ? ch->uncredited < CHANNEL_UNCREDITED_MAX
+                                  : ch->port[p].held < input_slots_of(ch);
 }
 
 /* Does a head say the same as the descriptor around it? */
@@ -134,7 +134,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
                        enum emu_fate fate, uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;
-    uint32_t v = p * EMU_CHANNELS + hdr->channel;
+    uint32_t v = p * EMU_VCS + hdr->channel;
     struct switch_channel_in *in = &ch->in[v];
     struct emu_head head = {0};
     uint32_t segments = 0;
@@ -177,7 +177,7 @@ static void input_cont(struct switch_channels *ch, uint32_t p, const struct emu_
                        enum emu_fate fate, uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;
-    uint32_t v = p * EMU_CHANNELS + hdr->channel;
+    uint32_t v = p * EMU_VCS + hdr->channel;
     struct switch_channel_in *in = &ch->in[v];
     struct emu_cont cont;
 

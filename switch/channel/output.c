@@ -12,14 +12,14 @@
 
 void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 {
-    uint32_t o = w / EMU_CHANNELS, c = w % EMU_CHANNELS;
+    uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_out *out = &ch->out[w];
 
     port->ready[out->priority] &= ~(1u << c);
-    if (port->books.promised[c])
-        ch->news |= emu_bit(o); /* others may want the places */
-    emu_channels_forget(&port->books, c);
+    if (port->vcs.promised[c])
+        ch->news |= emu_bit(o); /* others may want the slots */
+    emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
     switch_channel_untell(ch, o);
@@ -30,20 +30,20 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
-    bool collecting = emu_channels_collecting(&port->books);
+    bool collecting = emu_vcs_collecting(&port->vcs);
     const struct emu_credit *back;
 
     while ((back = emu_credit_front(&port->tx.credit)) && back->time_ps <= at_ps) {
-        uint32_t c = back->channel % EMU_CHANNELS;
+        uint32_t c = back->channel % EMU_VCS;
 
         emu_credit_skip(&port->tx.credit);
-        if (port->books.used[c]) {
-            emu_channels_return(&port->books, c);
+        if (port->vcs.used[c]) {
+            emu_vcs_return(&port->vcs, c);
         } else {
             emu_count(&ch->sw.counts.bad, 1);
         }
     }
-    if (collecting && !emu_channels_collecting(&port->books)) /* another one may, now */
+    if (collecting && !emu_vcs_collecting(&port->vcs)) /* another one may, now */
         switch_channel_grant(ch, o, at_ps);
 }
 
@@ -80,16 +80,16 @@ static uint32_t output_turn(struct switch_channels *ch, uint32_t o, uint32_t rea
     return pair->last_sent;
 }
 
-/* The channel that sends next; EMU_CHANNELS: none may. */
+/* The channel that sends next; EMU_VCS: none may. */
 static uint32_t output_pick(struct switch_channels *ch, uint32_t o)
 {
     const struct switch_channel_port *port = &ch->port[o];
-    uint32_t room = emu_channels_room(&port->books);
+    uint32_t room = emu_vcs_room(&port->vcs);
 
     for (uint32_t priority = EMU_PRIORITIES; priority--;)
         if (port->ready[priority] & room)
             return output_turn(ch, o, port->ready[priority] & room);
-    return EMU_CHANNELS;
+    return EMU_VCS;
 }
 
 /* --- the wire --------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c = emu_bits_next(port->replies, port->last_reply);
-    struct switch_channel_in *in = &ch->in[o * EMU_CHANNELS + c];
+    struct switch_channel_in *in = &ch->in[o * EMU_VCS + c];
     struct emu_entry entry = {.packet = {.tag = in->tag, .wire = EMU_REPLY_BYTES - 1,
                                          .channel = (uint8_t)c, .last = 1,
                                          .kind = port->nacks >> c & 1 ? EMU_PACKET_NACK
@@ -144,7 +144,7 @@ static inline void output_relabel(const struct switch_channels *ch, struct emu_p
 /* Copy @w sends the segment in @slot. */
 static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32_t slot)
 {
-    uint32_t o = w / EMU_CHANNELS, c = w % EMU_CHANNELS;
+    uint32_t o = w / EMU_VCS, c = w % EMU_VCS;
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_out *out = &ch->out[w];
 
@@ -156,28 +156,28 @@ static inline void output_advance(struct switch_channels *ch, uint32_t w, uint32
         port->ready[out->priority] &= ~(1u << c);
         switch_channel_untell(ch, o);
     }
-    emu_channels_spend(&port->books, c);
+    emu_vcs_spend(&port->vcs, c);
 }
 
 /* Copy @w has sent its last segment. Slots that were promised to lost segments are free again. */
 static inline void output_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;
-    if (!ch->port[w / EMU_CHANNELS].books.promised[w % EMU_CHANNELS])
+    if (!ch->port[w / EMU_VCS].vcs.promised[w % EMU_VCS])
         return;
     switch_channel_mute(ch, w);
-    switch_channel_grant(ch, w / EMU_CHANNELS, at_ps);
+    switch_channel_grant(ch, w / EMU_VCS, at_ps);
 }
 
 static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, uint64_t at_ps)
 {
-    uint32_t w = o * EMU_CHANNELS + c;
+    uint32_t w = o * EMU_VCS + c;
     uint32_t v = ch->out[w].from;
     uint32_t slot = ch->out[w].cursor;
     struct emu_entry entry = ch->store.slot[slot];
 
     at_ps = switch_no_sooner(at_ps, &entry);
-    output_relabel(ch, &entry.packet, v % EMU_CHANNELS, c);
+    output_relabel(ch, &entry.packet, v % EMU_VCS, c);
     output_advance(ch, w, slot);
     output_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)
@@ -187,7 +187,7 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
 }
 
 /*
- * Credits are looked at when they are needed: as long as the pool has places (so nobody collects
+ * Credits are looked at when they are needed: as long as the pool has slots (so nobody collects
  * them) everything that is ready may go, and a credit more would change nothing.
  */
 bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
@@ -195,13 +195,13 @@ bool switch_channel_send(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c;
 
-    if (!port->books.pool)
+    if (!port->vcs.pool)
         switch_channel_take_credits(ch, o, at_ps);
     if (port->replies) {
         output_reply(ch, o, at_ps);
     } else {
         c = output_pick(ch, o);
-        if (c == EMU_CHANNELS)
+        if (c == EMU_VCS)
             return false;
         output_segment(ch, o, c, at_ps);
     }

@@ -8,7 +8,7 @@
 
 #include "emu/now.h"
 
-#define CHANNEL_BURST EMU_CHANNEL_SLOTS /* entries taken from one port, or sent, in one pass */
+#define CHANNEL_BURST EMU_VC_SLOTS /* entries taken from one port, or sent, in one pass */
 
 /* All that has come: a sender that gives up and sends anew never finds the ring full of old replies. */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)

@@ -16,7 +16,7 @@
  * end. One that was stays open for its reply, which then counts for nobody.
  *
  * Raw has no time of its own: ticks are the host's. A switch with an open channel
- * is stepped once a tick at least: who waits for its places cannot send to wake it.
+ * is stepped once a tick at least: who waits for its slots cannot send to wake it.
  */
 #include "switch/channel/channel.h"
 
@@ -50,7 +50,7 @@ static void reply_unlink(struct switch_channels *ch, uint32_t w)
 void switch_channel_finish(struct switch_channels *ch, uint32_t v)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
     in->state = CHANNEL_REPLIED;
     ch->port[p].replies |= 1u << c;
@@ -61,7 +61,7 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v)
 /* The reply to a broadcast is no earlier than its copies': clock real may see these out of order. */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
-    uint64_t *reply_ps = &ch->port[v / EMU_CHANNELS].reply_ps[v % EMU_CHANNELS];
+    uint64_t *reply_ps = &ch->port[v / EMU_VCS].reply_ps[v % EMU_VCS];
 
     if (*reply_ps < at_ps)
         *reply_ps = at_ps;
@@ -73,7 +73,7 @@ static void reply_settle(struct switch_channels *ch, uint32_t w, bool nack, uint
     struct switch_channel_out *out = &ch->out[w];
     uint32_t v = out->from;
 
-    switch_channel_closed(ch, w / EMU_CHANNELS, w % EMU_CHANNELS);
+    switch_channel_closed(ch, w / EMU_VCS, w % EMU_VCS);
     if (v != CHANNEL_NONE) {
         if (!out->ended)
             reply_abandon(ch, w, at_ps);
@@ -84,16 +84,16 @@ static void reply_settle(struct switch_channels *ch, uint32_t w, bool nack, uint
         if (!--ch->in[v].unsettled)
             switch_channel_finish(ch, v);
     }
-    switch_channel_grant(ch, w / EMU_CHANNELS, at_ps);
+    switch_channel_grant(ch, w / EMU_VCS, at_ps);
 }
 
 void switch_channel_replied(struct switch_channels *ch, uint32_t p,
                             const struct emu_packet_hdr *reply, uint64_t at_ps)
 {
-    uint32_t w = p * EMU_CHANNELS + reply->channel;
+    uint32_t w = p * EMU_VCS + reply->channel;
 
     if (reply->channel >= ch->channels ||
-        !emu_channels_close(&ch->port[p].books, reply->channel, reply->tag)) {
+        !emu_vcs_close(&ch->port[p].vcs, reply->channel, reply->tag)) {
         emu_count(&ch->sw.counts.stale, 1);
         return;
     }
@@ -110,13 +110,13 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
 
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = next) {
         struct switch_channel_out *out = &ch->out[w];
-        uint32_t o = w / EMU_CHANNELS;
+        uint32_t o = w / EMU_VCS;
 
         next = out->next;
         if (!out->ended) {
             switch_channel_mute(ch, w);
-            ch->port[o].books.open &= ~(1u << w % EMU_CHANNELS);
-            switch_channel_closed(ch, o, w % EMU_CHANNELS);
+            ch->port[o].vcs.open &= ~(1u << w % EMU_VCS);
+            switch_channel_closed(ch, o, w % EMU_VCS);
             closed |= emu_bit(o);
         }
         out->from = CHANNEL_NONE;
@@ -127,7 +127,7 @@ static uint64_t give_up_copies(struct switch_channels *ch, uint32_t v)
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
     uint32_t slot = in->queue.first;
     uint64_t closed = give_up_copies(ch, v);
 
@@ -159,14 +159,14 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    emu_each_bit(c, port->books.open) {
-        if (!sweep_late(ch, ch->out[o * EMU_CHANNELS + c].tick))
+    emu_each_bit(c, port->vcs.open) {
+        if (!sweep_late(ch, ch->out[o * EMU_VCS + c].tick))
             continue;
-        port->books.open &= ~(1u << c);
+        port->vcs.open &= ~(1u << c);
         emu_count(&ch->sw.counts.timeouts, 1);
-        reply_settle(ch, o * EMU_CHANNELS + c, true, at_ps);
+        reply_settle(ch, o * EMU_VCS + c, true, at_ps);
     }
-    return port->books.open != 0;
+    return port->vcs.open != 0;
 }
 
 /* A packet that is dropped here, and whose last segment has not come in time. */
@@ -174,7 +174,7 @@ static bool sweep_input(struct switch_channels *ch, uint32_t p)
 {
     bool open = false;
 
-    for (uint32_t v = p * EMU_CHANNELS; v < (p + 1) * EMU_CHANNELS; v++) {
+    for (uint32_t v = p * EMU_VCS; v < (p + 1) * EMU_VCS; v++) {
         if (ch->in[v].state != CHANNEL_DRAINED)
             continue;
         if (sweep_late(ch, ch->in[v].tick)) {

@@ -3,32 +3,32 @@
  * route.c - where a packet goes: candidates, the choice among them, and
  * a channel there or a turn to wait for one.
  *
- * Nobody waits for an output that has a channel to give (but a packet that has to collect places,
+ * Nobody waits for an output that has a channel to give (but a packet that has to collect slots,
  * while another one does there): so who comes never passes who waits. Who waits is served by priority;
  * then those that collect and the others take turns, so neither starves the other; and among each,
  * round robin over inputs and their channels.
- * A link of EMU_CHANNELS_KEPT_OF channels or more keeps its last one for packets above bulk, which
+ * A link of EMU_VCS_KEPT_OF channels or more keeps its last one for packets above bulk, which
  * otherwise would wait for a bulk packet's reply.
  *
  * Why nothing deadlocks. As in input/fifo.c, cables can be put in an order such that every packet takes
  * them in that order: the ways up, by level, then the ways down. Take a cable X from S, a switch or a
  * node, to F, and assume that each open channel of cables after X is closed at some time. Then:
  * (1) What lies at F leaves. It waits for a channel after X: one is closed, and given in turn. Then
- *     for places there, which come back by (1) on that cable.
- * (2) A unicast packet, or a broadcast of one segment, needs one place at F at a time: its channel's
+ *     for slots there, which come back by (1) on that cable.
+ * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its segment before has left. It has one on every cable of its way: so
  *     all of it comes.
  * (3) A broadcast's segment leaves F only after its last copy. Sent as in (2), a copy would wait for
- *     its siblings' places and for its own rest, which waits for places that others hold who wait for
- *     the copy. So from its source on a broadcast of several segments is sent only into places that
- *     it has, for all of it (emu/packet/channel.h): once they are promised nothing stops it before F. Those
+ *     its siblings' slots and for its own rest, which waits for slots that others hold who wait for
+ *     the copy. So from its source on a broadcast of several segments is sent only into slots that
+ *     it has, for all of it (emu/packet/vc.h): once they are promised nothing stops it before F. Those
  *     it collects are held by segments at F, which leave (1), and by promises to packets that nothing
  *     stops. Others on X do not take them meanwhile, and go on as in (2).
- * (4) Each copy opens its channel, collects and goes alone. What waits for all copies are the places
+ * (4) Each copy opens its channel, collects and goes alone. What waits for all copies are the slots
  *     and the channel of the cable *into* S, and that is before them all.
- * (5) So the last segment comes to F and is answered in the end. A reply needs no place, and no turn
+ * (5) So the last segment comes to F and is answered in the end. A reply needs no slot, and no turn
  *     but that of the wire: the channel of X is closed. From the last cables backwards all are.
- * One channel and no pool are enough, but for broadcasts of more segments than a channel's place and
+ * One channel and no pool are enough, but for broadcasts of more segments than a channel's slot and
  * the pool hold: they can never be sent so, and get a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
@@ -120,16 +120,16 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
-    uint64_t from = emu_bit(v / EMU_CHANNELS);
+    uint64_t from = emu_bit(v / EMU_VCS);
     bool member = group && ((group->ports & from) || /* or from the unit here */
-                            (ch->first_unit != UINT32_MAX && v / EMU_CHANNELS == ch->unit));
+                            (ch->first_unit != UINT32_MAX && v / EMU_VCS == ch->unit));
 
-    if (!member || ch->in[v].last > ch->sw.profile->pool_places)
+    if (!member || ch->in[v].last > ch->sw.profile->pool_slots)
         return 0;
     return group->ports & ~from & ch->plugged;
 }
 
-/* Does it need places for all of it before it goes on? */
+/* Does it need slots for all of it before it goes on? */
 static bool route_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
@@ -140,17 +140,17 @@ static void route_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint6
 {
     struct switch_channel_port *port = &ch->port[o];
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t c = (uint32_t)emu_channels_open(&port->books, in->tag);
-    uint32_t w = o * EMU_CHANNELS + c;
+    uint32_t c = (uint32_t)emu_vcs_open(&port->vcs, in->tag);
+    uint32_t w = o * EMU_VCS + c;
 
     ch->out[w] = (struct switch_channel_out){
         .from = (uint16_t)v, .next = in->copies, .tick = ch->tick, .priority = in->priority,
         .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
     in->copies = (uint16_t)w;
-    switch_channel_opened(ch, o, c, v / EMU_CHANNELS);
+    switch_channel_opened(ch, o, c, v / EMU_VCS);
     if (route_collects(in)) {
         switch_channel_take_credits(ch, o, at_ps);
-        emu_channels_promise(&port->books, c, in->last + 1u);
+        emu_vcs_promise(&port->vcs, c, in->last + 1u);
     }
     if (in->queued) {
         port->ready[in->priority] |= 1u << c;
@@ -165,13 +165,13 @@ static bool route_may_open(const struct switch_channels *ch, uint32_t v, uint32_
 
     if (!(ch->openable[in->priority != 0] >> o & 1))
         return false;
-    return !route_collects(in) || !emu_channels_collecting(&ch->port[o].books);
+    return !route_collects(in) || !emu_vcs_collecting(&ch->port[o].vcs);
 }
 
 /* Packet @v waits for a channel of @outs. */
 static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
 {
-    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
     ch->in[v].wants = outs;
     if (!outs)
@@ -189,7 +189,7 @@ static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
 static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint32_t p = v / EMU_CHANNELS, c = v % EMU_CHANNELS;
+    uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
 
     in->wants &= ~outs;
     if (outs && !in->wants) {
@@ -254,7 +254,7 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
     }
 }
 
-/* Of input @p, channels whose packets wait for output @o, and collect places or do not. */
+/* Of input @p, channels whose packets wait for output @o, and collect slots or do not. */
 static uint32_t route_waiting(const struct switch_channels *ch, uint32_t o, uint32_t p,
                               uint32_t priority, bool collects)
 {
@@ -264,7 +264,7 @@ static uint32_t route_waiting(const struct switch_channels *ch, uint32_t o, uint
            (collects ? port->collect : ~port->collect);
 }
 
-/* Of those that wait for output @o, and collect places or do not, the next in turn; CHANNEL_NONE. */
+/* Of those that wait for output @o, and collect slots or do not, the next in turn; CHANNEL_NONE. */
 static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t priority,
                               bool collects)
 {
@@ -278,7 +278,7 @@ static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t p
         if (channels) {
             port->last_grant[collects] = (uint8_t)p;
             *last = (uint8_t)emu_bits_next(channels, *last);
-            return p * EMU_CHANNELS + *last;
+            return p * EMU_VCS + *last;
         }
         left &= ~emu_bit(p);
     }
@@ -287,7 +287,7 @@ static uint32_t route_next_of(struct switch_channels *ch, uint32_t o, uint32_t p
 
 /*
  * The packet that is next in turn for a channel of output @o; CHANNEL_NONE: nobody may have one.
- * Those that collect places and the others take turns; who may not collect yet keeps the turn.
+ * Those that collect slots and the others take turns; who may not collect yet keeps the turn.
  */
 static uint32_t route_next(struct switch_channels *ch, uint32_t o)
 {
@@ -300,7 +300,7 @@ static uint32_t route_next(struct switch_channels *ch, uint32_t o)
             continue;
         for (uint32_t other = 0; other < 2; other++) {
             bool collects = turn ^ other;
-            uint32_t v = collects && emu_channels_collecting(&port->books)
+            uint32_t v = collects && emu_vcs_collecting(&port->vcs)
                              ? CHANNEL_NONE
                              : route_next_of(ch, o, priority, collects);
 

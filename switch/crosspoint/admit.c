@@ -19,7 +19,7 @@ static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
 }
 
 /* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
-static uint64_t queue_lend(struct switch_crosspoints *xp, uint64_t outs, const struct emu_entry *entry)
+static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs, const struct emu_entry *entry)
 {
     const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
     uint64_t left = outs;
@@ -27,7 +27,7 @@ static uint64_t queue_lend(struct switch_crosspoints *xp, uint64_t outs, const s
     emu_each_bit(o, outs) {
         struct emu_tx *tx = &xp->bar.out[o].tx;
 
-        if (o < xp->bar.sw.ports && emu_tx_lends(tx) && switch_passes(xp, o)) {
+        if (o < xp->bar.sw.ports && emu_tx_copies_out(tx) && switch_passes(xp, o)) {
             emu_tx_put(tx, &entry->hdr, payload);
             left &= ~emu_bit(o);
         }
@@ -43,7 +43,7 @@ static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uin
     unsigned copies;
 
     emu_count(&xp->bar.sw.counts.multicasts, 1);
-    outs = queue_lend(xp, outs, entry);
+    outs = queue_copy_out(xp, outs, entry);
     copies = (unsigned)__builtin_popcountll(outs);
     if (!copies)
         emu_pool_drop(cache, entry->buf);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is
- * turned back.
+ * rebased.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -49,10 +49,10 @@ const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, swi
     return switch_crossbar_check(&xp->bar, now_ps, xp->timing ? &xp->timing->little : NULL, row_check);
 }
 
-/* --- the clock is turned back ---------------------------------------------------------------- */
+/* --- the clock is rebased ---------------------------------------------------------------- */
 
 /* Results that wait for room say since when. */
-static void turn_groups(struct switch_dev *sw, uint64_t by_ps)
+static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)
 {
     const struct emu_table *table = atomic_load_explicit(&sw->groups, memory_order_relaxed);
 
@@ -61,20 +61,20 @@ static void turn_groups(struct switch_dev *sw, uint64_t by_ps)
 
         for (uint32_t i = 0; group && group->units && i < group->window; i++)
             for (uint32_t u = 0; u < group->units; u++)
-                switch_turn(&switch_group_part(group, i, u)->done_ps, by_ps);
+                switch_rebase_time(&switch_group_part(group, i, u)->done_ps, by_ps);
     }
 }
 
-void switch_crosspoints_turn_back(struct switch_dev *sw, uint64_t by_ps)
+void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    switch_crossbar_turn_back(&xp->bar, by_ps);
-    turn_groups(sw, by_ps);
+    switch_crossbar_rebase(&xp->bar, by_ps);
+    rebase_groups(sw, by_ps);
     if (!xp->timing)
         return;
-    emu_order_turn_back(&xp->timing->agenda.acts, by_ps);
-    switch_turn(&xp->timing->little.last_ps, by_ps);
+    emu_order_rebase(&xp->timing->agenda.acts, by_ps);
+    switch_rebase_time(&xp->timing->little.last_ps, by_ps);
     for (uint32_t u = 0; u < xp->units; u++)
-        switch_turn(&xp->timing->work[u].free_ps, by_ps);
+        switch_rebase_time(&xp->timing->work[u].free_ps, by_ps);
 }

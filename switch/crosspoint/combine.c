@@ -87,8 +87,8 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u, const struc
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    if (xp->through && u == root && switch_lends(xp, outs) &&
-        switch_lend(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
+    if (xp->through && u == root && switch_copies_out(xp, outs) &&
+        switch_copy_out(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
         emu_pool_drop(switch_cache(xp), part->buf);
     else if (results_room(xp, xp->bar.sw.ports + u, outs))
         switch_queue(xp, xp->bar.sw.ports + u, outs, &entry);

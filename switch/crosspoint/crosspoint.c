@@ -181,5 +181,5 @@ const struct switch_kind switch_crosspoint_kind = {
     .rx = switch_crossbar_rx,
     .check = crosspoint_check,
     .bufs = crosspoint_bufs,
-    .turn_back = switch_crosspoints_turn_back,
+    .rebase = switch_crosspoints_rebase,
 };

@@ -123,8 +123,8 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
-/* turn_back of a struct switch_kind. */
-void switch_crosspoints_turn_back(struct switch_dev *sw, uint64_t by_ps);
+/* rebase of a struct switch_kind. */
+void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /* check of a struct switch_kind, with @row_check as well. */
 const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check);

@@ -18,7 +18,7 @@
 struct through_way {
     uint32_t dst;
     uint8_t kind;
-    bool lends;  /* all outputs lead to processes */
+    bool copies_out;  /* all outputs lead to processes */
     uint32_t unit; /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
     uint64_t outs; /* 0: no way is known */
     const struct switch_group *group; /* collective kinds */
@@ -41,8 +41,8 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports)
         way->unit = o - xp->bar.sw.ports;
-    way->lends = way->outs && !(unicast && emu_bits_several(way->outs)) &&
-                 switch_lends(xp, way->outs);
+    way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
+                 switch_copies_out(xp, way->outs);
 }
 
 /* One segment, the way it takes. False: there is no buffer for it now. */
@@ -52,7 +52,7 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r, const
 {
     bool folds = way->unit != SWITCH_NO_UNIT && !*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit);
 
-    if (way->lends && switch_lend(xp, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
+    if (way->copies_out && switch_copy_out(xp, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
         return true;
     if (folds && switch_unit_add(xp, way->group, way->unit, r, &entry->hdr, seg))
         return true;

@@ -51,19 +51,19 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
 }
 
 /* Do all of @outs lead to processes, or to nobody? */
-static inline bool switch_lends(const struct switch_crosspoints *xp, uint64_t outs)
+static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64_t outs)
 {
     emu_each_bit(o, outs)
-        if (o >= xp->bar.sw.ports || !emu_tx_lends(&xp->bar.out[o].tx))
+        if (o >= xp->bar.sw.ports || !emu_tx_copies_out(&xp->bar.out[o].tx))
             return false;
     return true;
 }
 
 /*
- * Copies of a segment for @outs, which lend, if all of them are open; the payload is the caller's, or NULL.
+ * Copies of a segment for @outs, which copy out, if all of them are open; the payload is the caller's, or NULL.
  * False: nothing was done.
  */
-static inline bool switch_lend(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
+static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
                                const struct emu_seg *payload)
 {
     emu_each_bit(o, outs)

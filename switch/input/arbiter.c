@@ -61,12 +61,12 @@ static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool 
         rows |= emu_bit(r);
     }
     emu_each_bit(r, rows) {
-        uint32_t o = emu_bits_next(grants[r], sw->turn[r].last);
+        uint32_t o = emu_bits_next(grants[r], sw->arbiter[r].last);
 
         arbiter_take(free, r, emu_bit(o), false);
         if (first) {
             sw->bar.out[o].last = (uint8_t)r;
-            sw->turn[r].last = o;
+            sw->arbiter[r].last = o;
         }
     }
     return rows != 0;
@@ -85,7 +85,7 @@ static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_
 {
     uint64_t outs = sw->in.outs[sw->in.fifo[r].list.first];
 
-    return (int64_t)(slot - sw->turn[r].head_slot) - __builtin_popcountll(outs);
+    return (int64_t)(slot - sw->arbiter[r].head_slot) - __builtin_popcountll(outs);
 }
 
 /* The heaviest of @rows. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fifo.c - inputs with a buffer of their own: a credit is a place in it.
+ * fifo.c - inputs with a buffer of their own: a credit is a slot in it.
  *
  * buffers=input_xpoint is the router with an input flow-control buffer that
  * the paper leaves for later (§5): the buffer covers the cable's round trip, so
  * a crosspoint need hold only a segment or two. An arriving segment enters its
  * input's fifo; the first one moves on to its crosspoints as they have room, a
  * multicast's copies each on its own and at most once to each output; when the
- * last has moved, its place is free and the credit goes back. Segments behind the first wait for
+ * last has moved, its slot is free and the credit goes back. Segments behind the first wait for
  * it: head-of-line blocking is the price of this design. Modelling choice: moving takes no time;
  * the crossbar's internal speed-up that output queuing needs anyway lets a whole fifo through
  * once there is room.
@@ -21,7 +21,7 @@
  * switch, and what came down never goes up again. (2) A segment waits at an
  * input only for what comes later in the order: its crosspoints, or output
  * slots, and these for credits of the next cables. Those behind it in the fifo
- * wait for the same. (3) A copy takes one whole place of the next input at a
+ * wait for the same. (3) A copy takes one whole slot of the next input at a
  * time and holds nothing else while it waits for another: there is no hold and
  * wait among the outputs of a switch, and no copy waits for its siblings. (That
  * is what forbids "no fanout splitting" by claiming outputs one by one.) (4)
@@ -205,5 +205,5 @@ const struct switch_kind switch_fifo_kind = {
     .rx = switch_crossbar_rx,
     .check = fifo_check,
     .bufs = fifo_bufs,
-    .turn_back = switch_crosspoints_turn_back,
+    .rebase = switch_crosspoints_rebase,
 };

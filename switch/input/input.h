@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.h - inputs with a buffer of their own: a credit is a place in it. Two routers have them: fifo.c,
+ * input.h - inputs with a buffer of their own: a credit is a slot in it. Two routers have them: fifo.c,
  * fifos before crosspoints, and slots.c, virtual output queues and fifos of multicasts.
  *
  * All of it is the switch's worker's.
@@ -31,7 +31,7 @@ size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r, uint64_t outs,
                           const struct emu_entry *entry);
 
-/* input.c: not queued: its place is free again. */
+/* input.c: not queued: its slot is free again. */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);
 
 /*
@@ -44,7 +44,7 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 /* input.c: pool buffers that the fifos hold: references. */
 uint32_t switch_inputs_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar);
 
-/* The first segment of the fifo of @r has left: its place is free. Returns its slot: see switch_remove(). */
+/* The first segment of the fifo of @r has left: its slot is free. Returns its slot: see switch_remove(). */
 static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r)
 {
     struct switch_fifo *fifo = &in->fifo[r];

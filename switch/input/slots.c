@@ -8,7 +8,7 @@
  * segment, and slots begin at its multiples: what has arrived by then takes
  * part, and an output does only if a credit for it is there. Segments leave at
  * the beginning of a slot. A multicast leaves by as many outputs at once as it
- * is granted, the rest stays first in its fifo; its place is free when the last
+ * is granted, the rest stays first in its fifo; its slot is free when the last
  * copy has left. A slot in which nothing can leave is not looked at, and
  * changes nothing: so this too is a function of times and ports alone.
  *
@@ -131,7 +131,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t o
         return;
     switch_inputs_leave(&sw->in, &sw->bar, r);
     switch_little_leave(&sw->little, entry, at_ps);
-    sw->turn[r].head_slot = at_ps / sw->length_ps + 1;
+    sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
 /* One slot. */
@@ -224,7 +224,7 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     slots_admit(sw, r, emu_rx_front(&sw->bar.row[r].rx, until_ps));
     switch_entered(&sw->bar, r, event.at_ps);
     if (empty && fifo->queued)
-        sw->turn[r].head_slot = slots_at(sw, event.at_ps) / sw->length_ps;
+        sw->arbiter[r].head_slot = slots_at(sw, event.at_ps) / sw->length_ps;
     slots_plan(sw, event.at_ps);
     return switch_look(&sw->bar, arrivals, r, until_ps);
 }
@@ -266,7 +266,7 @@ static size_t slots_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t slots = slots_segments(ports, profile);
 
-    return sizeof(struct switch_slots) + ports * sizeof(struct switch_input_turn) +
+    return sizeof(struct switch_slots) + ports * sizeof(struct switch_arbiter) +
            switch_crossbar_bytes(ports, ports, slots, profile) + switch_inputs_bytes(ports, slots);
 }
 
@@ -274,7 +274,7 @@ static void slots_destroy(struct switch_dev *base)
 {
     struct switch_slots *sw = switch_slots_of(base);
 
-    free(sw->turn);
+    free(sw->arbiter);
     switch_inputs_free(&sw->in);
     switch_crossbar_free(&sw->bar);
 }
@@ -295,8 +295,8 @@ static bool slots_init(struct switch_dev *base, bool timed)
     (void)timed;
     sw->length_ps = EMU_SEG_BYTES * base->profile->link_ps_per_byte;
     sw->next_ps = EMU_NEVER;
-    sw->turn = calloc(base->ports, sizeof *sw->turn);
-    return sw->turn && switch_crossbar_init(&sw->bar, base->ports, slots) &&
+    sw->arbiter = calloc(base->ports, sizeof *sw->arbiter);
+    return sw->arbiter && switch_crossbar_init(&sw->bar, base->ports, slots) &&
            switch_inputs_init(&sw->in, base->ports, slots);
 }
 
@@ -334,16 +334,16 @@ static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
 }
 
 /* Time slots go on to be multiples of their length: at the turn one may be longer than the others. */
-static void slots_turn_back(struct switch_dev *base, uint64_t by_ps)
+static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
 
-    switch_crossbar_turn_back(&sw->bar, by_ps);
-    switch_turn(&sw->little.last_ps, by_ps);
-    switch_turn(&sw->next_ps, by_ps);
-    switch_turn(&sw->from_ps, by_ps);
+    switch_crossbar_rebase(&sw->bar, by_ps);
+    switch_rebase_time(&sw->little.last_ps, by_ps);
+    switch_rebase_time(&sw->next_ps, by_ps);
+    switch_rebase_time(&sw->from_ps, by_ps);
     for (uint32_t p = 0; p < base->ports; p++)
-        switch_turn(&sw->turn[p].head_slot, by_ps / sw->length_ps);
+        switch_rebase_time(&sw->arbiter[p].head_slot, by_ps / sw->length_ps);
 }
 
 const struct switch_kind switch_slots_kind = {
@@ -358,5 +358,5 @@ const struct switch_kind switch_slots_kind = {
     .rx = switch_crossbar_rx,
     .check = slots_check,
     .bufs = slots_bufs,
-    .turn_back = slots_turn_back,
+    .rebase = slots_rebase,
 };

@@ -10,8 +10,8 @@
 
 #include "switch/input/input.h"
 
-/* Whose turn it is at an input. */
-struct switch_input_turn {
+/* What the arbiter keeps of an input. */
+struct switch_arbiter {
     uint32_t last;      /* output served last, round robin */
     uint64_t head_slot; /* the first time slot that the fifo's first one is first in */
 };
@@ -20,7 +20,7 @@ struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
     struct switch_little little;
-    struct switch_input_turn *turn; /* ports */
+    struct switch_arbiter *arbiter; /* ports */
     uint64_t stalled;   /* outputs with a segment and no credit on its way */
     uint64_t counted;   /* outputs whose stall has been counted */
     uint64_t length_ps; /* of a time slot */

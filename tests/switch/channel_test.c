@@ -65,21 +65,21 @@ static void row_open(struct row *row, uint32_t count, uint32_t cables, const cha
 /* --- random packets ----------------------------------------------------------------- */
 
 /* Random packets of all nodes, one in @casts to a group. */
-static void random_posts(struct vcnet *w, uint64_t *random, uint32_t packets, uint32_t casts,
-                         uint16_t cast_bytes, uint64_t within_ps)
+static void random_posts(struct vcnet *w, uint64_t *random, uint32_t packets, uint32_t broadcasts,
+                         uint16_t broadcast_bytes, uint64_t within_ps)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 500, 1024, 1024, 2000, 4096};
     uint64_t at_ps = 0;
 
     for (uint32_t i = 0; i < packets; i++) {
-        bool group = casts && test_draw(random, 1, casts) == 1;
+        bool group = broadcasts && test_draw(random, 1, broadcasts) == 1;
         uint32_t src = (uint32_t)test_draw(random, 0, w->nodes - 1);
         uint16_t bytes = sizes[test_draw(random, 0, 8)];
 
         at_ps += within_ps ? test_draw(random, 0, 2 * within_ps / packets) : 0;
         vcnet_post(w, src, at_ps, (struct vcnet_post){
             .group = group, .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
-            .bytes = group && bytes > cast_bytes ? cast_bytes : bytes,
+            .bytes = group && bytes > broadcast_bytes ? broadcast_bytes : bytes,
             .dst = (uint16_t)(group ? test_draw(random, 0, 3) : test_draw(random, 0, w->nodes - 1))});
     }
 }
@@ -144,13 +144,13 @@ static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
     }
 }
 
-/* One place, its credit 60 ns after its segment has left: two segments of a channel, 120 ns apart. */
-static void times__a_segment_waits_for_its_place(void)
+/* One slot, its credit 60 ns after its segment has left: two segments of a channel, 120 ns apart. */
+static void times__a_segment_waits_for_its_slot(void)
 {
     uint64_t first_ps;
     struct row row;
 
-    row_open(&row, 1, 1, "channels=1 pool_places=0");
+    row_open(&row, 1, 1, "channels=1 pool_slots=0");
     vcnet_post(&row.w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
     CU_ASSERT_TRUE(vcnet_drain(&row.w, LONG_PS));
     first_ps = 2 * HOP_PS;
@@ -280,7 +280,7 @@ static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
 {
     static const char *const sets[] = {
         "routing=static reply_timeout_ps=1000000000000",
-        "routing=static reply_timeout_ps=1000000000000 channels=8 pool_places=4"};
+        "routing=static reply_timeout_ps=1000000000000 channels=8 pool_slots=4"};
     static const uint16_t bytes[] = {4096, 1024, 300};
 
     CU_ASSERT_EQUAL(beside_bulk(sets[0], 1024, 0), 0);
@@ -311,7 +311,7 @@ static void priorities__bulk_leaves_a_channel(void)
             vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 0, .bytes = 1024});
     vcnet_post(&w, 3, start_ps, (struct vcnet_post){.dst = 0, .bytes = 24, .priority = 1});
     vcnet_advance(&w, start_ps - 1);
-    CU_ASSERT_EQUAL(emu_channels_pending(&switch_channels_of(w.sw[0])->port[0].books), 31);
+    CU_ASSERT_EQUAL(emu_vcs_pending(&switch_channels_of(w.sw[0])->port[0].vcs), 31);
     CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     CU_ASSERT_TRUE(w.node[3]->post[0].reply_ps - start_ps < 4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
     CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 401);
@@ -341,7 +341,7 @@ static void arbitration__inputs_take_turns(void)
     vcnet_close(&w);
 }
 
-/* Broadcasts, which collect places, and other packets take turns for channels. */
+/* Broadcasts, which collect slots, and other packets take turns for channels. */
 static void arbitration__broadcasts_and_others_take_turns(void)
 {
     static const uint32_t pairs[3][2] = {{0, 1}, {0, 2}, {0, 3}};
@@ -351,7 +351,7 @@ static void arbitration__broadcasts_and_others_take_turns(void)
         struct vcnet w;
         char set[40];
 
-        snprintf(set, sizeof set, "channels=%u pool_places=4", channels);
+        snprintf(set, sizeof set, "channels=%u pool_slots=4", channels);
         vcnet_open(&w, "kary:4,1", set);
         for (uint32_t g = 0; g < 3; g++)
             vcnet_group(&w, g, pairs[g], 2);
@@ -425,7 +425,7 @@ static void replies__one_nack_makes_a_nack(void)
     }
 }
 
-/* Nobody there, no such group, or a broadcast that the places in its way cannot hold: NACK. */
+/* Nobody there, no such group, or a broadcast that the slots in its way cannot hold: NACK. */
 static void replies__what_goes_nowhere_gets_a_nack(void)
 {
     static const struct vcnet_post posts[] = {
@@ -434,7 +434,7 @@ static void replies__what_goes_nowhere_gets_a_nack(void)
     };
     struct vcnet w;
 
-    vcnet_open(&w, "kary:2,2", "pool_places=3");
+    vcnet_open(&w, "kary:2,2", "pool_slots=3");
     vcnet_group(&w, 7, eight, 4);
     vcnet_group(&w, 8, eight, 3); /* without node 3 */
     for (uint32_t i = 0; i < 4; i++)
@@ -527,8 +527,8 @@ static void timeouts__a_new_head_ends_the_packet_before(void)
 static void timeouts__that_come_early_lose_nothing(void)
 {
     static const char *const sets[] = {"reply_timeout_ps=700000", "reply_timeout_ps=2000000",
-                                       "reply_timeout_ps=400000 channels=1 pool_places=4",
-                                       "reply_timeout_ps=1500000 channels=2 pool_places=16"};
+                                       "reply_timeout_ps=400000 channels=1 pool_slots=4",
+                                       "reply_timeout_ps=1500000 channels=2 pool_slots=16"};
 
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t random = test_seed() + i;
@@ -696,7 +696,7 @@ static void odd_send(struct vcnet *w, struct emu_entry entry)
     struct vcnode *p = w->node[0];
 
     if (entry.packet.kind == EMU_PACKET_HEAD || entry.packet.kind == EMU_PACKET_CONT)
-        emu_channels_spend(&p->books, entry.packet.channel % EMU_CHANNELS);
+        emu_vcs_spend(&p->vcs, entry.packet.channel % EMU_VCS);
     emu_tx_send(&p->tx, &entry);
     emu_tx_flush(&p->tx);
     for (uint32_t i = 0; i < 20; i++)
@@ -740,8 +740,8 @@ static void input__drops_what_breaks_the_protocol(void)
     odd[count++] = odd_entry(EMU_PACKET_NACK, 200, 77, 0, 0);  /* and by no channel */
     stale = count - bad;
     for (uint32_t i = 0; i < count; i++) {
-        if (odd[i].packet.kind == 50) { /* has a place, whatever it is */
-            emu_channels_spend(&w.node[0]->books, 2);
+        if (odd[i].packet.kind == 50) { /* has a slot, whatever it is */
+            emu_vcs_spend(&w.node[0]->vcs, 2);
         }
         odd_send(&w, odd[i]);
         CU_ASSERT_EQUAL(VCNET_SUM(&w, bad) + VCNET_SUM(&w, stale), i + 1);
@@ -752,23 +752,23 @@ static void input__drops_what_breaks_the_protocol(void)
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 2, 77, 1024, s));
     CU_ASSERT_EQUAL(w.node[1]->gots, 1);
     CU_ASSERT_TRUE(w.node[1]->got[0].good);
-    CU_ASSERT_EQUAL(w.node[0]->books.pool, 16);
-    for (uint32_t c = 0; c < EMU_CHANNELS; c++)
-        CU_ASSERT_EQUAL(w.node[0]->books.used[c], 0);
+    CU_ASSERT_EQUAL(w.node[0]->vcs.pool, 16);
+    for (uint32_t c = 0; c < EMU_VCS; c++)
+        CU_ASSERT_EQUAL(w.node[0]->vcs.used[c], 0);
     vcnet_close(&w);
 }
 
-/* More segments than there are places: the rest is dropped. */
-static void input__takes_no_more_than_it_has_places(void)
+/* More segments than there are slots: the rest is dropped. */
+static void input__takes_no_more_than_it_has_slots(void)
 {
     struct vcnet w;
 
-    vcnet_open_on(&w, "kary:2,1", "channels=1 pool_places=2", EMU_CLOCK_RAW, 1);
+    vcnet_open_on(&w, "kary:2,1", "channels=1 pool_slots=2", EMU_CLOCK_RAW, 1);
     w.node[1]->silent = true;
-    w.node[1]->books.pool = 0;
-    switch_channels_of(w.sw[0])->port[1].books.pool = 0; /* the far end's places are taken */
-    switch_channels_of(w.sw[0])->port[1].books.used[0] = 1;
-    switch_channels_of(w.sw[0])->port[1].books.occupied = 1;
+    w.node[1]->vcs.pool = 0;
+    switch_channels_of(w.sw[0])->port[1].vcs.pool = 0; /* the far end's slots are taken */
+    switch_channels_of(w.sw[0])->port[1].vcs.used[0] = 1;
+    switch_channels_of(w.sw[0])->port[1].vcs.occupied = 1;
     odd_send(&w, odd_entry(EMU_PACKET_HEAD, 0, 77, 4096, 0));
     for (uint32_t s = 1; s < 10; s++)
         odd_send(&w, odd_entry(EMU_PACKET_CONT, 0, 77, 4096, s));
@@ -789,9 +789,9 @@ static void create__refuses_what_it_cannot_do(void)
     void *old;
 
     CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 4, &clock, NULL), 0);
-    world_profile(&profile, "qsnet3", "pool_places=48");
+    world_profile(&profile, "qsnet3", "pool_slots=48");
     CU_ASSERT_EQUAL(switch_create(&sw, worker, 8, &route, &profile, 1), -EINVAL);
-    world_profile(&profile, "qsnet3", "pool_places=32");
+    world_profile(&profile, "qsnet3", "pool_slots=32");
     CU_ASSERT_EQUAL(switch_create(&sw, worker, TOPO_PORTS_MAX + 1, &route, &profile, 1), -EINVAL);
     CU_ASSERT_EQUAL_FATAL(switch_create(&sw, worker, 8, &route, &profile, 1), 0);
     CU_ASSERT_EQUAL_FATAL(switch_group_create(&group, 3, 7, -1, 1, EMU_COMBINE_ARRIVAL), 0);
@@ -804,16 +804,16 @@ static void create__refuses_what_it_cannot_do(void)
 /* --- conservation, and that all comes to an end ---------------------------------------------------- */
 
 /* Everything checked at every step, while the network backs up and drains. */
-static void conserve(const char *spec, const char *set, uint16_t cast_bytes)
+static void conserve(const char *spec, const char *set, uint16_t broadcast_bytes)
 {
-    uint64_t random = test_seed() ^ (uint64_t)(set[9] * 31 + cast_bytes);
+    uint64_t random = test_seed() ^ (uint64_t)(set[9] * 31 + broadcast_bytes);
     uint32_t packets = 1200;
     struct vcnet w;
 
     vcnet_open(&w, spec, set);
     w.payload = true;
     random_groups(&w, &random);
-    random_posts(&w, &random, packets, 8, cast_bytes, 30000000);
+    random_posts(&w, &random, packets, 8, broadcast_bytes, 30000000);
     w.node[1]->service_ps = 300000;
     w.node[2]->refuse = 300;
     for (uint64_t at_ps = 0; at_ps < 200000000 && emu_windows_next_ps(w.windows) != EMU_NEVER;
@@ -836,10 +836,10 @@ static void conserve(const char *spec, const char *set, uint16_t cast_bytes)
 static void conservation__holds_at_every_step(void)
 {
     conserve("kary:2,3", "channels=32", 4096);
-    conserve("kary:3,2", "channels=2 pool_places=4", 1000);
-    conserve("kary:4,2", "channels=1 pool_places=0", 240);
-    conserve("kary:4,2", "channels=3 pool_places=16 routing=oblivious", 4096);
-    conserve("kary:2,2", "channels=4 pool_places=1 routing=static", 400);
+    conserve("kary:3,2", "channels=2 pool_slots=4", 1000);
+    conserve("kary:4,2", "channels=1 pool_slots=0", 240);
+    conserve("kary:4,2", "channels=3 pool_slots=16 routing=oblivious", 4096);
+    conserve("kary:2,2", "channels=4 pool_slots=1 routing=static", 400);
 }
 
 /* Of groups 0 to 3, one that @src is in; -1: none. */
@@ -854,7 +854,7 @@ static int live_group(const struct vcnet *w, uint32_t src, uint64_t *random)
 }
 
 /* Each node to each other one, in an order of its own, and before each to a group with chance 1 of 3. */
-static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t cast_bytes)
+static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast_bytes)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 500, 1024, 1024, 2000, 4096};
     uint32_t packets = 0;
@@ -875,7 +875,7 @@ static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t cast_byte
                 continue;
             post.group = true;
             post.dst = (uint16_t)group;
-            post.bytes = post.bytes > cast_bytes ? cast_bytes : post.bytes;
+            post.bytes = post.bytes > broadcast_bytes ? broadcast_bytes : post.bytes;
             vcnet_post(w, src, 0, post);
             packets++;
         }
@@ -886,18 +886,18 @@ static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t cast_byte
 /* All at full load, and no time-out to help: it ends, all came, all is free. */
 static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_t seed)
 {
-    static const uint16_t cast_bytes[] = {240, 492, 744, 996, 1248}; /* what the pool lets through */
+    static const uint16_t broadcast_bytes[] = {240, 492, 744, 996, 1248}; /* what the pool lets through */
     uint64_t random = seed;
     uint32_t packets;
     struct vcnet w;
     char set[80];
     bool done;
 
-    snprintf(set, sizeof set, "channels=%u pool_places=%u reply_timeout_ps=1000000000000",
+    snprintf(set, sizeof set, "channels=%u pool_slots=%u reply_timeout_ps=1000000000000",
              channels, pool);
     vcnet_open(&w, spec, set);
     random_groups(&w, &random);
-    packets = live_posts(&w, &random, pool < 5 ? cast_bytes[pool] : 4096);
+    packets = live_posts(&w, &random, pool < 5 ? broadcast_bytes[pool] : 4096);
     done = vcnet_drain(&w, LONG_PS) && vcnet_count(&w, POST_ACKED) == packets &&
            VCNET_SUM(&w, timeouts) == 0;
     CU_ASSERT_TRUE(done);
@@ -909,7 +909,7 @@ static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_
 
 /*
  * All to all, broadcasts among it, in the smallest buffers: none beside the channels' own for
- * broadcasts of one segment, places for one packet of several, and the QsNet III's. Of all cases the
+ * broadcasts of one segment, slots for one packet of several, and the QsNet III's. Of all cases the
  * seed chooses a third; FABEMU_TEST_LONG takes them all.
  */
 static void liveness__at_full_load_in_minimal_buffers(void)
@@ -927,7 +927,7 @@ static void liveness__at_full_load_in_minimal_buffers(void)
             const char *spec = specs[i / 12];
 
             if (!live_run(spec, channels[i / 4 % 3], pools[i % 4], seed))
-                printf("\n    %s channels=%u pool_places=%u, seed %llu\n    ", spec,
+                printf("\n    %s channels=%u pool_slots=%u, seed %llu\n    ", spec,
                        channels[i / 4 % 3], pools[i % 4], (unsigned long long)seed);
         }
 }
@@ -952,7 +952,7 @@ static const struct emu_fault_rates rough = {
     .lost = 4000, .head = 2000, .payload = 3000, .twice = 4000, .late = 4000, .late_ps = 700000};
 
 /* Every packet gets a reply, or its node gives it up. What was acknowledged came whole, and only so. */
-static void faults_judge(struct vcnet *w, uint32_t packets, bool casts)
+static void faults_judge(struct vcnet *w, uint32_t packets, bool broadcasts)
 {
     uint32_t over = vcnet_count(w, POST_ACKED) + vcnet_count(w, POST_NACKED) +
                     vcnet_count(w, POST_TIMED_OUT);
@@ -967,7 +967,7 @@ static void faults_judge(struct vcnet *w, uint32_t packets, bool casts)
             if (got->good)
                 good[(got->tag >> TAG_NODE) << 12 | (got->tag & 4095)] = 1;
         }
-    for (uint32_t n = 0; n < w->nodes && !casts; n++)
+    for (uint32_t n = 0; n < w->nodes && !broadcasts; n++)
         for (uint32_t i = 0; i < w->node[n]->posts; i++)
             lost += w->node[n]->post[i].state == POST_ACKED && !good[n << 12 | (i + 1)];
     CU_ASSERT_EQUAL(lost, 0);
@@ -976,11 +976,11 @@ static void faults_judge(struct vcnet *w, uint32_t packets, bool casts)
 
 static void faults__every_packet_ends_and_nothing_leaks(void)
 {
-    for (uint32_t casts = 0; casts < 2; casts++) {
+    for (uint32_t broadcasts = 0; broadcasts < 2; broadcasts++) {
         uint64_t digest[3], counted[3];
 
         for (uint32_t workers = 1; workers <= 3; workers++) {
-            uint64_t random = test_seed() ^ casts;
+            uint64_t random = test_seed() ^ broadcasts;
             struct vcnet w;
 
             vcnet_open_on(&w, "kary:4,2", "reply_timeout_ps=20000000 channels=8", EMU_CLOCK_VIRTUAL,
@@ -989,11 +989,11 @@ static void faults__every_packet_ends_and_nothing_leaks(void)
             w.timeout_ps = 60000000;
             random_groups(&w, &random);
             vcnet_faults(&w, &rough, test_seed());
-            random_posts(&w, &random, 3000, casts ? 8 : 0, 1024, 60000000);
+            random_posts(&w, &random, 3000, broadcasts ? 8 : 0, 1024, 60000000);
             CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
             CU_ASSERT_TRUE(vcnet_holds(&w));
             CU_ASSERT_TRUE(vcnet_free(&w, true));
-            faults_judge(&w, 3000, casts);
+            faults_judge(&w, 3000, broadcasts);
             CU_ASSERT_TRUE(vcnet_count(&w, POST_ACKED) > 2000);
             CU_ASSERT_TRUE(VCNET_SUM(&w, bad) > 0 && VCNET_SUM(&w, stale) > 0 &&
                            VCNET_SUM(&w, timeouts) > 0);
@@ -1018,7 +1018,7 @@ static void windows__do_not_change_what_happens(void)
         uint64_t random = test_seed();
         struct vcnet w;
 
-        vcnet_open_on(&w, "kary:4,2", "channels=6 pool_places=5 choice=random", EMU_CLOCK_VIRTUAL,
+        vcnet_open_on(&w, "kary:4,2", "channels=6 pool_slots=5 choice=random", EMU_CLOCK_VIRTUAL,
                       i < 3 ? i + 1 : 1);
         random_groups(&w, &random);
         random_posts(&w, &random, 2000, 10, 1024, 20000000);
@@ -1084,17 +1084,17 @@ static void raw_timeouts(struct vcnet *w, bool early)
         switch_channels_of(w->sw[s])->tick_ps = 0;
 }
 
-static void raw_soak(const char *set, uint16_t cast_bytes, bool payload, bool early)
+static void raw_soak(const char *set, uint16_t broadcast_bytes, bool payload, bool early)
 {
     uint32_t packets = longer(early ? 2000 : 10000);
-    uint64_t random = test_seed() ^ cast_bytes;
+    uint64_t random = test_seed() ^ broadcast_bytes;
     struct vcnet w;
 
     vcnet_open_on(&w, "kary:4,2", set, EMU_CLOCK_RAW, 1);
     w.payload = payload;
     raw_timeouts(&w, early);
     random_groups(&w, &random);
-    random_posts(&w, &random, packets, 8, cast_bytes, 0);
+    random_posts(&w, &random, packets, 8, broadcast_bytes, 0);
     CU_ASSERT_TRUE(raw_run(&w));
     posts_judge(&w, packets);
     raw_end(&w, false);
@@ -1104,16 +1104,16 @@ static void raw_soak(const char *set, uint16_t cast_bytes, bool payload, bool ea
 static void raw__soak(void)
 {
     raw_soak("", 4096, true, false);
-    raw_soak("channels=1 pool_places=0", 240, false, false);
-    raw_soak("channels=2 pool_places=4 routing=oblivious", 1000, false, false);
+    raw_soak("channels=1 pool_slots=0", 240, false, false);
+    raw_soak("channels=2 pool_slots=4 routing=oblivious", 1000, false, false);
 }
 
 /* However early time-outs come: nothing is lost that was acknowledged, nothing comes twice, or leaks. */
 static void raw__early_timeouts_lose_nothing(void)
 {
     raw_soak("", 4096, true, true);
-    raw_soak("channels=1 pool_places=0", 240, true, true);
-    raw_soak("channels=2 pool_places=4", 1000, true, true);
+    raw_soak("channels=1 pool_slots=0", 240, true, true);
+    raw_soak("channels=2 pool_slots=4", 1000, true, true);
 }
 
 /* With faults, and time-outs by the host's clock: short ones, for the test. */
@@ -1144,7 +1144,7 @@ static void raw_threads(uint32_t packets, bool early)
     uint64_t random = test_seed(), got = 1, before = 0;
     struct vcnet w;
 
-    vcnet_open_on(&w, "kary:4,2", "channels=4 pool_places=8", EMU_CLOCK_RAW, 2);
+    vcnet_open_on(&w, "kary:4,2", "channels=4 pool_slots=8", EMU_CLOCK_RAW, 2);
     raw_timeouts(&w, early);
     random_groups(&w, &random);
     random_posts(&w, &random, packets, 8, 1024, 0);
@@ -1211,7 +1211,7 @@ int main(void)
     static const struct test_case cases[] = {
         {"times__a_packet_takes_a_hop_each_way_and_its_length_once",
          times__a_packet_takes_a_hop_each_way_and_its_length_once},
-        {"times__a_segment_waits_for_its_place", times__a_segment_waits_for_its_place},
+        {"times__a_segment_waits_for_its_slot", times__a_segment_waits_for_its_slot},
         {"channels__two_or_three_fill_a_link", channels__two_or_three_fill_a_link},
         {"priorities__a_small_packet_passes_bulk", priorities__a_small_packet_passes_bulk},
         {"priorities__a_small_put_waits_for_a_segment_a_hop",
@@ -1233,7 +1233,7 @@ int main(void)
         {"routing__static_uses_parallel_links", routing__static_uses_parallel_links},
         {"routing__adaptive_uses_equivalent_links", routing__adaptive_uses_equivalent_links},
         {"input__drops_what_breaks_the_protocol", input__drops_what_breaks_the_protocol},
-        {"input__takes_no_more_than_it_has_places", input__takes_no_more_than_it_has_places},
+        {"input__takes_no_more_than_it_has_slots", input__takes_no_more_than_it_has_slots},
         {"create__refuses_what_it_cannot_do", create__refuses_what_it_cannot_do},
         {"conservation__holds_at_every_step", conservation__holds_at_every_step},
         {"liveness__at_full_load_in_minimal_buffers", liveness__at_full_load_in_minimal_buffers},

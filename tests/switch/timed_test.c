@@ -510,8 +510,8 @@ static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
     }
 }
 
-/* The copies of a multicast leave each when it can; the place in the buffer is free after the last. */
-static void input_buffers__copies_leave_apart_and_the_place_with_the_last(void)
+/* The copies of a multicast leave each when it can; the slot in the buffer is free after the last. */
+static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
 {
     for (uint32_t policy = 1; policy < POLICIES; policy++) {
         uint32_t nodes[] = {0, 1, 2, 3}, group;
@@ -568,9 +568,9 @@ static void input__no_multicast_waits_long_at_the_head(void)
     for (uint64_t slot = 1; slot < 200; slot++) {
         sim_advance(&w, slot * WIRE_PS);
         for (uint32_t r = 0; r < 8; r++)
-            if (sw->in.fifo[r].queued && sw->turn[r].head_slot <= slot &&
-                slot - sw->turn[r].head_slot + 1 > longest)
-                longest = slot - sw->turn[r].head_slot + 1;
+            if (sw->in.fifo[r].queued && sw->arbiter[r].head_slot <= slot &&
+                slot - sw->arbiter[r].head_slot + 1 > longest)
+                longest = slot - sw->arbiter[r].head_slot + 1;
     }
     CU_ASSERT_TRUE(longest > 1 && longest < 8 + 8);
     CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
@@ -625,8 +625,8 @@ int main(void)
         {"policies__say_what_they_cannot_do", policies__say_what_they_cannot_do},
         {"input_xpoint__a_blocked_head_holds_up_what_is_behind",
          input_xpoint__a_blocked_head_holds_up_what_is_behind},
-        {"input_buffers__copies_leave_apart_and_the_place_with_the_last",
-         input_buffers__copies_leave_apart_and_the_place_with_the_last},
+        {"input_buffers__copies_leave_apart_and_the_slot_with_the_last",
+         input_buffers__copies_leave_apart_and_the_slot_with_the_last},
         {"input__no_multicast_waits_long_at_the_head", input__no_multicast_waits_long_at_the_head},
         {"input__uniform_unicasts_fill_the_wires", input__uniform_unicasts_fill_the_wires},
         {NULL, NULL},

@@ -278,8 +278,8 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
 {
     const struct emu_profile *profile = open->nodes.plan.profile;
     uint64_t hops = open->run->config->fabric.graph->longest + 1u;
-    uint64_t turn_ps = open->longest_ps + hops * profile->credit_ps;
-    uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * turn_ps;
+    uint64_t rebase_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * rebase_ps;
 
     if (open->nodes.times.engines)
         limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));

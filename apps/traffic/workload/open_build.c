@@ -159,13 +159,13 @@ static int make_nodes(struct open_run *open)
 }
 
 /* With acknowledgments a broadcast is sent only where there is room for all of its packet. */
-static bool fits_places(const struct open_run *open)
+static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;
     uint32_t whole = EMU_HDR_BYTES + (bytes < EMU_PAYLOAD_BYTES ? (uint32_t)bytes : EMU_PAYLOAD_BYTES);
 
     return !open->nodes.times.engines ||
-           emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_places;
+           emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_slots;
 }
 
 /* A collective address for each destination set: its tree has the source as a member too. */
@@ -174,9 +174,9 @@ static int make_groups(struct open_run *open)
     struct traffic_sets *sets = &open->sets;
     struct traffic_run *run = open->run;
 
-    if (!fits_places(open))
-        return traffic_run_wrong(run, -EINVAL, "with pool_places=0 no switch has room for a multicast "
-                                               "of so many bytes: set pool_places to 1 or more");
+    if (!fits_slots(open))
+        return traffic_run_wrong(run, -EINVAL, "with pool_slots=0 no switch has room for a multicast "
+                                               "of so many bytes: set pool_slots to 1 or more");
     uint32_t *nodes = malloc((sets->fanout_max + 1) * sizeof nodes[0]);
     int err = nodes ? 0 : traffic_run_wrong(run, -ENOMEM, "out of memory");
 

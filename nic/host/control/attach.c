@@ -210,7 +210,7 @@ void fabemu_detach(struct fabemu *fab)
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
-    unheard = nic_leave(fab, fab->hail_limit_ns);
+    unheard = nic_leave(fab, fab->hello_limit_ns);
     nic_control_detach(fab->control, unheard); /* while the thread lives: the fabric asks what it waited */
     nic_thread_stop(fab->thread);
     nic_close(fab);

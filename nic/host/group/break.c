@@ -14,7 +14,7 @@
 
 #include "emu/now.h"
 #include "nic/host/base.h"
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/send.h"
@@ -61,7 +61,7 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
 
     if (!op)
         return false;
-    return op->kind == NIC_OP_CAST ? nic_broadcast_put_of(op)->group == g : nic_condition_of(op)->group == g;
+    return op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op)->group == g : nic_condition_of(op)->group == g;
 }
 
 /* Is @seg missing from something that is under way? The group's alarm is not. */
@@ -71,23 +71,23 @@ static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_s
         return true; /* the adapter does not have it: conditionals would not be what they seem */
     if (kind == EMU_TEST)
         return op_needs(g->fab, g, seg);
-    if (kind != EMU_MULTICAST || seg->hdr.op == NIC_CAST_STREAM)
+    if (kind != EMU_MULTICAST || seg->hdr.op == NIC_MULTICAST_STREAM)
         return nic_stream_needs(g, seg);
-    if (seg->hdr.op == NIC_CAST_PROBE)
+    if (seg->hdr.op == NIC_MULTICAST_PROBE)
         return g->probing;
-    return seg->hdr.op < NIC_CAST_BROKEN && op_needs(g->fab, g, seg);
+    return seg->hdr.op < NIC_MULTICAST_BROKEN && op_needs(g->fab, g, seg);
 }
 
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_TOLD);
+    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_NOTIFY);
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
     if (!g || !g->joined) {
         fab->counts.late++;
         return;
     }
-    if (kind == EMU_MULTICAST && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
+    if (kind == EMU_MULTICAST && seg->hdr.op == NIC_MULTICAST_BROKEN && g->alarm == NIC_ALARM_SENT)
         g->alarm = NIC_ALARM_LOST;
     if (g->broken || !group_needs(g, kind, seg))
         return;
@@ -113,10 +113,10 @@ static void group_probe(struct fabemu_group *g)
     if (g->probing || emu_now_ns() < g->probe_ns ||
         (emu_list_empty(&g->ops) && emu_list_empty(&g->asked) && emu_list_empty(&g->again)))
         return;
-    seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
+    seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
     if (!seg)
         return;
-    seg->hdr.op = NIC_CAST_PROBE;
+    seg->hdr.op = NIC_MULTICAST_PROBE;
     g->probing = true;
     group_probed(g);
 }
@@ -137,13 +137,13 @@ void nic_group_watch(struct fabemu *fab)
 
 /* --- news of the others ----------------------------------------------------------- */
 
-void nic_group_news_told(struct fabemu *fab, const struct emu_seg *seg)
+void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
-    if (g && seg->hdr.op == NIC_CAST_BROKEN && g->alarm == NIC_ALARM_SENT)
+    if (g && seg->hdr.op == NIC_MULTICAST_BROKEN && g->alarm == NIC_ALARM_SENT)
         g->alarm = NIC_ALARM_NONE;
-    else if (g && seg->hdr.op == NIC_CAST_PROBE && g->probing)
+    else if (g && seg->hdr.op == NIC_MULTICAST_PROBE && g->probing)
         g->probing = false;
     else if (g)
         fab->counts.malformed++;
@@ -155,7 +155,7 @@ void nic_group_news(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
-    if (seg->hdr.op == NIC_CAST_BROKEN)
+    if (seg->hdr.op == NIC_MULTICAST_BROKEN)
         nic_group_broken(fab, seg->hdr.dst);
     else if (g)
         group_probed(g);

@@ -19,8 +19,8 @@ void nic_group_broken(struct fabemu *fab, uint32_t id);
 void nic_group_over(struct fabemu *fab, uint32_t id);
 /** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_news_told - all have heard that the group is broken; or that somebody asks whether they hear. */
-void nic_group_news_told(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_news_delivered - all have heard that the group is broken; or that somebody asks whether they hear. */
+void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_news - another member says that the group is broken, or asks whether all hear. */
 void nic_group_news(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_watch - now and then: tell the members again of breaks that not all could be told of; probe. */

@@ -28,7 +28,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     emu_list_init(&g->asking);
     emu_list_init(&g->asked);
     emu_list_init(&g->again);
-    emu_list_init(&g->casts);
+    emu_list_init(&g->broadcasts);
     g->next = fab->groups[id % NIC_GROUP_BUCKETS];
     fab->groups[id % NIC_GROUP_BUCKETS] = g;
     return g;
@@ -46,8 +46,8 @@ void nic_group_end_ops(struct fabemu_group *g, int status)
     ops_end(g->fab, &g->asking, status);
     ops_end(g->fab, &g->asked, status);
     ops_end(g->fab, &g->again, status);
-    ops_end(g->fab, &g->casts, status);
-    g->cast_out = 0;
+    ops_end(g->fab, &g->broadcasts, status);
+    g->broadcast_out = 0;
 }
 
 /* The group's symmetric regions go. */

@@ -3,7 +3,7 @@
  * group.h - a member's view of a group, and the table of groups.
  *
  * Owner: the table (`groups`), the groups that were left broken (`broken_ids`). Of a group's fields,
- * stream.c owns those of the stream, condition.c and word.c those of words and conditionals, cast.c those of
+ * stream.c owns those of the stream, condition.c and word.c those of words and conditionals, broadcast.c those of
  * broadcast puts, break.c the alarm and the probe. Lock: held, but for nic_group_check(). Callers: the rest
  * of group/, and life.c.
  */
@@ -81,8 +81,8 @@ struct fabemu_group {
     struct emu_list resting;   /* in fab->again: there are some of these */
 
     /* Broadcast puts. */
-    struct emu_list casts;     /* under way, in post order */
-    uint32_t cast_out;         /* segments of them that not all have */
+    struct emu_list broadcasts;     /* under way, in post order */
+    uint32_t broadcast_out;         /* segments of them that not all have */
 };
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */

@@ -7,25 +7,25 @@
 #include <errno.h>
 
 #include "nic/host/base.h"
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/send.h"
 #include "nic/host/lock.h"
 #include "nic/host/memory/transfer.h"
 #include "nic/host/wire.h"
 
-static int cast_begin(struct fabemu *fab, struct nic_post *post)
+static int broadcast_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
     struct nic_broadcast_put *put = nic_broadcast_put_of(op);
     struct fabemu_group *g = put->group;
-    struct nic_region *region = nic_cast_region(fab, g->id, put->key, put->offset, op->bytes);
+    struct nic_region *region = nic_broadcast_region(fab, g->id, put->key, put->offset, op->bytes);
     int err = 0;
 
     if (!region)
         return nic_fail(-EINVAL, "no such symmetric region of this group");
     if (g->broken || g->members == 1) {
         if (!g->broken)
-            nic_cast_write(fab, region, put->offset, op->iov[0].base, op->bytes, true);
+            nic_broadcast_write(fab, region, put->offset, op->iov[0].base, op->bytes, true);
         nic_op_end(fab, op, g->broken);
         return 0;
     }
@@ -33,7 +33,7 @@ static int cast_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_WAITING;
-    emu_list_add(&g->casts, &op->post.link);
+    emu_list_add(&g->broadcasts, &op->post.link);
     nic_group_send(g);
     return 0;
 }
@@ -49,11 +49,11 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
         err = nic_transfer_check(bytes);
     if (!err)
         err = nic_buffer_check(src, bytes);
-    if (!err && bytes > (uint64_t)NIC_CAST_BYTES << 32)
+    if (!err && bytes > (uint64_t)NIC_BROADCAST_BYTES << 32)
         err = nic_fail(-EMSGSIZE, "a broadcast put has at most 2^32 segments");
     if (err)
         return err;
-    put = nic_broadcast_put_of(nic_op_new(req, NIC_OP_CAST, FABEMU_ANY_NODE, cast_begin));
+    put = nic_broadcast_put_of(nic_op_new(req, NIC_OP_BROADCAST, FABEMU_ANY_NODE, broadcast_begin));
     put->key = key;
     put->offset = offset;
     put->group = g;

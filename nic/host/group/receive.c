@@ -5,28 +5,28 @@
 #include "nic/host/group/receive.h"
 
 #include "nic/host/group/break.h"
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/send.h"
 #include "nic/host/group/stream.h"
 #include "nic/host/wire.h"
 
 /* A multicast that is not of the stream. */
-static void cast_receive(struct fabemu *fab, const struct emu_seg *seg)
+static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
-    if (!fab->info.acknowledged || seg->hdr.op > NIC_CAST_PROBE)
+    if (!fab->info.acknowledged || seg->hdr.op > NIC_MULTICAST_PROBE)
         fab->counts.malformed++;
-    else if (seg->hdr.op >= NIC_CAST_BROKEN)
+    else if (seg->hdr.op >= NIC_MULTICAST_BROKEN)
         nic_group_news(fab, seg);
     else
-        nic_cast_receive(fab, seg);
+        nic_broadcast_receive(fab, seg);
 }
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g;
 
-    if ((seg->hdr.kind & ~EMU_TOLD) == EMU_MULTICAST && seg->hdr.op != NIC_CAST_STREAM) {
-        cast_receive(fab, seg);
+    if ((seg->hdr.kind & ~EMU_NOTIFY) == EMU_MULTICAST && seg->hdr.op != NIC_MULTICAST_STREAM) {
+        broadcast_receive(fab, seg);
         return;
     }
     g = nic_group_find(fab, seg->hdr.dst);
@@ -41,15 +41,15 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
         emu_list_add(&fab->busy, &g->busy); /* a token is due. A member that waits for a window to open is on the list already */
 }
 
-void nic_group_told(struct fabemu *fab, const struct emu_seg *seg)
+void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct fabemu_group *g;
 
-    if (seg->hdr.op >= NIC_CAST_BROKEN) {
-        nic_group_news_told(fab, seg);
+    if (seg->hdr.op >= NIC_MULTICAST_BROKEN) {
+        nic_group_news_delivered(fab, seg);
         return;
     }
-    g = nic_cast_told(fab, seg);
+    g = nic_broadcast_delivered(fab, seg);
     if (g)
         nic_group_send(g);
 }

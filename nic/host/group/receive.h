@@ -10,7 +10,7 @@
 #include "nic/host/adapter.h"
 
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_told - all members have a segment of ours that is not of the stream. */
-void nic_group_told(struct fabemu *fab, const struct emu_seg *seg);
+/** nic_group_notice - all members have a segment of ours that is not of the stream. */
+void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
 
 #endif

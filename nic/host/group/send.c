@@ -4,7 +4,7 @@
  */
 #include "nic/host/group/send.h"
 
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/stream.h"
 #include "nic/host/wire.h"
@@ -12,11 +12,11 @@
 /* To all the others: nothing more will come of this group. */
 static uint32_t alarm_send(struct fabemu_group *g)
 {
-    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_TOLD, 0);
+    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);
 
     if (!seg)
         return 0;
-    seg->hdr.op = NIC_CAST_BROKEN;
+    seg->hdr.op = NIC_MULTICAST_BROKEN;
     g->alarm = NIC_ALARM_SENT;
     return 1;
 }
@@ -30,8 +30,8 @@ uint32_t nic_group_send(struct fabemu_group *g)
         sent = g->alarm == NIC_ALARM_DUE ? alarm_send(g) : 0;
         left = g->alarm == NIC_ALARM_DUE;
     } else {
-        sent = nic_condition_send(g) + nic_stream_send(g) + nic_cast_send(g, NIC_GROUP_BURST);
-        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) || nic_cast_due(g);
+        sent = nic_condition_send(g) + nic_stream_send(g) + nic_broadcast_send(g, NIC_GROUP_BURST);
+        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) || nic_broadcast_due(g);
     }
     if (!left)
         emu_list_del(&g->busy);

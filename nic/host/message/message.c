@@ -136,11 +136,11 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
     if (peer->fill_msg == msg)
-        peer->fill_msg = NULL; /* the rest goes nowhere; eaten when the last of it has come */
+        peer->fill_msg = NULL; /* the rest goes nowhere; consumed when the last of it has come */
     else if (msg->rts && nic_peer_is(peer, msg->check))
         nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will have it */
     else if (!msg->rts)
-        nic_peer_eaten(fab, peer, msg->check, msg->bytes);
+        nic_peer_consumed(fab, peer, msg->check, msg->bytes);
     msg_free(fab, msg);
 }
 
@@ -285,7 +285,7 @@ static void fill_end(struct fabemu *fab, struct nic_peer *peer)
     }
     if (recv)
         nic_op_end(fab, &recv->op, recv->status);
-    nic_peer_eaten(fab, peer, peer->rx_check, peer->fill_bytes);
+    nic_peer_consumed(fab, peer, peer->rx_check, peer->fill_bytes);
 }
 
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)

@@ -74,8 +74,8 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
  */
 static void inject_asks(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (peer->open && !nic_peer_window(peer) && emu_now_ns() - peer->hail_began_ns >= fab->watch_gap_ns)
-        nic_peer_hail(fab, peer);
+    if (peer->open && !nic_peer_window(peer) && emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
+        nic_peer_connect(fab, peer);
 }
 
 int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, const void *buf,
@@ -100,7 +100,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     err = nic_peer_begin(fab, peer, &send.op);
     if (err || peer->unanswered)
-        nic_peer_named(fab, peer->node);
+        nic_peer_report_silent(fab, peer->node);
     if (!err && peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
@@ -150,8 +150,8 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         return;
     }
     emu_list_add(&recv->queue->posted, &op->post.link);
-    if (peer->missed)
-        nic_peer_hail(fab, peer);
+    if (peer->vacated)
+        nic_peer_connect(fab, peer);
 }
 
 int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,

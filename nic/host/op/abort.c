@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "nic/host/base.h"
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/lock.h"
 #include "nic/host/message/end.h"
@@ -27,8 +27,8 @@ static void op_abort(struct fabemu *fab, struct nic_op *op)
     }
     if (op->kind == NIC_OP_TEST && !nic_condition_take_back(nic_condition_of(op)))
         return;
-    if (op->kind == NIC_OP_CAST)
-        nic_cast_abandon(nic_broadcast_put_of(op));
+    if (op->kind == NIC_OP_BROADCAST)
+        nic_broadcast_abandon(nic_broadcast_put_of(op));
     if (op->state == NIC_OP_STREAM)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
     nic_op_end(fab, op, -ECANCELED);

@@ -37,13 +37,13 @@ enum nic_op_kind {
     NIC_OP_WHEN,      /* does nothing but wait for its event */
     NIC_OP_SET,       /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
     NIC_OP_TEST,
-    NIC_OP_CAST
+    NIC_OP_BROADCAST
 };
 
 /*
  * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct
  * of its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h),
- * nic_serve (below), nic_set and nic_condition (group/condition.h), nic_broadcast_put (group/cast.h). That
+ * nic_serve (below), nic_set and nic_condition (group/condition.h), nic_broadcast_put (group/broadcast.h). That
  * lies in the request's opaque words, or is the adapter's.
  */
 struct nic_op {

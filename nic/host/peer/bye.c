@@ -57,7 +57,7 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
     peer->bye_rx = peer->rx_check;
     peer->bye_sent = peer->tx_seq;
     peer->bye_at_ns = emu_now_ns();
-    nic_peer_passed(fab, peer, peer->life + 1, true);
+    nic_peer_departed(fab, peer, peer->life + 1, true);
 }
 
 /* A question under a check that is not the pair's: it was answered, or comes from one that we do not know. */
@@ -75,13 +75,13 @@ static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
         bye.sent = peer->bye_sent;
         nic_bye_say(fab, peer, &bye);
     } else if (peer->life) { /* we are in another epoch, or it is gone */
-        nic_peer_stranger(fab, peer);
+        nic_peer_unknown(fab, peer);
     } else { /* a hello of it may still come: it is too late to meet */
         fab->counts.stranger++;
         bye.kind = NIC_BYE_UNKNOWN;
         bye.head.check = ask->head.check;
         if (nic_bye_say(fab, peer, &bye) && ask->life == peer->first)
-            nic_peer_passed(fab, peer, ask->life + 1, true);
+            nic_peer_departed(fab, peer, ask->life + 1, true);
     }
 }
 
@@ -91,9 +91,9 @@ static void bye_answered(struct fabemu *fab, struct nic_peer *peer, uint16_t num
         fab->counts.malformed++;
         return;
     }
-    if (!peer->parted || (int16_t)(number - peer->answered) > 0)
+    if (!peer->answered_bye || (int16_t)(number - peer->answered) > 0)
         peer->answered = number;
-    peer->parted = true;
+    peer->answered_bye = true;
     peer->last = last;
 }
 

@@ -2,8 +2,8 @@
 /*
  * gone.c - a process is gone, or the pair's streams broke off: all that was with it ends.
  *
- * Which process is at a node the fabric writes into each edge (emu_seat_word()), so a hello of one that is
- * gone is known however it was overtaken, nobody hails an empty node, and all that was with a process ends
+ * Which process is at a node the fabric writes into each edge (emu_seat_state()), so a hello of one that is
+ * gone is known however it was overtaken, nobody says hello to an empty node, and all that was with a process ends
  * as soon as anybody here looks: when an operation begins, and in each step after somebody has gone
  * (emu_edge_nic_endings()). An operation that begins after that is with the node's next process,
  * so news of an end never comes too late.
@@ -54,11 +54,11 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     early_drop_all(fab, peer);
     emu_list_del(&peer->ready);
     peer->life = 0;
-    peer->missed = true;
+    peer->vacated = true;
     peer->open = false;
-    peer->parted = false;
-    peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = 0;
-    peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = 0;
+    peer->answered_bye = false;
+    peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = 0;
+    peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
 }
 
 /*
@@ -73,28 +73,28 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, UINT64_MAX);
-    peer->unsaid = fab->leaving || fab->completions == before ? life : 0;
+    peer->unreported_seat = fab->leaving || fab->completions == before ? life : 0;
 }
 
 /* A process that ends without a goodbye may lack whatever it has not acknowledged. */
-void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye)
 {
-    uint64_t life = peer->life ? peer->life : peer->unsaid;
-    bool lost = peer->unsaid || (peer->life && !goodbye && peer->tx_seq != peer->tx_acked);
-    bool hailed = emu_listed(&peer->hail);
+    uint64_t life = peer->life ? peer->life : peer->unreported_seat;
+    bool lost = peer->unreported_seat || (peer->life && !goodbye && peer->tx_seq != peer->tx_acked);
+    bool greeted = emu_listed(&peer->connect);
     uint32_t before = fab->completions;
 
     assert(first > peer->first);
     peer->first = first;
     peer->debt_ns = 0;
-    emu_list_del(&peer->hail);
+    emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, first);
-    peer->broke = false; /* nobody is there to be told */
-    peer->unsaid = lost && fab->completions == before ? life : 0;
-    if (hailed)
-        nic_peer_hail(fab, peer); /* the next one */
+    peer->must_notify = false; /* nobody is there to be told */
+    peer->unreported_seat = lost && fab->completions == before ? life : 0;
+    if (greeted)
+        nic_peer_connect(fab, peer); /* the next one */
 }
 
 void nic_peer_look_all(struct fabemu *fab)
@@ -108,8 +108,8 @@ void nic_peer_look_all(struct fabemu *fab)
 int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     nic_peer_look(fab, peer);
-    if (peer->unsaid && (!op->named || op->seat == peer->unsaid)) {
-        peer->unsaid = 0;
+    if (peer->unreported_seat && (!op->named || op->seat == peer->unreported_seat)) {
+        peer->unreported_seat = 0;
         return nic_fail(-EHOSTUNREACH, "what was sent to node %u before may be lost", peer->node);
     }
     if (op->named && (op->seat != peer->first || !nic_peer_is_there(fab, peer)))
@@ -124,13 +124,13 @@ void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_peer_break(fab, peer);
     peer->epoch++;
-    peer->broke = true;
+    peer->must_notify = true;
 }
 
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_peer_fail_queue(fab, peer, -ECANCELED);
-    emu_list_del(&peer->hail);
+    emu_list_del(&peer->connect);
 }
 
 void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)

@@ -12,10 +12,10 @@
 #include "nic/host/peer/peer.h"
 
 /**
- * nic_peer_passed - all with a lower seat than @first are gone from the node of @peer: what was with them
+ * nic_peer_departed - all with a lower seat than @first are gone from the node of @peer: what was with them
  * ends.
  */
-void nic_peer_passed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
+void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
 /**
  * nic_peer_fail_queue - end all that is queued: it is for the process that is there now, or was until now.
  */
@@ -41,7 +41,7 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
     uint64_t first = emu_seat_first(emu_edge_nic_seat(&fab->edge, peer->node));
 
     if (first > peer->first)
-        nic_peer_passed(fab, peer, first, false);
+        nic_peer_departed(fab, peer, first, false);
 }
 
 /**
@@ -53,7 +53,7 @@ static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, stru
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
 
-    if (peer->unsaid || !emu_seat_attached(word) || emu_seat_first(word) != peer->first ||
+    if (peer->unreported_seat || !emu_seat_attached(word) || emu_seat_first(word) != peer->first ||
         (op->named && op->seat != peer->first))
         return nic_peer_refuses(fab, peer, op);
     op->seat = peer->first;

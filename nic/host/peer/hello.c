@@ -20,36 +20,36 @@ void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
                                    .known = peer->life, .epoch = peer->epoch};
 
     if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
-        peer->greeted = fab->info.acknowledged && peer->node != fab->info.node;
+        peer->hello_pending = fab->info.acknowledged && peer->node != fab->info.node;
 }
 
-void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer)
+void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t now = emu_now_ns();
 
-    if (emu_listed(&peer->hail))
+    if (emu_listed(&peer->connect))
         return;
-    peer->hail_gap_ns = NIC_HELLO_FIRST_NS;
-    peer->hail_ns = now + peer->hail_gap_ns;
-    peer->hail_began_ns = now;
-    emu_list_add(&fab->hailing, &peer->hail);
+    peer->hello_gap_ns = NIC_HELLO_FIRST_NS;
+    peer->hello_ns = now + peer->hello_gap_ns;
+    peer->hello_began_ns = now;
+    emu_list_add(&fab->connecting, &peer->connect);
     nic_peer_say_hello(fab, peer, true);
 }
 
-void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer)
+void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
 {
     fab->counts.stranger++;
     if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
         nic_peer_say_hello(fab, peer, false);
 }
 
-void nic_peer_told(struct nic_peer *peer)
+void nic_peer_hello_delivered(struct nic_peer *peer)
 {
-    peer->greeted = false;
+    peer->hello_pending = false;
 }
 
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (!peer->greeted && !emu_listed(&peer->hail) && peer->node != fab->info.node)
+    if (!peer->hello_pending && !emu_listed(&peer->connect) && peer->node != fab->info.node)
         nic_peer_say_hello(fab, peer, true);
 }

@@ -2,7 +2,7 @@
 /*
  * hello.h - saying hello: asking the process at a node to meet us, or whether it is still there.
  *
- * Owner: the list of hails (`hailing`), a peer's `greeted` and times. Lock: held. Callers: who has something
+ * Owner: the list of says hello to (`hailing`), a peer's `greeted` and times. Lock: held. Callers: who has something
  * to send or waits for somebody.
  */
 #ifndef NIC_HELLO_H
@@ -15,12 +15,12 @@
 
 /** nic_peer_say_hello - @want: it is to answer. */
 void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
-/** nic_peer_hail - ask the process there to meet us. */
-void nic_peer_hail(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_stranger - a segment of a process that does not know us, or that we do not know. */
-void nic_peer_stranger(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_told - the network has brought a hello of ours to the node of @peer. */
-void nic_peer_told(struct nic_peer *peer);
+/** nic_peer_connect - ask the process there to meet us. */
+void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_unknown - a segment of a process that does not know us, or that we do not know. */
+void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_hello_delivered - the network has brought a hello of ours to the node of @peer. */
+void nic_peer_hello_delivered(struct nic_peer *peer);
 /** nic_peer_probe - can the node be reached? With acknowledgments the network tells if not. */
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
 

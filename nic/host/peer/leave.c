@@ -57,7 +57,7 @@ static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *pe
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return !peer_is_met(fab, peer) ||
-           (peer->parted && peer->answered == peer->asked && peer->rx_next == peer->last);
+           (peer->answered_bye && peer->answered == peer->asked && peer->rx_next == peer->last);
 }
 
 /* Is anything on its way out to it that the question could not count yet? */
@@ -114,9 +114,9 @@ bool nic_leave_step(struct fabemu *fab)
         done = done && !peer_owes_answer(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
-        done = done && !peer->parted && peer_has_all(fab, peer) &&
+        done = done && !peer->answered_bye && peer_has_all(fab, peer) &&
                now - fab->bye_began_ns >= BYE_QUIET_NS;
-        if (ask && !peer->parted && !peer_gets_more(fab, peer))
+        if (ask && !peer->answered_bye && !peer_gets_more(fab, peer))
             bye_ask(fab, peer);
     }
     if (ask) {
@@ -130,15 +130,15 @@ bool nic_leave_step(struct fabemu *fab)
 /* It has answered, so it has all of ours; but what it had sent until then has not come. */
 static bool peer_is_unread(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return peer_is_met(fab, peer) && peer->parted && peer->rx_next != peer->last;
+    return peer_is_met(fab, peer) && peer->answered_bye && peer->rx_next != peer->last;
 }
 
 /* Somebody there may lack something: it has not answered, or the network gave up. */
 static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    bool silent = peer_is_met(fab, peer) && !peer->parted;
+    bool silent = peer_is_met(fab, peer) && !peer->answered_bye;
 
-    return peer->sendq.next && ((silent && !peer_has_all(fab, peer)) || peer->unsaid == peer->first);
+    return peer->sendq.next && ((silent && !peer_has_all(fab, peer)) || peer->unreported_seat == peer->first);
 }
 
 static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.c - two processes meet: hellos that come, hails that nobody answers, epochs.
+ * meet.c - two processes meet: hellos that come, says hello to that nobody answers, epochs.
  *
  * Each epoch has a check value of its own, so a late segment of an earlier epoch is refused like a
  * stranger's. Two processes that break at once, or one that breaks twice, agree on the later epoch.
@@ -17,63 +17,63 @@
 #include "nic/host/peer/hello.h"
 #include "nic/host/send/answer.h"
 
-#define HAIL_VACANT_NS 1000000000u /* for a successor of one that is gone */
-#define ANSWER_AHEAD 16u           /* hellos that answer at once: who hails anew asks more often at first */
+#define HELLO_VACANT_NS 1000000000u /* for a successor of one that is gone */
+#define ANSWER_AHEAD 16u           /* hellos that answer at once: who says hello anew asks more often at first */
 
 /*
  * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the two may
  * meet again. One that we have not met, nor another before it, may be busy with others: receives wait.
  */
-static void peer_hail_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
+static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
-    emu_list_del(&peer->hail);
+    emu_list_del(&peer->connect);
     peer->unanswered = true;
     if (peer->life) {
         nic_peer_break_off(fab, peer);
         return;
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
-    if (cut || peer->missed)
+    if (cut || peer->vacated)
         nic_queue_passed(fab, peer->node, UINT64_MAX);
-    peer->missed |= cut;
+    peer->vacated |= cut;
 }
 
 /* How long to say hello. The successor of a process that is gone either comes soon, or is there
  * already and gets the usual time to answer. */
-static uint64_t hail_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
+static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
     bool vacant = word && !emu_seat_attached(word);
 
-    return vacant && fab->hail_limit_ns > HAIL_VACANT_NS ? HAIL_VACANT_NS : fab->hail_limit_ns;
+    return vacant && fab->hello_limit_ns > HELLO_VACANT_NS ? HELLO_VACANT_NS : fab->hello_limit_ns;
 }
 
 static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
-    if (now - peer->hail_began_ns >= hail_limit_ns(fab, peer)) {
-        peer_hail_over(fab, peer, false);
+    if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
+        peer_connect_over(fab, peer, false);
         return;
     }
-    if (now < peer->hail_ns || !nic_peer_is_there(fab, peer))
+    if (now < peer->hello_ns || !nic_peer_is_there(fab, peer))
         return;
-    if (peer->hail_gap_ns < NIC_HELLO_LAST_NS)
-        peer->hail_gap_ns *= 2;
-    peer->hail_ns = now + peer->hail_gap_ns;
-    if (!peer->greeted) /* the network repeats it for us */
+    if (peer->hello_gap_ns < NIC_HELLO_LAST_NS)
+        peer->hello_gap_ns *= 2;
+    peer->hello_ns = now + peer->hello_gap_ns;
+    if (!peer->hello_pending) /* the network repeats it for us */
         nic_peer_say_hello(fab, peer, true);
 }
 
-void nic_peer_rehail(struct fabemu *fab)
+void nic_peer_connect_again(struct fabemu *fab)
 {
     uint64_t now = emu_now_ns();
-    struct emu_list *at = fab->hailing.next, *next;
+    struct emu_list *at = fab->connecting.next, *next;
 
-    if (now < fab->hail_scan_ns)
+    if (now < fab->hello_scan_ns)
         return;
-    fab->hail_scan_ns = now + NIC_HELLO_FIRST_NS;
-    for (; at != &fab->hailing; at = next) {
+    fab->hello_scan_ns = now + NIC_HELLO_FIRST_NS;
+    for (; at != &fab->connecting; at = next) {
         next = at->next;
-        peer_rehail(fab, emu_list_entry(at, struct nic_peer, hail), now);
+        peer_rehail(fab, emu_list_entry(at, struct nic_peer, connect), now);
     }
 }
 
@@ -107,27 +107,27 @@ static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *pee
 void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
-        peer->greeted = false;
+        peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
         return; /* all has ended that waited for it */
     if (!peer->life) { /* we do not know it, and do not get there */
-        peer_hail_over(fab, peer, true);
+        peer_connect_over(fab, peer, true);
         return;
     }
     nic_peer_break_off(fab, peer);
-    emu_list_del(&peer->hail);
-    nic_peer_hail(fab, peer);
+    emu_list_del(&peer->connect);
+    nic_peer_connect(fab, peer);
 }
 
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
     peer->open = true;
     peer->unanswered = false;
-    if (peer->broke) { /* what it sent until it knew was a stranger's: nobody is to wait for that */
-        peer->broke = false;
+    if (peer->must_notify) { /* what it sent until it knew was a stranger's: nobody is to wait for that */
+        peer->must_notify = false;
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     }
-    emu_list_del(&peer->hail);
+    emu_list_del(&peer->connect);
     if (!emu_list_empty(&peer->sendq) && !emu_listed(&peer->ready))
         emu_list_add(&fab->ready, &peer->ready);
 }
@@ -145,7 +145,7 @@ static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
     if (peer->life)
         return;
     peer->life = hello->life;
-    peer->missed = false;
+    peer->vacated = false;
     peer->tx_check = nic_check(fab->life, peer->life, peer->epoch);
     peer->rx_check = nic_check(peer->life, fab->life, peer->epoch);
 }
@@ -165,10 +165,10 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     knows = hello->known == fab->life && hello->epoch == peer->epoch;
     if (knows)
         nic_peer_opened(fab, peer);
-    if ((hello->want || (!knows && emu_listed(&peer->hail))) &&
+    if ((hello->want || (!knows && emu_listed(&peer->connect))) &&
         nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
-        nic_peer_say_hello(fab, peer, !peer->open && emu_listed(&peer->hail));
+        nic_peer_say_hello(fab, peer, !peer->open && emu_listed(&peer->connect));
     if (hello->want && peer->open &&
-        (peer->rx_next != peer->rx_told || peer->rx_eaten != peer->rx_eaten_told))
+        (peer->rx_next != peer->rx_acked || peer->rx_consumed != peer->rx_consumed_acked))
         nic_ack(fab, peer); /* it may be what it waits for */
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.h - two processes meet: hellos that come, hails that nobody answers, epochs.
+ * meet.h - two processes meet: hellos that come, says hello to that nobody answers, epochs.
  *
  * Owner: a peer's `life`, `open`, `epoch`, the checks. Lock: held. Callers: receive.c, and the step for
- * hails.
+ * hellos.
  */
 #ifndef NIC_MEET_H
 #define NIC_MEET_H
@@ -11,10 +11,10 @@
 #include "nic/host/peer/peer.h"
 
 /**
- * nic_peer_rehail - repeat hellos that were not answered. A peer that does not answer within
+ * nic_peer_connect_again - repeat hellos that were not answered. A peer that does not answer within
  * the limit is unreachable.
  */
-void nic_peer_rehail(struct fabemu *fab);
+void nic_peer_connect_again(struct fabemu *fab);
 /** nic_peer_hello - a hello came from the node of @peer. */
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
 /** nic_peer_opened - the process there knows us. */

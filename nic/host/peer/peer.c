@@ -35,7 +35,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
         emu_list_init(&peer->sendq);
         peer->node = node;
         peer->first = emu_seat_first(emu_edge_nic_seat(&fab->edge, node));
-        peer->missed = peer->first > 1;
+        peer->vacated = peer->first > 1;
     }
     return peer;
 }
@@ -65,12 +65,12 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 {
     if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)
         peer->tx_acked = head->ack;
-    if (head->eaten - peer->tx_eaten <= peer->tx_eager - peer->tx_eaten)
-        peer->tx_eaten = head->eaten;
+    if (head->consumed - peer->tx_consumed <= peer->tx_eager - peer->tx_consumed)
+        peer->tx_consumed = head->consumed;
 }
 
 /* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
-void nic_peer_named(struct fabemu *fab, uint32_t node)
+void nic_peer_report_silent(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
     uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
@@ -81,6 +81,6 @@ void nic_peer_named(struct fabemu *fab, uint32_t node)
         return; /* it is gone: the fabric says that */
     peer->named = true;
     fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
-                    "under way with it fails\n", node, (unsigned long long)(fab->hail_limit_ns / 1000000),
+                    "under way with it fails\n", node, (unsigned long long)(fab->hello_limit_ns / 1000000),
             fab->info.node);
 }

@@ -52,8 +52,8 @@ uint32_t nic_step(struct fabemu *fab)
     }
     if (emu_edge_nic_endings(&fab->edge) != fab->endings) /* after what those had sent */
         nic_peer_look_all(fab);
-    if (!emu_list_empty(&fab->hailing))
-        nic_peer_rehail(fab);
+    if (!emu_list_empty(&fab->connecting))
+        nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
     if (++fab->steps % NIC_WATCH_STEPS == 0)

@@ -19,9 +19,9 @@ bool fabemu_test(struct fabemu *fab, struct fabemu_req *req)
     return fabemu_req_status(req) != FABEMU_PENDING;
 }
 
-static bool nic_is_crowded(const struct fabemu *fab)
+static bool nic_is_oversubscribed(const struct fabemu *fab)
 {
-    return atomic_load_explicit(&fab->edge.shared->crowded, memory_order_relaxed);
+    return atomic_load_explicit(&fab->edge.shared->oversubscribed, memory_order_relaxed);
 }
 
 /* Until the fabric brings something, or @most_ns. */
@@ -62,7 +62,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
     static _Thread_local unsigned asked;    /* and how often it has asked since */
     uint64_t ran_ns;
 
-    if (emu_wait_round(rounds, nic_is_crowded(fab)) == EMU_WAIT_AGAIN)
+    if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN)
         return;
     if (nic_gone(fab) || ++asked < NIC_NAP_QUESTIONS) {
         emu_wait_yield();
@@ -100,7 +100,7 @@ int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
         if (nic_poll_app(fab))
             idle = 0;
         else if (fabemu_req_status(req) == FABEMU_PENDING &&
-                 emu_wait_round(idle++, nic_is_crowded(fab)) == EMU_WAIT_SLEEP)
+                 emu_wait_round(idle++, nic_is_oversubscribed(fab)) == EMU_WAIT_SLEEP)
             wait_sleep(fab, req);
     }
     return status;

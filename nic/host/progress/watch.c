@@ -38,7 +38,7 @@ static bool peer_is_awaited(const struct nic_peer *peer)
     if (!peer->sendq.next)
         return false;
     if (!peer->open)
-        return peer->broke;
+        return peer->must_notify;
     return peer->filling || peer->earlies ||
            (!emu_list_empty(&peer->sendq) && !nic_peer_window(peer));
 }
@@ -54,12 +54,12 @@ void nic_watch(struct fabemu *fab)
         const struct nic_op *op = fab->slots[i].op;
 
         if (op && op->state == NIC_OP_WAITING && op->node < fab->info.nodes)
-            nic_peer_hail(fab, nic_peer(fab, op->node));
+            nic_peer_connect(fab, nic_peer(fab, op->node));
     }
     if (fab->info.acknowledged) /* elsewhere a process that lives is always heard */
         queue_probe(fab);
     nic_group_watch(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++)
         if (peer_is_awaited(&fab->peers[node]))
-            nic_peer_hail(fab, &fab->peers[node]);
+            nic_peer_connect(fab, &fab->peers[node]);
 }

@@ -18,7 +18,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     seg->hdr.len = len;
     emu_copy(seg->payload, payload, len);
     if (seg->payload[0] == NIC_HELLO && fab->info.acknowledged && dst != fab->info.node)
-        seg->hdr.kind |= EMU_TOLD; /* nic_peer_rehail() wants to know */
+        seg->hdr.kind |= EMU_NOTIFY; /* nic_peer_connect_again() wants to know */
     return true;
 }
 
@@ -93,26 +93,26 @@ void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to
 
 void nic_ack(struct fabemu *fab, struct nic_peer *peer)
 {
-    uint32_t told = peer->rx_told, eaten_told = peer->rx_eaten_told;
+    uint32_t told = peer->rx_acked, consumed_acked = peer->rx_consumed_acked;
     struct nic_wire_head head = nic_head(peer, NIC_ACK, 0);
 
     if (nic_answer(fab, peer, &head, sizeof head))
         return;
-    peer->rx_told = told;
-    peer->rx_eaten_told = eaten_told;
+    peer->rx_acked = told;
+    peer->rx_consumed_acked = consumed_acked;
 }
 
-void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer)
+void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (peer->rx_next - peer->rx_told >= NIC_ORDER_WINDOW / 4 ||
-        peer->rx_eaten - peer->rx_eaten_told >= NIC_EAGER_WINDOW / 4)
+    if (peer->rx_next - peer->rx_acked >= NIC_ORDER_WINDOW / 4 ||
+        peer->rx_consumed - peer->rx_consumed_acked >= NIC_EAGER_WINDOW / 4)
         nic_ack(fab, peer);
 }
 
-void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes)
+void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes)
 {
     if (bytes <= NIC_INLINE_BYTES || !nic_peer_is(peer, check))
         return;
-    peer->rx_eaten += (uint32_t)bytes;
-    nic_peer_tell(fab, peer);
+    peer->rx_consumed += (uint32_t)bytes;
+    nic_peer_ack_if_due(fab, peer);
 }

@@ -32,18 +32,18 @@ void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
 /** nic_ack - acknowledge by itself. */
 void nic_ack(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_tell - acknowledge by itself when much is unacknowledged. */
-void nic_peer_tell(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_eaten - the application took a charged message of @bytes, which came under @check. */
-void nic_peer_eaten(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
+/** nic_peer_ack_if_due - acknowledge by itself when much is unacknowledged. */
+void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
+/** nic_peer_consumed - the application took a charged message of @bytes, which came under @check. */
+void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 
 /** nic_head - begin of every answer and request; acknowledges. */
 static inline struct nic_wire_head nic_head(struct nic_peer *peer, enum nic_what what, uint16_t queue)
 {
-    peer->rx_told = peer->rx_next;
-    peer->rx_eaten_told = peer->rx_eaten;
+    peer->rx_acked = peer->rx_next;
+    peer->rx_consumed_acked = peer->rx_consumed;
     return (struct nic_wire_head){.what = (uint8_t)what, .queue = queue, .check = peer->tx_check,
-                                  .ack = peer->rx_next, .eaten = peer->rx_eaten};
+                                  .ack = peer->rx_next, .consumed = peer->rx_consumed};
 }
 
 #endif

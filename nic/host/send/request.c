@@ -22,7 +22,7 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
     if (op->bytes <= NIC_INLINE_BYTES)
         return true;
     return op->bytes <= fab->eager_bytes &&
-           peer->tx_eager - peer->tx_eaten + op->bytes <= NIC_EAGER_WINDOW;
+           peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
 }
 
 /* The first segment of a message, which has an id unless it is @eager. False: no room, nothing changed. */
@@ -174,7 +174,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
     op->state = NIC_OP_QUEUED;
     emu_list_add(&peer->sendq, &op->post.link);
     if (!peer->open) {
-        nic_peer_hail(fab, peer);
+        nic_peer_connect(fab, peer);
         return;
     }
     if (!emu_listed(&peer->ready))
@@ -185,7 +185,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
     if (!peer->open) {
-        nic_peer_hail(fab, peer);
+        nic_peer_connect(fab, peer);
         return false;
     }
     return emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&

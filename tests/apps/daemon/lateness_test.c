@@ -280,7 +280,7 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
 
 /*
  * From when a segment finds no room until the process has taken one; while it waits, until now; and the
- * clock may be turned back meanwhile.
+ * clock may be rebased meanwhile.
  */
 static void edge_room__counts_how_long_there_was_none(void)
 {
@@ -298,16 +298,16 @@ static void edge_room__counts_how_long_there_was_none(void)
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
     CU_ASSERT_EQUAL_FATAL(emu_edge_create(&edge, &init, true, false, &clock, &memfd), 0);
-    worker->now_ps = EMU_TURN_BY_PS + 1000000;
+    worker->now_ps = EMU_REBASE_BY_PS + 1000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), EMU_EDGE_SLOTS);
     CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 0);
     edge->down_tail = EMU_EDGE_SLOTS;
     for (int i = 0; i < 3; i++, worker->now_ps += 2000000)
         CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
     CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
-    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, EMU_TURN_BY_PS), 0); /* read before it began */
-    emu_edge_turn_back(edge, EMU_TURN_BY_PS);
-    worker->now_ps -= EMU_TURN_BY_PS;
+    CU_ASSERT_EQUAL(emu_edge_full_ns(edge, EMU_REBASE_BY_PS), 0); /* read before it began */
+    emu_edge_rebase(edge, EMU_REBASE_BY_PS);
+    worker->now_ps -= EMU_REBASE_BY_PS;
     CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 1000), 6001);
     atomic_store(&edge->shared->down_head, 1);
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
@@ -315,7 +315,7 @@ static void edge_room__counts_how_long_there_was_none(void)
     worker->now_ps += 5000000;
     CU_ASSERT_EQUAL(emu_edge_room(edge), 1);
     CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps), 6000);
-    emu_edge_turn_back(edge, EMU_TURN_BY_PS); /* nobody waits */
+    emu_edge_rebase(edge, EMU_REBASE_BY_PS); /* nobody waits */
     edge->down_tail++;
     CU_ASSERT_EQUAL(emu_edge_room(edge), 0);
     CU_ASSERT_EQUAL(emu_edge_full_ns(edge, worker->now_ps + 2000000), 8000);

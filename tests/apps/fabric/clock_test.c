@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * clock_test.c - clock real, wherever it begins: delays are kept and everything arrives where its
- * numbers wrap, while it is turned back, and after a time of which nobody made use.
+ * numbers wrap, while it is rebased, and after a time of which nobody made use.
  *
  * Workers are threads; this thread is all processes and the manager. That nothing comes too early is
  * the emulator's promise, on any host; nothing is said of how late it comes.
@@ -115,17 +115,17 @@ static bool bed_over(const struct bed *b, bool enough)
     return over;
 }
 
-/* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been turned back. */
+/* Traffic of all nodes, until there was enough, and, if it @turns, the clock has been rebased. */
 static void bed_run(struct bed *b, bool turns)
 {
-    uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.turned_ps;
+    uint64_t end_ns = emu_now_ns() + LIMIT_NS, before_ps = b->e.fabric->clock.rebased_ps;
     uint32_t after = 0;
     bool enough = false;
 
     for (uint32_t n = 0; n < NODES && b->combines; n++)
         bed_sum(b, n);
     while (!bed_over(b, enough) && emu_now_ns() < end_ns) {
-        bool turned = b->e.fabric->clock.turned_ps != before_ps;
+        bool turned = b->e.fabric->clock.rebased_ps != before_ps;
 
         after = turned && !after ? b->posted : after;
         enough = b->posted >= NODES * LEAST && (!turns || (turned && b->posted >= after + LEAST));
@@ -137,7 +137,7 @@ static void bed_run(struct bed *b, bool turns)
         fabric_clock_tick(b->e.fabric);
     }
     CU_ASSERT_TRUE(bed_over(b, enough));
-    CU_ASSERT_EQUAL(b->e.fabric->clock.turned_ps - before_ps, turns ? EMU_TURN_BY_PS : 0);
+    CU_ASSERT_EQUAL(b->e.fabric->clock.rebased_ps - before_ps, turns ? EMU_REBASE_BY_PS : 0);
 }
 
 /* The workers stand still: the host's clock is by @ns further on than it was. */
@@ -165,7 +165,7 @@ static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool tur
     bed_open(&b, kind, start_ps);
     bed_hold(&b, true);
     if (turns)
-        bed_move_on(&b, (EMU_TURN_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
+        bed_move_on(&b, (EMU_REBASE_PS - MS_PS - emu_clock_now(&b.e.fabric->clock)) / 1000u);
     bed_hold(&b, false);
     bed_run(&b, turns);
     fabric_totals_read(b.e.fabric, &totals);
@@ -230,8 +230,8 @@ static void clock__begins_anywhere(void)
             clock_begins_at(&kinds[k], starts[s], false);
 }
 
-/* Turned back while segments, credits and results are under way. */
-static void clock__is_turned_back_under_way(void)
+/* Rebased while segments, credits and results are under way. */
+static void clock__is_rebased_under_way(void)
 {
     for (uint32_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         clock_begins_at(&kinds[k], MS_PS, true);
@@ -260,7 +260,7 @@ int main(void)
 {
     static const struct test_case cases[] = {
         {"clock__begins_anywhere", clock__begins_anywhere},
-        {"clock__is_turned_back_under_way", clock__is_turned_back_under_way},
+        {"clock__is_rebased_under_way", clock__is_rebased_under_way},
         {"clock__goes_on_after_it_was_not_used", clock__goes_on_after_it_was_not_used},
         {NULL, NULL},
     };

@@ -766,7 +766,7 @@ static struct traffic_config any_acknowledged(uint64_t *seed, const char **topo,
     any_profile(seed, profile);
     profile->routing = (enum emu_routing)(test_random(seed) % 3);
     profile->channels = (uint32_t)pick(seed, 1, 32);
-    profile->pool_places = (uint32_t)pick(seed, 17, 32);
+    profile->pool_slots = (uint32_t)pick(seed, 17, 32);
     profile->light_pending = (uint32_t)pick(seed, 1, profile->channels);
     profile->packet_bytes = (uint32_t)pick(seed, 256, 4096);
     config.fabric.seed = test_random(seed);

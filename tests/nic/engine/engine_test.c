@@ -49,7 +49,7 @@ static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct 
     left = low - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
     *ret = (struct hosts_post){.ready_ps = (uint64_t)low * 3000000, .dst = 1 - node, .kind = EMU_UNICAST,
                                .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
-                               .hollow = (low + node) % 5 == 0};
+                               .length_only = (low + node) % 5 == 0};
 }
 
 static void sizes_in_packets_of(const char *set)
@@ -70,7 +70,7 @@ static void packets__of_every_size_arrive(void)
 {
     sizes_in_packets_of("packet_bytes=4096");
     sizes_in_packets_of("packet_bytes=1024");
-    sizes_in_packets_of("packet_bytes=256 channels=1 pool_places=0");
+    sizes_in_packets_of("packet_bytes=256 channels=1 pool_slots=0");
 }
 
 /* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
@@ -88,7 +88,7 @@ static void packets__gather_what_is_posted_together(void)
     hosts_close(&w);
 }
 
-static void draw_in_vain(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_for_no_group(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
@@ -96,13 +96,13 @@ static void draw_in_vain(const struct hosts *w, uint32_t node, uint64_t i, struc
 
 static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_in_vain, .posts = 300,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_for_no_group, .posts = 300,
                                    .no_group = true};
     struct hosts w;
 
     hosts_open(&w, &setting);
     run_to_end(&w);
-    CU_ASSERT_EQUAL(COUNT(&w, vain), 2 * 100);
+    CU_ASSERT_EQUAL(COUNT(&w, not_in_group), 2 * 100);
     CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 100);
     hosts_close(&w);
 }
@@ -316,7 +316,7 @@ static void channels__bound_what_is_under_way(void)
             uint32_t open;
 
             hosts_advance(&w, at_ps);
-            open = emu_channels_pending(&w.engine[0]->link[0].books);
+            open = emu_vcs_pending(&w.engine[0]->link[0].vcs);
             most = open > most ? open : most;
         }
         CU_ASSERT_EQUAL(most, want[s]);
@@ -445,7 +445,7 @@ static void virtual__is_the_same_for_any_number_of_workers(void)
     }
 }
 
-/* A third of them at first, and the rest when the clock may have been turned back. */
+/* A third of them at first, and the rest when the clock may have been rebased. */
 static void draw_based(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
     hosts_draw_mixed(w, node, i, ret);
@@ -453,10 +453,10 @@ static void draw_based(const struct hosts *w, uint32_t node, uint64_t i, struct 
 }
 
 /*
- * Turned back while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
+ * Rebased while packets are on bad cables, rest, and wait for replies: all that keeps a time has to
  * get it back, for what is forgotten happens 13 days later.
  */
-static void turn_back__changes_nothing(void)
+static void rebase__changes_nothing(void)
 {
     const char *topos[] = {NULL, "kary:4,2"};
 
@@ -468,11 +468,11 @@ static void turn_back__changes_nothing(void)
         struct hosts w;
 
         hosts_open(&w, &setting);
-        w.base_ps = EMU_TURN_PS;
+        w.base_ps = EMU_REBASE_PS;
         for (uint32_t turn = 1; turn <= 2; turn++) { /* and they still have enough to do */
             hosts_advance(&w, w.base_ps + turn * 100000000);
             CU_ASSERT_TRUE(COUNT(&w, retransmissions) > 0 && !hosts_idle(&w));
-            hosts_turn_back(&w, EMU_TURN_BY_PS);
+            hosts_rebase(&w, EMU_REBASE_BY_PS);
         }
         hosts_run(&w, w.now_ps + LIMIT_PS);
         CU_ASSERT_EQUAL(hosts_settled(&w), hosts_awaited(&w));
@@ -529,8 +529,8 @@ static void raw__everything_arrives_once(void)
     raw_by_hand(&setting);
 }
 
-/* The time of time-outs comes to where it is turned back, in both engines. */
-static void raw__time_is_turned_back_under_way(void)
+/* The time of time-outs comes to where it is rebased, in both engines. */
+static void raw__time_is_rebased_under_way(void)
 {
     struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
                                    .set = "reply_timeout_ps=1000000000", .faults = world_faults(2000)};
@@ -538,10 +538,10 @@ static void raw__time_is_turned_back_under_way(void)
 
     hosts_open(&w, &setting);
     for (uint32_t n = 0; n < w.hosts; n++)
-        w.engine[n]->now_ps = EMU_TURN_PS - 1000000;
+        w.engine[n]->now_ps = EMU_REBASE_PS - 1000000;
     CU_ASSERT_TRUE(hosts_step(&w, hosts_awaited(&w), 100000000));
     for (uint32_t n = 0; n < w.hosts; n++)
-        CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_TURN_PS);
+        CU_ASSERT_TRUE(w.engine[n]->now_ps < EMU_REBASE_PS);
     CU_ASSERT_TRUE(hosts_exactly_once(&w));
     CU_ASSERT_TRUE(hosts_clean(&w));
     hosts_close(&w);
@@ -629,10 +629,10 @@ int main(void)
         {"host__that_is_unplugged_drops", host__that_is_unplugged_drops},
         {"virtual__is_the_same_for_any_number_of_workers",
          virtual__is_the_same_for_any_number_of_workers},
-        {"turn_back__changes_nothing", turn_back__changes_nothing},
+        {"rebase__changes_nothing", rebase__changes_nothing},
         {"virtual__ends_before_times_wrap", virtual__ends_before_times_wrap},
         {"raw__ticks_where_the_hosts_time_wraps", raw__ticks_where_the_hosts_time_wraps},
-        {"raw__time_is_turned_back_under_way", raw__time_is_turned_back_under_way},
+        {"raw__time_is_rebased_under_way", raw__time_is_rebased_under_way},
         {"raw__everything_arrives_once", raw__everything_arrives_once},
         {"raw__threads_soak", raw__threads_soak},
         {"fabric__everything_arrives_once", fabric__everything_arrives_once},

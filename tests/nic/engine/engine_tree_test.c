@@ -85,14 +85,14 @@ static void streams__give_every_member_every_result(void)
 static void streams__go_on_when_everything_is_short(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 6,
-                               .set = "channels=1 pool_places=1 packet_bytes=256 barrier=tree",
+                               .set = "channels=1 pool_slots=1 packet_bytes=256 barrier=tree",
                                .ops = ops(150), .noise = 100, .nap_ps = 300000000};
 
     streams_right(&set);
-    set.set = "channels=2 pool_places=1 barrier=conditional tree_width=2";
+    set.set = "channels=2 pool_slots=1 barrier=conditional tree_width=2";
     set.faults = 2000;
     streams_right(&set);
-    set.set = "channels=1 pool_places=1 combining=switch";
+    set.set = "channels=1 pool_slots=1 combining=switch";
     streams_right(&set);
 }
 
@@ -336,14 +336,14 @@ static void wrong__comes_back_as_failed(void)
                                             {.test = EMU_TEST_REACHED + 1},
                                             {.until = EMU_TEST_TAKE_BACK + 1}};
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER, EMU_SET, EMU_TEST};
-    uint32_t group, casts, nodes[3] = {0, 1, 2};
+    uint32_t group, broadcasts, nodes[3] = {0, 1, 2};
     uint64_t bytes[2] = {1, 2};
     char error[256];
     struct trees w;
 
     trees_open(&w, &set);
     group = world_group(w.fabric, nodes, 3);
-    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &casts, error, 256), 0);
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &broadcasts, error, 256), 0);
     for (uint32_t i = 0; i < 4; i++)
         fails(&w, 1, &(struct emu_hdr){.dst = group, .seq = i, .kind = EMU_TEST, .len = 16},
               &words[i]);
@@ -351,7 +351,7 @@ static void wrong__comes_back_as_failed(void)
     for (uint32_t i = 0; i < 5; i++) {
         struct emu_hdr hdr = {.seq = 7, .kind = kinds[i], .len = i == 2 ? 0 : 16,
                               .type = EMU_U64};
-        uint32_t strange[] = {casts, group + FABRIC_GROUPS_MAX, UINT32_MAX, 5};
+        uint32_t strange[] = {broadcasts, group + FABRIC_GROUPS_MAX, UINT32_MAX, 5};
 
         for (uint32_t s = 0; s < 4; s++) {
             hdr.dst = strange[s];
@@ -361,12 +361,12 @@ static void wrong__comes_back_as_failed(void)
         fails(&w, 3, &hdr, bytes);
     }
     CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are for casts, which has no state */
-    CU_ASSERT_EQUAL(COUNT(&w, vain), 4 * 5);
+    CU_ASSERT_EQUAL(COUNT(&w, not_in_group), 4 * 5);
     say_set(&w, 0, group, EMU_WORDS, 1, 0); /* nobody is told, nothing happens */
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
     world_group_end(w.fabric, group);
-    world_group_end(w.fabric, casts);
+    world_group_end(w.fabric, broadcasts);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);
 }
@@ -390,8 +390,8 @@ static void given_up__comes_back_once(void)
     trees_open(&w, &set);
     group = trees_group_of_all(&w);
     for (uint32_t n = 0; n < w.hosts; n++) {
-        say(&w, n, EMU_UNICAST | EMU_TOLD, (n + 1) % w.hosts, 1);
-        say(&w, n, EMU_MULTICAST | EMU_TOLD, group, 2);
+        say(&w, n, EMU_UNICAST | EMU_NOTIFY, (n + 1) % w.hosts, 1);
+        say(&w, n, EMU_MULTICAST | EMU_NOTIFY, group, 2);
         say(&w, n, EMU_MULTICAST, group, 3);
         say(&w, n, EMU_BARRIER, group, 4);
         say_word(&w, n, EMU_TEST, group, 5, &(struct emu_word){0}, 0);
@@ -402,7 +402,7 @@ static void given_up__comes_back_once(void)
         const struct tree_host *h = w.host[n];
         bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->member[n].group->tree->width ==
                     ENGINE_CHILD;
-        uint8_t told = EMU_TOLD | EMU_FAILED;
+        uint8_t told = EMU_NOTIFY | EMU_FAILED;
         struct tree_line line = {0};
 
         CU_ASSERT_EQUAL(h->heard, 4u + leaf);
@@ -519,21 +519,21 @@ static void links__do_not_wait_for_each_other(void)
 static void flow__opens_when_its_oldest_was_told(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
-    uint32_t group, casts = ENGINE_WINDOW + 40; /* no more than there are packets for */
+    uint32_t group, broadcasts = ENGINE_WINDOW + 40; /* no more than there are packets for */
     struct trees w;
 
     trees_open(&w, &set);
     group = trees_group_of_all(&w);
     w.host[0]->nap_ps = 1000000000;
     for (uint32_t i = 0; i < ENGINE_LOCAL_CREDITS + 1; i++)
-        say(&w, 0, EMU_UNICAST | EMU_TOLD, 1, i);
+        say(&w, 0, EMU_UNICAST | EMU_NOTIFY, 1, i);
     trees_run(&w, w.now_ps + 100000000);
-    for (uint32_t i = 0; i < casts; i++)
-        say(&w, 0, i ? EMU_MULTICAST : EMU_MULTICAST | EMU_TOLD, group, i);
+    for (uint32_t i = 0; i < broadcasts; i++)
+        say(&w, 0, i ? EMU_MULTICAST : EMU_MULTICAST | EMU_NOTIFY, group, i);
     trees_run(&w, w.host[0]->nap_ps - 1);
     CU_ASSERT_EQUAL(w.host[2]->heard, ENGINE_WINDOW);
     trees_run(&w, TREES_LIMIT_PS);
-    CU_ASSERT_EQUAL(w.host[2]->heard, casts);
+    CU_ASSERT_EQUAL(w.host[2]->heard, broadcasts);
     CU_ASSERT_EQUAL(w.host[0]->heard, ENGINE_LOCAL_CREDITS + 2);
     world_group_end(w.fabric, group);
     CU_ASSERT_TRUE(trees_clean(&w));
@@ -665,7 +665,7 @@ static void junk__harms_its_own_groups_only(void)
         CU_ASSERT_EQUAL(trees_wrong(&w), 0);
         CU_ASSERT_TRUE(COUNT(&w, against) > 100);
         CU_ASSERT_TRUE(COUNT(&w, refused) > 100);
-        CU_ASSERT_TRUE(COUNT(&w, vain) > 100);
+        CU_ASSERT_TRUE(COUNT(&w, not_in_group) > 100);
         for (uint32_t i = 0; i < TREES_JUNK; i++)
             world_group_end(w.fabric, w.junk_id[i]);
         CU_ASSERT_TRUE(trees_clean(&w));
@@ -804,7 +804,7 @@ static void seats_step(struct edges *s)
 static void seat_says(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq,
                       uint64_t value)
 {
-    bool bare = (kind & ~EMU_TOLD) == EMU_BARRIER;
+    bool bare = (kind & ~EMU_NOTIFY) == EMU_BARRIER;
     struct emu_hdr hdr = {.dst = dst, .seq = seq, .kind = kind, .op = EMU_SUM, .type = EMU_U64,
                           .len = bare ? 0 : sizeof value};
 
@@ -849,10 +849,10 @@ static void process__outside_is_refused(void)
 
     seats_open(&s, "barrier=conditional");
     group = old = world_group_of_first(s.fabric, 3);
-    seat_says(&s, 1, EMU_MULTICAST | EMU_TOLD, group, 5, 77);
+    seat_says(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 77);
     CU_ASSERT_TRUE(seat_hears(&s, 0, EMU_MULTICAST, group, 5, 77));
     CU_ASSERT_TRUE(seat_hears(&s, 2, EMU_MULTICAST, group, 5, 77));
-    CU_ASSERT_TRUE(seat_hears(&s, 1, EMU_MULTICAST | EMU_TOLD, group, 5, 0));
+    CU_ASSERT_TRUE(seat_hears(&s, 1, EMU_MULTICAST | EMU_NOTIFY, group, 5, 0));
     for (uint32_t k = 0; k < 3; k++) {
         seat_says(&s, 3, kinds[k], group, k, 78);
         CU_ASSERT_TRUE(seat_hears(&s, 3, kinds[k] | EMU_FAILED, group, k, 78));

@@ -18,12 +18,12 @@
 #define NODES_MAX  32u
 #define DEPTH      4u      /* operations of one kind that a node has under way */
 #define BYTES_MAX  100000u /* of one operation */
-#define CAST_MAX   20000u  /* of a broadcast, a broadcast put, or a reduction */
+#define BROADCAST_MAX   20000u  /* of a broadcast, a broadcast put, or a reduction */
 #define GUARD      64u     /* bytes behind a buffer that nobody may write */
 #define GUARD_BYTE 0xa5
 #define GIVE_UP_NS UINT64_C(60000000000) /* without any completion: a hang */
 
-enum kind { KIND_SEND, KIND_PUT, KIND_GET, KIND_ATOMIC, KIND_CAST, KINDS };
+enum kind { KIND_SEND, KIND_PUT, KIND_GET, KIND_ATOMIC, KIND_BROADCAST, KINDS };
 
 /* Words of a node's that the others change by atomics. */
 enum word {
@@ -58,8 +58,8 @@ struct member {
     uint64_t random;
     uint8_t *source;    /* BYTES_MAX * 2: for gets of all the others; never changes */
     uint8_t *target;    /* [node][slot]: for puts of the others, BYTES_MAX + GUARD each */
-    uint8_t *cast;      /* [node][slot]: for broadcast puts, CAST_MAX + GUARD each */
-    uint64_t source_key, target_key, cast_key, word_key;
+    uint8_t *cast;      /* [node][slot]: for broadcast puts, BROADCAST_MAX + GUARD each */
+    uint64_t source_key, target_key, broadcast_key, word_key;
     alignas(8) uint64_t word[WORDS];
     uint64_t sum, xor, cas, doubles; /* of what the others did to them */
     uint8_t *tickets;                /* how often each was drawn */
@@ -74,7 +74,7 @@ struct member {
     struct fabemu_req together_req;
     uint32_t together; /* so many of the collectives has it begun */
     bool together_busy;
-    uint8_t *in, *out; /* of them: CAST_MAX */
+    uint8_t *in, *out; /* of them: BROADCAST_MAX */
 };
 
 struct setting {
@@ -144,9 +144,9 @@ static void member_open(struct world *w, uint32_t n)
     CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->word, sizeof m->word, FABEMU_REMOTE_ATOMIC,
                                           &m->word_key),
                           0);
-    m->cast = calloc(w->nodes * DEPTH, CAST_MAX + GUARD);
-    m->in = malloc(CAST_MAX);
-    m->out = malloc(CAST_MAX);
+    m->cast = calloc(w->nodes * DEPTH, BROADCAST_MAX + GUARD);
+    m->in = malloc(BROADCAST_MAX);
+    m->out = malloc(BROADCAST_MAX);
     m->tickets = calloc(w->count * w->nodes + 1, 1);
     for (uint32_t d = 0; d < DEPTH; d++) {
         m->recv[d].buf = guarded();
@@ -169,8 +169,8 @@ static void register_symmetric(struct world *w)
         struct member *m = &w->member[n];
 
         CU_ASSERT_EQUAL_FATAL(fabemu_register_symmetric(m->group, m->cast,
-                                                        w->nodes * DEPTH * (CAST_MAX + GUARD),
-                                                        FABEMU_REMOTE_WRITE, &m->cast_key,
+                                                        w->nodes * DEPTH * (BROADCAST_MAX + GUARD),
+                                                        FABEMU_REMOTE_WRITE, &m->broadcast_key,
                                                         &m->together_req),
                               0);
     }
@@ -335,21 +335,21 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
 }
 
 /* Where broadcast puts of @src's slot @d lie at each member. */
-static uint64_t cast_at(uint32_t src, uint32_t d)
+static uint64_t broadcast_at(uint32_t src, uint32_t d)
 {
-    return ((uint64_t)src * DEPTH + d) * (CAST_MAX + GUARD);
+    return ((uint64_t)src * DEPTH + d) * (BROADCAST_MAX + GUARD);
 }
 
-static int begin_cast(struct world *w, uint32_t n, struct action *a, uint32_t d)
+static int begin_broadcast(struct world *w, uint32_t n, struct action *a, uint32_t d)
 {
     struct member *m = &w->member[n];
 
-    a->bytes = bytes_below(&m->random, bytes_below(&m->random, 2) ? CAST_MAX : 300) + 1;
+    a->bytes = bytes_below(&m->random, bytes_below(&m->random, 2) ? BROADCAST_MAX : 300) + 1;
     a->key = emu_mix(m->random);
     bytes_fill(a->buf, a->bytes, a->key);
     for (uint32_t to = 0; to < w->nodes; to++)
-        memset(w->member[to].cast + cast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
-    return fabemu_broadcast_put(m->group, m->cast_key, cast_at(n, d), a->buf, a->bytes, &a->req);
+        memset(w->member[to].cast + broadcast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
+    return fabemu_broadcast_put(m->group, m->broadcast_key, broadcast_at(n, d), a->buf, a->bytes, &a->req);
 }
 
 static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
@@ -376,8 +376,8 @@ static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
     case KIND_ATOMIC:
         err = begin_atomic(w, n, a);
         break;
-    case KIND_CAST:
-        err = begin_cast(w, n, a, d);
+    case KIND_BROADCAST:
+        err = begin_broadcast(w, n, a, d);
         break;
     case KINDS:
         break;
@@ -418,10 +418,10 @@ static void end_atomic(struct world *w, uint32_t n, struct action *a)
  * It is on its way to all members' processes, before all that they hear of from now on. When a worker
  * tells them is for the host's scheduler to say.
  */
-static void end_cast(struct world *w, uint32_t n, const struct action *a, uint32_t d)
+static void end_broadcast(struct world *w, uint32_t n, const struct action *a, uint32_t d)
 {
     for (uint32_t to = 0; to < w->nodes; to++) {
-        const uint8_t *at = w->member[to].cast + cast_at(n, d);
+        const uint8_t *at = w->member[to].cast + broadcast_at(n, d);
         uint64_t began_ns = emu_now_ns();
 
         while (!is_right(at, a->key, a->bytes) && emu_now_ns() - began_ns < GIVE_UP_NS) {
@@ -457,8 +457,8 @@ static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
         failed(w, n, kind, a);
     else if (kind == KIND_ATOMIC)
         end_atomic(w, n, a);
-    else if (kind == KIND_CAST)
-        end_cast(w, n, a, d);
+    else if (kind == KIND_BROADCAST)
+        end_broadcast(w, n, a, d);
     else if (kind == KIND_PUT && !is_right(peer->target + target_at(n, d), a->key, a->bytes))
         wrong(w, "a put's bytes are wrong", n, a->peer, d);
     else if (kind == KIND_GET && (memcmp(a->buf, peer->source + a->offset, a->bytes) ||
@@ -511,7 +511,7 @@ static struct joint joint_of(const struct world *w, uint32_t number)
 
     return (struct joint){.what = bytes_below(&state, 4),
                           .root = bytes_below(&state, w->nodes),
-                          .bytes = 8 * bytes_below(&state, CAST_MAX / 8 + 1),
+                          .bytes = 8 * bytes_below(&state, BROADCAST_MAX / 8 + 1),
                           .key = state};
 }
 
@@ -531,7 +531,7 @@ static void joint_begin(struct world *w, uint32_t n)
     w->entered[m->together]++;
     memset(&m->together_req, 0, sizeof m->together_req);
     m->together_busy = true;
-    memset(m->out, 0, CAST_MAX);
+    memset(m->out, 0, BROADCAST_MAX);
     for (uint32_t i = 0; i < joint.bytes / 8; i++)
         in[i] = joint_value(&joint, n, i);
     if (joint.root == n && joint.what == TOGETHER_BROADCAST)

@@ -159,7 +159,7 @@ static void channels__one_and_no_pool(void)
     config.faults = all_faults(2000);
     config.sizes.range[1].most = 200; /* a broadcast of more segments has no room */
     config.set[config.sets++] = "channels=1";
-    config.set[config.sets++] = "pool_places=0";
+    config.set[config.sets++] = "pool_slots=0";
     config.set[config.sets++] = "reply_timeout_ps=100000000";
     run(&config);
 }

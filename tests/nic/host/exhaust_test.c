@@ -43,8 +43,8 @@ static uint64_t evil_random(void)
 /* Any header that an edge may let pass, and sometimes one that it may not. */
 static void evil_header(struct emu_hdr *hdr)
 {
-    static const uint8_t kinds[] = {EMU_UNICAST, EMU_UNICAST | EMU_TOLD, EMU_MULTICAST,
-                                    EMU_MULTICAST | EMU_TOLD, EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER,
+    static const uint8_t kinds[] = {EMU_UNICAST, EMU_UNICAST | EMU_NOTIFY, EMU_MULTICAST,
+                                    EMU_MULTICAST | EMU_NOTIFY, EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER,
                                     EMU_SET, EMU_TEST, EMU_TEST};
     uint64_t number = evil_random();
     bool to_group;
@@ -52,7 +52,7 @@ static void evil_header(struct emu_hdr *hdr)
     hdr->kind = number % 50 ? kinds[number / 64 % 10] : (uint8_t)(number >> 8);
     if (evil.mode & EVIL_TESTS)
         hdr->kind = EMU_TEST;
-    to_group = (hdr->kind & ~EMU_TOLD) != EMU_UNICAST;
+    to_group = (hdr->kind & ~EMU_NOTIFY) != EMU_UNICAST;
     hdr->dst = to_group ? evil.group[number / 1024 % EVIL_GROUPS] : (uint32_t)(number >> 12) % 4;
     number = evil_random();
     if (number % 64 == 0)
@@ -210,7 +210,7 @@ static void channels__of_one_carry_everything(void)
 {
     static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .set = "channels=1"},
-        {.topo = "kary:2,2", .set = "pool_places=1"},
+        {.topo = "kary:2,2", .set = "pool_slots=1"},
         {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000}};
     struct cluster w;
 

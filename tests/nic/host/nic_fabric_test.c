@@ -46,8 +46,8 @@ static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
     for (uint32_t n = 0; n < w->nodes; n++) {
         struct nic_peer *peer = nic_peer(fab, n);
 
-        peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_eaten = first;
-        peer->rx_next = peer->rx_told = peer->rx_eaten = peer->rx_eaten_told = first;
+        peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = first;
+        peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = first;
         peer->epoch = first;
     }
     g->cur = g->issued = g->done = first / (EMU_WINDOW / 2);
@@ -99,7 +99,7 @@ static void adapters__go_on_where_numbers_wrap(void)
             const struct nic_peer *to = nic_peer(w.fab[n], next), *from = nic_peer(w.fab[next], n);
 
             CU_ASSERT_TRUE(to->tx_seq < first && to->tx_eager < first && to->tx_acked < first);
-            CU_ASSERT_TRUE(from->rx_next < first && from->rx_eaten < first);
+            CU_ASSERT_TRUE(from->rx_next < first && from->rx_consumed < first);
             CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
             CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / (EMU_WINDOW / 2));
             CU_ASSERT_TRUE(w.fabric->engine[n]->send.flow[(n + 1) % w.nodes].next > UINT32_MAX - first);

@@ -278,7 +278,7 @@ static void join_late(uint32_t id)
     static uint8_t buf[3][500000];
     struct peers w;
     struct team t = {.count = 3, .node = {0, 1, 2}};
-    struct fabemu_req cast[3] = {{0}}, fold[3] = {{0}};
+    struct fabemu_req broadcast[3] = {{0}}, fold[3] = {{0}};
     int32_t v[3] = {1, 2, 3}, sum = 0;
 
     open_shuffled(&w, 3, 0);
@@ -290,11 +290,11 @@ static void join_late(uint32_t id)
         if (i == 2)
             fake_quiet(w.fake); /* two are far ahead */
         join(&w, &t, i, id);
-        fabemu_broadcast(t.group[i], buf[i], sizeof buf[i], 0, &cast[i]);
+        fabemu_broadcast(t.group[i], buf[i], sizeof buf[i], 0, &broadcast[i]);
         fabemu_reduce(t.group[i], &v[i], i == 2 ? &sum : NULL, 1, FABEMU_SUM, FABEMU_I32, 2,
                       &fold[i]);
     }
-    CU_ASSERT_TRUE(fake_finish(w.fake, cast, 3));
+    CU_ASSERT_TRUE(fake_finish(w.fake, broadcast, 3));
     CU_ASSERT_TRUE(fake_finish(w.fake, fold, 3));
     CU_ASSERT_EQUAL(memcmp(buf[0], buf[2], sizeof buf[0]), 0);
     CU_ASSERT_EQUAL(memcmp(buf[0], buf[1], sizeof buf[0]), 0);

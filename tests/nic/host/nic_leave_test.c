@@ -264,7 +264,7 @@ static void leave__takes_what_the_answer_overtook(void)
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
     peers_inject(&w, 0, 1, 1, &v, 4);
     answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
     CU_ASSERT_FALSE(leave_step(&w, 1));
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 1); /* says that it lacks something */
     fake_step(w.fake);
@@ -291,7 +291,7 @@ static void leave__takes_the_answer_to_its_last_question(void)
     fake_step(w.fake);
     CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
     answer_bye(&w, 0, 1, 1, sent);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].parted);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
     CU_ASSERT_FALSE(leave_step(&w, 1));
     CU_ASSERT_EQUAL(nic_leave(w.fab[1], 1000000), 0); /* nothing is lacking: it says nothing */
     answer_bye(&w, 0, 1, 2, sent);
@@ -455,7 +455,7 @@ static void leave__waits_for_what_was_said_to_it_before(void)
     w.fab[0]->bye_ns = UINT64_MAX; /* the question is asked and answered */
     w.fab[0]->bye_began_ns = emu_now_ns() - PATIENCE_NS;
     CU_ASSERT_TRUE(leave_step(&w, 0)); /* who has not answered so far will not */
-    peer->parted = true;
+    peer->answered_bye = true;
     peer->last = peer->rx_next + 1;
     CU_ASSERT_FALSE(leave_step(&w, 0));
     peer->last = peer->rx_next;
@@ -474,7 +474,7 @@ static void leave__before_the_other_has_met_it(void)
 
     hasty_open(&w, 2, false, false);
     peer = nic_peer(w.fab[0], 1);
-    peers_send(&w, 0, 1, 1, &v, 4, &req); /* hails */
+    peers_send(&w, 0, 1, 1, &v, 4, &req); /* says hello */
 
     struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .kind = NIC_BYE_ASK,
                                .life = w.fab[1]->life};
@@ -651,7 +651,7 @@ static void seat__given_up_hello_of_another_life_is_not_ours(void)
     come(&w, 0);
     hello.life = fabemu_info(w.fab[0])->seat - 1;
     memcpy(seg.payload, &hello, sizeof hello);
-    peers_send(&w, 0, 1, 1, &v, 4, &req); /* hails: the same hello, but for the life */
+    peers_send(&w, 0, 1, 1, &v, 4, &req); /* a hello: the same hello, but for the life */
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, FABEMU_PENDING);

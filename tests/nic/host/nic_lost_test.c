@@ -193,8 +193,8 @@ static void given_up__is_said_by_the_next_operation(void)
         fake_step(w.fake);
         fake_cut(w.fake, 0, 1, false);
         fake_quiet(w.fake);
-        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[0]->peers[1].unsaid);
-        CU_ASSERT_TRUE(w.fab[1]->peers[0].life && w.fab[1]->peers[0].unsaid);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].open && w.fab[0]->peers[1].unreported_seat);
+        CU_ASSERT_TRUE(w.fab[1]->peers[0].life && w.fab[1]->peers[0].unreported_seat);
         if (kind < 2) {
             CU_ASSERT_EQUAL(fabemu_inject(w.queue[me], &dest, &v, 4), -EHOSTUNREACH);
         } else if (kind < 4) {
@@ -203,7 +203,7 @@ static void given_up__is_said_by_the_next_operation(void)
             fabemu_put(w.fab[me], !me, 1, 0, &v, 4, &req);
         }
         CU_ASSERT_EQUAL(req.status, kind < 2 ? 0 : -EHOSTUNREACH);
-        CU_ASSERT_FALSE(w.fab[me]->peers[!me].unsaid);
+        CU_ASSERT_FALSE(w.fab[me]->peers[!me].unreported_seat);
         peers_inject(&w, me, !me, 2, &v, 4);
         peers_close(&w);
     }
@@ -242,7 +242,7 @@ static void given_up__on_both_sides_ends_in_one_epoch(void)
     }
 }
 
-static void hail__given_up_is_unreachable_at_once(void)
+static void connect__given_up_is_unreachable_at_once(void)
 {
     struct peers w;
     struct fabemu_req req[2];
@@ -269,7 +269,7 @@ static void hail__given_up_is_unreachable_at_once(void)
 }
 
 /* While the network has a hello under way, the adapter does not add to it. */
-static void hail__is_left_to_the_network(void)
+static void connect__is_left_to_the_network(void)
 {
     struct peers w;
     struct nic_peer *peer;
@@ -278,21 +278,21 @@ static void hail__is_left_to_the_network(void)
     peers_open_on(&w, 2, false, true);
     peer = nic_peer(w.fab[0], 1);
     nic_lock(w.fab[0]);
-    nic_peer_hail(w.fab[0], peer);
+    nic_peer_connect(w.fab[0], peer);
     before = w.fab[0]->edge.up_tail;
     for (int i = 0; i < 5; i++) {
-        peer->hail_ns = w.fab[0]->hail_scan_ns = 0;
-        nic_peer_rehail(w.fab[0]);
+        peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
+        nic_peer_connect_again(w.fab[0]);
     }
     CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before);
-    nic_peer_told(peer); /* nobody is attached there: then it is up to us */
-    peer->hail_ns = w.fab[0]->hail_scan_ns = 0;
-    nic_peer_rehail(w.fab[0]);
+    nic_peer_hello_delivered(peer); /* nobody is attached there: then it is up to us */
+    peer->hello_ns = w.fab[0]->hello_scan_ns = 0;
+    nic_peer_connect_again(w.fab[0]);
     CU_ASSERT_EQUAL(w.fab[0]->edge.up_tail, before + 1);
     nic_unlock(w.fab[0]);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE(peer->open);
-    CU_ASSERT_FALSE(peer->greeted);
+    CU_ASSERT_FALSE(peer->hello_pending);
     peers_close(&w);
 }
 
@@ -347,13 +347,13 @@ static void receive__believes_no_word_that_cannot_be(void)
                 memcpy((uint8_t *)&seg + k, &(uint64_t){test_random(&w.random)}, 8);
             seg.hdr.src = r % 4 ? 0 : 1;
             seg.hdr.dst = r / 4 % 4 ? 1 : seg.hdr.dst;
-            seg.hdr.kind |= r / 16 % 2 ? EMU_FAILED : EMU_TOLD;
+            seg.hdr.kind |= r / 16 % 2 ? EMU_FAILED : EMU_NOTIFY;
             if (r / 32 % 4)
-                seg.hdr.kind &= EMU_FAILED | EMU_TOLD | 7;
+                seg.hdr.kind &= EMU_FAILED | EMU_NOTIFY | 7;
             if (r / 128 % 4)
                 seg.hdr.len %= EMU_PAYLOAD_BYTES + 1;
             seg.payload[0] = (uint8_t)(r / 512 % 14);
-            if (seg.hdr.kind == (EMU_UNICAST | EMU_TOLD) && seg.hdr.src == 1)
+            if (seg.hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg.hdr.src == 1)
                 continue; /* an ordinary one: others test that */
             if (seg.payload[0] == NIC_DATA && i % 2) /* a check of 16 bits may be met by chance */
                 memcpy(seg.payload + 2, &(uint16_t){(uint16_t)~w.fab[0]->peers[1].tx_check}, 2);
@@ -399,13 +399,13 @@ static void given_up__is_told_when_the_way_is_mended(void)
     meet(&w, 0, 1);
     cut(&w, 0, 1, true, true);
     peers_inject(&w, 0, 1, 1, &v, 4);
-    while (!w.fab[0]->peers[1].broke || emu_listed(&w.fab[0]->peers[1].hail))
+    while (!w.fab[0]->peers[1].must_notify || emu_listed(&w.fab[0]->peers[1].connect))
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->peers[0].epoch, 0);
     cut(&w, 0, 1, false, false);
     while (w.fab[1]->peers[0].epoch != 1 || !w.fab[0]->peers[1].open)
         fake_pump(w.fake);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].unsaid);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].unreported_seat);
     peers_close(&w);
 }
 
@@ -461,15 +461,15 @@ static void message__of_an_earlier_epoch_is_not_charged(void)
         peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
         CU_ASSERT_TRUE(recv.status == 0 && recv.bytes == sizeof out);
     }
-    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 0);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_consumed, 0);
     for (uint32_t i = 0; i < 40; i++) {
         peers_send(&w, 0, 1, 1, out, sizeof out, &req[i]);
         peers_recv(&w, 1, 0, 1, 0, in, sizeof in, &recv);
         CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && recv.status == 0);
     }
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_eaten, 40 * sizeof out);
-    CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten < NIC_EAGER_WINDOW);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].rx_consumed, 40 * sizeof out);
+    CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_consumed < NIC_EAGER_WINDOW);
     peers_close(&w);
 }
 
@@ -708,11 +708,11 @@ static void group__old_news_do_not_break_it(void)
     fake_inject(t.w.fake, 0, &seg);
     seg.hdr = (struct emu_hdr){.dst = 77, .seq = 12345, .kind = EMU_TEST | EMU_FAILED};
     fake_inject(t.w.fake, 0, &seg);
-    seg.hdr = (struct emu_hdr){.dst = 77, .seq = 1, .kind = EMU_MULTICAST | EMU_TOLD | EMU_FAILED,
-                               .op = NIC_CAST_LAST};
+    seg.hdr = (struct emu_hdr){.dst = 77, .seq = 1, .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
+                               .op = NIC_MULTICAST_LAST};
     fake_inject(t.w.fake, 0, &seg);
-    seg.hdr = (struct emu_hdr){.dst = 77, .kind = EMU_MULTICAST | EMU_TOLD | EMU_FAILED,
-                               .op = NIC_CAST_BROKEN};
+    seg.hdr = (struct emu_hdr){.dst = 77, .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
+                               .op = NIC_MULTICAST_BROKEN};
     fake_inject(t.w.fake, 0, &seg);
     seg.hdr = (struct emu_hdr){.dst = 77, .src = 1, .kind = EMU_BARRIER | EMU_FAILED,
                                .seq = 5 * (EMU_WINDOW / 2)};
@@ -738,8 +738,8 @@ int main(void)
         CASE(given_up__one_segment_breaks_the_pair),
         CASE(given_up__is_said_by_the_next_operation),
         CASE(given_up__on_both_sides_ends_in_one_epoch),
-        CASE(hail__given_up_is_unreachable_at_once),
-        CASE(hail__is_left_to_the_network),
+        CASE(connect__given_up_is_unreachable_at_once),
+        CASE(connect__is_left_to_the_network),
         CASE(given_up__and_then_a_successor),
         CASE(receive__believes_no_word_that_cannot_be),
         CASE(given_up__is_told_when_the_way_is_mended),

@@ -269,10 +269,10 @@ static void send__waits_for_a_peer_and_gives_up(void)
     while ((err = fabemu_inject(w.queue[0], &dest, &v, 4)) == -EAGAIN)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(err, -EHOSTUNREACH);
-    CU_ASSERT_EQUAL(fake_dropped(w.fake), 0); /* nobody hails an empty node */
+    CU_ASSERT_EQUAL(fake_dropped(w.fake), 0); /* nobody says hello to an empty node */
 
     /* One that attaches in time gets it. */
-    w.fab[0]->hail_limit_ns = UINT64_C(20000000000);
+    w.fab[0]->hello_limit_ns = UINT64_C(20000000000);
     peers_send(&w, 0, 1, 1, &v, 4, &req);
     fake_quiet(w.fake);
     w.fab[1] = fake_attach(w.fake, 1);
@@ -407,7 +407,7 @@ static void peer__that_left_is_missed(void)
         if (successor)
             w.fab[1] = fake_attach(w.fake, 1);
         w.fab[0]->watch_ns = 0;
-        w.fab[0]->hail_limit_ns = successor ? UINT64_C(20000000000) : 20000000;
+        w.fab[0]->hello_limit_ns = successor ? UINT64_C(20000000000) : 20000000;
         pump_until_over(&w, req, 5);
         pump_until_over(&w, many, MANY);
         for (int i = 0; i < 5; i++)
@@ -430,9 +430,9 @@ static void peer__that_is_slow_is_waited_for(void)
     fake_quiet(w.fake);
     for (unsigned i = 0; i < 20; i++) {
         w.fab[0]->watch_ns = 0;
-        while (!emu_listed(&w.fab[0]->peers[1].hail))
+        while (!emu_listed(&w.fab[0]->peers[1].connect))
             fake_pump(w.fake);
-        while (emu_listed(&w.fab[0]->peers[1].hail))
+        while (emu_listed(&w.fab[0]->peers[1].connect))
             fake_pump(w.fake);
     }
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
@@ -527,7 +527,7 @@ static void node_died__ends_what_waits_for_it(void)
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
     CU_ASSERT_EQUAL(req[3].status, FABEMU_PENDING);
-    w.fab[0]->hail_limit_ns = 20000000; /* what is posted now asks for a successor */
+    w.fab[0]->hello_limit_ns = 20000000; /* what is posted now asks for a successor */
     peers_recv(&w, 0, 1, 1, 0, in, 10, &req[0]);
     peers_send(&w, 0, 1, 1, out, 10, &req[1]);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);

@@ -539,7 +539,7 @@ static void send__survives_a_receiver_who_looks_elsewhere(void)
         peers_inject(&w, 0, 1, 1, &i, 8);
         peers_send(&w, 0, 1, 2, out, 1000 + i % 3000, &send[i]);
         fake_pump(w.fake);
-        CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_eaten <=
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].tx_eager - w.fab[0]->peers[1].tx_consumed <=
                        NIC_EAGER_WINDOW);
     }
     peers_recv(&w, 1, 0, 9, 0, &v, 8, &last);

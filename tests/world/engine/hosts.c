@@ -52,7 +52,7 @@ static void pair_cables(struct hosts *w)
 
             CU_ASSERT_EQUAL_FATAL(emu_link_join(engine_tx(from, l), engine_emu_dev(from), l,
                                                 engine_rx(to, l), engine_emu_dev(to), l,
-                                                EMU_CHANNEL_SLOTS, &w->profile),
+                                                EMU_VC_SLOTS, &w->profile),
                                   0);
             emu_faults_init(&w->engine_faults[1 - n][l], &w->set.faults,
                             w->seed + n * 64 + l + 1000);
@@ -215,21 +215,21 @@ void hosts_advance(struct hosts *w, uint64_t until_ps)
     w->now_ps = until_ps;
 }
 
-void hosts_turn_back(struct hosts *w, uint64_t by_ps)
+void hosts_rebase(struct hosts *w, uint64_t by_ps)
 {
     for (uint32_t n = 0; n < w->hosts; n++) {
         struct host *h = w->host[n];
 
-        emu_tx_turn_back(&h->tx, by_ps);
-        emu_rx_turn_back(&h->rx, by_ps);
-        h->wake_ps = emu_turned_ps(h->wake_ps, by_ps);
+        emu_tx_rebase(&h->tx, by_ps);
+        emu_rx_rebase(&h->rx, by_ps);
+        h->wake_ps = emu_rebased_ps(h->wake_ps, by_ps);
         if (!w->fabric)
-            engine_turn_back(w->engine[n], by_ps);
+            engine_rebase(w->engine[n], by_ps);
     }
     for (uint32_t i = 0; i < w->set.workers && !w->fabric; i++)
-        emu_worker_turn_back(w->worker[i], by_ps);
+        emu_worker_rebase(w->worker[i], by_ps);
     if (w->fabric)
-        fabric_clock_turn_back(w->fabric, by_ps);
+        fabric_clock_rebase(w->fabric, by_ps);
     w->now_ps -= by_ps;
     w->base_ps -= by_ps;
     for (uint32_t i = 0; i < w->set.workers; i++)

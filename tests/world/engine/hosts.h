@@ -27,7 +27,7 @@ struct hosts_post {
     uint32_t dst;      /* unicast: a node; multicast: a group, 0: that of all */
     uint8_t kind;
     uint8_t len;
-    bool hollow; /* no payload: only its length */
+    bool length_only; /* no payload: only its length */
 };
 
 struct host {
@@ -86,7 +86,7 @@ struct hosts {
     uint32_t group;
     uint64_t seed;
     uint64_t now_ps; /* virtual: up to where hosts_advance() has come */
-    uint64_t base_ps; /* when hosts begin; less when the clock has been turned back */
+    uint64_t base_ps; /* when hosts begin; less when the clock has been rebased */
 };
 
 /** hosts_draw_mixed - to any other host, and through switches to itself; of all lengths, at full speed. */
@@ -108,10 +108,10 @@ void hosts_advance(struct hosts *w, uint64_t until_ps);
 /** hosts_run - clock virtual: until nothing is left to happen, or @limit_ps. */
 void hosts_run(struct hosts *w, uint64_t limit_ps);
 /**
- * hosts_turn_back - clock virtual: turn the clock back, as a fabric on clock real does. Then everybody is
+ * hosts_rebase - clock virtual: turn the clock back, as a fabric on clock real does. Then everybody is
  * stepped: what windows know of times is of the clock before.
  */
-void hosts_turn_back(struct hosts *w, uint64_t by_ps);
+void hosts_rebase(struct hosts *w, uint64_t by_ps);
 /**
  * hosts_step - clock raw, by hand: until @awaited segments are settled and the engines are idle. False: not
  * in so many passes.

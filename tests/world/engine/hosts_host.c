@@ -86,7 +86,7 @@ static bool host_check(struct host *h, const struct emu_entry *entry)
     hdr.kind |= failed ? EMU_FAILED : 0;
     if (memcmp(&hdr, &entry->hdr, sizeof hdr) ||
         (post.kind == EMU_UNICAST && !failed && post.dst != h->node) ||
-        (entry->buf == EMU_NO_BUF) != (post.hollow || !post.len) ||
+        (entry->buf == EMU_NO_BUF) != (post.length_only || !post.len) ||
         entry->born_ns != (uint32_t)(i * 3 + 1))
         return false;
     if (entry->buf != EMU_NO_BUF) {
@@ -136,7 +136,7 @@ static bool host_post(struct host *h, const struct hosts_post *post, uint64_t at
     struct emu_entry entry = {.hdr = post_hdr(h->world, h->node, h->sent, post), .buf = EMU_NO_BUF,
                               .born_ns = (uint32_t)(h->sent * 3 + 1)};
 
-    if (post->len && !post->hollow) {
+    if (post->len && !post->length_only) {
         entry.buf = emu_pool_take(cache);
         if (entry.buf == EMU_NO_BUF)
             return false;

@@ -68,7 +68,7 @@ static bool segment_asks(uint64_t number)
     return number % TOLD_ONE_IN == TOLD_ONE_IN / 2;
 }
 
-/* As it is sent, but for EMU_TOLD. */
+/* As it is sent, but for EMU_NOTIFY. */
 static struct emu_hdr segment_hdr(const struct transport_plan *plan, uint32_t src, uint32_t stream,
                                   uint64_t number, uint8_t len)
 {
@@ -143,7 +143,7 @@ static bool is_member(const struct transport_plan *plan, uint32_t group, uint32_
 /* --- receiving ---------------------------------------------------------------------------- */
 
 /* What a header says beside the kind of its segment. */
-#define NODE_WORDS (EMU_TOLD | EMU_FAILED)
+#define NODE_WORDS (EMU_NOTIFY | EMU_FAILED)
 
 static void node_wrong(struct transport_node *node, const struct emu_hdr *hdr, const char *what)
 {
@@ -199,7 +199,7 @@ static bool node_knows(const struct transport_node *node, uint32_t stream,
     if (memcmp(&want, hdr, sizeof want) || hdr->len > EMU_PAYLOAD_BYTES ||
         (entry->buf == EMU_NO_BUF) != !hdr->len)
         return false;
-    if ((hdr->kind & NODE_WORDS) == EMU_TOLD)
+    if ((hdr->kind & NODE_WORDS) == EMU_NOTIFY)
         return !hdr->len;
     if (entry->born_ns != segment_note(plan, hdr->src, stream, hdr->seq, hdr->len))
         return false;
@@ -236,7 +236,7 @@ static const char *node_failed(struct transport_node *node, uint32_t stream,
 
     if (!plan->may_fail)
         return "given up";
-    if (!!(hdr->kind & EMU_TOLD) != segment_asks(hdr->seq))
+    if (!!(hdr->kind & EMU_NOTIFY) != segment_asks(hdr->seq))
         return "asked, or did not ask, to be told";
     emu_count(&node->counts.failed, 1);
     emu_count(&node->counts.innocent, !concerns_deaf(plan, node->node, stream));
@@ -265,7 +265,7 @@ static void node_deliver(struct transport_node *node, const struct emu_entry *en
         wrong = "not as it was sent";
     else if (hdr->kind & EMU_FAILED)
         wrong = node_failed(node, stream, hdr);
-    else if (hdr->kind & EMU_TOLD)
+    else if (hdr->kind & EMU_NOTIFY)
         wrong = node_told(node, stream, hdr);
     else
         wrong = node_got(node, stream, entry);
@@ -350,7 +350,7 @@ static bool node_post(struct transport_node *node, uint64_t at_ps)
                               .born_ns = segment_note(plan, node->node, stream, number, len)};
 
     if (segment_asks(number))
-        entry.hdr.kind |= EMU_TOLD;
+        entry.hdr.kind |= EMU_NOTIFY;
     if (len) {
         entry.buf = emu_pool_take(cache);
         if (entry.buf == EMU_NO_BUF)

@@ -7,7 +7,7 @@
  * numbered. All that can be known of a segment follows from the seed, its stream and its number, so
  * a receiver needs no list of what was sent; and from its length, which its sender draws and the
  * segment itself vouches for. A receiver keeps a bit for each number. Some segments ask that their
- * sender be told when they are there (EMU_TOLD); each that asked must be told once, or have failed.
+ * sender be told when they are there (EMU_NOTIFY); each that asked must be told once, or have failed.
  */
 #ifndef TESTS_WORLD_TRANSPORT_NODE_H
 #define TESTS_WORLD_TRANSPORT_NODE_H

@@ -110,7 +110,7 @@ void trees_open(struct trees *w, const struct trees_config *set)
     for (uint32_t n = 0; n < w->hosts; n++)
         for (uint32_t i = 0; i < set->noise; i++) {
             trees_noise(w, n, i, &hdr);
-            awaited += 1 + (hdr.kind & EMU_TOLD ? 1 : 0);
+            awaited += 1 + (hdr.kind & EMU_NOTIFY ? 1 : 0);
         }
     w->noise_left = awaited;
     trees_streams(w);

@@ -36,7 +36,7 @@ struct trees_config {
     uint64_t delay_ps;   /* up to so much between two posts of a member */
     uint64_t delay_seed; /* of these times alone */
     uint64_t nap_ps;     /* a host now and then takes nothing for up to so long */
-    uint32_t noise;      /* unicasts of each host; of three one is EMU_TOLD */
+    uint32_t noise;      /* unicasts of each host; of three one is EMU_NOTIFY */
     uint32_t junk;       /* segments of each host to w->junk_id */
     uint64_t cut_ps;     /* time is advanced by up to so much; 0: by as much as one likes */
     uint32_t faults;     /* in a million entries: of each kind */

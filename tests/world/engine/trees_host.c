@@ -24,7 +24,7 @@ void trees_noise(const struct trees *w, uint32_t node, uint32_t i, struct emu_hd
     uint64_t number = trees_draw(w->seed + 3, node, i, 0);
 
     *hdr = (struct emu_hdr){.dst = (uint32_t)(number >> 32) % w->hosts, .src = node, .seq = i,
-                            .kind = (uint8_t)(EMU_UNICAST | (i % 3 ? 0 : EMU_TOLD)),
+                            .kind = (uint8_t)(EMU_UNICAST | (i % 3 ? 0 : EMU_NOTIFY)),
                             .op = NOISE_OP,
                             .len = (uint8_t)(number % 2 ? EMU_PAYLOAD_BYTES : number / 2 % 64)};
 }
@@ -47,8 +47,8 @@ static bool noise_take(struct tree_host *h, const struct emu_entry *entry)
     trees_noise(w, entry->hdr.src, entry->hdr.seq, &hdr);
     at = (uint64_t)hdr.src * w->set.noise + hdr.seq;
     atomic_fetch_sub(&w->noise_left, 1);
-    if (entry->hdr.kind & EMU_TOLD)
-        return hdr.kind & EMU_TOLD && hdr.src == h->node && !entry->hdr.len &&
+    if (entry->hdr.kind & EMU_NOTIFY)
+        return hdr.kind & EMU_NOTIFY && hdr.src == h->node && !entry->hdr.len &&
                !atomic_fetch_add(&w->noise_told[at], 1) &&
                (!h->dev.timed || w->set.nap_ps || atomic_load(&w->noise_got[at]));
     hdr.kind = EMU_UNICAST;
@@ -72,7 +72,7 @@ static void junk_word(uint64_t number, struct tree_line *ret)
 
 static void junk_draw(struct tree_host *h, struct tree_line *ret)
 {
-    static const uint8_t kinds[] = {EMU_MULTICAST, EMU_MULTICAST | EMU_TOLD, EMU_REDUCE, EMU_SET,
+    static const uint8_t kinds[] = {EMU_MULTICAST, EMU_MULTICAST | EMU_NOTIFY, EMU_REDUCE, EMU_SET,
                                     EMU_ALLREDUCE, EMU_BARRIER, EMU_TEST, EMU_ALLREDUCE};
     struct trees *w = h->world;
     uint64_t number = test_random(&h->random);
@@ -128,7 +128,7 @@ static void host_log(struct tree_host *h, const struct emu_entry *entry, uint64_
 static void host_take_entry(struct tree_host *h, const struct emu_entry *entry, uint64_t at_ps)
 {
     struct tree_member *m = host_member(h, entry->hdr.dst);
-    bool unicast = (entry->hdr.kind & ~EMU_TOLD) == EMU_UNICAST, good = true;
+    bool unicast = (entry->hdr.kind & ~EMU_NOTIFY) == EMU_UNICAST, good = true;
 
     if (unicast && entry->hdr.op == NOISE_OP)
         good = noise_take(h, entry);
@@ -155,7 +155,7 @@ struct turn {
     struct tree_member *member;
 };
 
-static void turn_sooner(struct turn *turn, uint64_t ready_ps, enum voice voice,
+static void rebase_sooner(struct turn *turn, uint64_t ready_ps, enum voice voice,
                         struct tree_member *member)
 {
     if (turn->voice == VOICE_NONE || ready_ps < turn->ready_ps)
@@ -170,18 +170,18 @@ static struct turn host_turn(struct tree_host *h)
     struct turn turn = {.voice = VOICE_NONE};
 
     if (h->said < h->lines)
-        turn_sooner(&turn, h->script[h->said].at_ps > now_ps ? h->script[h->said].at_ps : now_ps,
+        rebase_sooner(&turn, h->script[h->said].at_ps > now_ps ? h->script[h->said].at_ps : now_ps,
                     VOICE_SCRIPT, NULL);
     for (uint32_t m = 0; m < h->members; m++)
         if (trees_member_may_post(h->member[m], h->node))
-            turn_sooner(&turn, h->member[m]->due_ps > now_ps ? h->member[m]->due_ps : now_ps,
+            rebase_sooner(&turn, h->member[m]->due_ps > now_ps ? h->member[m]->due_ps : now_ps,
                         VOICE_MEMBER, h->member[m]);
     if (h->noise < set->noise)
-        turn_sooner(&turn, (uint64_t)h->noise * set->delay_ps / 8 > now_ps
+        rebase_sooner(&turn, (uint64_t)h->noise * set->delay_ps / 8 > now_ps
                                ? (uint64_t)h->noise * set->delay_ps / 8 : now_ps,
                     VOICE_NOISE, NULL);
     if (h->junk < set->junk)
-        turn_sooner(&turn, now_ps, VOICE_JUNK, NULL);
+        rebase_sooner(&turn, now_ps, VOICE_JUNK, NULL);
     return turn;
 }
 

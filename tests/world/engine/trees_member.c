@@ -71,7 +71,7 @@ void trees_member_post(struct tree_host *h, struct tree_member *m, struct tree_l
     atomic_fetch_add(&s->posted[i], 1);
     ret->hdr = (struct emu_hdr){.dst = s->id, .seq = trees_seq(s, i), .len = op.len, .op = op.op,
                                 .type = op.type,
-                                .kind = (uint8_t)(op.kind | (op.told ? EMU_TOLD : 0))};
+                                .kind = (uint8_t)(op.kind | (op.told ? EMU_NOTIFY : 0))};
     trees_contribution(s, i, &op, h->node, ret->payload);
     if (!trees_op_awaits(&op, h->node))
         member_complete(m, i);
@@ -97,7 +97,7 @@ static bool member_take_told(struct tree_host *h, struct tree_member *m, uint64_
 {
     struct tree_stream *s = m->stream;
 
-    if (entry->hdr.kind != (EMU_MULTICAST | EMU_TOLD) || op->kind != EMU_MULTICAST || !op->told ||
+    if (entry->hdr.kind != (EMU_MULTICAST | EMU_NOTIFY) || op->kind != EMU_MULTICAST || !op->told ||
         op->root != h->node || entry->hdr.src != h->node || entry->hdr.len ||
         entry->buf != EMU_NO_BUF || m->told[i]++)
         return false;
@@ -145,7 +145,7 @@ bool trees_member_take(struct tree_host *h, struct tree_member *m, const struct 
     if (i >= s->ops)
         return false;
     trees_draw_op(s, i, &op);
-    if (entry->hdr.kind & EMU_TOLD)
+    if (entry->hdr.kind & EMU_NOTIFY)
         return member_take_told(h, m, i, &op, entry);
     if (!trees_op_awaits(&op, h->node) || m->got[i]++ || !result_good(h, s, i, &op, entry) ||
         atomic_load(&s->posted[i]) != trees_contributions(s, &op))

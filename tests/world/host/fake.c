@@ -67,7 +67,7 @@ struct fake {
     pthread_t thread;
     atomic_bool done; /* between this thread and who stops it */
     uint32_t nodes;
-    uint64_t seat[FAKE_NODES]; /* emu_seat_word() */
+    uint64_t seat[FAKE_NODES]; /* emu_seat_state() */
     uint64_t random;
     bool shuffle, acknowledged;
     bool cut[FAKE_NODES][FAKE_NODES];
@@ -143,7 +143,7 @@ void fake_close(struct fake *fake)
 /* The seat at @node is taken, or free. */
 static void seat_tell(struct fake *fake, uint32_t node, bool attached)
 {
-    fake->seat[node] = emu_seat_word(emu_seat_first(fake->seat[node]), attached);
+    fake->seat[node] = emu_seat_state(emu_seat_first(fake->seat[node]), attached);
     for (uint32_t i = 0; i < fake->nodes; i++)
         if (fake->edge[i].shared) {
             atomic_store_explicit(&fake->edge[i].shared->seats[node], fake->seat[node],
@@ -253,7 +253,7 @@ static void deliver(struct fake *fake, const struct emu_seg *seg, const uint32_t
 
     for (uint32_t i = 0; i < count; i++)
         lost |= fake->cut[seg->hdr.src][nodes[i]] || fake->cut[nodes[i]][seg->hdr.src];
-    if (lost || seg->hdr.kind & EMU_TOLD) {
+    if (lost || seg->hdr.kind & EMU_NOTIFY) {
         report = calloc(1, sizeof *report);
         must(report, "report");
         report->copies = 1;
@@ -264,7 +264,7 @@ static void deliver(struct fake *fake, const struct emu_seg *seg, const uint32_t
             report->seg.hdr.len = 0;
     }
     if (!fake->shuffle || test_random(&fake->random) % 2)
-        copy.hdr.kind &= (uint8_t)~EMU_TOLD; /* whether a receiver sees it does not matter */
+        copy.hdr.kind &= (uint8_t)~EMU_NOTIFY; /* whether a receiver sees it does not matter */
     for (uint32_t i = 0; i < count; i++)
         if (!fake->cut[seg->hdr.src][nodes[i]])
             bag_put(fake, nodes[i], &copy, report);
@@ -420,7 +420,7 @@ static bool contribution_arrives(struct fake *fake, const struct fake_group *g, 
 
 static void route(struct fake *fake, struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_TOLD;
+    uint8_t kind = seg->hdr.kind & (uint8_t)~EMU_NOTIFY;
     uint32_t others[FAKE_NODES], count = 0;
     struct fake_group *g;
 

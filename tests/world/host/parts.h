@@ -8,7 +8,7 @@
 #include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/group/break.h"
-#include "nic/host/group/cast.h"
+#include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/group.h"
 #include "nic/host/life.h"

@@ -71,7 +71,7 @@ static void trial_groups(struct trial *t, struct sim *w)
 {
     uint64_t random = t->seed ^ 1;
 
-    for (uint32_t g = 0; g < TRIAL_CASTS; g++) {
+    for (uint32_t g = 0; g < TRIAL_BROADCASTS; g++) {
         trial_members(&t->cast[g], w->graph->nodes, &random);
         t->cast[g].id = world_multicast(w->fabric, t->cast[g].node, t->cast[g].members);
     }
@@ -120,7 +120,7 @@ static void trial_contribute(struct trial *t, struct sim *w, uint32_t n, uint32_
 static void trial_send(struct trial *t, struct sim *w, uint32_t n, uint64_t ready_ps,
                        uint64_t *random)
 {
-    const struct trial_group *group = &t->cast[test_draw(random, 0, TRIAL_CASTS - 1)];
+    const struct trial_group *group = &t->cast[test_draw(random, 0, TRIAL_BROADCASTS - 1)];
     struct emu_hdr hdr = {.dst = test_draw(random, 0, w->graph->nodes - 1),
                           .len = (uint8_t)test_draw(random, 0, EMU_PAYLOAD_BYTES)};
 

@@ -10,7 +10,7 @@
 
 #include "tests/world/switch/sim.h"
 
-#define TRIAL_CASTS 3   /* groups for multicasts */
+#define TRIAL_BROADCASTS 3   /* groups for multicasts */
 #define TRIAL_OPS   96u /* collectives of the group that combines: fewer than half its window */
 
 struct trial_group {
@@ -28,7 +28,7 @@ struct trial {
     uint32_t posts;   /* of a node, about */
     uint64_t grid_ps; /* posts are ready at its multiples: many at the same time */
     uint8_t type;     /* of the reductions */
-    struct trial_group cast[TRIAL_CASTS];
+    struct trial_group cast[TRIAL_BROADCASTS];
     struct trial_group all; /* combines */
     uint32_t expect[SIM_NODES]; /* segments that a node is to get */
 };

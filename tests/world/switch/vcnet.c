@@ -19,9 +19,9 @@ struct vcnode *vcnet_node(struct vcnet *w, uint32_t worker)
     emu_dev_init(&p->dev, w->worker[worker], vcnode_step);
     p->world = w;
     p->node = w->nodes;
-    p->open_max = w->profile.channels < EMU_CHANNELS_KEPT_OF ? w->profile.channels
+    p->open_max = w->profile.channels < EMU_VCS_KEPT_OF ? w->profile.channels
                                                              : w->profile.channels - 1;
-    emu_channels_init(&p->books, w->profile.channels, w->profile.pool_places);
+    emu_vcs_init(&p->vcs, w->profile.channels, w->profile.pool_slots);
     w->node[w->nodes++] = p;
     return p;
 }
@@ -41,9 +41,9 @@ void vcnet_plug(struct vcnet *w, struct vcnode *p, struct switch_dev *sw, uint32
     p->sw = sw;
     p->port = port;
     CU_ASSERT_EQUAL_FATAL(emu_link_join(&p->tx, &p->dev, 0, switch_rx(sw, port), dev,
-                                        (uint8_t)port, EMU_CHANNEL_SLOTS, &w->profile), 0);
+                                        (uint8_t)port, EMU_VC_SLOTS, &w->profile), 0);
     CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(sw, port), dev, (uint8_t)port, &p->rx, &p->dev,
-                                        0, EMU_CHANNEL_SLOTS, &w->profile), 0);
+                                        0, EMU_VC_SLOTS, &w->profile), 0);
 }
 
 void vcnet_cable(struct vcnet *w, uint32_t from, uint32_t from_port, uint32_t to, uint32_t to_port)
@@ -51,7 +51,7 @@ void vcnet_cable(struct vcnet *w, uint32_t from, uint32_t from_port, uint32_t to
     CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(w->sw[from], from_port),
                                         switch_emu_dev(w->sw[from]), (uint8_t)from_port,
                                         switch_rx(w->sw[to], to_port), switch_emu_dev(w->sw[to]),
-                                        (uint8_t)to_port, EMU_CHANNEL_SLOTS, &w->profile), 0);
+                                        (uint8_t)to_port, EMU_VC_SLOTS, &w->profile), 0);
 }
 
 void vcnet_begin(struct vcnet *w, const char *set, enum emu_clock_mode mode, uint32_t workers)

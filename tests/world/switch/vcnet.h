@@ -80,7 +80,7 @@ struct vcnode {
     struct emu_rx rx;
     struct vcnet *world;
     uint32_t node;
-    struct emu_channels books;
+    struct emu_vcs vcs;
     struct emu_faults *faults;
     struct switch_dev *sw; /* at the other end, */
     uint32_t port;         /* and where */
@@ -95,9 +95,9 @@ struct vcnode {
     bool endless;         /* raw: posts are sent again and again */
 
     uint32_t next[EMU_PRIORITIES]; /* post to open next */
-    struct vcnode_out out[EMU_CHANNELS];
-    struct vcnode_in in[EMU_CHANNELS];
-    struct vcnode_reply reply[4 * EMU_CHANNELS];
+    struct vcnode_out out[EMU_VCS];
+    struct vcnode_in in[EMU_VCS];
+    struct vcnode_reply reply[4 * EMU_VCS];
     uint32_t replies;
     uint32_t last_channel;
     uint64_t now_ps;

@@ -16,10 +16,10 @@ bool vcnet_holds(struct vcnet *w)
         struct vcnode *p = w->node[n];
         const struct switch_channels *ch = switch_channels_of(p->sw);
 
-        wrong = switch_check_cable(p->sw, p->port, &p->books, NULL);
+        wrong = switch_check_cable(p->sw, p->port, &p->vcs, NULL);
         if (!wrong)
-            wrong = switch_check_channels(&p->rx, &ch->port[p->port].books, p->faults, NULL, NULL,
-                                          w->profile.pool_places);
+            wrong = switch_check_channels(&p->rx, &ch->port[p->port].vcs, p->faults, NULL, NULL,
+                                          w->profile.pool_slots);
     }
     if (wrong)
         printf("at %llu ps: %s\n", (unsigned long long)w->now_ps, wrong);
@@ -36,21 +36,21 @@ bool vcnet_free(struct vcnet *w, bool lossy)
         for (uint32_t p = 0; p < ch->sw.ports; p++) {
             const struct switch_channel_port *port = &ch->port[p];
 
-            taken += port->books.open != 0 || port->books.pool != w->profile.pool_places ||
-                     port->books.occupied || port->books.paid || port->replies ||
+            taken += port->vcs.open != 0 || port->vcs.pool != w->profile.pool_slots ||
+                     port->vcs.occupied || port->vcs.paid || port->replies ||
                      port->waiters || port->collect || port->held ||
-                     emu_channels_collecting(&port->books);
-            for (uint32_t c = 0; c < EMU_CHANNELS; c++) {
-                const struct switch_channel_in *in = &ch->in[p * EMU_CHANNELS + c];
+                     emu_vcs_collecting(&port->vcs);
+            for (uint32_t c = 0; c < EMU_VCS; c++) {
+                const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
 
-                taken += in->queued || in->wants || port->books.used[c] ||
+                taken += in->queued || in->wants || port->vcs.used[c] ||
                          (in->state != CHANNEL_CLOSED && !lossy);
             }
         }
-        taken += ch->queued != 0 || ch->ghosts != 0;
+        taken += ch->queued != 0 || ch->uncredited != 0;
     }
     for (uint32_t n = 0; n < w->nodes; n++)
-        taken += w->node[n]->books.open || w->node[n]->books.pool != w->profile.pool_places;
+        taken += w->node[n]->vcs.open || w->node[n]->vcs.pool != w->profile.pool_slots;
     return !taken && !world_bufs_held(w->pool, w->worker, w->workers);
 }
 

@@ -18,8 +18,8 @@ void vcnode_take_credits(struct vcnode *p, uint64_t at_ps)
     const struct emu_credit *back;
 
     while ((back = emu_credit_front(&p->tx.credit)) && back->time_ps <= at_ps) {
-        assert(p->books.used[back->channel]);
-        emu_channels_return(&p->books, back->channel);
+        assert(p->vcs.used[back->channel]);
+        emu_vcs_return(&p->vcs, back->channel);
         emu_credit_skip(&p->tx.credit);
     }
 }
@@ -58,7 +58,7 @@ static bool node_collects(const struct vcnode *p, const struct vcnet_post *post)
 {
     uint32_t segments = emu_packet_segments(post->bytes);
 
-    return post->group && segments > 1 && segments <= 1 + p->world->profile.pool_places;
+    return post->group && segments > 1 && segments <= 1 + p->world->profile.pool_slots;
 }
 
 static struct vcnet_post *node_post_at(struct vcnode *p, uint32_t c)
@@ -101,7 +101,7 @@ static void node_send_segment(struct vcnode *p, uint32_t c, uint64_t at_ps)
     }
     entry.buf = payload_make(p, post->tag, post->bytes, index, &post->crc);
     entry.crc = last ? post->crc : 0;
-    emu_channels_spend(&p->books, c);
+    emu_vcs_spend(&p->vcs, c);
     out->since_ps = at_ps;
     out->over = last;
     node_put(p, &entry, at_ps);
@@ -122,22 +122,22 @@ static struct vcnet_post *node_next_post(struct vcnode *p, uint32_t priority, ui
 /* May it open a channel for @post: with a place for a segment, or to collect them? */
 static bool node_may_open(const struct vcnode *p, const struct vcnet_post *post)
 {
-    struct emu_channels trial = p->books;
+    struct emu_vcs trial = p->vcs;
     int c;
 
-    if (emu_channels_pending(&p->books) >= p->open_max && !post->priority)
+    if (emu_vcs_pending(&p->vcs) >= p->open_max && !post->priority)
         return false;
-    c = emu_channels_open(&trial, 0);
+    c = emu_vcs_open(&trial, 0);
     if (c < 0)
         return false;
     if (node_collects(p, post))
-        return !emu_channels_collecting(&p->books);
-    return emu_channels_room(&p->books) >> c & 1;
+        return !emu_vcs_collecting(&p->vcs);
+    return emu_vcs_room(&p->vcs) >> c & 1;
 }
 
 static void node_open(struct vcnode *p, struct vcnet_post *post, uint64_t at_ps)
 {
-    uint32_t c = (uint32_t)emu_channels_open(&p->books, post->tag);
+    uint32_t c = (uint32_t)emu_vcs_open(&p->vcs, post->tag);
     uint32_t segments = emu_packet_segments(post->bytes);
 
     p->last_channel = c;
@@ -146,8 +146,8 @@ static void node_open(struct vcnode *p, struct vcnet_post *post, uint64_t at_ps)
     post->state = POST_OPEN;
     p->next[post->priority]++;
     if (node_collects(p, post))
-        emu_channels_promise(&p->books, c, segments);
-    if (emu_channels_room(&p->books) >> c & 1)
+        emu_vcs_promise(&p->vcs, c, segments);
+    if (emu_vcs_room(&p->vcs) >> c & 1)
         node_send_segment(p, c, at_ps);
 }
 
@@ -156,7 +156,7 @@ static uint32_t node_ready(struct vcnode *p, uint32_t priority)
 {
     uint32_t ready = 0;
 
-    emu_each_bit(c, p->books.open & emu_channels_room(&p->books))
+    emu_each_bit(c, p->vcs.open & emu_vcs_room(&p->vcs))
         if (!p->out[c].over && node_post_at(p, c)->priority == priority)
             ready |= 1u << c;
     return ready;
@@ -165,7 +165,7 @@ static uint32_t node_ready(struct vcnode *p, uint32_t priority)
 /* Is there anything that only room, or a channel, is missing for? */
 static bool node_blocked(struct vcnode *p, uint64_t at_ps)
 {
-    emu_each_bit(c, p->books.open)
+    emu_each_bit(c, p->vcs.open)
         if (!p->out[c].over)
             return true;
     for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
@@ -241,7 +241,7 @@ static void node_end(struct vcnode *p, uint32_t c, enum post_state state, uint64
 
     post->state = (uint8_t)state;
     post->reply_ps = at_ps;
-    emu_channels_forget(&p->books, c);
+    emu_vcs_forget(&p->vcs, c);
     p->out[c].over = true;
     if (p->endless) {
         post->state = POST_WAITS;
@@ -253,7 +253,7 @@ static void node_end(struct vcnode *p, uint32_t c, enum post_state state, uint64
 
 static void node_replied(struct vcnode *p, const struct emu_packet_hdr *hdr, uint64_t at_ps)
 {
-    if (!emu_channels_close(&p->books, hdr->channel, hdr->tag))
+    if (!emu_vcs_close(&p->vcs, hdr->channel, hdr->tag))
         p->stale++;
     else
         node_end(p, hdr->channel, hdr->kind == EMU_PACKET_ACK ? POST_ACKED : POST_NACKED, at_ps);
@@ -373,7 +373,7 @@ static uint64_t node_late_ps(const struct vcnode *p, uint32_t *channel)
 
     if (p->world->timeout_ps == EMU_NEVER)
         return late_ps;
-    emu_each_bit(c, p->books.open)
+    emu_each_bit(c, p->vcs.open)
         if (p->out[c].since_ps + p->world->timeout_ps < late_ps) {
             late_ps = p->out[c].since_ps + p->world->timeout_ps;
             *channel = c;
@@ -383,7 +383,7 @@ static uint64_t node_late_ps(const struct vcnode *p, uint32_t *channel)
 
 static void node_give_up(struct vcnode *p, uint32_t c, uint64_t at_ps)
 {
-    p->books.open &= ~(1u << c);
+    p->vcs.open &= ~(1u << c);
     node_end(p, c, POST_TIMED_OUT, at_ps);
 }
 
@@ -418,7 +418,7 @@ static uint32_t node_step_raw(struct vcnode *p)
         node_give_up(p, c, 0);
     for (uint32_t sent = 0; sent < 64 && node_send(p, now_ps); sent++)
         moved++;
-    if (moved || p->books.open)
+    if (moved || p->vcs.open)
         emu_dev_again(&p->dev);
     return moved;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_cast_test.c - words and conditionals of a group, symmetric regions, broadcast puts.
+ * nic_broadcast_test.c - words and conditionals of a group, symmetric regions, broadcast puts.
  *
  * One thread steps the adapters and a fake fabric in turn.
  */
@@ -290,12 +290,12 @@ static void abort__takes_back_conditionals_and_broadcasts(void)
     fabemu_group_test(t.group[0], 0, 1, UNTIL, &req[0]);
     fabemu_broadcast_put(t.group[0], key, 0, src, sizeof src, &req[1]);
     fake_step(t.w.fake);
-    CU_ASSERT_EQUAL(t.group[0]->cast_out, NIC_CAST_WINDOW);
+    CU_ASSERT_EQUAL(t.group[0]->broadcast_out, NIC_BROADCAST_WINDOW);
     CU_ASSERT_EQUAL(fabemu_abort(t.w.fab[0], &req[0]), -ECANCELED);
     CU_ASSERT_EQUAL(fabemu_abort(t.w.fab[0], &req[1]), -ECANCELED);
-    CU_ASSERT_EQUAL(t.group[0]->cast_out, 0);
+    CU_ASSERT_EQUAL(t.group[0]->broadcast_out, 0);
     set_all(&t, 0, 1);
-    CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, NIC_CAST_WINDOW); /* nothing of the conditional */
+    CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, NIC_BROADCAST_WINDOW); /* nothing of the conditional */
     memset(src, 3, sizeof src);
     fabemu_broadcast_put(t.group[0], key, 0, src, sizeof src, &req[2]);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, &req[2], 1));
@@ -474,8 +474,8 @@ static void broadcast__is_pipelined_and_bounded(void)
                                  src[i][k], bytes, &req[i][k]);
             if (test_random(&t.w.random) % 3 == 0)
                 fake_pump(t.w.fake);
-            good = good && t.group[i]->cast_out <= NIC_CAST_WINDOW;
-            full = full || t.group[i]->cast_out == NIC_CAST_WINDOW;
+            good = good && t.group[i]->broadcast_out <= NIC_BROADCAST_WINDOW;
+            full = full || t.group[i]->broadcast_out == NIC_BROADCAST_WINDOW;
         }
     }
     for (uint32_t i = 0; i < MEMBERS; i++)
@@ -490,7 +490,7 @@ static void broadcast__is_pipelined_and_bounded(void)
                        bytes_filled(memory[at][i][k], k % 3 ? BYTES : 1 + k, i * 100 + k);
     CU_ASSERT_TRUE(good && full);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        CU_ASSERT_EQUAL(t.group[i]->cast_out, 0);
+        CU_ASSERT_EQUAL(t.group[i]->broadcast_out, 0);
     CU_ASSERT_TRUE(team_clean(&t));
     team_close(&t);
 }
@@ -581,7 +581,7 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
     const struct emu_hdr good_test = {.dst = t.id, .seq = nic_op_of(&test)->id, .kind = EMU_TEST,
                                       .op = EMU_TEST_TRUE};
     const struct emu_hdr good_told = {.dst = t.id, .seq = nic_op_of(&put)->id,
-                                      .kind = EMU_MULTICAST | EMU_TOLD, .op = NIC_CAST_PART};
+                                      .kind = EMU_MULTICAST | EMU_NOTIFY, .op = NIC_MULTICAST_PART};
     struct emu_seg seg = {.hdr = {0}};
     uint64_t malformed = 0, stale = 0;
 
@@ -593,15 +593,15 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
         case 2: seg.hdr.dst = 78; malformed++; break;
         case 3: seg.hdr.seq += 1 << 20; stale++; break;
         case 4: seg.hdr.seq = good_told.seq; malformed++; break; /* a broadcast is no conditional */
-        case 5: seg.hdr.kind |= EMU_TOLD; malformed++; break;
+        case 5: seg.hdr.kind |= EMU_NOTIFY; malformed++; break;
         case 6: seg.hdr.len = 1; malformed++; break;
         case 7: seg.hdr.dst = 78; malformed++; break;
         case 8: seg.hdr.type = 4; malformed++; break; /* not sent yet */
         case 9: seg.hdr.type = 255; malformed++; break;
         case 10: seg.hdr.seq = good_test.seq; malformed++; break;
         case 11: seg.hdr.seq = nic_op_of(&get)->id; stale++; break; /* that is a peer's to name */
-        case 12: seg.hdr.op = NIC_CAST_BROKEN + (uint8_t)(malformed % 2); malformed++; break;
-        case 13: seg.hdr.kind = EMU_BARRIER | EMU_TOLD; malformed++; break;
+        case 12: seg.hdr.op = NIC_MULTICAST_BROKEN + (uint8_t)(malformed % 2); malformed++; break;
+        case 13: seg.hdr.kind = EMU_BARRIER | EMU_NOTIFY; malformed++; break;
         }
         put_raw(&t, &seg);
         CU_ASSERT_EQUAL(counts->malformed, malformed);
@@ -617,23 +617,23 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
     CU_ASSERT_TRUE(test.status == FABEMU_PENDING && put.status == FABEMU_PENDING);
 
     for (unsigned i = 0; i < 8; i++) {
-        struct nic_wire_cast cast = {.key = key};
+        struct nic_wire_broadcast broadcast = {.key = key};
         uint64_t late = counts->late;
 
         seg.hdr = (struct emu_hdr){.dst = t.id, .src = 1, .kind = EMU_MULTICAST, .len = 24,
-                                   .op = NIC_CAST_LAST};
+                                   .op = NIC_MULTICAST_LAST};
         switch (i) {
-        case 0: cast.key ^= 1; break;
-        case 1: cast.offset = 993; break;
-        case 2: cast.offset = UINT64_MAX - 2; break;
+        case 0: broadcast.key ^= 1; break;
+        case 1: broadcast.offset = 993; break;
+        case 2: broadcast.offset = UINT64_MAX - 2; break;
         case 3: seg.hdr.dst = 78; break;
-        case 4: cast.key = read; break;
+        case 4: broadcast.key = read; break;
         case 5: seg.hdr.len = 15; break;
-        case 6: seg.hdr.op = NIC_CAST_PROBE + 1; break;
+        case 6: seg.hdr.op = NIC_MULTICAST_PROBE + 1; break;
         case 7: seg.hdr.len = 241; break;
         }
-        memcpy(seg.payload, &cast, sizeof cast);
-        memset(seg.payload + sizeof cast, 0x77, 8);
+        memcpy(seg.payload, &broadcast, sizeof broadcast);
+        memset(seg.payload + sizeof broadcast, 0x77, 8);
         malformed += i >= 5;
         put_raw(&t, &seg);
         CU_ASSERT_EQUAL(counts->late, late + (i < 5));
@@ -675,5 +675,5 @@ int main(void)
         {0},
     };
 
-    return test_run("nic_cast", cases);
+    return test_run("nic_broadcast", cases);
 }

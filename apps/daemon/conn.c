@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conn.c - the control socket, at an end that never blocks.
+ *
+ * Both ends of the control socket use it: the fabric, which must not wait for
+ * any client, and the commands, which wait with a limit (conn_wait).
+ */
+#include "apps/daemon/conn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "emu/now.h"
+
+void conn_open(struct conn *conn, int fd, size_t line_max)
+{
+    *conn = (struct conn){ .fd = fd, .line_max = line_max, .pass.fd = { -1, -1 } };
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+static bool conn_passes(const struct conn *conn)
+{
+    return conn->pass.fd[0] >= 0;
+}
+
+static void conn_drop_pass(struct conn *conn)
+{
+    for (int i = 0; i < 2; i++) {
+        if (conn->pass.fd[i] >= 0)
+            close(conn->pass.fd[i]);
+        conn->pass.fd[i] = -1;
+    }
+}
+
+void conn_close(struct conn *conn)
+{
+    conn_drop_pass(conn);
+    if (conn->fd >= 0)
+        close(conn->fd);
+    conn->fd = -1;
+    emu_json_free(&conn->in);
+    emu_json_free(&conn->out);
+}
+
+size_t conn_excess(const struct conn *conn)
+{
+    return emu_json_excess(&conn->in) + emu_json_excess(&conn->out);
+}
+
+/* One read: a client that floods gets its turn like the others. */
+int conn_fill(struct conn *conn)
+{
+    ssize_t got = emu_json_read(&conn->in, conn->fd, NULL, MSG_DONTWAIT);
+
+    if (got == 0)
+        return -EPIPE;
+    return got > 0 || got == -EAGAIN ? 0 : (int)got;
+}
+
+int conn_next(struct conn *conn, struct json_object **ret)
+{
+    return emu_json_next(&conn->in, conn->line_max, ret);
+}
+
+int conn_put(struct conn *conn, struct json_object *message)
+{
+    return emu_json_put(&conn->out, message, CONN_OUT_MAX);
+}
+
+int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2])
+{
+    size_t at = conn->out.bytes;
+    int err = conn_put(conn, message);
+
+    conn_drop_pass(conn);
+    conn->pass = (struct emu_json_fds){ .fd = { pass[0], pass[1] } };
+    conn->pass_at = at;
+    if (err)
+        conn_drop_pass(conn);
+    return err;
+}
+
+/* Send the bytes before the passing line alone, and the rest with the descriptors. */
+static ssize_t send_some(struct conn *conn)
+{
+    bool now = conn_passes(conn) && conn->pass_at == 0;
+    size_t bytes = conn_passes(conn) && !now ? conn->pass_at : conn->out.bytes;
+    ssize_t sent = emu_json_send(&conn->out, conn->fd, bytes, now ? &conn->pass : NULL, MSG_DONTWAIT);
+
+    if (sent <= 0)
+        return sent;
+    if (now)
+        conn_drop_pass(conn);
+    else if (conn_passes(conn))
+        conn->pass_at -= (size_t)sent;
+    return sent;
+}
+
+int conn_flush(struct conn *conn)
+{
+    while (conn->out.bytes > 0) {
+        ssize_t sent = send_some(conn);
+        if (sent < 0)
+            return (int)sent;
+    }
+    return 0;
+}
+
+void conn_drain(struct conn *conn, int timeout_ms)
+{
+    int64_t end_ms = emu_now_ms() + timeout_ms;
+
+    while (conn_flush(conn) == -EAGAIN && emu_now_ms() < end_ms) {
+        struct pollfd room = { conn->fd, POLLOUT, 0 };
+        poll(&room, 1, (int)(end_ms - emu_now_ms()));
+    }
+}
+
+int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
+{
+    int64_t end_ms = emu_now_ms() + timeout_ms;
+
+    for (;;) {
+        int got = conn_next(conn, ret);
+        if (got)
+            return got < 0 ? got : 0;
+        int err = conn_flush(conn);
+        if (err && err != -EAGAIN && err != -EPIPE)
+            return err;
+        int64_t left_ms = end_ms - emu_now_ms();
+        if (left_ms <= 0)
+            return -ETIMEDOUT;
+        struct pollfd poll_fd = { conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0 };
+        if (poll(&poll_fd, 1, (int)left_ms) > 0 && poll_fd.revents & ~POLLOUT) {
+            err = conn_fill(conn);
+            if (err)
+                return err;
+        }
+    }
+}
+
+int conn_ask(struct conn *conn, const char *command, struct json_object **ret, int timeout_ms)
+{
+    struct json_object *request = json_object_new_object();
+
+    json_add_text(request, "cmd", command);
+    int err = conn_put(conn, request);
+    while (!err) {
+        struct json_object *reply;
+        err = conn_wait(conn, &reply, timeout_ms);
+        if (err)
+            break;
+        if (json_object_object_get_ex(reply, "ok", NULL)) {
+            *ret = reply;
+            return 0;
+        }
+        json_object_put(reply);
+    }
+    return err;
+}
+
+struct json_object *json_add_text(struct json_object *message, const char *field, const char *text)
+{
+    json_object_object_add(message, field, json_object_new_string(text));
+    return message;
+}
+
+struct json_object *json_add_number(struct json_object *message, const char *field, uint64_t number)
+{
+    json_object_object_add(message, field, json_object_new_uint64(number));
+    return message;
+}
+
+struct json_object *conn_event(const char *event)
+{
+    return json_add_text(json_object_new_object(), "event", event);
+}
+
+struct json_object *conn_ok(void)
+{
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "ok", json_object_new_boolean(true));
+    return reply;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conn.h - the control socket, at an end that never blocks: JSON objects, one a line (emu/json.h).
+ */
+#ifndef APPS_CONN_H
+#define APPS_CONN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/json.h"
+
+#define CONN_LINE_MAX  65536u      /* bytes of a request */
+#define CONN_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
+#define CONN_OUT_MAX   (17u << 20) /* bytes waiting for a peer that does not read: a reply, and events */
+
+/* One end of a connection. Owned by one thread. */
+struct conn {
+    int fd;          /* non-blocking; -1 when closed */
+    size_t line_max; /* longer lines are refused */
+    struct emu_json_buf in;
+    struct emu_json_buf out;
+    struct emu_json_fds pass; /* descriptors to pass */
+    size_t pass_at;           /* offset in what is in use of out of the line that they go with */
+};
+
+/** conn_open - take over @fd and make it non-blocking. */
+void conn_open(struct conn *conn, int fd, size_t line_max);
+void conn_close(struct conn *conn);
+
+/** conn_excess - memory that its buffers take beyond EMU_JSON_KEEP each. Bytes. */
+size_t conn_excess(const struct conn *conn);
+
+/** conn_fill - read what has come. Returns 0 (more or nothing), -EPIPE at the end, or -errno. */
+int conn_fill(struct conn *conn);
+
+/** conn_next - take the next whole line: emu_json_next(). */
+int conn_next(struct conn *conn, struct json_object **ret);
+
+/** conn_put - queue @message (its reference passes). Errors: -ENOBUFS, the peer does not read. */
+int conn_put(struct conn *conn, struct json_object *message);
+
+/** conn_put_with - the same, with two descriptors that are closed once they are sent. */
+int conn_put_with(struct conn *conn, struct json_object *message, const int pass[2]);
+
+/** conn_flush - send what the socket takes. 0, all is out; -EAGAIN, the rest later; -errno. */
+int conn_flush(struct conn *conn);
+
+/** conn_drain - flush, waiting at most @timeout_ms for the peer to make room. */
+void conn_drain(struct conn *conn, int timeout_ms);
+
+/**
+ * conn_wait - the next message, waiting at most @timeout_ms.
+ * Errors: -ETIMEDOUT, and as conn_fill() and conn_next().
+ */
+int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
+
+/** conn_ask - send {"cmd": @command} and wait for the reply; events on the way are skipped. */
+int conn_ask(struct conn *conn, const char *command, struct json_object **ret, int timeout_ms);
+
+/* Build an object: each adds a field and returns @message. */
+struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);
+struct json_object *json_add_number(struct json_object *message, const char *field,
+                                    uint64_t number);
+struct json_object *conn_event(const char *event);
+struct json_object *conn_ok(void); /* {"ok":true}: a reply begins with it */
+
+#endif

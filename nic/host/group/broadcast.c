@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * broadcast.c - segments of broadcast puts, sent and received.
+ *
+ * A broadcast put is not of the group's stream: its segments are multicasts with a mark of their own
+ * (wire.h), each says where it belongs, and the network tells when all members have it. Any number of
+ * members may be at it, NIC_BROADCAST_WINDOW segments of each at a time. The last segment of a put waits for all
+ * the others to be told. Source: QsNet III §IV-A; that the last one waits is ours.
+ */
+#include "nic/host/group/broadcast.h"
+
+#include <string.h>
+
+#include "emu/bits.h"
+#include "nic/host/wire.h"
+
+static_assert(FABEMU_BROADCAST_LAST_BYTES == NIC_BROADCAST_BYTES, "fabemu.h");
+static_assert(NIC_BROADCAST_WINDOW <= 64, "told has a bit for each");
+
+static uint32_t broadcast_segs(const struct nic_broadcast_put *put)
+{
+    return put->op.bytes ? (uint32_t)((put->op.bytes + NIC_BROADCAST_BYTES - 1) / NIC_BROADCAST_BYTES) : 1;
+}
+
+static uint32_t broadcast_out(const struct nic_broadcast_put *put)
+{
+    return put->sent - put->base - (uint32_t)__builtin_popcountll(put->acked);
+}
+
+/* May the next segment be sent, if there is room for it? */
+static bool broadcast_may_send(const struct fabemu_group *g, const struct nic_broadcast_put *put)
+{
+    uint32_t segs = broadcast_segs(put);
+
+    return put->sent < segs && g->broadcast_out < NIC_BROADCAST_WINDOW &&
+           put->sent - put->base < NIC_BROADCAST_WINDOW && (put->sent + 1 < segs || put->base == put->sent);
+}
+
+struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint64_t key,
+                                   uint64_t offset, uint64_t bytes)
+{
+    struct nic_region *region = key & NIC_KEY_SYMMETRIC ? nic_region_find(fab, key) : NULL;
+
+    if (!region || region->group->id != group || !(region->access & FABEMU_REMOTE_WRITE) ||
+        !nic_region_holds(region, offset, bytes))
+        return NULL;
+    return region;
+}
+
+void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t offset,
+                    const void *from, size_t bytes, bool last)
+{
+    if (bytes && region->base + offset != (const uint8_t *)from)
+        emu_copy(region->base + offset, from, bytes);
+    if (last)
+        nic_region_written(fab, region);
+}
+
+static bool segment_send(struct fabemu_group *g, struct nic_broadcast_put *put)
+{
+    struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, put->op.id);
+    uint64_t at = (uint64_t)put->sent * NIC_BROADCAST_BYTES, left = put->op.bytes - at;
+    uint64_t n = left < NIC_BROADCAST_BYTES ? left : NIC_BROADCAST_BYTES;
+    struct nic_wire_broadcast broadcast = {.key = put->key, .offset = put->offset + at};
+    const uint8_t *from = (const uint8_t *)put->op.iov[0].base + at;
+    struct nic_region *own;
+    bool last = put->sent + 1 == broadcast_segs(put);
+
+    if (!seg)
+        return false;
+    seg->hdr.op = last ? NIC_MULTICAST_LAST : NIC_MULTICAST_PART;
+    seg->hdr.type = (uint8_t)put->sent;
+    seg->hdr.len = (uint8_t)(sizeof broadcast + n);
+    memcpy(seg->payload, &broadcast, sizeof broadcast);
+    if (n)
+        emu_copy(seg->payload + sizeof broadcast, from, n);
+    own = nic_broadcast_region(g->fab, g->id, put->key, broadcast.offset, n);
+    if (own)
+        nic_broadcast_write(g->fab, own, broadcast.offset, from, n, last);
+    put->sent++;
+    g->broadcast_out++;
+    return true;
+}
+
+uint32_t nic_broadcast_send(struct fabemu_group *g, uint32_t most)
+{
+    uint32_t sent = 0;
+
+    for (struct emu_list *at = g->broadcasts.next; at != &g->broadcasts; at = at->next) {
+        struct nic_broadcast_put *put = emu_list_entry(at, struct nic_broadcast_put, op.post.link);
+
+        for (; broadcast_may_send(g, put); sent++)
+            if (sent == most || !nic_bulk_room(g->fab) || !segment_send(g, put))
+                return sent;
+    }
+    return sent;
+}
+
+bool nic_broadcast_due(const struct fabemu_group *g)
+{
+    for (const struct emu_list *at = g->broadcasts.next; at != &g->broadcasts; at = at->next)
+        if (broadcast_may_send(g, emu_list_entry(at, struct nic_broadcast_put, op.post.link)))
+            return true;
+    return false;
+}
+
+void nic_broadcast_abandon(struct nic_broadcast_put *put)
+{
+    put->group->broadcast_out -= broadcast_out(put);
+}
+
+/*
+ * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far that all
+ * have it?
+ */
+static bool broadcast_awaits(const struct nic_broadcast_put *put, uint32_t group, uint8_t ahead)
+{
+    return put->group->id == group && ahead < put->sent - put->base &&
+           !(put->acked >> (put->base + ahead) % 64 & 1);
+}
+
+struct fabemu_group *nic_broadcast_delivered(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
+    struct nic_broadcast_put *put = op && op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op) : NULL;
+    uint8_t ahead = put ? (uint8_t)(seg->hdr.type - put->base) : 0;
+    struct fabemu_group *g;
+
+    if (!op)
+        return NULL;
+    if (!put || !broadcast_awaits(put, seg->hdr.dst, ahead)) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    g = put->group;
+    g->broadcast_out--;
+    put->acked |= emu_bit((put->base + ahead) % 64);
+    for (; put->acked & emu_bit(put->base % 64); put->base++)
+        put->acked &= ~emu_bit(put->base % 64);
+    if (put->base == broadcast_segs(put))
+        nic_op_end(fab, op, 0);
+    return g;
+}
+
+void nic_broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
+{
+    struct nic_wire_broadcast broadcast;
+    struct nic_region *region;
+    size_t n = seg->hdr.len - sizeof broadcast;
+
+    if (seg->hdr.len < sizeof broadcast || seg->hdr.len > EMU_PAYLOAD_BYTES) {
+        fab->counts.malformed++;
+        return;
+    }
+    memcpy(&broadcast, seg->payload, sizeof broadcast);
+    region = nic_broadcast_region(fab, seg->hdr.dst, broadcast.key, broadcast.offset, n);
+    if (region)
+        nic_broadcast_write(fab, region, broadcast.offset, seg->payload + sizeof broadcast, n,
+                   seg->hdr.op == NIC_MULTICAST_LAST);
+    else
+        fab->counts.late++;
+}

@@ -26,10 +26,10 @@
     {                                                                           \
         for (size_t i = 0; i < count; i++) {                                    \
             T a, b;                                                             \
-            memcpy(&a, (char *)acc + i * sizeof(a), sizeof(a));                 \
-            memcpy(&b, (const char *)in + i * sizeof(b), sizeof(b));            \
+            memcpy(&a, (char *)acc + i * sizeof a, sizeof a);                 \
+            memcpy(&b, (const char *)in + i * sizeof b, sizeof b);            \
             STEP;                                                               \
-            memcpy((char *)acc + i * sizeof(a), &a, sizeof(a));                 \
+            memcpy((char *)acc + i * sizeof a, &a, sizeof a);                 \
         }                                                                       \
     }
 #include "emu/combine.def"

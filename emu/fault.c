@@ -10,7 +10,7 @@
 
 void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed)
 {
-    memset(faults, 0, sizeof(*faults));
+    memset(faults, 0, sizeof *faults);
     faults->rates = *rates;
     faults->seed = emu_splitmix_at(seed, 1);
 }
@@ -143,7 +143,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
             *fate = faults->at[0].fate;
             if (rx->owner->timed)
                 entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* all of it: see EMU_LAST_PS */
-            memmove(faults->at, faults->at + 1, --faults->held * sizeof(faults->at[0]));
+            memmove(faults->at, faults->at + 1, --faults->held * sizeof faults->at[0]);
             return true;
         }
         *entry = *emu_rx_front(rx, until_ps);

@@ -23,7 +23,7 @@ int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, v
     }
     while (count <= slot)
         count *= 2;
-    now = calloc(1, sizeof(*now) + count * sizeof(now->at[0]));
+    now = calloc(1, sizeof *now + count * sizeof now->at[0]);
     if (!now)
         return -ENOMEM;
     now->count = count;

@@ -42,12 +42,12 @@ static int waits_new(struct waits *w, struct check *check)
     *w = (struct waits){
         .check = check,
         .graph = graph,
-        .wants = calloc((size_t)graph->switches * graph->ports, sizeof(*w->wants)),
-        .in = calloc(graph->switches, sizeof(*w->in)),
-        .out = calloc(graph->switches, sizeof(*w->out)),
-        .queue = calloc(graph->switches, sizeof(*w->queue)),
-        .is_new = calloc(graph->nodes, sizeof(*w->is_new)),
-        .is_source = calloc(graph->switches, sizeof(*w->is_source)),
+        .wants = calloc((size_t)graph->switches * graph->ports, sizeof *w->wants),
+        .in = calloc(graph->switches, sizeof *w->in),
+        .out = calloc(graph->switches, sizeof *w->out),
+        .queue = calloc(graph->switches, sizeof *w->queue),
+        .is_new = calloc(graph->nodes, sizeof *w->is_new),
+        .is_source = calloc(graph->switches, sizeof *w->is_source),
     };
     return w->wants && w->in && w->out && w->queue && w->is_new && w->is_source ? 0 : -ENOMEM;
 }
@@ -307,14 +307,14 @@ static int ring_fail(const struct ring *ring, uint32_t closes)
         uint32_t shown = i - first;
 
         if (shown == RING_SHOWN && ring->length - i > 1) {
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "(%u more) -> ",
+            used += (size_t)snprintf(text + used, sizeof text - used, "(%u more) -> ",
                                      ring->length - i);
             i = ring->length;
         }
         used += (size_t)show_channel(graph, i < ring->length ? ring->way[i] : closes, text + used,
-                                     sizeof(text) - used);
+                                     sizeof text - used);
         if (i < ring->length)
-            used += (size_t)snprintf(text + used, sizeof(text) - used, " -> ");
+            used += (size_t)snprintf(text + used, sizeof text - used, " -> ");
     }
     check_fail(ring->waits->check, "deadlock: segments can wait for each other in a ring of cables "
                                    "(switch:port): %s", text);
@@ -327,9 +327,9 @@ static int check_rings(struct waits *w)
     size_t channels = (size_t)graph->switches * graph->ports;
     struct ring ring = {
         .waits = w,
-        .state = calloc(channels, sizeof(*ring.state)),
-        .way = malloc(channels * sizeof(*ring.way)),
-        .left = malloc(channels * sizeof(*ring.left)),
+        .state = calloc(channels, sizeof *ring.state),
+        .way = malloc(channels * sizeof *ring.way),
+        .left = malloc(channels * sizeof *ring.left),
     };
     int err = ring.state && ring.way && ring.left ? 0 : -ENOMEM;
 

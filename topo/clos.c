@@ -110,7 +110,7 @@ static const char *clos_options(struct clos *c, const char *at)
         return "up is a number for each level but the top, one less than down has";
     if (cables && cables != c->levels - 1)
         return "cables is a number for each level but the lowest, one less than down has";
-    memcpy(c->cables + 1, list, cables * sizeof(list[0]));
+    memcpy(c->cables + 1, list, cables * sizeof list[0]);
     return NULL;
 }
 
@@ -224,7 +224,7 @@ int topo_clos(struct topo_graph **ret, const char *args, char *why, size_t why_b
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (graph) {
-        clos_name(graph->spec, sizeof(graph->spec), &c);
+        clos_name(graph->spec, sizeof graph->spec, &c);
         clos_plug(graph, &c);
     }
     return topo_build(ret, graph, why, why_bytes);

@@ -24,7 +24,7 @@ static struct cluster cluster_of(const struct topo_node *node)
             at--;
         if (at && key.sw[at - 1] == sw)
             continue;
-        memmove(&key.sw[at + 1], &key.sw[at], (key.switches - at) * sizeof(key.sw[0]));
+        memmove(&key.sw[at + 1], &key.sw[at], (key.switches - at) * sizeof key.sw[0]);
         key.sw[at] = sw;
         key.switches++;
     }
@@ -39,7 +39,7 @@ static uint32_t cluster_number(struct clusters *clusters, uint32_t *head,
         struct cluster *at = &clusters->at[c];
 
         if (at->switches == key->switches &&
-            memcmp(at->sw, key->sw, key->switches * sizeof(key->sw[0])) == 0) {
+            memcmp(at->sw, key->sw, key->switches * sizeof key->sw[0]) == 0) {
             at->seats++;
             return c;
         }
@@ -52,18 +52,18 @@ static uint32_t cluster_number(struct clusters *clusters, uint32_t *head,
 
 int clusters_find(struct clusters *ret, const struct topo_graph *graph)
 {
-    uint32_t *head = malloc((graph->switches + 1) * sizeof(*head)); /* last: in none */
+    uint32_t *head = malloc((graph->switches + 1) * sizeof *head); /* last: in none */
 
     *ret = (struct clusters){
-        .at = malloc(graph->nodes * sizeof(*ret->at)),
-        .where = malloc(graph->nodes * sizeof(*ret->where)),
+        .at = malloc(graph->nodes * sizeof *ret->at),
+        .where = malloc(graph->nodes * sizeof *ret->where),
     };
     if (!head || !ret->at || !ret->where) {
         free(head);
         clusters_free(ret);
         return -ENOMEM;
     }
-    memset(head, 0xff, (graph->switches + 1) * sizeof(*head));
+    memset(head, 0xff, (graph->switches + 1) * sizeof *head);
     for (uint32_t n = 0; n < graph->nodes; n++) {
         struct cluster key = cluster_of(&graph->node[n]);
         uint32_t c = cluster_number(ret, &head[key.switches ? key.sw[0] : graph->switches], &key);

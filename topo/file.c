@@ -39,7 +39,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
 /* The file's name, fit to stand in one line. */
 static void graph_call(struct topo_graph *graph, const char *name)
 {
-    snprintf(graph->spec, sizeof(graph->spec), "%s", name);
+    snprintf(graph->spec, sizeof graph->spec, "%s", name);
     for (char *p = graph->spec; *p; p++)
         if ((unsigned char)*p < ' ')
             *p = '?';
@@ -55,12 +55,12 @@ static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const 
         topo_free(graph);
         return err;
     }
-    err = topo_build(&graph, graph, why, sizeof(why));
+    err = topo_build(&graph, graph, why, sizeof why);
     if (err) {
         file_fail(file, 0, "%s", why);
         return err;
     }
-    err = topo_check(graph, NULL, why, sizeof(why));
+    err = topo_check(graph, NULL, why, sizeof why);
     if (err) {
         file_fail(file, 0, "%s", why);
         topo_free(graph);
@@ -80,7 +80,7 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
     if (!err)
         err = file_graph(&graph, &file);
     if (!err) {
-        graph_call(graph, name_tail(name, sizeof(graph->spec) - 1));
+        graph_call(graph, name_tail(name, sizeof graph->spec - 1));
         err = file_finish(ret, graph, &file);
     }
     if (err == -ENOMEM)

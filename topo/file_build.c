@@ -46,7 +46,7 @@ static int by_port(const void *left, const void *right)
 /* Every cable from both of its ends. */
 static int ends_mirror(struct file *file)
 {
-    struct plug *both = realloc(file->plug, 2 * ((size_t)file->plugs + 1) * sizeof(*both));
+    struct plug *both = realloc(file->plug, 2 * ((size_t)file->plugs + 1) * sizeof *both);
 
     if (!both)
         return -ENOMEM;
@@ -62,7 +62,7 @@ static int ends_mirror(struct file *file)
                                                .line = plug->line };
     }
     file->plugs *= 2;
-    qsort(both, file->plugs, sizeof(*both), by_port);
+    qsort(both, file->plugs, sizeof *both, by_port);
     return 0;
 }
 
@@ -245,7 +245,7 @@ static void plug_node(struct topo_graph *graph, const struct file *file, struct 
 
 static int graph_plug(struct topo_graph *graph, const struct file *file)
 {
-    uint32_t *port = malloc(((size_t)file->plugs + 1) * sizeof(*port)); /* of a switch, by end */
+    uint32_t *port = malloc(((size_t)file->plugs + 1) * sizeof *port); /* of a switch, by end */
     struct ends ends = { 0, 0 };
 
     if (!port)

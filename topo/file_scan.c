@@ -78,17 +78,17 @@ static void device_hash(struct file *file, uint32_t i)
 static int devices_grow(struct file *file)
 {
     uint32_t room = file->devices_room ? 2 * file->devices_room : 64;
-    struct device *device = realloc(file->device, room * sizeof(*device));
+    struct device *device = realloc(file->device, room * sizeof *device);
 
     if (!device)
         return -ENOMEM;
     file->device = device;
-    uint32_t *bucket = realloc(file->bucket, 2 * (size_t)room * sizeof(*bucket));
+    uint32_t *bucket = realloc(file->bucket, 2 * (size_t)room * sizeof *bucket);
     if (!bucket)
         return -ENOMEM;
     file->bucket = bucket;
     file->devices_room = room;
-    memset(bucket, 0xff, 2 * (size_t)room * sizeof(*bucket));
+    memset(bucket, 0xff, 2 * (size_t)room * sizeof *bucket);
     for (uint32_t i = 0; i < file->devices; i++)
         device_hash(file, i);
     return 0;
@@ -240,7 +240,7 @@ static int scan_plug(struct file *file, struct cursor *c)
                          (int)plug.far_length, plug.far);
     if (file->plugs == file->plugs_room) {
         uint32_t room = file->plugs_room ? 2 * file->plugs_room : 256;
-        struct plug *bigger = realloc(file->plug, room * sizeof(*bigger));
+        struct plug *bigger = realloc(file->plug, room * sizeof *bigger);
 
         if (!bigger)
             return -ENOMEM;
@@ -267,7 +267,7 @@ static int scan_other(struct file *file, struct cursor *c)
         word.at++;
     if (word.at > c->at && word.at < word.end && *word.at == '=')
         return 0; /* vendid=, sysimgguid=, ... */
-    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++)
+    for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
         if (take(c, headings[i]))
             return 0;
     if (take(c, "SW ") || take(c, "CA ") || take(c, "RT "))

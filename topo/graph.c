@@ -86,8 +86,8 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
 
     if (!graph)
         return NULL;
-    memcpy(graph->spec, from->spec, sizeof(graph->spec));
-    memcpy(graph->node, from->node, from->nodes * sizeof(from->node[0]));
+    memcpy(graph->spec, from->spec, sizeof graph->spec);
+    memcpy(graph->node, from->node, from->nodes * sizeof from->node[0]);
     graph->parts = from->parts;
     graph->up = from->up;
     for (uint32_t s = 0; s < from->switches; s++) {
@@ -100,7 +100,7 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
 /* Names are one piece of memory: where each begins, then the text. */
 static int graph_copy_names(struct topo_graph *graph, const struct topo_graph *from)
 {
-    size_t places = ((size_t)from->switches + from->nodes) * sizeof(from->names[0]);
+    size_t places = ((size_t)from->switches + from->nodes) * sizeof from->names[0];
 
     if (!from->names)
         return 0;
@@ -207,8 +207,8 @@ uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t 
 /* Do cables join the switches of two nodes, whichever way they go? */
 static bool hang_together(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
-    bool *seen = calloc(graph->switches, sizeof(*seen));
-    uint32_t *queue = malloc(graph->switches * sizeof(*queue));
+    bool *seen = calloc(graph->switches, sizeof *seen);
+    uint32_t *queue = malloc(graph->switches * sizeof *queue);
     uint32_t count = 0;
     bool found = false;
 

@@ -100,7 +100,7 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
         snprintf(why, why_bytes, "%s", text);
         return err ? err : -ENOMEM;
     }
-    snprintf(graph->spec, sizeof(graph->spec), "kary:%u,%u", tree.k, tree.n);
+    snprintf(graph->spec, sizeof graph->spec, "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
         sets[port] = emu_bit(port); /* block i lies below port i, at every switch */

@@ -83,7 +83,7 @@ static uint32_t above(struct guess *g, uint32_t from)
     uint32_t *seen = g->level; /* not in use yet */
     uint32_t count = 0;
 
-    memset(seen, 0, g->graph->switches * sizeof(*seen));
+    memset(seen, 0, g->graph->switches * sizeof *seen);
     seen[from] = 1;
     g->queue[count++] = from;
     for (uint32_t i = 0; i < count; i++)
@@ -123,7 +123,7 @@ static void guess_turned(struct guess *g, uint32_t least)
 /* The switch that is last to be reached from @from. */
 static uint32_t farthest(struct guess *g, uint32_t from)
 {
-    memset(g->level, 0xff, g->graph->switches * sizeof(*g->level));
+    memset(g->level, 0xff, g->graph->switches * sizeof *g->level);
     g->level[from] = 0;
     g->queue[0] = from;
     return g->queue[spread(g, g->level, 1) - 1];
@@ -151,7 +151,7 @@ static void guess_middle(struct guess *g)
 {
     uint32_t switches = g->graph->switches;
 
-    memset(g->height, 0xff, switches * sizeof(*g->height));
+    memset(g->height, 0xff, switches * sizeof *g->height);
     for (uint32_t s = 0; s < switches; s++) {
         if (g->height[s] != TOPO_NONE)
             continue;
@@ -245,7 +245,7 @@ static bool is_better(const struct worth *a, const struct worth *b)
 /* Try all guesses, keep the best; the first at once if it is plainly a tree. */
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
-    size_t bytes = g->graph->switches * sizeof(*g->level);
+    size_t bytes = g->graph->switches * sizeof *g->level;
     struct worth best = { 0 }, worth;
     uint32_t many = 0;
 
@@ -294,12 +294,12 @@ int topo_find_levels(struct topo_graph *graph)
         return 0;
     }
     err = -ENOMEM;
-    g.nodes = calloc(switches, sizeof(*g.nodes));
-    g.height = malloc(switches * sizeof(*g.height));
-    g.level = malloc(switches * sizeof(*g.level));
-    g.queue = malloc(2 * (size_t)switches * sizeof(*g.queue));
-    g.sets = malloc(switches * sizeof(*g.sets));
-    uint32_t *best = malloc(switches * sizeof(*best));
+    g.nodes = calloc(switches, sizeof *g.nodes);
+    g.height = malloc(switches * sizeof *g.height);
+    g.level = malloc(switches * sizeof *g.level);
+    g.queue = malloc(2 * (size_t)switches * sizeof *g.queue);
+    g.sets = malloc(switches * sizeof *g.sets);
+    uint32_t *best = malloc(switches * sizeof *best);
     if (g.nodes && g.height && g.level && g.queue && g.sets && best) {
         count_nodes(&g);
         err = guess_all(&g, best, &graph->up);

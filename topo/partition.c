@@ -68,15 +68,15 @@ static void place_in_line(const struct topo_graph *graph, struct place *place)
                         ? 0
                         : graph->sw[s].high + 1 - graph->sw[s].low,
         };
-    qsort(place, graph->switches, sizeof(*place), place_by_span);
+    qsort(place, graph->switches, sizeof *place, place_by_span);
     place_spread(place, graph->switches);
-    qsort(place, graph->switches, sizeof(*place), place_by_position);
+    qsort(place, graph->switches, sizeof *place, place_by_position);
 }
 
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of)
 {
     uint32_t count = graph->switches;
-    struct place *place = malloc(count * sizeof(*place));
+    struct place *place = malloc(count * sizeof *place);
 
     if (place)
         place_in_line(graph, place);

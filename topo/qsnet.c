@@ -282,11 +282,11 @@ static void qsnet_name(char *spec, size_t bytes, const struct qsnet *q)
     char links[24] = "", rails[24] = "", tops[24] = "";
 
     if (q->links > 1)
-        snprintf(links, sizeof(links), ",links=%u", q->links);
+        snprintf(links, sizeof links, ",links=%u", q->links);
     if (q->rails > 1)
-        snprintf(rails, sizeof(rails), ",rails=%u", q->rails);
+        snprintf(rails, sizeof rails, ",rails=%u", q->rails);
     if (q->tops < M)
-        snprintf(tops, sizeof(tops), ",tops=%u", q->tops);
+        snprintf(tops, sizeof tops, ",tops=%u", q->tops);
     snprintf(spec, bytes, "qsnet:%u%s%s%s%s", q->nodes, links, aparts[q->apart], rails, tops);
 }
 
@@ -312,7 +312,7 @@ int topo_qsnet(struct topo_graph **ret, const char *args, char *why, size_t why_
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (graph) {
-        qsnet_name(graph->spec, sizeof(graph->spec), &q);
+        qsnet_name(graph->spec, sizeof graph->spec, &q);
         qsnet_parts(&graph->parts, &q);
         for (uint32_t r = 0; r < q.rails; r++)
             qsnet_rail(graph, &q, r);

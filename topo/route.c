@@ -22,7 +22,7 @@ static int sort_by_level(struct ways *ways, const uint32_t *level, uint32_t swit
 
     for (uint32_t s = 0; s < switches; s++)
         most = level[s] > most ? level[s] : most;
-    uint32_t *at = calloc((size_t)most + 2, sizeof(*at));
+    uint32_t *at = calloc((size_t)most + 2, sizeof *at);
 
     if (!at)
         return -ENOMEM;
@@ -71,11 +71,11 @@ int ways_new(struct ways *ret, const struct topo_graph *graph, const uint32_t *l
     uint32_t used = 0;
 
     *ret = (struct ways){
-        .order = malloc(switches * sizeof(*ret->order)),
-        .way = malloc((size_t)switches * graph->ports * sizeof(*ret->way)),
-        .first = malloc((2 * (size_t)switches + 1) * sizeof(*ret->first)),
-        .down = malloc(switches * sizeof(*ret->down)),
-        .hops = malloc(switches * sizeof(*ret->hops)),
+        .order = malloc(switches * sizeof *ret->order),
+        .way = malloc((size_t)switches * graph->ports * sizeof *ret->way),
+        .first = malloc((2 * (size_t)switches + 1) * sizeof *ret->first),
+        .down = malloc(switches * sizeof *ret->down),
+        .hops = malloc(switches * sizeof *ret->hops),
     };
     if (!ret->order || !ret->way || !ret->first || !ret->down || !ret->hops ||
         sort_by_level(ret, level, switches)) {
@@ -127,7 +127,7 @@ static uint64_t shortest(const struct ways *ways, uint32_t from, uint32_t to, ui
 void ways_find(const struct ways *ways, const struct topo_graph *graph, const struct cluster *to,
                uint64_t *sets, size_t stride)
 {
-    memset(ways->hops, 0xff, graph->switches * sizeof(ways->hops[0]));
+    memset(ways->hops, 0xff, graph->switches * sizeof ways->hops[0]);
     for (uint32_t i = 0; i < to->switches; i++)
         ways->hops[to->sw[i]] = 0;
 
@@ -186,8 +186,8 @@ static void note_hops(struct topo_graph *graph, const struct ways *ways,
 static int route_clusters(struct topo_graph *graph, const struct clusters *clusters,
                           const struct ways *ways, struct topo_gap *gap)
 {
-    uint32_t *a_node = malloc(graph->switches * sizeof(*a_node));
-    uint64_t *sets = malloc((size_t)graph->switches * clusters->count * sizeof(*sets));
+    uint32_t *a_node = malloc(graph->switches * sizeof *a_node);
+    uint64_t *sets = malloc((size_t)graph->switches * clusters->count * sizeof *sets);
     int err = -ENOMEM;
 
     if (a_node && sets) {
@@ -239,7 +239,7 @@ static void note_spreads(struct topo_graph *graph, const struct ways *ways)
 
 static int find_ways(struct ways *ret, struct topo_graph *graph)
 {
-    uint32_t *level = malloc(graph->switches * sizeof(*level));
+    uint32_t *level = malloc(graph->switches * sizeof *level);
     int err = -ENOMEM;
 
     if (!level)

@@ -34,7 +34,7 @@ static const struct {
 
 const char *topo_machine(const char *spec)
 {
-    for (size_t i = 0; i < sizeof(generators) / sizeof(generators[0]); i++)
+    for (size_t i = 0; i < sizeof generators / sizeof generators[0]; i++)
         if (topo_scan_word(&spec, generators[i].kind))
             return generators[i].machine;
     return NULL;
@@ -45,7 +45,7 @@ static bool names_file(const char *spec)
     static const char *const ends[] = { ".topo", ".txt", ".net" };
     size_t length = strlen(spec);
 
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (length > strlen(ends[i]) && strcmp(spec + length - strlen(ends[i]), ends[i]) == 0)
             return true;
     return strchr(spec, '/');
@@ -58,12 +58,12 @@ int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t er
     char shown[SHOWN_BYTES];
     int err = -EINVAL;
 
-    for (size_t i = 0; i < sizeof(generators) / sizeof(generators[0]); i++) {
+    for (size_t i = 0; i < sizeof generators / sizeof generators[0]; i++) {
         const char *args = spec;
 
         if (!topo_scan_word(&args, generators[i].kind))
             continue;
-        err = generators[i].generate(ret, args, why, sizeof(why));
+        err = generators[i].generate(ret, args, why, sizeof why);
         if (!err)
             return 0;
         goto failed;

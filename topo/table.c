@@ -159,7 +159,7 @@ static int make_regular(struct tables *t, uint32_t s, const struct shape *shape)
     uint32_t span = shape->low > shape->high ? 0 : shape->high + 1 - shape->low;
     uint32_t blocks = (span + shape->stride - 1) / shape->stride;
 
-    if (grow((void **)&t->set, &t->sets_room, t->sets, blocks, sizeof(*t->set)))
+    if (grow((void **)&t->set, &t->sets_room, t->sets, blocks, sizeof *t->set))
         return -ENOMEM;
     *route = (struct topo_route){
         .first = span ? shape->low : 0,
@@ -219,12 +219,12 @@ static int make_general(struct tables *t, uint32_t s)
     size_t most = (size_t)clusters + TOPO_PORTS_MAX;
     size_t first = t->sets_at[s];
 
-    if (grow((void **)&t->set, &t->sets_room, t->sets, most, sizeof(*t->set)) ||
-        grow((void **)&t->set_of, &t->set_ofs_room, t->set_ofs, clusters, sizeof(*t->set_of)))
+    if (grow((void **)&t->set, &t->sets_room, t->sets, most, sizeof *t->set) ||
+        grow((void **)&t->set_of, &t->set_ofs_room, t->set_ofs, clusters, sizeof *t->set_of))
         return -ENOMEM;
     uint16_t *set_of = &t->set_of[t->set_ofs];
 
-    memset(set_of, 0, clusters * sizeof(*set_of));
+    memset(set_of, 0, clusters * sizeof *set_of);
     t->set_of_at[s] = t->set_ofs;
     t->set_ofs += clusters;
     t->table++;
@@ -247,7 +247,7 @@ static int make_runs(struct tables *t)
 {
     const uint32_t *where = t->clusters->where;
 
-    t->run = malloc(t->graph->nodes * sizeof(*t->run));
+    t->run = malloc(t->graph->nodes * sizeof *t->run);
     if (!t->run)
         return -ENOMEM;
     for (uint32_t n = 0; n < t->graph->nodes; n++) {
@@ -266,7 +266,7 @@ static int make_known(struct tables *t)
 
     while (size < 2 * t->clusters->count)
         size *= 2;
-    t->known = calloc(size, sizeof(*t->known));
+    t->known = calloc(size, sizeof *t->known);
     t->known_mask = size - 1;
     return t->known ? 0 : -ENOMEM;
 }
@@ -276,8 +276,8 @@ static int tables_keep(struct tables *t)
 {
     struct topo_graph *graph = t->graph;
     size_t where = t->set_ofs ? graph->nodes : 0;
-    size_t bytes = t->sets * sizeof(*t->set) + where * sizeof(uint32_t) +
-                   t->set_ofs * sizeof(*t->set_of);
+    size_t bytes = t->sets * sizeof *t->set + where * sizeof(uint32_t) +
+                   t->set_ofs * sizeof *t->set_of;
     uint64_t *set = malloc(bytes + 1);
 
     if (!set)
@@ -285,10 +285,10 @@ static int tables_keep(struct tables *t)
     uint32_t *wheres = (uint32_t *)(set + t->sets);
     uint16_t *set_of = (uint16_t *)(wheres + where);
 
-    memcpy(set, t->set, t->sets * sizeof(*set));
+    memcpy(set, t->set, t->sets * sizeof *set);
     if (where) {
-        memcpy(wheres, t->clusters->where, where * sizeof(*wheres));
-        memcpy(set_of, t->set_of, t->set_ofs * sizeof(*set_of));
+        memcpy(wheres, t->clusters->where, where * sizeof *wheres);
+        memcpy(set_of, t->set_of, t->set_ofs * sizeof *set_of);
     }
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct topo_route *route = &graph->sw[s].route;
@@ -328,8 +328,8 @@ int tables_make(struct topo_graph *graph, const struct clusters *clusters, const
     struct tables t = { .graph = graph, .clusters = clusters, .ways = ways, .found = sets };
     int err = -ENOMEM;
 
-    t.sets_at = malloc(graph->switches * sizeof(*t.sets_at));
-    t.set_of_at = malloc(graph->switches * sizeof(*t.set_of_at));
+    t.sets_at = malloc(graph->switches * sizeof *t.sets_at);
+    t.set_of_at = malloc(graph->switches * sizeof *t.set_of_at);
     if (t.sets_at && t.set_of_at && !make_runs(&t) && !make_known(&t))
         err = make_all(&t);
     free(t.known);

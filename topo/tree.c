@@ -228,7 +228,7 @@ static void drop_idle_tops(struct grow *g)
         next->up = -1;
     }
     g->count -= idle;
-    memmove(g->switches, g->switches + idle, g->count * sizeof(*g->switches));
+    memmove(g->switches, g->switches + idle, g->count * sizeof *g->switches);
 }
 
 static int grow_tree(struct grow *g, struct step *step, bool *seen)
@@ -258,10 +258,10 @@ int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
 
     if (count < 2)
         return -EINVAL;
-    g.place = calloc(graph->switches, sizeof(*g.place));
-    g.switches = malloc(graph->switches * sizeof(*g.switches));
-    struct step *step = malloc(graph->levels * sizeof(*step));
-    bool *seen = calloc(graph->switches, sizeof(*seen));
+    g.place = calloc(graph->switches, sizeof *g.place);
+    g.switches = malloc(graph->switches * sizeof *g.switches);
+    struct step *step = malloc(graph->levels * sizeof *step);
+    bool *seen = calloc(graph->switches, sizeof *seen);
     if (g.place && g.switches && step && seen)
         err = grow_tree(&g, step, seen);
     free(seen);
@@ -271,7 +271,7 @@ int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
         free(g.switches);
         return err;
     }
-    struct topo_tree_switch *fit = realloc(g.switches, g.count * sizeof(*fit));
+    struct topo_tree_switch *fit = realloc(g.switches, g.count * sizeof *fit);
     tree->switches = fit ? fit : g.switches;
     tree->count = g.count;
     return 0;

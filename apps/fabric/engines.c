@@ -98,7 +98,7 @@ int fabric_fault_cables(struct fabric *fabric)
         return 0;
     for (uint32_t n = 0; n < graph->nodes; n++)
         most += graph->node[n].links;
-    fabric->faults = calloc(most, sizeof(*fabric->faults));
+    fabric->faults = calloc(most, sizeof *fabric->faults);
     if (!fabric->faults)
         return -ENOMEM;
     for (uint32_t s = 0; s < graph->switches; s++)

@@ -99,7 +99,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
         edges += worker_of[fabric_node_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_edge_list *list =
-            calloc(1, sizeof(*list) + edges * sizeof(struct emu_edge *));
+            calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
 
         if (!list)
             return -ENOMEM;
@@ -224,7 +224,7 @@ static int fabric_run_workers(struct fabric *fabric)
         char name[16];
         int err;
 
-        snprintf(name, sizeof(name), "fab-worker-%u", w % 10000);
+        snprintf(name, sizeof name, "fab-worker-%u", w % 10000);
         err = emu_thread_start(&fabric->thread[w], fabric->worker[w], name);
         if (err)
             return err;
@@ -245,8 +245,8 @@ static int fabric_alloc(struct fabric *fabric)
     fabric->edge = calloc(graph->nodes, sizeof(struct emu_edge *));
     fabric->seat = calloc(graph->nodes, sizeof(uint64_t));
     fabric->local = calloc(graph->nodes, sizeof(struct emu_rx *));
-    fabric->tree_load = calloc(graph->switches, sizeof(*fabric->tree_load));
-    fabric->states = calloc(graph->switches, sizeof(*fabric->states));
+    fabric->tree_load = calloc(graph->switches, sizeof *fabric->tree_load);
+    fabric->states = calloc(graph->switches, sizeof *fabric->states);
     fabric->group = calloc(FABRIC_GROUPS_MAX, sizeof(struct fabric_group *));
     fabric->spare_bufs = FABRIC_GROUP_BUFS;
     bufs = fabric_bufs(&fabric->config, fabric->workers) + FABRIC_GROUP_BUFS;
@@ -262,7 +262,7 @@ static int fabric_alloc(struct fabric *fabric)
 
 static int fabric_build(struct fabric *fabric)
 {
-    uint32_t *worker_of = calloc(fabric->config.graph->switches, sizeof(*worker_of));
+    uint32_t *worker_of = calloc(fabric->config.graph->switches, sizeof *worker_of);
     int err = worker_of ? fabric_alloc(fabric) : -ENOMEM;
 
     if (!err) {
@@ -386,7 +386,7 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
     if (err)
         return err;
     err = -ENOMEM;
-    fabric = calloc(1, sizeof(*fabric));
+    fabric = calloc(1, sizeof *fabric);
     if (!fabric)
         goto failed;
     fabric->config = *config;

@@ -226,7 +226,7 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
         snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
         return -ENOSPC;
     }
-    group = calloc(1, sizeof(*group) + count * sizeof(group->node[0]));
+    group = calloc(1, sizeof *group + count * sizeof group->node[0]);
     if (!group)
         return -ENOMEM;
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
@@ -235,7 +235,7 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     group->combines = plan->combines;
     group->sources = plan->sources;
     group->count = group->members = count;
-    memcpy(group->node, plan->nodes, count * sizeof(group->node[0]));
+    memcpy(group->node, plan->nodes, count * sizeof group->node[0]);
     err = topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count,
                           fabric->tree_load);
     if (err == -EINVAL)

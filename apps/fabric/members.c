@@ -102,18 +102,18 @@ static int units_create(const struct fabric *fabric, struct fabric_group *group)
 int fabric_members_create(const struct fabric *fabric, struct fabric_group *group)
 {
     bool units = group->combines && fabric_has_units(&fabric->config);
-    struct place *place = calloc(group->count, sizeof(*place));
+    struct place *place = calloc(group->count, sizeof *place);
     int err = 0;
 
     group->knowing = group->count + (units ? group->tree.count : 0);
-    group->member = calloc(group->knowing, sizeof(*group->member));
+    group->member = calloc(group->knowing, sizeof *group->member);
     if (!place || !group->member) {
         free(place);
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < group->count; i++)
         place[i] = (struct place){.node = group->node[i], .parent = ENGINE_NO_NODE};
-    qsort(place, group->count, sizeof(*place), by_node);
+    qsort(place, group->count, sizeof *place, by_node);
     if (units)
         tree_below_units(fabric, group, place);
     else if (group->combines)

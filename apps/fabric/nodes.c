@@ -106,7 +106,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
         return -ENOSPC;
     fabric_clock_tick(fabric); /* nobody did while nobody was here */
     host = fabric_host(fabric, (uint32_t)node);
-    memset(&init, 0, sizeof(init));
+    memset(&init, 0, sizeof init);
     init.node = (uint32_t)node;
     init.nodes = fabric->config.graph->nodes;
     fabric->edges += 1 + (fabric->edges == UINT32_MAX);

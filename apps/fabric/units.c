@@ -70,7 +70,7 @@ int fabric_plug_units(struct fabric *fabric)
     if (!fabric_has_units(&fabric->config))
         return 0;
     fabric->unit_at = calloc((size_t)graph->switches * fabric_switch_ports(&fabric->config),
-                             sizeof(*fabric->unit_at));
+                             sizeof *fabric->unit_at);
     fabric->unit = calloc(graph->switches, sizeof(struct engine *));
     if (!fabric->unit_at || !fabric->unit)
         return -ENOMEM;

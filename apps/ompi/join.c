@@ -40,7 +40,7 @@ static int compare_u64(const void *a, const void *b)
 /* One fabric, everybody on it, on a node of his own? Sorts @places. */
 static bool places_fit(uint64_t *places, int size)
 {
-    qsort(places, (size_t)size, sizeof(*places), compare_u64);
+    qsort(places, (size_t)size, sizeof *places, compare_u64);
     for (int i = 1; i < size; i++)
         if (places[i] == places[i - 1] || places[i] >> 32 != places[0] >> 32)
             return false;
@@ -119,8 +119,8 @@ static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_co
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
 {
     size_t size = (size_t)ompi_comm_size(comm);
-    uint64_t *places = malloc(size * sizeof(*places));
-    uint32_t *nodes = malloc(size * sizeof(*nodes));
+    uint64_t *places = malloc(size * sizeof *places);
+    uint32_t *nodes = malloc(size * sizeof *nodes);
 
     module->standing = FABEMU_WHY_GROUP;
     if (!places || !nodes)

@@ -360,7 +360,7 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     node->first_set = all->plan.sets ? first_set_of(all->plan.sets, n) : 0;
     node->links = all->plan.links[n];
     if (all->relays) {
-        node->relay = calloc(1, sizeof(*node->relay));
+        node->relay = calloc(1, sizeof *node->relay);
         if (!node->relay)
             return -ENOMEM;
         node->relay->left = all->segments;

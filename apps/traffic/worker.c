@@ -75,7 +75,7 @@ static void worker_free(struct traffic_worker *worker)
 
 static struct traffic_worker *worker_new(uint32_t sources)
 {
-    struct traffic_worker *worker = calloc(1, sizeof(*worker));
+    struct traffic_worker *worker = calloc(1, sizeof *worker);
 
     if (!worker || !sources)
         return worker;

@@ -73,7 +73,7 @@ close_fd:
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
                     bool device_threads, const struct emu_clock *clock, int *memfd)
 {
-    struct emu_edge *edge = malloc(sizeof(*edge));
+    struct emu_edge *edge = malloc(sizeof *edge);
     int err;
 
     if (!edge)

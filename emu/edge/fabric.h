@@ -167,7 +167,7 @@ static inline void emu_edge_read(struct emu_hdr *hdr, uint32_t node, const struc
     uint64_t copy[2] = {__atomic_load_n(&words[0], __ATOMIC_RELAXED),
                         __atomic_load_n(&words[1], __ATOMIC_RELAXED)};
 
-    memcpy(hdr, copy, sizeof(*hdr));
+    memcpy(hdr, copy, sizeof *hdr);
     hdr->src = node;
 }
 
@@ -177,7 +177,7 @@ static inline uint32_t emu_edge_shape(const struct emu_hdr *hdr)
     static_assert(offsetof(struct emu_hdr, kind) == 12, "kind, len, op, type");
     uint32_t shape;
 
-    memcpy(&shape, (const char *)hdr + offsetof(struct emu_hdr, kind), sizeof(shape));
+    memcpy(&shape, (const char *)hdr + offsetof(struct emu_hdr, kind), sizeof shape);
     return shape;
 }
 

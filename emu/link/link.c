@@ -46,7 +46,7 @@ void emu_link_unjoin(struct emu_tx *tx)
 int emu_link_edge(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                   uint32_t credits, const struct emu_profile *profile)
 {
-    rx->credits = calloc(1, sizeof(*rx->credits));
+    rx->credits = calloc(1, sizeof *rx->credits);
     if (!rx->credits)
         return -ENOMEM;
     emu_credits_add(rx->credits, credits, 0);

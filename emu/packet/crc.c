@@ -49,7 +49,7 @@ static inline uint64_t crc32_word(const uint8_t *data)
 {
     uint64_t word;
 
-    memcpy(&word, data, sizeof(word));
+    memcpy(&word, data, sizeof word);
     return word;
 }
 

@@ -84,7 +84,7 @@ static inline void emu_order_centre(struct emu_order *order)
     size_t events = (size_t)(order->end - order->first) + 1; /* and the one that never comes */
     struct emu_order_event *first = order->event + (order->room - events) / 2;
 
-    memmove(first, order->first, events * sizeof(*first));
+    memmove(first, order->first, events * sizeof *first);
     order->first = first;
     order->end = first + events - 1;
 }
@@ -123,7 +123,7 @@ static inline void emu_order_drop(struct emu_order *order, uint32_t port)
         at++;
     if (at == order->end)
         return;
-    memmove(at, at + 1, (size_t)(order->end - at) * sizeof(*at));
+    memmove(at, at + 1, (size_t)(order->end - at) * sizeof *at);
     order->end--;
 }
 

@@ -61,7 +61,7 @@ void emu_waiter_remove(struct emu_waiter *waiter, int bell)
 
 int emu_waiter_create(struct emu_waiter **ret)
 {
-    struct emu_waiter *waiter = malloc(sizeof(*waiter));
+    struct emu_waiter *waiter = malloc(sizeof *waiter);
     int err;
 
     if (!waiter)

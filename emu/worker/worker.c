@@ -19,8 +19,8 @@
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {
-    signals->near = calloc(words ? words : 1, sizeof(*signals->near));
-    signals->ready = calloc(devs ? devs : 1, sizeof(*signals->ready));
+    signals->near = calloc(words ? words : 1, sizeof *signals->near);
+    signals->ready = calloc(devs ? devs : 1, sizeof *signals->ready);
     return signals->near && signals->ready;
 }
 
@@ -36,7 +36,7 @@ static bool worker_alloc(struct emu_worker *worker, uint32_t devs)
 
     worker->far = emu_zeros(worker->words * sizeof *worker->far);
     worker->dev = calloc(devs ? devs : 1, sizeof(struct emu_dev *));
-    worker->due_ps = calloc(devs ? devs : 1, sizeof(*worker->due_ps));
+    worker->due_ps = calloc(devs ? devs : 1, sizeof *worker->due_ps);
     made = worker->far && worker->dev && worker->due_ps &&
            signals_create(&worker->told, worker->words, devs);
     if (worker->clock.mode != EMU_CLOCK_VIRTUAL)
@@ -84,7 +84,7 @@ void emu_worker_destroy(struct emu_worker *worker)
 
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step)
 {
-    memset(dev, 0, sizeof(*dev));
+    memset(dev, 0, sizeof *dev);
     dev->step = step;
     dev->worker = worker;
     dev->index = worker->devs;

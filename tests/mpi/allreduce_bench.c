@@ -62,7 +62,7 @@ static const struct {
     { "bcast", do_bcast, true },
     { "reduce", do_reduce, true },
 };
-#define OPS (sizeof(ops) / sizeof(ops[0]))
+#define OPS (sizeof ops / sizeof ops[0])
 
 static int compare(const void *a, const void *b)
 {

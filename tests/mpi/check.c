@@ -39,7 +39,7 @@ static const struct {
     { "odds", check_odds },
     { "one-sided", check_onesided },
 };
-#define TESTS (sizeof(tests) / sizeof(tests[0]))
+#define TESTS (sizeof tests / sizeof tests[0])
 
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {
@@ -52,7 +52,7 @@ bool check_that(struct check *check, bool ok, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        vsnprintf(line, sizeof(line), format, args);
+        vsnprintf(line, sizeof line, format, args);
         va_end(args);
         fprintf(stderr, "check: rank %d: %s (seed %" PRIu64 ")\n", check->rank, line, check->seed);
     }
@@ -99,7 +99,7 @@ static void on_alarm(int sig)
     static const char line[] = "check: --timeout is over: the test after the last one named here hangs\n";
 
     (void)sig;
-    (void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
     _exit(3);
 }
 
@@ -206,7 +206,7 @@ static void run_tests(struct check *check)
         const double start = MPI_Wtime();
 
         check_epoch(check);
-        tests[i].run(check, comms, sizeof(comms) / sizeof(comms[0]));
+        tests[i].run(check, comms, sizeof comms / sizeof comms[0]);
         if (check->rank == 0)
             fprintf(stderr, "check: %s, %.1f s\n", tests[i].name, MPI_Wtime() - start);
     }

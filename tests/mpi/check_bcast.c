@@ -13,7 +13,7 @@
 #define LONG_COUNT 100000
 
 static const size_t counts[] = { 1, 2, 7, 31, 1000, LONG_COUNT };
-#define COUNTS (sizeof(counts) / sizeof(counts[0]))
+#define COUNTS (sizeof counts / sizeof counts[0])
 
 static struct draw draw_of(uint64_t key, const struct check_comm *comm, int root)
 {
@@ -101,7 +101,7 @@ static void bcast_layouts(struct check *check, const struct check_comm *comm, in
     const uint64_t key = check_key(check);
     const enum layout layout = (enum layout)((unsigned)(comm->rank + root) % LAYOUTS);
     const int step = layout == STRIDED || layout == INDEXED ? STRIDE : 1;
-    int *ints = check_alloc((size_t)n * STRIDE * sizeof(*ints));
+    int *ints = check_alloc((size_t)n * STRIDE * sizeof *ints);
     bool right = true;
     void *address;
     int count;

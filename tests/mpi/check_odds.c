@@ -164,7 +164,7 @@ static void send_alltoallw(const struct check_comm *comm, const void *buf, MPI_D
 {
     const size_t n = (size_t)comm->size;
     int *counts = calloc(3 * n, sizeof(int)), *zero = counts + 2 * n;
-    MPI_Datatype *types = check_alloc(2 * n * sizeof(*types));
+    MPI_Datatype *types = check_alloc(2 * n * sizeof *types);
 
     for (size_t r = 0; r < n; r++) {
         types[r] = type;

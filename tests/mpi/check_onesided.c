@@ -121,7 +121,7 @@ static void side_free(struct side *s)
 static const size_t sizes[] = { 0, 1, 7, 8, 143, 144, 145, 191, 192, 193, 231, 232, 233, 927, 928, 929, 1023,
                                 1024, 1025, 4096, 8191, 8192, 8193, 16384, 32768, 65535, 65536, 65537,
                                 262143, 262144, 262145, ROOM - 1, ROOM };
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+#define SIZES (sizeof sizes / sizeof sizes[0])
 
 struct pass {
     struct check *check;
@@ -300,7 +300,7 @@ static struct access access_draw(struct mixture *m, uint32_t slot)
     struct access a = { .action = (enum action)mixture_draw(m, ACTIONS),
                         .target = (int)mixture_draw(m, (uint64_t)m->side.comm->size),
                         .by_request = m->sync >= LOCK_EXCLUSIVE && mixture_draw(m, 3) == 0,
-                        .words = words[mixture_draw(m, sizeof(words) / sizeof(words[0]))],
+                        .words = words[mixture_draw(m, sizeof words / sizeof words[0])],
                         .out = m->buf + 2 * slot * SLOT_WORDS,
                         .got = m->buf + (2 * slot + 1) * SLOT_WORDS };
 

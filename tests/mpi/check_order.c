@@ -25,7 +25,7 @@ static int64_t now_ns(void)
 static void barrier_once(struct check *check, const struct check_comm *comm)
 {
     const uint64_t key = check_key(check);
-    int64_t mine[2], *all = check_alloc((size_t)comm->size * sizeof(mine));
+    int64_t mine[2], *all = check_alloc((size_t)comm->size * sizeof mine);
     int64_t last_in = INT64_MIN, first_out = INT64_MAX;
 
     if ((int)(key % (uint64_t)comm->size) == comm->rank)
@@ -101,7 +101,7 @@ static void bcast_bytes(struct check *check, const struct check_comm *comm, uint
 {
     static const int lengths[] = { 1, 8, 239, 240, 241, 4096, 30000 };
     const int root = (int)(key % (uint64_t)comm->size);
-    const int bytes = lengths[(key >> 8) % (sizeof(lengths) / sizeof(lengths[0]))];
+    const int bytes = lengths[(key >> 8) % (sizeof lengths / sizeof lengths[0])];
     uint8_t *buf = check_alloc((size_t)bytes);
     bool right = true;
 

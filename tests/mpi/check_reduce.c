@@ -17,7 +17,7 @@
 #define POISON 0xa5
 
 static const size_t counts[] = { 1, 2, 7, 31, 1000, 100000 };
-#define COUNTS (sizeof(counts) / sizeof(counts[0]))
+#define COUNTS (sizeof counts / sizeof counts[0])
 #define LONG_COUNT 100000
 
 /* Inputs and results of one (type, operation, count) on one communicator. */
@@ -162,7 +162,7 @@ static bool is_core(const struct check_type *type, enum check_op op)
         { MPI_INT64_T, OP_BAND },   { MPI_LONG_DOUBLE_INT, OP_MINLOC },
     };
 
-    for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++)
+    for (size_t i = 0; i < sizeof core / sizeof core[0]; i++)
         if (core[i].type == type->mpi && core[i].op == op)
             return true;
     return false;

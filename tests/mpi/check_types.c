@@ -202,7 +202,7 @@ const struct check_type check_types[] = {
 #define PAIR(mpi, vtype, itype) ROW(mpi, struct pair_##mpi, PLACES)
 #include "check_types.def"
 };
-const size_t check_types_count = sizeof(check_types) / sizeof(check_types[0]);
+const size_t check_types_count = sizeof check_types / sizeof check_types[0];
 
 static const struct {
     const char *name;

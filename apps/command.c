@@ -47,8 +47,8 @@ static int look_in_path(const char *name)
 
 static const char *what_to_do(const char *name)
 {
-    static const char *const launchers[] = { "mpirun", "mpiexec", "orterun", "mpirun.openmpi",
-                                             "mpiexec.openmpi" };
+    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "mpirun.openmpi",
+                                            "mpiexec.openmpi"};
 
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
         if (strcmp(name, launchers[i]) == 0)

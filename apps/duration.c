@@ -12,20 +12,23 @@
 /* Not the unit in which it would be 1000: 999.6 us is 1.00 ms. */
 static struct duration short_of(double ns)
 {
-    static const char *const units[] = { "ns", "us", "ms", "s" };
+    static const char *const units[] = {"ns", "us", "ms", "s"};
     struct duration ret;
     size_t unit = 0;
 
     for (; ns >= 999.5 && unit < 3; unit++)
         ns /= 1000;
-    snprintf(ret.text, sizeof ret.text, "%.*f %s", ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0, ns,
-             units[unit]);
+    snprintf(ret.text, sizeof ret.text, "%.*f %s",
+             ns < 9.995   ? 2
+             : ns < 99.95 ? 1
+                          : 0,
+             ns, units[unit]);
     return ret;
 }
 
 struct duration duration_of_ns(double ns)
 {
-    struct duration ret = { "0 s" };
+    struct duration ret = {"0 s"};
     double s = ns / 1e9;
 
     if (!(ns > 0))

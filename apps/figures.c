@@ -20,7 +20,7 @@
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
 /* The runner, seen from the folder of the running command; then where it was built from. */
-static const char *const places[] = { "../scripts/figures", "../share/fabemu/figures", NULL };
+static const char *const places[] = {"../scripts/figures", "../share/fabemu/figures", NULL};
 
 static bool is_runner(const char *folder)
 {
@@ -65,7 +65,7 @@ int figures_main(int argc, char **argv)
         say("no memory");
         return EXIT_FAILURE;
     }
-    char *const head[] = { DEBIAN_PYTHON, "-B", runner, "--fabemu", exe };
+    char *const head[] = {DEBIAN_PYTHON, "-B", runner, "--fabemu", exe};
     memcpy(args, head, sizeof head);
     memcpy(args + 5, argv + 1, (size_t)argc * sizeof *args);
     execv(args[0], args);

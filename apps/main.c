@@ -23,15 +23,15 @@ static const struct {
     int (*main)(int argc, char **argv);
     const char *about;
 } commands[] = {
-    { "run", run_main, "start a fabric, run a command on it, stop, print the report" },
-    { "up", up_main, "start a fabric that stays" },
-    { "down", down_main, "stop it" },
-    { "status", status_main, "what runs, and who is attached" },
-    { "env", env_main, "print the environment that makes programs use a running fabric" },
-    { "topo", topo_main, "print or check a network" },
-    { "traffic", traffic_main, "synthetic traffic in simulated time, measured" },
-    { "figures", figures_main, "the paper's figures, and its stated results beside ours" },
-    { "bench", bench_main, "the emulator's own speed" },
+    {"run", run_main, "start a fabric, run a command on it, stop, print the report"},
+    {"up", up_main, "start a fabric that stays"},
+    {"down", down_main, "stop it"},
+    {"status", status_main, "what runs, and who is attached"},
+    {"env", env_main, "print the environment that makes programs use a running fabric"},
+    {"topo", topo_main, "print or check a network"},
+    {"traffic", traffic_main, "synthetic traffic in simulated time, measured"},
+    {"figures", figures_main, "the paper's figures, and its stated results beside ours"},
+    {"bench", bench_main, "the emulator's own speed"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -49,8 +49,8 @@ static int help(void)
 }
 
 /*
- * Whoever starts us may have closed standard input, output or error. What we open would get their numbers,
- * and then our own lines would go into a report, a socket or a pipe.
+ * Whoever starts us may have closed standard input, output or error. What we open would get their
+ * numbers, and then our own lines would go into a report, a socket or a pipe.
  */
 static void open_standard(void)
 {

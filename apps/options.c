@@ -72,8 +72,7 @@ static bool read_profile(struct options *options, const char *value, const char 
 static bool read_clock(struct options *options, const char *value, const char **right)
 {
     static const char *const names[] = {
-        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"
-    };
+        [EMU_CLOCK_RAW] = "raw", [EMU_CLOCK_REAL] = "real", [EMU_CLOCK_VIRTUAL] = "virtual"};
 
     *right = "raw or real (virtual time is what fabemu traffic runs in)";
     for (int clock = 0; clock <= EMU_CLOCK_VIRTUAL; clock++) {
@@ -165,29 +164,31 @@ static bool read_check(struct options *options, const char *value, const char **
 }
 
 static const struct option_row rows[] = {
-    { "topo", "SPEC", "network: kary:4,2, qsnet:128, clos:..., or a file; see fabemu topo --help",
-      OPTIONS_NETWORK, read_topo },
-    { "nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
-      OPTIONS_NETWORK, read_nodes },
-    { "profile", "NAME|FILE", "the machine's numbers: oq2004 (default), qsnet3 (of qsnet:N), or a JSON file",
-      OPTIONS_FABRIC, read_profile },
-    { "clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
-      read_clock },
-    { "threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
-      OPTIONS_FABRIC, read_threads },
-    { "seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed },
-    { "combine", "arrival|port", "order of reductions; port: the same bits on every run",
-      OPTIONS_FABRIC, read_combine },
-    { "credits", "row|counter", "what a credit means; see docs/profiles.md", OPTIONS_FABRIC,
-      read_credits },
-    { "set", "FIELD=VALUE", "override a number of the profile; may be repeated", OPTIONS_FABRIC,
-      read_set },
-    { "name", "NAME", "name of the fabric and of its socket", OPTIONS_NAME, read_name },
-    { "report", "FILE", "write the report there too, as JSON", OPTIONS_REPORT, read_report },
-    { "json", NULL, "print JSON", OPTIONS_JSON, read_json },
-    { "foreground", NULL, "stay in the foreground until the fabric is shut down",
-      OPTIONS_FOREGROUND, read_foreground },
-    { "check", NULL, "verify cables and every route, and that nothing can deadlock", OPTIONS_CHECK, read_check },
+    {"topo", "SPEC", "network: kary:4,2, qsnet:128, clos:..., or a file; see fabemu topo --help",
+     OPTIONS_NETWORK, read_topo},
+    {"nodes", "N", "instead of --topo: a tree large enough for N nodes (default 16)",
+     OPTIONS_NETWORK, read_nodes},
+    {"profile", "NAME|FILE",
+     "the machine's numbers: oq2004 (default), qsnet3 (of qsnet:N), or a JSON file", OPTIONS_FABRIC,
+     read_profile},
+    {"clock", "raw|real", "as fast as this host can (default), or on time", OPTIONS_FABRIC,
+     read_clock},
+    {"threads", "device|N|auto", "a thread a device, N, or what this host runs best (default)",
+     OPTIONS_FABRIC, read_threads},
+    {"seed", "N", "seed of random choices (default 1)", OPTIONS_FABRIC, read_seed},
+    {"combine", "arrival|port", "order of reductions; port: the same bits on every run",
+     OPTIONS_FABRIC, read_combine},
+    {"credits", "row|counter", "what a credit means; see docs/profiles.md", OPTIONS_FABRIC,
+     read_credits},
+    {"set", "FIELD=VALUE", "override a number of the profile; may be repeated", OPTIONS_FABRIC,
+     read_set},
+    {"name", "NAME", "name of the fabric and of its socket", OPTIONS_NAME, read_name},
+    {"report", "FILE", "write the report there too, as JSON", OPTIONS_REPORT, read_report},
+    {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
+    {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
+     read_foreground},
+    {"check", NULL, "verify cables and every route, and that nothing can deadlock", OPTIONS_CHECK,
+     read_check},
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
@@ -239,15 +240,15 @@ static void long_options(struct option *ret, const struct options_command *comma
 
     for (size_t i = 0; i < ROWS; i++)
         if (!rows[i].group || rows[i].group & command->groups)
-            ret[count++] = (struct option){ rows[i].name,
-                                            rows[i].value ? required_argument : no_argument, NULL,
-                                            (int)i + 1 };
+            ret[count++] = (struct option){rows[i].name,
+                                           rows[i].value ? required_argument : no_argument, NULL,
+                                           (int)i + 1};
     for (size_t i = 0; i < owns->count; i++)
-        ret[count++] = (struct option){ owns->row[i].name,
-                                        owns->row[i].value ? required_argument : no_argument, NULL,
-                                        OWN + (int)i };
-    ret[count++] = (struct option){ "help", no_argument, NULL, HELP };
-    ret[count] = (struct option){ NULL, 0, NULL, 0 };
+        ret[count++] = (struct option){owns->row[i].name,
+                                       owns->row[i].value ? required_argument : no_argument, NULL,
+                                       OWN + (int)i};
+    ret[count++] = (struct option){"help", no_argument, NULL, HELP};
+    ret[count] = (struct option){NULL, 0, NULL, 0};
 }
 
 /* @got: what getopt makes of a row, or of an option of the command's own. */
@@ -283,7 +284,7 @@ static int check_together(const struct options *options, const struct options_co
 
 int options_parse(struct options *ret, const struct options_command *command, int argc, char **argv)
 {
-    return options_parse_own(ret, command, &(struct options_owns){ .count = 0 }, argc, argv);
+    return options_parse_own(ret, command, &(struct options_owns){.count = 0}, argc, argv);
 }
 
 int options_parse_own(struct options *ret, const struct options_command *command,
@@ -292,9 +293,7 @@ int options_parse_own(struct options *ret, const struct options_command *command
     struct option longs[ROWS + OPTIONS_OWNS_MAX + 2];
     int got;
 
-    *ret = (struct options){
-        .clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1
-    };
+    *ret = (struct options){.clock = EMU_CLOCK_RAW, .threads = FABRIC_THREADS_AUTO, .seed = 1};
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
     long_options(longs, command, owns);
@@ -351,9 +350,9 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     char spec[64];
     char error[1280];
 
-    *ret = (struct fabric_config){ .clock = options->clock,
-                                   .threads = options->threads,
-                                   .seed = options->seed };
+    *ret = (struct fabric_config){.clock = options->clock,
+                                  .threads = options->threads,
+                                  .seed = options->seed};
     if (name && paths_check_name(name, error, sizeof error)) {
         say("%s", error);
         return EXIT_USAGE;

@@ -54,8 +54,8 @@ struct options_command {
 };
 
 struct options {
-    const char *topo; /* NULL: not given */
-    uint32_t nodes;   /* 0: not given */
+    const char *topo;    /* NULL: not given */
+    uint32_t nodes;      /* 0: not given */
     const char *profile; /* NULL: not given */
     enum emu_clock_mode clock;
     uint32_t threads; /* count, or FABRIC_THREADS_* */
@@ -92,8 +92,8 @@ int options_usage_error(const char *command, const char *format, ...)
 /**
  * options_fabric - the configuration of the fabric that @options describe.
  * @name: its name, or NULL for a fabric that will not run.
- * @graph: the same as ret->graph; the caller's to free with topo_free(). @options must outlive @ret.
- * Errors are said. Returns 0 or an exit status.
+ * @graph: the same as ret->graph; the caller's to free with topo_free(). @options must outlive
+ * @ret. Errors are said. Returns 0 or an exit status.
  */
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);

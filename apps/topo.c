@@ -47,17 +47,18 @@ static bool read_write(void *into, const char *value, const char **right)
 }
 
 static const struct options_own topo_own[] = {
-    { "write", "FILE", "write the network there, in the format of ibnetdiscover", read_write },
+    {"write", "FILE", "write the network there, in the format of ibnetdiscover", read_write},
 };
 
 static const struct {
     const char *name, *text;
 } ups[] = {
-    [TOPO_UP_KNOWN] = { "known", "as the file says" },
-    [TOPO_UP_DISTANCE] = { "distance", "away from the switches with many nodes" },
-    [TOPO_UP_TURNED] = { "turned", "away from the switches with many nodes, but one, which is the top" },
-    [TOPO_UP_ANY] = { "any", "away from all nodes" },
-    [TOPO_UP_MIDDLE] = { "middle", "towards one switch in the middle: ways lead by it" },
+    [TOPO_UP_KNOWN] = {"known", "as the file says"},
+    [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
+    [TOPO_UP_TURNED] = {"turned",
+                        "away from the switches with many nodes, but one, which is the top"},
+    [TOPO_UP_ANY] = {"any", "away from all nodes"},
+    [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle: ways lead by it"},
 };
 
 struct figures {
@@ -78,7 +79,7 @@ static void measure(struct figures *ret, const struct fabric_config *config)
     const struct topo_graph *graph = config->graph;
     uint64_t ends = 0;
 
-    *ret = (struct figures){ 0 };
+    *ret = (struct figures){0};
     for (uint32_t node = 0; node < graph->nodes; node++)
         ret->node_cables += graph->node[node].links;
     for (uint32_t sw = 0; sw < graph->switches; sw++)
@@ -97,27 +98,31 @@ static void print_parts(const struct topo_graph *graph, const struct figures *fi
     const struct topo_parts *parts = &graph->parts;
 
     if (parts->node_chassis)
-        printf("  made of        %u node chassis, %u top chassis (%u top switches), %u routers\n"
-               "                 %llu cables: %llu to nodes, %u between chassis; %u backplane links\n",
-               parts->node_chassis, parts->top_chassis, parts->top_switches, graph->switches,
-               (unsigned long long)figures->node_cables + parts->top_cables,
-               (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane);
+        printf(
+            "  made of        %u node chassis, %u top chassis (%u top switches), %u routers\n"
+            "                 %llu cables: %llu to nodes, %u between chassis; %u backplane links\n",
+            parts->node_chassis, parts->top_chassis, parts->top_switches, graph->switches,
+            (unsigned long long)figures->node_cables + parts->top_cables,
+            (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane);
     if (parts->left_out || parts->loops)
         printf("  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
-               "itself\n", parts->left_out, parts->left_out == 1 ? " that is" : "s that are",
-               parts->loops, parts->loops == 1 ? "" : "s");
+               "itself\n",
+               parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
+               parts->loops == 1 ? "" : "s");
 }
 
 static void print_checked(const struct topo_checked *checked)
 {
     printf("  check          %llu links agree at both ends; %llu routes arrive, whichever way is "
-           "chosen;\n", (unsigned long long)checked->cables, (unsigned long long)checked->routes);
+           "chosen;\n",
+           (unsigned long long)checked->cables, (unsigned long long)checked->routes);
     if (checked->by_levels)
         puts("                 all go up and then down, so nothing waits in a ring: no deadlock");
     else
-        printf("                 %llu channels, %llu pairs of which one waits for the other (routes, "
-               "multicast,\n                 combining): no ring, no deadlock\n",
-               (unsigned long long)checked->channels, (unsigned long long)checked->waits);
+        printf(
+            "                 %llu channels, %llu pairs of which one waits for the other (routes, "
+            "multicast,\n                 combining): no ring, no deadlock\n",
+            (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
 static void print_text(const struct fabric_config *config, const struct figures *figures,
@@ -250,7 +255,7 @@ int topo_main(int argc, char **argv)
     struct fabric_config config;
     struct topo_graph *graph;
     const char *write = NULL;
-    struct options_owns owns = { topo_own, sizeof topo_own / sizeof topo_own[0], &write };
+    struct options_owns owns = {topo_own, sizeof topo_own / sizeof topo_own[0], &write};
 
     int status = options_parse_own(&options, &topo_command, &owns, argc, argv);
     if (status >= 0)

@@ -11,7 +11,10 @@
 
 #include "emu/link/seg.h"
 
-/** emu_zeros - at least @bytes of zeros, from the beginning of a line to the end of one; NULL: none left. */
+/**
+ * emu_zeros - at least @bytes of zeros, from the beginning of a line to the end of one; NULL: none
+ * left.
+ */
 static inline void *emu_zeros(size_t bytes)
 {
     size_t whole = bytes ? (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE : EMU_LINE;

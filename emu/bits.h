@@ -41,7 +41,9 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
     return emu_bits_first(bits);
 }
 
-/** emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty. */
+/**
+ * emu_bits_next - round robin: the first of @bits after @last, from the least on again. Not empty.
+ */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {
     uint64_t above = last >= 63 ? 0 : bits & ~(((uint64_t)2 << last) - 1);
@@ -53,8 +55,8 @@ static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
  * emu_each_bit - for each @i (declared here, uint32_t) of @bits, in order. @bits is looked at once,
  * before the first; `break` and `continue` do what they do in a loop.
  */
-#define emu_each_bit(i, bits)                                                            \
-    for (uint64_t i##_left = (bits); i##_left; i##_left = 0)                             \
+#define emu_each_bit(i, bits)                                \
+    for (uint64_t i##_left = (bits); i##_left; i##_left = 0) \
         for (uint32_t i; i##_left && (i = emu_bits_first(i##_left), true); i##_left &= i##_left - 1)
 
 #endif

@@ -13,19 +13,20 @@
 #define EMU_NEVER UINT64_MAX /* ps: no event is due */
 
 /*
- * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real is
- * rebased by EMU_REBASE_BY_PS (13 days) whenever it has come to twice that: while the workers are
- * held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
- * than that becomes 0, which orders it just as well. Nobody looks while no process is attached,
- * and nothing moves then; so the first one that attaches has the clock rebased as often as that
- * was missed. Clock virtual ends at EMU_LAST_PS, 53 days.
+ * Times are compared as they are, and an entry has room for 63 bits of one: 106 days. So clock real
+ * is rebased by EMU_REBASE_BY_PS (13 days) whenever it has come to twice that: while the workers
+ * are held, all times that anything keeps become less by it (fabric/clock.c). A time that is older
+ * than that becomes 0, which orders it just as well. Nobody looks while no process is attached, and
+ * nothing moves then; so the first one that attaches has the clock rebased as often as that was
+ * missed. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
  * Processes are not held. They count on: the times of an edge are those of a clock that is never
  * rebased, modulo 2^64, and compared by their difference.
  */
-#define EMU_REBASE_BY_PS ((uint64_t)1000 << 50) /* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
+/* whole ns; and their low 32 bits are 0: emu_entry.born_ns */
+#define EMU_REBASE_BY_PS ((uint64_t)1000 << 50)
 #define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
-#define EMU_LAST_PS    ((uint64_t)1 << 62)
+#define EMU_LAST_PS      ((uint64_t)1 << 62)
 
 enum emu_clock_mode {
     EMU_CLOCK_RAW,    /* times are ignored: as fast as the host can */
@@ -35,7 +36,7 @@ enum emu_clock_mode {
 
 struct emu_clock {
     enum emu_clock_mode mode;
-    uint64_t origin_ns; /* CLOCK_MONOTONIC at time 0 */
+    uint64_t origin_ns;  /* CLOCK_MONOTONIC at time 0 */
     uint64_t rebased_ps; /* rebased by so much, in all, modulo 2^64 */
 };
 

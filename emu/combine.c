@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * Each loop is there twice, and the dynamic loader takes the one for the processor: sums of floats are
- * 40 % faster. ThreadSanitizer cannot stand that choice, which is made before it has begun.
+ * Each loop is there twice, and the dynamic loader takes the one for the processor: sums of floats
+ * are 40 % faster. ThreadSanitizer cannot stand that choice, which is made before it has begun.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define BEST_OF_CPU __attribute__((target_clones("avx2", "default")))
@@ -20,17 +20,17 @@
 #endif
 
 /* What lies in a segment's payload is not aligned: elements are copied in and out. */
-#define CELL(OP, TYPE, T, STEP)                                                 \
-    BEST_OF_CPU static void combine_##OP##_##TYPE(void *restrict acc,                       \
-                                      const void *restrict in, size_t count)    \
-    {                                                                           \
-        for (size_t i = 0; i < count; i++) {                                    \
-            T a, b;                                                             \
-            memcpy(&a, (char *)acc + i * sizeof a, sizeof a);                 \
-            memcpy(&b, (const char *)in + i * sizeof b, sizeof b);            \
-            STEP;                                                               \
-            memcpy((char *)acc + i * sizeof a, &a, sizeof a);                 \
-        }                                                                       \
+#define CELL(OP, TYPE, T, STEP)                                                                \
+    BEST_OF_CPU static void combine_##OP##_##TYPE(void *restrict acc, const void *restrict in, \
+                                                  size_t count)                                \
+    {                                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            T a, b;                                                                            \
+            memcpy(&a, (char *)acc + i * sizeof a, sizeof a);                                  \
+            memcpy(&b, (const char *)in + i * sizeof b, sizeof b);                             \
+            STEP;                                                                              \
+            memcpy((char *)acc + i * sizeof a, &a, sizeof a);                                  \
+        }                                                                                      \
     }
 #include "emu/combine.def"
 
@@ -42,7 +42,13 @@ static combine_fn *const combine_loop[EMU_OPS][EMU_TYPES] = {
 };
 
 /* Sizes as powers of two: a division a segment would be felt. */
-#define LOG2(BYTES) ((BYTES) == 1 ? 0 : (BYTES) == 2 ? 1 : (BYTES) == 4 ? 2 : (BYTES) == 8 ? 3 : (BYTES) == 16 ? 4 : 5)
+#define LOG2(BYTES)      \
+    ((BYTES) == 1    ? 0 \
+     : (BYTES) == 2  ? 1 \
+     : (BYTES) == 4  ? 2 \
+     : (BYTES) == 8  ? 3 \
+     : (BYTES) == 16 ? 4 \
+                     : 5)
 
 static const uint8_t combine_log2[EMU_TYPES] = {
 #define ELEMENT(TYPE, T) [EMU_##TYPE] = LOG2(sizeof(T)),

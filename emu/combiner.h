@@ -3,12 +3,12 @@
  * combiner.h - contributions to a collective become one result: what a switch's combine unit and an
  * adapter's link engine have in common. The arithmetic is combine.h's.
  *
- * A combiner has inputs (ports of a switch, positions in a tree of adapters), each a bit, and for every
- * operation that is under way there the set of inputs that have contributed, and one of two things: the
- * result so far, into which each contribution is folded as it comes; or, where floating-point results
- * are to be the same bits every time, the contributions themselves (struct emu_kept), which are folded in
- * the order of their inputs when all are there. Which state an operation has, when it may begin and when
- * it is over is for the owner to say.
+ * A combiner has inputs (ports of a switch, positions in a tree of adapters), each a bit, and for
+ * every operation that is under way there the set of inputs that have contributed, and one of two
+ * things: the result so far, into which each contribution is folded as it comes; or, where
+ * floating-point results are to be the same bits every time, the contributions themselves (struct
+ * emu_kept), which are folded in the order of their inputs when all are there. Which state an
+ * operation has, when it may begin and when it is over is for the owner to say.
  *
  * Owner of all of it: the worker of the device that combines. Nothing here blocks or waits.
  */
@@ -26,12 +26,14 @@
 #include "emu/link/pool.h"
 
 /**
- * emu_combiner_agrees - are both of one operation, as their headers say? All is compared but from whom
- * and to where: the second half, at once. The caller clears what is its own in the kinds. Pure.
+ * emu_combiner_agrees - are both of one operation, as their headers say? All is compared but from
+ * whom and to where: the second half, at once. The caller clears what is its own in the kinds.
+ * Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
-    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof *a == 16, "seq, kind, len, op, type");
+    static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof *a == 16,
+                  "seq, kind, len, op, type");
     return memcmp(&a->seq, &b->seq, 8) == 0;
 }
 
@@ -39,7 +41,7 @@ static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu
  * emu_combiner_outs - where the result goes, now that @have of the inputs @all have contributed; 0:
  * contributions are missing.
  * @kind:     a REDUCE is complete with all inputs but one, and leaves by that one.
- * @up:       the input towards the tree's top; 0: this is the top. Everything else than a REDUCE goes up
+ * @up: the input towards the tree's top; 0: this is the top. Everything else than a REDUCE goes up
  *            when all other inputs have contributed, and at the top, when all have,
  * @everyone: to everyone. Pure.
  */
@@ -56,9 +58,9 @@ static inline uint64_t emu_combiner_outs(uint8_t kind, uint64_t all, uint64_t ha
 }
 
 /**
- * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be written.
- * The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. The pool has a buffer to
- * spare for each such call.
+ * emu_combiner_own - a buffer with the same in it that nobody else holds, so that it may be
+ * written. The caller's reference to @buf is given up for it. EMU_NO_BUF stays what it is. The pool
+ * has a buffer to spare for each such call.
  * @bytes: of payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
@@ -76,17 +78,22 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     return own;
 }
 
-/* Has the segment in a buffer a payload? Barriers have none, nor has what stands for its length alone. */
+/*
+ * Has the segment in a buffer a payload? Barriers have none, nor has what stands for its length
+ * alone.
+ */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
- * emu_combiner_fold - the payload of @in is folded into that of @acc, and the reference to @in dropped.
+ * emu_combiner_fold - the payload of @in is folded into that of @acc, and the reference to @in
+ * dropped.
  * @acc: the caller's alone (emu_combiner_own()). @hdr: of the operation.
  * @payload: where one of the two has none, nothing is folded. Thread: the cache's.
  */
-static inline __attribute__((always_inline)) void
-emu_combiner_fold(struct emu_pool_cache *cache, const struct emu_hdr *hdr, uint32_t acc, uint32_t in,
-                  emu_payload_fn *payload)
+static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_pool_cache *cache,
+                                                                    const struct emu_hdr *hdr,
+                                                                    uint32_t acc, uint32_t in,
+                                                                    emu_payload_fn *payload)
 {
     struct emu_pool *pool = cache->pool;
 
@@ -96,15 +103,19 @@ emu_combiner_fold(struct emu_pool_cache *cache, const struct emu_hdr *hdr, uint3
     emu_pool_drop(cache, in);
 }
 
-/* --- in the order of the inputs -------------------------------------------------------------- */
+/* --- in the order of the inputs ----------------------------------------------------- */
 
-/* The contributions to one operation: the owner's memory, a reference for each input that has come. */
+/* The contributions to one operation: the owner's memory, a reference for each input that has come.
+ */
 struct emu_kept {
-    uint32_t *buf; /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
-    uint64_t all;  /* inputs there are */
+    /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
+    uint32_t *buf;
+    uint64_t all; /* inputs there are */
 };
 
-/** emu_kept_slots - buffers to be kept for each operation of a combiner with the inputs @all. Pure. */
+/**
+ * emu_kept_slots - buffers to be kept for each operation of a combiner with the inputs @all. Pure.
+ */
 static inline uint32_t emu_kept_slots(uint64_t all)
 {
     return (uint32_t)__builtin_popcountll(all);
@@ -118,12 +129,14 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 }
 
 /**
- * emu_kept_fold - fold what @have have contributed, in their order. All references become one, to the
- * buffer returned, which is the caller's alone. @have: not empty. Thread: the cache's.
+ * emu_kept_fold - fold what @have have contributed, in their order. All references become one, to
+ * the buffer returned, which is the caller's alone. @have: not empty. Thread: the cache's.
  */
-static inline __attribute__((always_inline)) uint32_t
-emu_kept_fold(struct emu_pool_cache *cache, const struct emu_hdr *hdr, struct emu_kept kept,
-              uint64_t have, emu_payload_fn *payload)
+static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
+                                                                    const struct emu_hdr *hdr,
+                                                                    struct emu_kept kept,
+                                                                    uint64_t have,
+                                                                    emu_payload_fn *payload)
 {
     uint32_t acc = emu_combiner_own(cache, *emu_kept_at(kept, emu_bits_first(have)), hdr->len);
 

@@ -15,8 +15,10 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
     faults->seed = emu_splitmix_at(seed, 1);
 }
 
-/* On clock raw a held entry is released after so many others have passed, or when the cable is
- * empty. */
+/*
+ * On clock raw a held entry is released after so many others have passed, or when the cable is
+ * empty.
+ */
 static uint64_t fault_held_ps(const struct emu_faults *faults, bool timed, bool alone)
 {
     if (!faults->held)

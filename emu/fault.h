@@ -95,7 +95,10 @@ static inline bool emu_rx_take(struct emu_rx *rx, struct emu_faults *faults,
 
 /** emu_faults_bufs - pool buffers that held entries have. Thread: while the workers stand still. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_rebase - timed: what is held, when the clock is rebased. Thread: while the workers stand still. */
+/**
+ * emu_faults_rebase - timed: what is held, when the clock is rebased. Thread: while the workers
+ * stand still.
+ */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - forget what is held, at the end. Thread: while the workers stand still. */

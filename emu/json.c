@@ -11,7 +11,7 @@
 
 #define READ_BYTES 4096u /* room for one read, at least */
 
-/* --- buffers ---------------------------------------------------------------------- */
+/* --- buffers ------------------------------------------------------------------------ */
 
 static char *buf_start(const struct emu_json_buf *buf)
 {
@@ -23,8 +23,10 @@ static char *buf_end(const struct emu_json_buf *buf)
     return buf->data + buf->at + buf->bytes;
 }
 
-/* Moves the used bytes only when at least as many bytes before them are free, so that moving
- * costs no more than reading did. */
+/*
+ * Moves the used bytes only when at least as many bytes before them are free, so that moving costs
+ * no more than reading did.
+ */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
     if (buf->at + buf->bytes + more <= buf->room)
@@ -66,13 +68,15 @@ size_t emu_json_excess(const struct emu_json_buf *buf)
     return buf->room > EMU_JSON_KEEP ? buf->room - EMU_JSON_KEEP : 0;
 }
 
-/* --- lines ------------------------------------------------------------------------ */
+/* --- lines -------------------------------------------------------------------------- */
 
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most)
 {
     size_t bytes;
-    const char *line = json_object_to_json_string_length(
-        message, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &bytes);
+    const char *line =
+        json_object_to_json_string_length(message,
+                                          JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE,
+                                          &bytes);
     int err = line ? 0 : -ENOMEM;
 
     if (!err && out->bytes + bytes + 1 > most)
@@ -122,7 +126,7 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
     return 1;
 }
 
-/* --- the socket ------------------------------------------------------------------- */
+/* --- the socket --------------------------------------------------------------------- */
 
 /* Room for two descriptors beside what is sent or read. */
 union fds_space {
@@ -156,8 +160,8 @@ static void fds_take(struct msghdr *msg, struct emu_json_fds *ret)
     }
 }
 
-ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes, const struct emu_json_fds *fds,
-                      int flags)
+ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
+                      const struct emu_json_fds *fds, int flags)
 {
     struct iovec iov = {.iov_base = buf_start(out), .iov_len = bytes};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -202,7 +206,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     return got;
 }
 
-/* --- fields ----------------------------------------------------------------------- */
+/* --- fields ------------------------------------------------------------------------- */
 
 const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise)
 {

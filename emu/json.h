@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.h - JSON objects, one a line, over a stream socket, with descriptors: what the fabric's control
- * socket speaks (docs/control.md). Both of its ends use this: the fabric and the commands, which never
- * block (apps/daemon/conn.h), and libfabemu, which does (nic/host/control.c).
+ * json.h - JSON objects, one a line, over a stream socket, with descriptors: what the fabric's
+ * control socket speaks (docs/control.md). Both of its ends use this: the fabric and the commands,
+ * which never block (apps/daemon/conn.h), and libfabemu, which does (nic/host/control.c).
  */
 #ifndef EMU_JSON_H
 #define EMU_JSON_H
@@ -45,8 +45,8 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
  * emu_json_send - one sendmsg() of the first @bytes of @out, which it takes out.
  * @fds: go with the first byte; NULL: none. Returns bytes or -errno.
  */
-ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes, const struct emu_json_fds *fds,
-                      int flags);
+ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
+                      const struct emu_json_fds *fds, int flags);
 
 /**
  * emu_json_read - one recvmsg() of what has come.
@@ -57,7 +57,8 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
 
 /**
  * emu_json_next - take the next whole line. *ret is the caller's to put.
- * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object; -EMSGSIZE, line longer than @line_max.
+ * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object; -EMSGSIZE, line longer than
+ * @line_max.
  */
 int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object **ret);
 

@@ -7,10 +7,11 @@
 #include <stddef.h>
 
 struct emu_list {
-    struct emu_list *next, *prev; /* a head's first and last; NULL in an object that is on no list */
-} __attribute__((may_alias));     /* links of requests lie in the caller's opaque words */
+    /* a head's first and last; NULL in an object that is on no list */
+    struct emu_list *next, *prev;
+} __attribute__((may_alias)); /* links of requests lie in the caller's opaque words */
 
-#define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at) - offsetof(type, member)))
+#define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at)-offsetof(type, member)))
 
 static inline void emu_list_init(struct emu_list *head)
 {
@@ -47,11 +48,11 @@ static inline void emu_list_del(struct emu_list *at)
 }
 
 /**
- * emu_each_listed - for each @at (declared here, a type *) on the list @head, in order. The body may
- * add behind @at, and must not take @at off.
+ * emu_each_listed - for each @at (declared here, a type *) on the list @head, in order. The body
+ * may add behind @at, and must not take @at off.
  */
-#define emu_each_listed(type, at, head, member)                                          \
-    for (type *at = emu_list_entry((head)->next, type, member); &at->member != (head);   \
+#define emu_each_listed(type, at, head, member)                                        \
+    for (type *at = emu_list_entry((head)->next, type, member); &at->member != (head); \
          at = emu_list_entry(at->member.next, type, member))
 
 static inline bool emu_listed(const struct emu_list *at)

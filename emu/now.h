@@ -17,7 +17,9 @@ static inline uint64_t emu_time_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/** emu_now_ns - the monotonic clock, which is the same for all processes of the host. Thread: any. */
+/**
+ * emu_now_ns - the monotonic clock, which is the same for all processes of the host. Thread: any.
+ */
 static inline uint64_t emu_now_ns(void)
 {
     return emu_time_ns(CLOCK_MONOTONIC);

@@ -26,27 +26,33 @@ struct field {
     const char *values[4]; /* FIELD_NAMED: the enum's names, in its order */
 };
 
-#define U64(field, least, most)                                                                    \
-    {                                                                                              \
-#field, offsetof(struct emu_profile, field), FIELD_U64, least, most,                       \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
+/* clang-format off: an initialiser */
+#define U64(field, least, most)                                              \
+    {                                                                        \
+#field, offsetof(struct emu_profile, field), FIELD_U64, least, most, \
+        {                                                                    \
+            NULL                                                             \
+        }                                                                    \
     }
-#define U32(field, least, most)                                                                    \
-    {                                                                                              \
-#field, offsetof(struct emu_profile, field), FIELD_U32, least, most,                       \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
+/* clang-format on */
+/* clang-format off: an initialiser */
+#define U32(field, least, most)                                              \
+    {                                                                        \
+#field, offsetof(struct emu_profile, field), FIELD_U32, least, most, \
+        {                                                                    \
+            NULL                                                             \
+        }                                                                    \
     }
-#define NAMED(field, ...)                                                                          \
-    {                                                                                              \
-#field, offsetof(struct emu_profile, field), FIELD_NAMED, 0, 0,                            \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
+/* clang-format on */
+/* clang-format off: an initialiser */
+#define NAMED(field, ...)                                               \
+    {                                                                   \
+#field, offsetof(struct emu_profile, field), FIELD_NAMED, 0, 0, \
+        {                                                               \
+            __VA_ARGS__                                                 \
+        }                                                               \
     }
+/* clang-format on */
 
 static const struct field fields[] = {
     U64(link_ps_per_byte, 1, 1000000),
@@ -84,9 +90,9 @@ static const struct field fields[] = {
 #define FIELDS (sizeof fields / sizeof fields[0])
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
-#define ACKNOWLEDGMENTS                                                                            \
-    .packet_bytes = 1024, .channels = 32, .pool_slots = 16, .light_pending = 4,                   \
-    .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,                       \
+#define ACKNOWLEDGMENTS                                                         \
+    .packet_bytes = 1024, .channels = 32, .pool_slots = 16, .light_pending = 4, \
+    .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,    \
     .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, .tree_width = 8
 
 /* Where each number comes from: docs/profiles.md. */

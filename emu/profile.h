@@ -11,11 +11,12 @@
 
 #include "emu/link/seg.h"
 
-#define EMU_XPOINT_MAX 16 /* buffers of a crosspoint, at most */
-#define EMU_INPUT_MAX  255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
-#define EMU_UNITS_MAX  16 /* combine units of a switch, at most */
+#define EMU_XPOINT_MAX     16  /* buffers of a crosspoint, at most */
+#define EMU_INPUT_MAX      255 /* buffers of an input, at most; of an edge's EMU_XPOINT_MAX */
+#define EMU_UNITS_MAX      16  /* combine units of a switch, at most */
 #define EMU_TREE_WIDTH_MAX 16
-#define EMU_PATIENCE_PS 100000000000u /* a host's threads may be this late, clock raw and real: 100 ms */
+/* a host's threads may be this late, clock raw and real: 100 ms */
+#define EMU_PATIENCE_PS 100000000000u
 
 /* Where a switch keeps segments, and so what a credit of a cable stands for. */
 enum emu_buffers {
@@ -44,8 +45,9 @@ enum emu_combine_order {
 
 /* What the network does for a packet. */
 enum emu_transport {
-    EMU_TRANSPORT_NONE,        /* segments go their way, and arrive because nothing is ever lost */
-    EMU_TRANSPORT_ACKNOWLEDGED /* QsNet III: virtual channels, held until the ACK or NACK comes back */
+    EMU_TRANSPORT_NONE, /* segments go their way, and arrive because nothing is ever lost */
+    /* QsNet III: virtual channels, held until the ACK or NACK comes back */
+    EMU_TRANSPORT_ACKNOWLEDGED
 };
 
 /* How one of several ways is chosen (QsNet III §I, §III). */
@@ -57,8 +59,9 @@ enum emu_routing {
 
 /* How adapters carry out a barrier (QsNet III §IV-A). */
 enum emu_barrier_by {
-    EMU_BARRIER_BY_CONDITIONAL, /* one of them tests all with a network conditional, then broadcasts */
-    EMU_BARRIER_BY_TREE         /* a tree of adapters counts them: for late and uneven arrivals */
+    /* one of them tests all with a network conditional, then broadcasts */
+    EMU_BARRIER_BY_CONDITIONAL,
+    EMU_BARRIER_BY_TREE /* a tree of adapters counts them: for late and uneven arrivals */
 };
 
 /* Who combines where packets are acknowledged. Without, switches do. */
@@ -94,16 +97,16 @@ struct emu_profile {
 
     /* Transport with acknowledgments. */
     enum emu_transport transport;
-    uint32_t packet_bytes;      /* payload that an adapter puts into a packet: 1024; at most 4096 */
-    uint32_t channels;          /* virtual channels of a link: 32 */
+    uint32_t packet_bytes;     /* payload that an adapter puts into a packet: 1024; at most 4096 */
+    uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;       /* segments that a link's input holds beside one a channel: 16 */
-    uint32_t light_pending;     /* a link with fewer open channels is lightly loaded */
-    uint64_t reply_timeout_ps;  /* no reply by then: the packet, or its reply, was lost */
-    uint64_t retry_ps;          /* a packet is sent again after that, doubled with each try, */
-    uint32_t retry_limit;       /* and given up after so many tries */
+    uint32_t light_pending;    /* a link with fewer open channels is lightly loaded */
+    uint64_t reply_timeout_ps; /* no reply by then: the packet, or its reply, was lost */
+    uint64_t retry_ps;         /* a packet is sent again after that, doubled with each try, */
+    uint32_t retry_limit;      /* and given up after so many tries */
     enum emu_combining combining;
     enum emu_barrier_by barrier; /* where adapters do it */
-    uint32_t tree_width;        /* adapters below one in a tree of adapters, at most */
+    uint32_t tree_width;         /* adapters below one in a tree of adapters, at most */
 };
 
 /** emu_profile_acknowledged - does the network acknowledge packets? Pure. */
@@ -164,7 +167,10 @@ static inline uint32_t emu_profile_credits(const struct emu_profile *profile)
  */
 struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);
 
-/** emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with one line. */
+/**
+ * emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with
+ * one line.
+ */
 int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
                     size_t error_bytes);
 

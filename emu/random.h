@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-#define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio: its multiples lie far apart */
+/* 2^64 / the golden ratio: its multiples lie far apart */
+#define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 /** emu_spread - @n, so that the upper bits of neighbours differ: Fibonacci hashing. Pure. */
 static inline uint64_t emu_spread(uint64_t n)
@@ -24,7 +25,8 @@ static inline uint64_t emu_mix(uint64_t z)
 }
 
 /**
- * emu_hash - the same with fewer steps, for hot paths: emu_spread() and one round of another mixer. Pure.
+ * emu_hash - the same with fewer steps, for hot paths: emu_spread() and one round of another mixer.
+ * Pure.
  */
 static inline uint64_t emu_hash(uint64_t z)
 {

@@ -31,10 +31,10 @@ extern "C" {
 
 #define FABEMU_API __attribute__((visibility("default")))
 
-#define FABEMU_ANY_NODE UINT32_MAX /* receive: from whichever node */
-#define FABEMU_ANY_QUEUE UINT32_MAX /* receive: from whichever queue of the node */
-#define FABEMU_INJECT_BYTES 192    /* fabemu_inject(): largest message */
-#define FABEMU_PENDING 1           /* fabemu_req.status of an operation under way */
+#define FABEMU_ANY_NODE     UINT32_MAX /* receive: from whichever node */
+#define FABEMU_ANY_QUEUE    UINT32_MAX /* receive: from whichever queue of the node */
+#define FABEMU_INJECT_BYTES 192        /* fabemu_inject(): largest message */
+#define FABEMU_PENDING      1          /* fabemu_req.status of an operation under way */
 
 struct fabemu;       /* an attached adapter */
 struct fabemu_queue; /* an endpoint for messages */
@@ -43,18 +43,19 @@ struct fabemu_event; /* a count of completions that operations may wait for */
 
 /* Who and where a process is in its fabric. */
 struct fabemu_info {
-    char fabric[64];        /* name of the fabric */
-    char topo[64];          /* canonical SPEC */
+    char fabric[64]; /* name of the fabric */
+    char topo[64];   /* canonical SPEC */
     char profile[32];
-    char clock[16];         /* raw, real */
-    uint32_t node;          /* this process's node */
-    uint32_t nodes;         /* nodes of the fabric */
+    char clock[16];          /* raw, real */
+    uint32_t node;           /* this process's node */
+    uint32_t nodes;          /* nodes of the fabric */
     double link_bytes_per_s; /* of the emulated link */
-    uint32_t hop_limit;     /* switches on the longest route */
-    uint64_t seat;          /* which process of the node: counts those that attached to it, from 1 */
-    uint64_t fabric_id;     /* another one at every start of a fabric */
-    bool acknowledged;      /* transport=acknowledged: words, conditionals, broadcast puts; and what
-                               the network gives up ends with an error */
+    uint32_t hop_limit;      /* switches on the longest route */
+    /* which process of the node: counts those that attached to it, from 1 */
+    uint64_t seat;
+    uint64_t fabric_id; /* another one at every start of a fabric */
+    bool acknowledged;  /* transport=acknowledged: words, conditionals, broadcast puts; and what
+                           the network gives up ends with an error */
 };
 
 /*
@@ -70,13 +71,15 @@ struct fabemu_req {
                                              short, and call nothing of this library */
     void *context;                        /* the caller's */
     struct fabemu_event *event;           /* NULL, or counts this completion */
-    struct fabemu_event *after;           /* NULL, or the operation starts when this has counted to */
-    uint64_t threshold;                   /* ... so much; see below, events. Not for receives */
-    uint64_t seat;                        /* receives, probes, puts, gets, atomics: only with the process
-                                             of this seat; 0: see below, lives */
+    /* NULL, or the operation starts when this has counted to */
+    struct fabemu_event *after;
+    uint64_t threshold; /* ... so much; see below, events. Not for receives */
+    uint64_t seat;      /* receives, probes, puts, gets, atomics: only with the process
+                           of this seat; 0: see below, lives */
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
-    int status;         /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
+    /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
+    int status;
     uint32_t src_node;  /* receives: who sent it */
     uint32_t src_queue; /* receives: and from which of its queues */
     uint64_t src_seat;  /* receives: and which process of that node it was */
@@ -93,10 +96,11 @@ struct fabemu_req {
  */
 static inline int fabemu_req_status(const struct fabemu_req *req)
 {
-    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE); /* N4 pairs with N3, nic/host/op/complete.c */
+    /* N4 pairs with N3, nic/host/op/complete.c */
+    return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
 }
 
-/* --- the adapter ------------------------------------------------------- */
+/* --- the adapter -------------------------------------------------------------------- */
 
 /**
  * fabemu_attach - attach this process to a fabric; the node is the process's.
@@ -113,20 +117,20 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
 /**
- * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events must be
- * closed.
+ * fabemu_detach - drop a reference; the last one gives the node back. Queues, groups and events
+ * must be closed.
  *
- * The last one blocks until all that had completed is where it was to go: the fabric has taken it, and the
- * processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s); who has not
- * confirmed it by then is named on stderr, and counted in the fabric's report. A peer that was
- * sent nothing, or has confirmed all of it, and does not answer is waited for 1 s. What has not
- * completed is given up.
+ * The last one blocks until all that had completed is where it was to go: the fabric has taken it,
+ * and the processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s);
+ * who has not confirmed it by then is named on stderr, and counted in the fabric's report. A peer
+ * that was sent nothing, or has confirmed all of it, and does not answer is waited for 1 s. What
+ * has not completed is given up.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
 /**
- * fabemu_error - one line about this thread's last failed call that has more to say than its errno; never
- * NULL.
+ * fabemu_error - one line about this thread's last failed call that has more to say than its errno;
+ * never NULL.
  */
 FABEMU_API const char *fabemu_error(void);
 
@@ -143,8 +147,8 @@ FABEMU_API unsigned fabemu_progress(struct fabemu *fab);
 FABEMU_API bool fabemu_test(struct fabemu *fab, struct fabemu_req *req);
 
 /**
- * fabemu_wait - step until @req is complete (spins a little, yields, then sleeps until the fabric rings);
- * returns its status.
+ * fabemu_wait - step until @req is complete (spins a little, yields, then sleeps until the fabric
+ * rings); returns its status.
  */
 FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
 
@@ -166,39 +170,46 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
-/* --- lives ------------------------------------------------------------------ */
+/* --- lives -------------------------------------------------------------------------- */
 
 /*
- * A node is given to one process after another. Its seat (fabemu_info.seat) tells a process from those
- * before and after it on the node, so (node, seat) is an address that is never given again. An operation
- * that names both is with that process and no other; when it has left or died, it ends with -EHOSTUNREACH.
+ * A node is given to one process after another. Its seat (fabemu_info.seat) tells a process from
+ * those before and after it on the node, so (node, seat) is an address that is never given again.
+ * An operation that names both is with that process and no other; when it has left or died, it ends
+ * with -EHOSTUNREACH.
  *
- * An operation that names a node alone is with the process that is attached there when it begins, or, where
- * nobody is, with the first that comes; if none comes within a second after one that left or died, or else
- * within FABEMU_PEER_TIMEOUT_MS, it ends with -EHOSTUNREACH. It never passes from one process to the next.
- * (A message that has arrived is received whoever is at its sender's node by then.)
+ * An operation that names a node alone is with the process that is attached there when it begins,
+ * or, where nobody is, with the first that comes; if none comes within a second after one that left
+ * or died, or else within FABEMU_PEER_TIMEOUT_MS, it ends with -EHOSTUNREACH. It never passes from
+ * one process to the next. (A message that has arrived is received whoever is at its sender's node
+ * by then.)
  *
- * A process that detaches says goodbye to all that it has met: what either had completed to send by then is
- * with the other. What was said to a process that died may be lost; see fabemu_send().
+ * A process that detaches says goodbye to all that it has met: what either had completed to send by
+ * then is with the other. What was said to a process that died may be lost; see fabemu_send().
  */
 
-/* --- queues: messages ---------------------------------------------------- */
+/* --- queues: messages --------------------------------------------------------------- */
 
-/** fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM. */
+/**
+ * fabemu_queue_open - open the queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE,
+ * -ENOMEM.
+ */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
- * fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is dropped, as
- * by a close.
+ * fabemu_queue_open_any - open a free queue from 256 up, in turn. What was sent to it before is
+ * dropped, as by a close.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
 
 /**
- * fabemu_queue_close - close; pending receives complete with -ECANCELED, unexpected messages are dropped.
+ * fabemu_queue_close - close; pending receives complete with -ECANCELED, unexpected messages are
+ * dropped.
  *
- * Who sent one that is dropped before all of it was here gets -ECANCELED, if its send is not complete yet.
+ * Who sent one that is dropped before all of it was here gets -ECANCELED, if its send is not
+ * complete yet.
  */
 FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 
@@ -225,27 +236,28 @@ struct fabemu_iov {
  * Messages between one pair of queues match in the order in which they were sent. When a send has
  * completed, nothing that its process sends to the same node afterwards arrives before all of it:
  * a receive of the later message that is complete says that the earlier one is, too, if it had a
- * receive posted. (A long message completes when the receiver has all of it; a short one may still be
- * on its way then.)
- * Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH, no such
- * node, nobody attached there, its process left or died, or the network gave up; -ECANCELED, its receive was
- * given up when part of it had come, or its receiver closed the queue before; -ENOTCONN, the fabric is gone.
+ * receive posted. (A long message completes when the receiver has all of it; a short one may still
+ * be on its way then.) Errors (here or as the request's status): -EINVAL; -EMSGSIZE, beyond 928
+ * GiB; -EHOSTUNREACH, no such node, nobody attached there, its process left or died, or the network
+ * gave up; -ECANCELED, its receive was given up when part of it had come, or its receiver closed
+ * the queue before; -ENOTCONN, the fabric is gone.
  *
- * When the network gives up a segment between two processes, what they have said to each other has a
- * hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from that
- * node included; or, where nothing was, the next operation does. Then they meet anew: operations wait
- * until they have, or end with -EHOSTUNREACH. A receive from FABEMU_ANY_NODE stays posted.
+ * When the network gives up a segment between two processes, what they have said to each other has
+ * a hole. Everything under way between them ends with -EHOSTUNREACH on both sides, receives from
+ * that node included; or, where nothing was, the next operation does. Then they meet anew:
+ * operations wait until they have, or end with -EHOSTUNREACH. A receive from FABEMU_ANY_NODE stays
+ * posted.
  *
- * The same if a process dies that has not confirmed all that was sent to it: if nothing was under way, the
- * next operation ends so that names its node alone, although that may have a successor. One that names the
- * successor does not.
+ * The same if a process dies that has not confirmed all that was sent to it: if nothing was under
+ * way, the next operation ends so that names its node alone, although that may have a successor.
+ * One that names the successor does not.
  */
 FABEMU_API int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
 /**
- * fabemu_inject - send up to FABEMU_INJECT_BYTES without a request: @buf is free on return. -EAGAIN: step
- * and try again.
+ * fabemu_inject - send up to FABEMU_INJECT_BYTES without a request: @buf is free on return.
+ * -EAGAIN: step and try again.
  */
 FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest,
                              const void *buf, size_t bytes);
@@ -260,9 +272,8 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  * -EHOSTUNREACH: the sender, or the process that it waits for, has left or died;
  * -ECANCELED: cancelled, or the sender gave the message up.
  */
-FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
-                           uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
-                           struct fabemu_req *req);
+FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
+                           const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
 /* Whom a message may come from. */
 struct fabemu_source {
@@ -270,7 +281,9 @@ struct fabemu_source {
     uint32_t queue; /* of the sender, or FABEMU_ANY_QUEUE */
 };
 
-/** fabemu_recv_from - fabemu_recv(), but of a node that has several queues only from one of them. */
+/**
+ * fabemu_recv_from - fabemu_recv(), but of a node that has several queues only from one of them.
+ */
 FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req);
@@ -283,8 +296,7 @@ FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source
  */
 struct fabemu_message;
 FABEMU_API int fabemu_probe(struct fabemu_queue *queue, uint32_t node, uint64_t tag,
-                            uint64_t ignore, struct fabemu_message **claim,
-                            struct fabemu_req *req);
+                            uint64_t ignore, struct fabemu_message **claim, struct fabemu_req *req);
 
 /** fabemu_probe_from - the same, of a message that fabemu_recv_from() would receive. */
 FABEMU_API int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from,
@@ -292,23 +304,23 @@ FABEMU_API int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_sourc
                                  struct fabemu_req *req);
 
 /**
- * fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it, which its sender does not
- * learn.
+ * fabemu_recv_claimed - receive a claimed message. No iov (iovs 0) discards it, which its sender
+ * does not learn.
  */
 FABEMU_API int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim,
                                    const struct fabemu_iov *iov, unsigned iovs,
                                    struct fabemu_req *req);
 
 /**
- * fabemu_cancel - cancel a receive that has not matched: completes with -ECANCELED. -ENOENT: too late, it
- * will complete.
+ * fabemu_cancel - cancel a receive that has not matched: completes with -ECANCELED. -ENOENT: too
+ * late, it will complete.
  */
 FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req);
 
-/* --- memory: put and get --------------------------------------------------- */
+/* --- memory: put and get ------------------------------------------------------------ */
 
-#define FABEMU_REMOTE_READ 1u
-#define FABEMU_REMOTE_WRITE 2u
+#define FABEMU_REMOTE_READ   1u
+#define FABEMU_REMOTE_WRITE  2u
 #define FABEMU_REMOTE_ATOMIC 4u /* atomics of any kind; see fabemu_atomic() for the others */
 
 /**
@@ -339,8 +351,8 @@ FABEMU_API int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint6
                           void *dst, size_t bytes, struct fabemu_req *req);
 
 /**
- * fabemu_putv, fabemu_getv - the same with local memory in pieces (at most 4; the array may go away on
- * return).
+ * fabemu_putv, fabemu_getv - the same with local memory in pieces (at most 4; the array may go away
+ * on return).
  */
 FABEMU_API int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -348,8 +360,8 @@ FABEMU_API int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
 
 enum fabemu_atomic_op {
-    FABEMU_ATOMIC_ADD,   /* wraps around */
-    FABEMU_ATOMIC_AND,   /* this to FABEMU_ATOMIC_MAX: not for FABEMU_F64 */
+    FABEMU_ATOMIC_ADD, /* wraps around */
+    FABEMU_ATOMIC_AND, /* this to FABEMU_ATOMIC_MAX: not for FABEMU_F64 */
     FABEMU_ATOMIC_OR,
     FABEMU_ATOMIC_XOR,
     FABEMU_ATOMIC_MIN,
@@ -363,10 +375,11 @@ enum fabemu_atomic_op {
 struct fabemu_atomic {
     uint32_t node;
     uint64_t key;
-    uint64_t offset;     /* of a word that lies at a multiple of its size there */
-    unsigned op;         /* enum fabemu_atomic_op */
-    unsigned type;       /* FABEMU_I32, _U32, _I64, _U64 or _F64 */
-    const void *operand; /* of this type; read before fabemu_atomic() returns. NULL: FETCH needs none */
+    uint64_t offset; /* of a word that lies at a multiple of its size there */
+    unsigned op;     /* enum fabemu_atomic_op */
+    unsigned type;   /* FABEMU_I32, _U32, _I64, _U64 or _F64 */
+    /* of this type; read before fabemu_atomic() returns. NULL: FETCH needs none */
+    const void *operand;
     const void *compare; /* likewise; CAS alone needs it */
     void *result;        /* NULL, or where the word's value before goes */
 };
@@ -375,14 +388,14 @@ struct fabemu_atomic {
  * fabemu_atomic - change one word of a peer's registered region.
  *
  * Done exactly once, whatever the network sends again: it is one of the pair's numbered requests,
- * which the peer's adapter carries out in the order in which they were posted, also after puts of up
- * to FABEMU_INJECT_BYTES. Atomic with all other adapters' atomics, and with C11 atomics of the
+ * which the peer's adapter carries out in the order in which they were posted, also after puts of
+ * up to FABEMU_INJECT_BYTES. Atomic with all other adapters' atomics, and with C11 atomics of the
  * processes that have the memory mapped (sequentially consistent).
  * Source: QsNet III §III: a sequence number based protocol for atomic operations.
  *
- * Needs FABEMU_REMOTE_ATOMIC, or else _WRITE for what changes the word and _READ for what fetches it.
- * Complete when it is done there. Status: -EACCES; -EINVAL, the word is not aligned; -EHOSTUNREACH,
- * and then nobody knows whether it was done.
+ * Needs FABEMU_REMOTE_ATOMIC, or else _WRITE for what changes the word and _READ for what fetches
+ * it. Complete when it is done there. Status: -EACCES; -EINVAL, the word is not aligned;
+ * -EHOSTUNREACH, and then nobody knows whether it was done.
  */
 FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what,
                              struct fabemu_req *req);
@@ -390,12 +403,12 @@ FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *wha
 /** fabemu_atomic_ok - can adapters apply @op to @type? */
 FABEMU_API bool fabemu_atomic_ok(unsigned op, unsigned type);
 
-/* --- events: counts of completions --------------------------------------------- */
+/* --- events: counts of completions -------------------------------------------------- */
 
 /*
  * An event counts completions with status 0: of requests that name it (req->event), of what peers
- * write into a region (fabemu_register_event()), and what the process adds. A request with req->after
- * is armed: its call returns, and the adapter starts it when that event has counted to
+ * write into a region (fabemu_register_event()), and what the process adds. A request with
+ * req->after is armed: its call returns, and the adapter starts it when that event has counted to
  * req->threshold, at once if it has. Then its own event may count, and so on, with no thread of the
  * application at work. What an armed operation sends is read when it starts.
  *
@@ -415,15 +428,19 @@ struct fabemu_event {
 /** fabemu_event_count - with acquire order: what the counted operations wrote is visible. */
 static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 {
-    return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE); /* N6 pairs with N5, nic/host/op/complete.c */
+    /* N6 pairs with N5, nic/host/op/complete.c */
+    return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE);
 }
 
-/** fabemu_event_open - an event in the caller's memory, which stays until it is closed; counts from 0. */
+/**
+ * fabemu_event_open - an event in the caller's memory, which stays until it is closed; counts from
+ * 0.
+ */
 FABEMU_API int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event);
 
 /**
- * fabemu_event_close - what is armed on it completes with -ECANCELED; regions forget it. No request under
- * way may name it.
+ * fabemu_event_close - what is armed on it completes with -ECANCELED; regions forget it. No request
+ * under way may name it.
  */
 FABEMU_API void fabemu_event_close(struct fabemu_event *event);
 
@@ -431,8 +448,8 @@ FABEMU_API void fabemu_event_close(struct fabemu_event *event);
 FABEMU_API int fabemu_event_add(struct fabemu_event *event, uint64_t n);
 
 /**
- * fabemu_event_when - complete @req when @event has counted to @threshold: an operation that does nothing
- * else.
+ * fabemu_event_when - complete @req when @event has counted to @threshold: an operation that does
+ * nothing else.
  */
 FABEMU_API int fabemu_event_when(struct fabemu_event *event, uint64_t threshold,
                                  struct fabemu_req *req);
@@ -440,7 +457,7 @@ FABEMU_API int fabemu_event_when(struct fabemu_event *event, uint64_t threshold,
 /** fabemu_event_wait - step until @event has counted to @threshold (0), or failed. */
 FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold);
 
-/* --- groups: collectives in the network -------------------------------------- */
+/* --- groups: collectives in the network --------------------------------------------- */
 
 /**
  * fabemu_group_create - ask the fabric for a collective address and its tree.
@@ -456,9 +473,9 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
 /**
  * fabemu_group_create_wide - the same for operations of many segments (some 16 KB and more).
  *
- * A member may be so far ahead of the others as the group's window is wide: 60 KB, here 480 KB. So large
- * operations wait less for members that have no core at the moment; small ones run better in the
- * other kind, whose states stay in the caches. The address says which it is, so all join alike.
+ * A member may be so far ahead of the others as the group's window is wide: 60 KB, here 480 KB. So
+ * large operations wait less for members that have no core at the moment; small ones run better in
+ * the other kind, whose states stay in the caches. The address says which it is, so all join alike.
  * Errors: also -ENOSPC where only narrow windows are left.
  */
 FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
@@ -466,15 +483,19 @@ FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *node
 
 /**
  * fabemu_group_join - become a member. @members: count of members, as at creation.
- * Blocks for the fabric manager's answer. A group is over when a member dies, detaches or fails to join
- * before it has left the group: who has joined by then gets -EPIPE from its operations, and leaves.
+ * Blocks for the fabric manager's answer. A group is over when a member dies, detaches or fails to
+ * join before it has left the group: who has joined by then gets -EPIPE from its operations, and
+ * leaves.
  * Errors: -ENOENT, there is no such group, or none any more; -EINVAL, it has not so many members;
  * -EALREADY; -ENOMEM.
  */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 
-/** fabemu_group_leave - no operation may be pending. The tree goes when the last member has left or died. */
+/**
+ * fabemu_group_leave - no operation may be pending. The tree goes when the last member has left or
+ * died.
+ */
 FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
 
 /*
@@ -493,22 +514,45 @@ FABEMU_API int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t by
 FABEMU_API int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count,
                              unsigned op, unsigned type, uint32_t root_node,
                              struct fabemu_req *req);
-FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out,
-                                size_t count, unsigned op, unsigned type,
-                                struct fabemu_req *req);
+FABEMU_API int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
+                                unsigned op, unsigned type, struct fabemu_req *req);
 
 /* The same values as enum emu_op and enum emu_type (static_assert in nic/host/group/coll.c). */
 enum fabemu_op {
-    FABEMU_SUM, FABEMU_MIN, FABEMU_MAX, FABEMU_PROD,
-    FABEMU_LAND, FABEMU_LOR, FABEMU_LXOR, /* logical: integers */
-    FABEMU_BAND, FABEMU_BOR, FABEMU_BXOR, /* bitwise: integers */
-    FABEMU_MINLOC, FABEMU_MAXLOC          /* pairs */
+    FABEMU_SUM,
+    FABEMU_MIN,
+    FABEMU_MAX,
+    FABEMU_PROD,
+    /* logical: integers */
+    FABEMU_LAND,
+    FABEMU_LOR,
+    FABEMU_LXOR,
+    /* bitwise: integers */
+    FABEMU_BAND,
+    FABEMU_BOR,
+    FABEMU_BXOR,
+    FABEMU_MINLOC,
+    FABEMU_MAXLOC /* pairs */
 };
 enum fabemu_type {
-    FABEMU_I8, FABEMU_U8, FABEMU_I16, FABEMU_U16, FABEMU_I32, FABEMU_U32, FABEMU_I64, FABEMU_U64,
-    FABEMU_F32, FABEMU_F64,
-    FABEMU_F32_I32, FABEMU_F64_I32, FABEMU_I64_I32, FABEMU_I32_I32, FABEMU_I16_I32,
-    FABEMU_F128_I32, FABEMU_F32_F32, FABEMU_F64_F64
+    FABEMU_I8,
+    FABEMU_U8,
+    FABEMU_I16,
+    FABEMU_U16,
+    FABEMU_I32,
+    FABEMU_U32,
+    FABEMU_I64,
+    FABEMU_U64,
+    FABEMU_F32,
+    FABEMU_F64,
+    FABEMU_F32_I32,
+    FABEMU_F64_I32,
+    FABEMU_I64_I32,
+    FABEMU_I32_I32,
+    FABEMU_I16_I32,
+    FABEMU_F128_I32,
+    FABEMU_F32_F32,
+    FABEMU_F64_F64
 };
 
 /** fabemu_reducible - can the switches apply @op to @type? */
@@ -518,18 +562,18 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 
 /*
  * Each member has FABEMU_WORDS words of a group in its adapter, 0 at first, which only it writes. A
- * conditional asks, in one sweep of the network, whether a word is as wanted at all members. Adapters
- * answer without their processes. So a barrier is: set a word to the next number, then test until all
- * have reached it. Source: QsNet III §IV-A, network conditionals.
+ * conditional asks, in one sweep of the network, whether a word is as wanted at all members.
+ * Adapters answer without their processes. So a barrier is: set a word to the next number, then
+ * test until all have reached it. Source: QsNet III §IV-A, network conditionals.
  *
  * Errors of all these: -EOPNOTSUPP, the fabric has no acknowledgments (fabemu_info.acknowledged);
  * -EINVAL; status -EPIPE, the group is broken.
  */
 #define FABEMU_WORDS 16
 
-#define FABEMU_TEST_EQUAL 0u   /* the word is this value */
+#define FABEMU_TEST_EQUAL   0u /* the word is this value */
 #define FABEMU_TEST_REACHED 1u /* it has reached it: word - value, modulo 2^64, is below 2^63 */
-#define FABEMU_TEST_UNTIL 2u   /* added: ask again until it is so; the network does that */
+#define FABEMU_TEST_UNTIL   2u /* added: ask again until it is so; the network does that */
 
 /**
  * fabemu_group_set - write one's own word. A process that learns of the completion from this one
@@ -541,9 +585,9 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
 
 /**
  * fabemu_group_test - is @word as wanted at all members?
- * @how: FABEMU_TEST_EQUAL or _REACHED, and _UNTIL. Until: it ends when it is so, with the group, or by
- * fabemu_abort(), which takes it back from the network. Any number may be in flight. Status 0: yes;
- * -EAGAIN: no, or not all could be asked; never of until.
+ * @how: FABEMU_TEST_EQUAL or _REACHED, and _UNTIL. Until: it ends when it is so, with the group, or
+ * by fabemu_abort(), which takes it back from the network. Any number may be in flight. Status 0:
+ * yes; -EAGAIN: no, or not all could be asked; never of until.
  */
 FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint64_t value,
                                  unsigned how, struct fabemu_req *req);
@@ -552,33 +596,37 @@ FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint
  * fabemu_register_symmetric - fabemu_register() under a key that is the same at all members.
  *
  * A collective: all members call it, with as many @bytes, in the same order among the group's
- * collectives. Complete when all have registered; *key is written then. The key serves all peers, for
- * put, get and atomics, and fabemu_broadcast_put(). Status: -EINVAL, the members' sizes differ.
+ * collectives. Complete when all have registered; *key is written then. The key serves all peers,
+ * for put, get and atomics, and fabemu_broadcast_put(). Status: -EINVAL, the members' sizes differ.
  * The region ends by fabemu_unregister(), or when its group is left. On any fabric.
  */
 FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr, size_t bytes,
                                          unsigned access, uint64_t *key, struct fabemu_req *req);
 
 /**
- * fabemu_broadcast_put - write to @offset of a symmetric region at every member, one's own included.
+ * fabemu_broadcast_put - write to @offset of a symmetric region at every member, one's own
+ * included.
  *
  * One-sided: any member at any time, several at once; the others post nothing. Complete when the
  * adapters of all members have acknowledged it: a process that learns of that over the fabric
- * finds the bytes in its memory. Its last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent when all
- * before them have been acknowledged, so they are the last that are written. @src is the place
- * in one's own region, or lies outside. The regions need FABEMU_REMOTE_WRITE (checked at the
- * source and by each member). What comes for a region that a member has unregistered is dropped
- * there, and the source is not told.
+ * finds the bytes in its memory. Its last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent when
+ * all before them have been acknowledged, so they are the last that are written. @src is the place
+ * in one's own region, or lies outside. The regions need FABEMU_REMOTE_WRITE (checked at the source
+ * and by each member). What comes for a region that a member has unregistered is dropped there, and
+ * the source is not told.
  * Source: QsNet III §IV-A, broadcast to the same virtual address of all processes.
  */
 #define FABEMU_BROADCAST_LAST_BYTES 224
 FABEMU_API int fabemu_broadcast_put(struct fabemu_group *group, uint64_t key, uint64_t offset,
                                     const void *src, size_t bytes, struct fabemu_req *req);
 
-/* --- counts for the fabric's report ------------------------------------------ */
+/* --- counts for the fabric's report ------------------------------------------------- */
 
 enum fabemu_coll {
-    FABEMU_COLL_BARRIER, FABEMU_COLL_BROADCAST, FABEMU_COLL_REDUCE, FABEMU_COLL_ALLREDUCE,
+    FABEMU_COLL_BARRIER,
+    FABEMU_COLL_BROADCAST,
+    FABEMU_COLL_REDUCE,
+    FABEMU_COLL_ALLREDUCE,
     FABEMU_COLLS
 };
 
@@ -595,7 +643,10 @@ enum fabemu_why {
     FABEMU_WHYS
 };
 
-/** fabemu_count_in_switch, fabemu_count_elsewhere - count one collective; by one member of each (rank 0). */
+/**
+ * fabemu_count_in_switch, fabemu_count_elsewhere - count one collective; by one member of each
+ * (rank 0).
+ */
 FABEMU_API void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll);
 FABEMU_API void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll,
                                        enum fabemu_why why);

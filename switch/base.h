@@ -2,11 +2,13 @@
 /*
  * base.h - what every kind of switch has, and the table of what a kind does.
  *
- * A router is a folder: crosspoint/, input/ (two of them), channel/. Its machine is a struct that begins with
- * a struct switch_dev, and its struct switch_kind stands in the list in switch.c. Parts that several machines
- * have are structs of their own: store.h (segments), events.h (timed clocks), crossbar.h (rows and outputs).
+ * A router is a folder: crosspoint/, input/ (two of them), channel/. Its machine is a struct that
+ * begins with a struct switch_dev, and its struct switch_kind stands in the list in switch.c. Parts
+ * that several machines have are structs of their own: store.h (segments), events.h (timed clocks),
+ * crossbar.h (rows and outputs).
  *
- * All of it is the switch's worker's, but what says so. Manager and driver look while that stands still.
+ * All of it is the switch's worker's, but what says so. Manager and driver look while that stands
+ * still.
  */
 #ifndef SWITCH_BASE_H
 #define SWITCH_BASE_H
@@ -28,28 +30,34 @@ struct switch_machine {
 };
 
 /*
- * A kind of switch: what switch.h offers, as this kind does it. Never called for a segment: the step function
- * is in the emu_dev. See switch.h for what each does.
+ * A kind of switch: what switch.h offers, as this kind does it. Never called for a segment: the
+ * step function is in the emu_dev. See switch.h for what each does.
  */
 struct switch_kind {
     struct switch_machine raw;   /* on clock raw */
     struct switch_machine timed; /* where the clock has times */
     bool combines;               /* it takes groups with combine units */
-    bool (*fits)(const struct emu_profile *profile); /* is it the kind that the profile describes? */
+    /* is it the kind that the profile describes? */
+    bool (*fits)(const struct emu_profile *profile);
     bool (*sane)(uint32_t ports, const struct emu_profile *profile); /* can it be so? */
     uint32_t (*segments)(uint32_t ports, const struct emu_profile *profile);
     size_t (*bytes)(uint32_t ports, const struct emu_profile *profile);
 
-    /* All parts of a machine whose base is filled in. False: there is no memory; destroy() frees what is. */
+    /*
+     * All parts of a machine whose base is filled in. False: there is no memory; destroy() frees
+     * what is.
+     */
     bool (*init)(struct switch_dev *sw, bool timed);
-    void (*destroy)(struct switch_dev *sw); /* all parts, but neither the base's nor the machine itself */
+    /* all parts, but neither the base's nor the machine itself */
+    void (*destroy)(struct switch_dev *sw);
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
     const char *(*check)(struct switch_dev *sw, uint64_t now_ps);
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*rebase)(struct switch_dev *sw, uint64_t by_ps);
 
-    /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables. */
+    /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables.
+     */
     void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
     const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
@@ -63,10 +71,11 @@ struct switch_dev {
     const struct topo_route *route;
     const struct emu_profile *profile;
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
-    uint64_t arriving; /* ports to look at again: more has come than a pass takes, or is still on the wire */
-    uint64_t random;   /* xorshift state, for EMU_CHOICE_RANDOM */
-    uint32_t last_served;     /* for EMU_CHOICE_NEXT_FREE */
-    uint32_t ports;    /* external */
+    /* ports to look at again: more has come than a pass takes, or is still on the wire */
+    uint64_t arriving;
+    uint64_t random;      /* xorshift state, for EMU_CHOICE_RANDOM */
+    uint32_t last_served; /* for EMU_CHOICE_NEXT_FREE */
+    uint32_t ports;       /* external */
     struct switch_counts counts;
 };
 
@@ -76,7 +85,8 @@ extern const struct switch_kind switch_fifo_kind;       /* input/fifo.c */
 extern const struct switch_kind switch_slots_kind;      /* input/slots.c */
 extern const struct switch_kind switch_channel_kind;    /* channel/channel.c */
 
-/* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none. */
+/* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none.
+ */
 void *switch_lines(size_t bytes);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
@@ -128,8 +138,8 @@ static inline void switch_count_drop(struct switch_dev *sw, const struct switch_
 }
 
 /*
- * A segment leaves at @at_ps, and no sooner than it came: on clock real a credit, or room, may be told of
- * late, and be older than what waits for it by now.
+ * A segment leaves at @at_ps, and no sooner than it came: on clock real a credit, or room, may be
+ * told of late, and be older than what waits for it by now.
  */
 static inline uint64_t switch_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
 {

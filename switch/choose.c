@@ -12,7 +12,8 @@
 
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from)
 {
-    return emu_bits_nth(from, (uint32_t)(emu_xorshift(&sw->random) % (unsigned)__builtin_popcountll(from)));
+    return emu_bits_nth(from, (uint32_t)(emu_xorshift(&sw->random) %
+                                         (unsigned)__builtin_popcountll(from)));
 }
 
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from)

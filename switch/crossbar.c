@@ -13,7 +13,8 @@ static uint32_t crossbar_width(uint32_t rows)
     return (rows + 15) / 16 * 16;
 }
 
-size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, const struct emu_profile *profile)
+size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
+                             const struct emu_profile *profile)
 {
     uint32_t credits = emu_profile_credits(profile);
 
@@ -32,7 +33,8 @@ bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t s
     bar->xpoint = emu_zeros(rows * bar->width * sizeof *bar->xpoint);
     bar->row = emu_zeros(rows * sizeof *bar->row);
     bar->out = emu_zeros(rows * sizeof *bar->out);
-    return switch_store_init(&bar->store, slots) && bar->count && bar->xpoint && bar->row && bar->out;
+    return switch_store_init(&bar->store, slots) && bar->count && bar->xpoint && bar->row &&
+           bar->out;
 }
 
 void switch_crossbar_free(struct switch_crossbar *bar)
@@ -67,7 +69,7 @@ void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
     }
 }
 
-/* --- what must hold ----------------------------------------------------------------------- */
+/* --- what must hold ----------------------------------------------------------------- */
 
 /* What stands at (@r, output), counted. */
 static const char *check_row(const struct switch_crossbar *bar, uint32_t r, uint64_t now_ps,
@@ -116,7 +118,8 @@ const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
     return little ? switch_little_check(little, now_ps, held, waited_ps) : NULL;
 }
 
-const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r, uint32_t holds)
+const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
+                                        uint32_t holds)
 {
     const struct emu_rx *rx = &bar->row[r].rx;
 
@@ -131,7 +134,8 @@ uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar)
 
     for (uint32_t r = 0; r < bar->rows; r++) {
         for (uint32_t o = 0; o < bar->rows; o++)
-            bufs += switch_store_bufs(&bar->store, switch_xpoint(bar, r, o), *switch_count(bar, r, o));
+            bufs +=
+                switch_store_bufs(&bar->store, switch_xpoint(bar, r, o), *switch_count(bar, r, o));
         if (r < bar->sw.ports)
             bufs += emu_link_bufs(&bar->row[r].rx);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints have, and
- * the one with virtual output queues. All of it is the switch's worker's.
+ * crossbar.h - rows, outputs, and a queue for each pair of them: what the routers with crosspoints
+ * have, and the one with virtual output queues. All of it is the switch's worker's.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -49,19 +49,24 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 /* crossbar.c: the clock is rebased by @by_ps. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
-/* The part of a check that is a machine's own, for row @r: adds what is not in the crossbar's queues. */
+/*
+ * The part of a check that is a machine's own, for row @r: adds what is not in the crossbar's
+ * queues.
+ */
 typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
                                            uint64_t *held, uint64_t *waited_ps);
 
 /*
- * crossbar.c: check of a struct switch_kind: all rows, outputs and queues, each row by @row_check too, and
- * what is held by the books @little; NULL: there are none. Returns NULL, or what is wrong.
+ * crossbar.c: check of a struct switch_kind: all rows, outputs and queues, each row by @row_check
+ * too, and what is held by the books @little; NULL: there are none. Returns NULL, or what is wrong.
  */
 const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
-                                  const struct switch_little *little, switch_row_check_fn row_check);
+                                  const struct switch_little *little,
+                                  switch_row_check_fn row_check);
 
 /* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
-const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r, uint32_t holds);
+const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
+                                        uint32_t holds);
 
 /* crossbar.c: pool buffers in the queues, and on the cables to it. */
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
@@ -87,13 +92,15 @@ static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t 
     return &bar->count[switch_at(bar, row, out)];
 }
 
-static inline struct switch_list *switch_xpoint(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+static inline struct switch_list *switch_xpoint(const struct switch_crossbar *bar, uint32_t row,
+                                                uint32_t out)
 {
     return &bar->xpoint[switch_at(bar, row, out)];
 }
 
 /* The oldest segment of a queue that has one. */
-static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
+static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, uint32_t row,
+                                             uint32_t out)
 {
     return &bar->store.slot[switch_xpoint(bar, row, out)->first];
 }
@@ -110,7 +117,8 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
 }
 
 /* Output @o has one less, and row @r has @left for it. */
-static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o, uint32_t left)
+static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uint32_t o,
+                                    uint32_t left)
 {
     struct switch_out *out = &bar->out[o];
 
@@ -119,7 +127,7 @@ static inline void switch_out_loses(struct switch_crossbar *bar, uint32_t r, uin
     bar->light |= (uint64_t)(out->queued < bar->light_slots) << o;
 }
 
-/* --- timed clocks ------------------------------------------------------------------------- */
+/* --- timed clocks ------------------------------------------------------------------- */
 
 /* What row @r owes as of @at_ps goes back to its sender. */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
@@ -140,8 +148,8 @@ static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint6
  * The front segment of row @r: an event of this step if it arrives by @until_ps, else remembered.
  * Returns when it arrives, if that is later.
  */
-static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order *arrivals, uint32_t r,
-                                   uint64_t until_ps)
+static inline uint64_t switch_look(struct switch_crossbar *bar, struct emu_order *arrivals,
+                                   uint32_t r, uint64_t until_ps)
 {
     uint64_t at_ps = emu_rx_front_ps(&bar->row[r].rx, until_ps);
 
@@ -161,7 +169,7 @@ static inline uint64_t switch_look_all(struct switch_crossbar *bar, struct emu_o
     uint64_t later_ps = EMU_NEVER;
 
     bar->sw.arriving = 0;
-    emu_each_bit(r, rows) {
+    emu_each_bit (r, rows) {
         uint64_t next_ps;
 
         emu_rx_begin(&bar->row[r].rx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - what machines on timed clocks share: the loop over a step's events, the outputs' agenda, and the
- * books that Little's law checks. All of it is the switch's worker's.
+ * events.h - what machines on timed clocks share: the loop over a step's events, the outputs'
+ * agenda, and the books that Little's law checks. All of it is the switch's worker's.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H
@@ -17,7 +17,8 @@ struct switch_little {
     uint64_t waited_ps; /* by those that have left, each from its arrival to its departure */
 };
 
-static_assert(TOPO_PORTS_MAX <= SWITCH_ROWS_MAX, "no port is beyond the rows that a step has room for");
+static_assert(TOPO_PORTS_MAX <= SWITCH_ROWS_MAX,
+              "no port is beyond the rows that a step has room for");
 
 /* What the outputs are about to do. */
 struct switch_agenda {
@@ -26,7 +27,10 @@ struct switch_agenda {
     struct emu_order acts; /* of the outputs in `due` */
 };
 
-/* events.c: an agenda of @outs outputs; false: there is no memory. Its acts.event is freed in any case. */
+/*
+ * events.c: an agenda of @outs outputs; false: there is no memory. Its acts.event is freed in any
+ * case.
+ */
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
 
@@ -37,8 +41,8 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 }
 
 /*
- * events.c: Little's law as of @now_ps. @held, @waited_ps: segments in the switch, counted, and how long they
- * have waited. NULL, or what is wrong.
+ * events.c: Little's law as of @now_ps. @held, @waited_ps: segments in the switch, counted, and how
+ * long they have waited. NULL, or what is wrong.
  */
 const char *switch_little_check(const struct switch_little *little, uint64_t now_ps, uint64_t held,
                                 uint64_t waited_ps);
@@ -76,22 +80,29 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
 
 /* What a machine on a timed clock does. */
 struct switch_events {
-    /* What has come so far: adds what arrives by @until_ps. Returns the earliest later arrival; EMU_NEVER. */
+    /*
+     * What has come so far: adds what arrives by @until_ps. Returns the earliest later arrival;
+     * EMU_NEVER.
+     */
     uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
     /* When it does something of its own next; EMU_NEVER. */
     uint64_t (*next_ps)(const struct switch_dev *sw);
-    /* The earliest of @arrivals. Returns when the next one at its port comes, if that is after @until_ps. */
+    /*
+     * The earliest of @arrivals. Returns when the next one at its port comes, if that is after
+     * @until_ps.
+     */
     uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
     /* What it does at next_ps(). @now_ps: of this step. Returns what counts as moved. */
     uint32_t (*act)(struct switch_dev *sw, uint64_t now_ps);
 };
 
 /*
- * A step: everything that happens by @until_ps, in the order of its times; at one and the same time what
- * arrives comes first. Always inlined with @events a constant, so that none of them is called by a pointer.
+ * A step: everything that happens by @until_ps, in the order of its times; at one and the same time
+ * what arrives comes first. Always inlined with @events a constant, so that none of them is called
+ * by a pointer.
  */
-static inline __attribute__((always_inline)) uint32_t
-switch_events_run(struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events)
+static inline __attribute__((always_inline)) uint32_t switch_events_run(
+    struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events)
 {
     struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
     struct emu_order arrivals;

@@ -72,7 +72,7 @@ static uint32_t group_part_holds(const struct switch_group *group, uint32_t port
         buf[count++] = part->buf;
     if (part->queued || !group->in_order)
         return count;
-    emu_each_bit(input, have)
+    emu_each_bit (input, have)
         buf[count++] = *emu_kept_at(switch_group_kept(group, i, ports), input);
     return count;
 }

@@ -28,7 +28,10 @@ struct switch_part {
     bool queued;      /* its result waits for room in the unit's row */
 };
 
-/* The results of one group that wait at one unit, by state; first and last mean something if there is one. */
+/*
+ * The results of one group that wait at one unit, by state; first and last mean something if there
+ * is one.
+ */
 struct switch_results {
     uint16_t first;
     uint16_t last;
@@ -38,12 +41,14 @@ struct switch_results {
 
 /* The state of (group, sequence number): a line, where the switch has one unit. */
 struct switch_state {
-    uint64_t have;      /* ports that have contributed, at any unit */
-    uint64_t outs;      /* where the result will go; 0: that is not settled. Not active: of the last result */
+    uint64_t have; /* ports that have contributed, at any unit */
+    /* where the result will go; 0: that is not settled. Not active: of the last result */
+    uint64_t outs;
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
-    bool used;          /* hdr is valid: it belongs to this operation or, while none is active, to the previous one */
+    /* hdr is valid: it belongs to this operation or, while none is active, to the previous one */
+    bool used;
     struct switch_part part[]; /* units */
 };
 static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LINE, "a line");
@@ -53,17 +58,17 @@ static_assert(sizeof(struct switch_state) + sizeof(struct switch_part) == EMU_LI
  * the group is published until the grace period after it was taken out.
  */
 struct switch_group {
-    uint32_t id;    /* collective address: slot in the table below, generation above */
-    uint64_t ports; /* of the tree, at this switch */
-    int8_t up;      /* port towards the top switch, -1 at the top */
-    uint8_t width;  /* ports set */
-    uint8_t units;  /* of the switch; 0: the group is for multicasts only, and the rest is empty */
-    bool in_order;  /* combine in port order: contributions are kept until all are there */
+    uint32_t id;     /* collective address: slot in the table below, generation above */
+    uint64_t ports;  /* of the tree, at this switch */
+    int8_t up;       /* port towards the top switch, -1 at the top */
+    uint8_t width;   /* ports set */
+    uint8_t units;   /* of the switch; 0: the group is for multicasts only, and the rest is empty */
+    bool in_order;   /* combine in port order: contributions are kept until all are there */
     uint32_t window; /* states; a power of two */
     uint32_t state_bytes;
-    uint8_t *states;            /* window of them: switch_group_state() */
+    uint8_t *states;                /* window of them: switch_group_state() */
     struct switch_results *results; /* units */
-    uint32_t *kept;             /* in port order: buffers, [state][input] */
+    uint32_t *kept;                 /* in port order: buffers, [state][input] */
 };
 
 static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)
@@ -77,8 +82,12 @@ static inline struct switch_part *switch_group_part(const struct switch_group *g
     return &switch_group_state(group, i)->part[u];
 }
 
-/* In port order: the contributions to state @i, of ports and of the leaves' rows. @ports: of the switch. */
-static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i, uint32_t ports)
+/*
+ * In port order: the contributions to state @i, of ports and of the leaves' rows. @ports: of the
+ * switch.
+ */
+static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
+                                                uint32_t ports)
 {
     uint64_t all = group->ports | emu_bits_below(group->units - 1u) << ports;
 

@@ -34,7 +34,8 @@ void switch_store_rebase(struct switch_store *store, uint64_t by_ps)
         store->slot[i].time_ps = emu_rebased_ps(store->slot[i].time_ps, by_ps);
 }
 
-uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count)
+uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
+                           uint32_t count)
 {
     uint32_t bufs = 0;
 

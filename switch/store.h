@@ -2,8 +2,8 @@
 /*
  * store.h - the segments that a switch holds: one pool of slots, and queues that are lists in it.
  *
- * The slot given back last is taken first, so a switch that holds few segments touches little memory. All of
- * it is the switch's worker's.
+ * The slot given back last is taken first, so a switch that holds few segments touches little
+ * memory. All of it is the switch's worker's.
  */
 #ifndef SWITCH_STORE_H
 #define SWITCH_STORE_H
@@ -40,7 +40,8 @@ size_t switch_store_bytes(uint32_t slots);
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
 /* store.c: references to pool buffers of a queue of @count segments. */
-uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue, uint32_t count);
+uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
+                           uint32_t count);
 
 /* A free slot. There is one: queues hold no more than there are. */
 static inline uint32_t switch_slot_take(struct switch_store *store)
@@ -54,8 +55,8 @@ static inline uint32_t switch_slot_take(struct switch_store *store)
 }
 
 /* Append a segment to a queue that has @count of them. Returns its slot. */
-static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue, uint32_t count,
-                                     const struct emu_entry *entry)
+static inline uint32_t switch_append(struct switch_store *store, struct switch_list *queue,
+                                     uint32_t count, const struct emu_entry *entry)
 {
     uint32_t slot = switch_slot_take(store);
     uint16_t *link;

@@ -46,8 +46,7 @@ void *switch_lines(size_t bytes)
 }
 
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                  const struct topo_route *route, const struct emu_profile *profile,
-                  uint64_t seed)
+                  const struct topo_route *route, const struct emu_profile *profile, uint64_t seed)
 {
     const struct switch_kind *kind = switch_kind_of(profile);
     bool timed = worker->clock.mode != EMU_CLOCK_RAW;

@@ -2,11 +2,13 @@
 /*
  * switch.h - the router, of four kinds behind one interface: the profile says which.
  *
- * crosspoint/    an output-queued switch with crosspoint buffers and combine units. Source: output-queued
+ * crosspoint/ an output-queued switch with crosspoint buffers and combine units. Source:
+ * output-queued
  *                routers §2.
  * input/fifo.c   the same, behind a buffer at each input. Source: there, §5.
- * input/slots.c  an input-queued switch with a central arbiter, the baseline. It has no combine units.
- * channel/       a switch with virtual channels and acknowledgments. It has no combine units. Source:
+ * input/slots.c an input-queued switch with a central arbiter, the baseline. It has no combine
+ * units. channel/ a switch with virtual channels and acknowledgments. It has no combine units.
+ * Source:
  *                QsNet III §III, §IV.
  */
 #ifndef SWITCH_SWITCH_H
@@ -37,10 +39,10 @@ struct switch_counts {
     _Atomic uint64_t late;       /* dropped: to a group that is not here (any more) */
 
     /* Packets: none but with channels. */
-    _Atomic uint64_t stale;      /* segments and replies of packets that were over */
-    _Atomic uint64_t refused;    /* packets that go nowhere: a NACK */
-    _Atomic uint64_t timeouts;   /* channels given up because no reply came */
-    _Atomic uint64_t given_up;   /* packets given up because their sender did so */
+    _Atomic uint64_t stale;    /* segments and replies of packets that were over */
+    _Atomic uint64_t refused;  /* packets that go nowhere: a NACK */
+    _Atomic uint64_t timeouts; /* channels given up because no reply came */
+    _Atomic uint64_t given_up; /* packets given up because their sender did so */
 };
 
 /**
@@ -51,8 +53,7 @@ struct switch_counts {
  * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
-                  const struct topo_route *route, const struct emu_profile *profile,
-                  uint64_t seed);
+                  const struct topo_route *route, const struct emu_profile *profile, uint64_t seed);
 
 /** switch_destroy - after its worker has ended; frees its local cables' sending ends. */
 void switch_destroy(struct switch_dev *sw);
@@ -76,19 +77,22 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
 /**
- * switch_bufs - pool buffers that the switch holds and the cables to it, beside those of groups: references.
+ * switch_bufs - pool buffers that the switch holds and the cables to it, beside those of groups:
+ * references.
  * Thread: the driver, while the workers stand still.
  */
 uint32_t switch_bufs(struct switch_dev *sw);
 
-/* --- clocks, faults, units ------------------------------------------------------ */
+/* --- clocks, faults, units ---------------------------------------------------------- */
 
-/** switch_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still. */
+/**
+ * switch_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still.
+ */
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /**
- * switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands still.
- * With channels only, as the two that follow.
+ * switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands
+ * still. With channels only, as the two that follow.
  */
 void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
@@ -106,8 +110,8 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
  * @vcs: the sender's. @promised: by channel, slots that it has taken for segments that it has
  * not sent; NULL: none. Returns NULL, or what is wrong.
  */
-const char *switch_check_cable(struct switch_dev *sw, uint32_t port,
-                               const struct emu_vcs *vcs, const uint32_t *promised);
+const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
+                               const uint32_t *promised);
 
 /**
  * switch_check_channels - the same for any cable. @held: by channel, segments that the receiver has
@@ -117,14 +121,16 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
                                   const struct emu_faults *faults, const uint32_t *held,
                                   const uint32_t *promised, uint32_t places);
 
-/* --- groups: the manager's side ------------------------------------------------ */
+/* --- groups: the manager's side ----------------------------------------------------- */
 
 /**
  * switch_group_create - the switch's part of a collective tree.
  * @id: its address. Slots are used again; the bits above tell the users of one apart, so that a
- *      late segment of an old group is not taken for one of the new. It says the window (emu/link/seg.h).
+ *      late segment of an old group is not taken for one of the new. It says the window
+ *      (emu/link/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds a state for each number of its window. 0: it is for
+ * @units: combine units of the switch: the group holds a state for each number of its window. 0: it
+ * is for
  *      multicasts only.
  * Errors: -ENOMEM.
  */
@@ -137,18 +143,23 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
  */
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
 
-/** switch_group_bufs - pool buffers that it holds. Thread: manager, while the switch stands still. */
+/**
+ * switch_group_bufs - pool buffers that it holds. Thread: manager, while the switch stands still.
+ */
 uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports);
 
 /**
  * switch_groups_set - put a group into the switch's table.
  * If the table must grow a new one is published; the old one goes to *old, to be freed after
  * emu_rcu_wait(). Else *old is NULL.
- * Errors, nothing changed: -ENOMEM; -ENOTSUP, a switch with channels does not combine. Thread: manager.
+ * Errors, nothing changed: -ENOMEM; -ENOTSUP, a switch with channels does not combine. Thread:
+ * manager.
  */
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
 
-/** switch_groups_clear - take a group out. It may be freed after emu_rcu_wait(). Thread: manager. */
+/**
+ * switch_groups_clear - take a group out. It may be freed after emu_rcu_wait(). Thread: manager.
+ */
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
 /** switch_multicast_bytes - memory that a group for multicasts only takes in a switch. Pure. */

@@ -22,7 +22,14 @@ struct test_case {
     void (*fn)(void);
 };
 
-/** test_seed - where a test's own random numbers start; the environment holds it since test_run(). */
+/* A row of a table of tests. */
+/* clang-format off */
+#define CASE(name) {#name, name}
+/* clang-format on */
+
+/**
+ * test_seed - where a test's own random numbers start; the environment holds it since test_run().
+ */
 uint64_t test_seed(void);
 
 /** test_random - the next random number (splitmix64). */
@@ -37,7 +44,10 @@ static inline uint64_t test_draw(uint64_t *state, uint64_t least, uint64_t most)
     return least + test_random(state) % (most - least + 1);
 }
 
-/** test_shuffle - @count of the @all numbers at @of, random ones in random order, come to its beginning. */
+/**
+ * test_shuffle - @count of the @all numbers at @of, random ones in random order, come to its
+ * beginning.
+ */
 void test_shuffle(uint64_t *state, uint32_t *of, uint32_t all, uint32_t count);
 
 /** test_run - print the seed and run the cases. Returns what main() does: 0, or 1 if any failed. */

@@ -73,10 +73,11 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
         return check_fail(c, "%s port %u: the far end does not agree on the cable",
                           topo_name_switch(graph, s, name), topo_port_number(graph, s, port));
     if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
-        return check_fail(c, "%s port %u: a cable to %s, which has the same level, %u: one must be "
-                             "higher", topo_name_switch(graph, s, name),
-                          topo_port_number(graph, s, port), topo_name_switch(graph, end->id, far),
-                          graph->sw[s].level);
+        return check_fail(c,
+                          "%s port %u: a cable to %s, which has the same level, %u: one must be "
+                          "higher",
+                          topo_name_switch(graph, s, name), topo_port_number(graph, s, port),
+                          topo_name_switch(graph, end->id, far), graph->sw[s].level);
     c->what.cables += end->kind == TOPO_END_SWITCH && end->id > s;
     return 0;
 }
@@ -124,7 +125,7 @@ static bool all_regular(const struct topo_graph *graph)
 int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *error,
                size_t error_bytes)
 {
-    struct check c = { .graph = graph, .error = error, .error_bytes = error_bytes };
+    struct check c = {.graph = graph, .error = error, .error_bytes = error_bytes};
     int err = 0;
 
     if (!graph->ports || graph->ports > TOPO_PORTS_MAX)

@@ -21,8 +21,7 @@ static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port
     if (end->kind != TOPO_END_SWITCH || graph->sw[end->id].level >= graph->sw[s].level)
         return false;
     const struct topo_route *below = &graph->sw[end->id].route;
-    return first >= below->first &&
-           (uint64_t)first + span <= (uint64_t)below->first + below->span;
+    return first >= below->first && (uint64_t)first + span <= (uint64_t)below->first + below->span;
 }
 
 static bool leads_up(const struct topo_graph *graph, uint32_t s, uint32_t port)
@@ -44,7 +43,7 @@ static int check_blocks(const struct check *c, uint32_t s)
 
         if (!set)
             return check_fail(c, "switch %u: no ports to node %u", s, first);
-        emu_each_bit(port, set)
+        emu_each_bit (port, set)
             if (!leads_down(graph, s, port, first, left < route->stride ? left : route->stride))
                 return check_fail(c, "switch %u port %u: no way down to node %u", s, port, first);
     }
@@ -65,7 +64,7 @@ int check_levels(struct check *c)
             continue; /* nothing is elsewhere */
         if (!route->elsewhere)
             return check_fail(c, "switch %u: no ports to nodes not below", s);
-        emu_each_bit(port, route->elsewhere)
+        emu_each_bit (port, route->elsewhere)
             if (!leads_up(graph, s, port))
                 return check_fail(c, "switch %u port %u: does not lead up", s, port);
     }

@@ -27,12 +27,12 @@
 struct waits {
     struct check *check;
     const struct topo_graph *graph;
-    uint64_t *wants;  /* by channel: outputs of its switch that segments may want */
-    uint64_t *in;     /* by switch: ports that the destination at hand is come for by */
-    uint64_t *out;    /* by switch: candidates towards it */
-    uint32_t *queue;  /* switches on ways to it */
-    bool *is_new;     /* by node: it is not treated as the node before it is */
-    bool *is_source;  /* by switch: it has nodes */
+    uint64_t *wants; /* by channel: outputs of its switch that segments may want */
+    uint64_t *in;    /* by switch: ports that the destination at hand is come for by */
+    uint64_t *out;   /* by switch: candidates towards it */
+    uint32_t *queue; /* switches on ways to it */
+    bool *is_new;    /* by node: it is not treated as the node before it is */
+    bool *is_source; /* by switch: it has nodes */
 };
 
 static int waits_new(struct waits *w, struct check *check)
@@ -114,7 +114,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
             continue;
         uint64_t ports = topo_route_ports(&graph->sw[s].route, n);
         bool right = ports != 0;
-        emu_each_bit(port, ports) {
+        emu_each_bit (port, ports) {
             const struct topo_end *end = &graph->sw[s].end[port];
             right = right && end->kind == TOPO_END_NODE && end->id == n;
         }
@@ -157,7 +157,7 @@ static int64_t find_ways_to(struct waits *w, uint32_t dst, uint32_t sources)
             return check_fail(w->check, "%s has no route to %s",
                               topo_name_switch(w->graph, s, name),
                               topo_name_node(w->graph, dst, to));
-        emu_each_bit(port, w->out[s]) {
+        emu_each_bit (port, w->out[s]) {
             bool is_new;
             int err = follow(w, s, port, dst, &is_new);
 
@@ -193,7 +193,7 @@ static int add_routes(struct waits *w)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t s = w->queue[i];
 
-            emu_each_bit(in, w->in[s])
+            emu_each_bit (in, w->in[s])
                 w->wants[s * graph->ports + in] |= w->out[s];
             w->in[s] = 0;
         }
@@ -218,8 +218,9 @@ static void add_trees(struct waits *w)
             else
                 up |= emu_bit(port);
         }
-        emu_each_bit(port, up | down)
-            w->wants[s * graph->ports + port] |= (up >> port & 1 ? down : up | down) & ~emu_bit(port);
+        emu_each_bit (port, up | down)
+            w->wants[s * graph->ports + port] |= (up >> port & 1 ? down : up | down) &
+                                                 ~emu_bit(port);
     }
 }
 
@@ -238,7 +239,7 @@ static uint64_t wants_of(const struct waits *w, uint32_t channel)
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
     uint64_t wants = 0;
 
-    emu_each_bit(port, w->wants[channel])
+    emu_each_bit (port, w->wants[channel])
         if (sw->end[port].kind == TOPO_END_SWITCH)
             wants |= emu_bit(port);
     return wants;
@@ -268,8 +269,7 @@ static uint32_t ring_search(struct ring *ring, uint32_t from)
             ring->length--;
             continue;
         }
-        const struct topo_end *end =
-            &graph->sw[channel / graph->ports].end[emu_bits_first(*left)];
+        const struct topo_end *end = &graph->sw[channel / graph->ports].end[emu_bits_first(*left)];
         uint32_t next = end->id * graph->ports + end->port;
 
         *left &= *left - 1;
@@ -284,8 +284,7 @@ static uint32_t ring_search(struct ring *ring, uint32_t from)
 /* A channel in a message: the switch that sends by it, and the port. */
 static int show_channel(const struct topo_graph *graph, uint32_t channel, char *text, size_t bytes)
 {
-    const struct topo_end *from =
-        &graph->sw[channel / graph->ports].end[channel % graph->ports];
+    const struct topo_end *from = &graph->sw[channel / graph->ports].end[channel % graph->ports];
     char name[80];
 
     if (!graph->names)
@@ -316,8 +315,10 @@ static int ring_fail(const struct ring *ring, uint32_t closes)
         if (i < ring->length)
             used += (size_t)snprintf(text + used, sizeof text - used, " -> ");
     }
-    check_fail(ring->waits->check, "deadlock: segments can wait for each other in a ring of cables "
-                                   "(switch:port): %s", text);
+    check_fail(ring->waits->check,
+               "deadlock: segments can wait for each other in a ring of cables "
+               "(switch:port): %s",
+               text);
     return -EDEADLK;
 }
 

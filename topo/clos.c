@@ -18,8 +18,9 @@
 
 #define LEVELS_MAX 8
 
-#define WANT "want clos:radix=R,levels=L[,over=F], or clos:down=D0xD1..,up=U0..[,cables=C1..]; " \
-             "for example clos:down=24x36,up=12"
+#define WANT                                                                            \
+    "want clos:radix=R,levels=L[,over=F], or clos:down=D0xD1..,up=U0..[,cables=C1..]; " \
+    "for example clos:down=24x36,up=12"
 
 struct clos {
     uint32_t levels;
@@ -74,7 +75,7 @@ static const char *clos_options(struct clos *c, const char *at)
     uint32_t radix = 0, levels = TOPO_NONE, over = TOPO_NONE, ups = 0, cables = 0;
     uint32_t list[LEVELS_MAX];
 
-    *c = (struct clos){ 0 };
+    *c = (struct clos){0};
     for (uint32_t l = 0; l < LEVELS_MAX; l++)
         c->cables[l] = 1;
     do {
@@ -102,8 +103,8 @@ static const char *clos_options(struct clos *c, const char *at)
     if (*at || (radix && (c->levels || ups)) || (!radix && (given || !c->levels)))
         return WANT;
     if (radix)
-        wrong = from_radix(c, radix, levels == TOPO_NONE ? 2 : levels,
-                           over == TOPO_NONE ? 1 : over);
+        wrong =
+            from_radix(c, radix, levels == TOPO_NONE ? 2 : levels, over == TOPO_NONE ? 1 : over);
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)
@@ -220,7 +221,7 @@ int topo_clos(struct topo_graph **ret, const char *args, char *why, size_t why_b
         snprintf(why, why_bytes, "%s", wrong);
         return strncmp(wrong, "too large", 9) == 0 ? -E2BIG : -EINVAL;
     }
-    const struct topo_size size = { .nodes = c.nodes, .switches = c.all, .ports = c.ports };
+    const struct topo_size size = {.nodes = c.nodes, .switches = c.all, .ports = c.ports};
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (graph) {

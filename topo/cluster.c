@@ -12,7 +12,7 @@
 /* The switches that @node is plugged into: ascending, each once. */
 static struct cluster cluster_of(const struct topo_node *node)
 {
-    struct cluster key = { .seats = 1, .next = TOPO_NONE };
+    struct cluster key = {.seats = 1, .next = TOPO_NONE};
 
     for (uint32_t i = 0; i < node->links; i++) {
         uint32_t sw = node->link[i].sw;
@@ -32,8 +32,7 @@ static struct cluster cluster_of(const struct topo_node *node)
 }
 
 /* The cluster like @key in the list that begins with *@head: found, or new. */
-static uint32_t cluster_number(struct clusters *clusters, uint32_t *head,
-                               const struct cluster *key)
+static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
 {
     for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {
         struct cluster *at = &clusters->at[c];

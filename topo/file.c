@@ -28,8 +28,9 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
             const struct topo_end *end = &graph->sw[s].end[port];
 
             if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
-                return file_fail(file, 0, "%s and %s have the same level=%u and a cable between "
-                                          "them: one must be higher",
+                return file_fail(file, 0,
+                                 "%s and %s have the same level=%u and a cable between "
+                                 "them: one must be higher",
                                  topo_name_switch(graph, s, a), topo_name_switch(graph, end->id, b),
                                  graph->sw[s].level);
         }
@@ -73,7 +74,7 @@ static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const 
 int topo_read(struct topo_graph **ret, const char *name, const char *text, size_t bytes,
               char *error, size_t error_bytes)
 {
-    struct file file = { .name = name_tail(name, 100), .error = error, .error_bytes = error_bytes };
+    struct file file = {.name = name_tail(name, 100), .error = error, .error_bytes = error_bytes};
     struct topo_graph *graph = NULL;
     int err = file_scan(&file, text, bytes);
 
@@ -124,7 +125,7 @@ static int file_slurp(FILE *from, char **ret, size_t *ret_bytes)
 
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes)
 {
-    struct file file = { .name = name_tail(name, 100), .error = error, .error_bytes = error_bytes };
+    struct file file = {.name = name_tail(name, 100), .error = error, .error_bytes = error_bytes};
     FILE *from = fopen(name, "re");
     char *text = NULL;
     size_t bytes = 0;

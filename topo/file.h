@@ -22,45 +22,48 @@ enum device_kind {
 
 struct device {
     enum device_kind kind;
-    const char *name;  /* in the text, not terminated */
+    const char *name; /* in the text, not terminated */
     uint32_t length;
     uint32_t line;
-    uint32_t ports;    /* 1 to FILE_PORTS_MAX */
-    uint32_t level;    /* of a switch, if the file says so, else TOPO_NONE */
-    uint32_t number;   /* as a switch or as a node of the graph */
-    uint32_t next;     /* device with the same hash, or TOPO_NONE */
+    uint32_t ports;  /* 1 to FILE_PORTS_MAX */
+    uint32_t level;  /* of a switch, if the file says so, else TOPO_NONE */
+    uint32_t number; /* as a switch or as a node of the graph */
+    uint32_t next;   /* device with the same hash, or TOPO_NONE */
 };
 
 /* One end of a cable, as a line tells it. */
 struct plug {
     uint32_t device;
-    uint32_t port;       /* 1 to the device's ports */
+    uint32_t port; /* 1 to the device's ports */
     uint32_t far_device;
     uint32_t far_port;
-    const char *far;     /* the far device's name in the text, until all are known */
+    const char *far; /* the far device's name in the text, until all are known */
     uint32_t far_length;
     uint32_t line;
 };
 
 struct file {
-    const char *name;   /* for messages */
+    const char *name; /* for messages */
     char *error;
     size_t error_bytes;
 
     struct device *device;
     uint32_t devices, devices_room;
-    uint32_t *bucket;   /* of devices by name; a power of two of them, twice the devices' room */
+    uint32_t *bucket; /* of devices by name; a power of two of them, twice the devices' room */
     struct plug *plug;
     uint32_t plugs, plugs_room;
-    uint32_t count[3];  /* devices by kind */
-    uint32_t levels;    /* switches that have one */
+    uint32_t count[3]; /* devices by kind */
+    uint32_t levels;   /* switches that have one */
 
-    uint32_t line;      /* being read */
-    uint32_t current;   /* device whose ports are listed, or TOPO_NONE */
-    uint32_t level;     /* for the next switch, or TOPO_NONE */
+    uint32_t line;    /* being read */
+    uint32_t current; /* device whose ports are listed, or TOPO_NONE */
+    uint32_t level;   /* for the next switch, or TOPO_NONE */
 };
 
-/** file_fail - one line for the user; @line 0: the error concerns no particular line. Returns -EINVAL. */
+/**
+ * file_fail - one line for the user; @line 0: the error concerns no particular line. Returns
+ * -EINVAL.
+ */
 __attribute__((format(printf, 3, 4))) int file_fail(const struct file *file, uint32_t line,
                                                     const char *format, ...);
 

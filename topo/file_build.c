@@ -22,11 +22,15 @@ static int ends_resolve(struct file *file)
 
         plug->far_device = file_find(file, plug->far, plug->far_length);
         if (plug->far_device == TOPO_NONE)
-            return file_fail(file, plug->line, "a cable to \"%.*s\", which no Switch or Ca line "
-                                               "describes", (int)plug->far_length, plug->far);
+            return file_fail(file, plug->line,
+                             "a cable to \"%.*s\", which no Switch or Ca line "
+                             "describes",
+                             (int)plug->far_length, plug->far);
         if (plug->far_port < 1 || plug->far_port > file->device[plug->far_device].ports)
-            return file_fail(file, plug->line, "a cable to port %u of \"%.*s\", which has ports 1 "
-                                               "to %u", plug->far_port, NAME(file, plug->far_device),
+            return file_fail(file, plug->line,
+                             "a cable to port %u of \"%.*s\", which has ports 1 "
+                             "to %u",
+                             plug->far_port, NAME(file, plug->far_device),
                              file->device[plug->far_device].ports);
     }
     return 0;
@@ -55,11 +59,11 @@ static int ends_mirror(struct file *file)
     for (uint32_t i = 0; i < file->plugs; i++) {
         const struct plug *plug = &both[i];
 
-        both[file->plugs + i] = (struct plug){ .device = plug->far_device,
-                                               .port = plug->far_port,
-                                               .far_device = plug->device,
-                                               .far_port = plug->port,
-                                               .line = plug->line };
+        both[file->plugs + i] = (struct plug){.device = plug->far_device,
+                                              .port = plug->far_port,
+                                              .far_device = plug->device,
+                                              .far_port = plug->port,
+                                              .line = plug->line};
     }
     file->plugs *= 2;
     qsort(both, file->plugs, sizeof *both, by_port);
@@ -77,12 +81,12 @@ static int ends_unite(struct file *file, struct topo_parts *parts)
 
         if (last && last->device == plug->device && last->port == plug->port) {
             if (last->far_device != plug->far_device || last->far_port != plug->far_port)
-                return file_fail(file, plug->line,
-                                 "port %u of \"%.*s\" is cabled to \"%.*s\"[%u], but line %u has it "
-                                 "cabled to \"%.*s\"[%u]",
-                                 plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
-                                 plug->far_port, last->line, NAME(file, last->far_device),
-                                 last->far_port);
+                return file_fail(
+                    file, plug->line,
+                    "port %u of \"%.*s\" is cabled to \"%.*s\"[%u], but line %u has it "
+                    "cabled to \"%.*s\"[%u]",
+                    plug->port, NAME(file, plug->device), NAME(file, plug->far_device),
+                    plug->far_port, last->line, NAME(file, last->far_device), last->far_port);
             continue;
         }
         file->plug[kept++] = *plug;
@@ -112,7 +116,7 @@ struct ends {
 
 static struct ends ends_of(const struct file *file, uint32_t device, uint32_t from)
 {
-    struct ends ends = { from, from };
+    struct ends ends = {from, from};
 
     while (ends.to < file->plugs && file->plug[ends.to].device == device)
         ends.to++;
@@ -143,18 +147,19 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
                          NAME(file, d), cables, TOPO_NODE_LINKS_MAX);
     for (uint32_t i = ends.from; i < ends.to; i++)
         if (file->device[file->plug[i].far_device].kind != DEVICE_SWITCH)
-            return file_fail(file, file->plug[i].line, "a cable between two adapters: there must be "
-                                                       "a switch between them");
+            return file_fail(file, file->plug[i].line,
+                             "a cable between two adapters: there must be "
+                             "a switch between them");
     return 0;
 }
 
 /* Numbers for the devices, and what the graph needs room for. */
 static int devices_number(struct file *file, struct topo_size *size)
 {
-    uint32_t count[3] = { 0 };
-    struct ends ends = { 0, 0 };
+    uint32_t count[3] = {0};
+    struct ends ends = {0, 0};
 
-    *size = (struct topo_size){ .ports = 1 };
+    *size = (struct topo_size){.ports = 1};
     for (uint32_t d = 0; d < file->devices; d++) {
         struct device *device = &file->device[d];
         uint32_t ports = 0;
@@ -174,8 +179,10 @@ static int devices_number(struct file *file, struct topo_size *size)
             ports = file->plug[ends.to - 1].port;
         size->ports = ports > size->ports ? ports : size->ports;
         if (file->levels && device->level == TOPO_NONE)
-            return file_fail(file, device->line, "\"%.*s\" has no level=N line before it; other "
-                                                 "switches have", NAME(file, d));
+            return file_fail(file, device->line,
+                             "\"%.*s\" has no level=N line before it; other "
+                             "switches have",
+                             NAME(file, d));
     }
     size->switches = count[DEVICE_SWITCH];
     size->nodes = count[DEVICE_NODE];
@@ -200,9 +207,9 @@ static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i
 /* Where the far end of end @i is plugged in: an index among all ends. */
 static uint32_t far_end(const struct file *file, uint32_t i)
 {
-    const struct plug key = { .device = file->plug[i].far_device,
-                              .port = file->plug[i].far_port,
-                              .line = UINT32_MAX };
+    const struct plug key = {.device = file->plug[i].far_device,
+                             .port = file->plug[i].far_port,
+                             .line = UINT32_MAX};
     uint32_t low = 0, high = file->plugs;
 
     while (high - low > 1) { /* the last that is not behind the key */
@@ -246,7 +253,7 @@ static void plug_node(struct topo_graph *graph, const struct file *file, struct 
 static int graph_plug(struct topo_graph *graph, const struct file *file)
 {
     uint32_t *port = malloc(((size_t)file->plugs + 1) * sizeof *port); /* of a switch, by end */
-    struct ends ends = { 0, 0 };
+    struct ends ends = {0, 0};
 
     if (!port)
         return -ENOMEM;
@@ -255,7 +262,7 @@ static int graph_plug(struct topo_graph *graph, const struct file *file)
         for (uint32_t i = ends.from; i < ends.to; i++)
             port[i] = port_index(file, ends, i);
     }
-    ends = (struct ends){ 0, 0 };
+    ends = (struct ends){0, 0};
     for (uint32_t d = 0; d < file->devices; d++) {
         const struct device *device = &file->device[d];
 
@@ -302,7 +309,7 @@ static int graph_name(struct topo_graph *graph, const struct file *file)
 
 int file_graph(struct topo_graph **ret, struct file *file)
 {
-    struct topo_parts parts = { .left_out = file->count[DEVICE_OTHER] };
+    struct topo_parts parts = {.left_out = file->count[DEVICE_OTHER]};
     struct topo_size size;
     int err = ends_resolve(file);
 

@@ -43,7 +43,7 @@ int file_fail(const struct file *file, uint32_t line, const char *format, ...)
     return -EINVAL;
 }
 
-/* --- devices -------------------------------------------------------------------- */
+/* --- devices ------------------------------------------------------------------------ */
 
 static uint32_t hash(const char *name, uint32_t length)
 {
@@ -60,8 +60,8 @@ uint32_t file_find(const struct file *file, const char *name, uint32_t length)
         return TOPO_NONE;
     uint32_t i = file->bucket[hash(name, length) & (2 * file->devices_room - 1)];
 
-    while (i != TOPO_NONE && (file->device[i].length != length ||
-                              memcmp(file->device[i].name, name, length) != 0))
+    while (i != TOPO_NONE &&
+           (file->device[i].length != length || memcmp(file->device[i].name, name, length) != 0))
         i = file->device[i].next;
     return i;
 }
@@ -123,7 +123,7 @@ static int device_begin(struct file *file, const struct device *told)
     return 0;
 }
 
-/* --- words ---------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------- */
 
 static void skip_spaces(struct cursor *c)
 {
@@ -188,23 +188,26 @@ static void skip_extras(struct cursor *c)
     }
 }
 
-/* --- lines ---------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------- */
 
 /* "Switch 36 "S-1" # ...", behind its first word. */
 static int scan_header(struct file *file, struct cursor *c, enum device_kind kind)
 {
-    struct device told = { .kind = kind, .line = file->line, .level = TOPO_NONE };
+    struct device told = {.kind = kind, .line = file->line, .level = TOPO_NONE};
 
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')
-        return file_fail(file, file->line, "a list of devices without their cables; run "
-                                           "ibnetdiscover without -l, -S, -H and -R");
+        return file_fail(file, file->line,
+                         "a list of devices without their cables; run "
+                         "ibnetdiscover without -l, -S, -H and -R");
     if (!take_number(c, &told.ports))
         return file_fail(file, file->line, "no number of ports; want: Switch 36 \"NAME\"");
     skip_spaces(c);
     if (!take_name(c, &told.name, &told.length))
-        return file_fail(file, file->line, "no name of 1 to %d characters in quotes; want: "
-                                           "Switch 36 \"NAME\"", FILE_NAME_MAX);
+        return file_fail(file, file->line,
+                         "no name of 1 to %d characters in quotes; want: "
+                         "Switch 36 \"NAME\"",
+                         FILE_NAME_MAX);
     if (told.ports < 1 || told.ports > FILE_PORTS_MAX)
         return file_fail(file, file->line, "\"%.*s\" has %u ports; want 1 to %d", (int)told.length,
                          told.name, told.ports, FILE_PORTS_MAX);
@@ -218,7 +221,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
 /* "[1](2c903000e0b73) "S-1"[7] # ...": a port of the device at hand. */
 static int scan_plug(struct file *file, struct cursor *c)
 {
-    struct plug plug = { .device = file->current, .line = file->line };
+    struct plug plug = {.device = file->current, .line = file->line};
 
     if (file->current == TOPO_NONE)
         return file_fail(file, file->line, "a port before any Switch or Ca line");
@@ -226,14 +229,16 @@ static int scan_plug(struct file *file, struct cursor *c)
         return file_fail(file, file->line, "no port number; want: [1] \"NAME\"[2]");
     const struct device *device = &file->device[plug.device];
     if (plug.port < 1 || plug.port > device->ports)
-        return file_fail(file, file->line, "port %u of \"%.*s\", which has ports 1 to %u", plug.port,
-                         (int)device->length, device->name, device->ports);
+        return file_fail(file, file->line, "port %u of \"%.*s\", which has ports 1 to %u",
+                         plug.port, (int)device->length, device->name, device->ports);
     skip_extras(c);
     if (c->at == c->end || *c->at == '#')
         return 0; /* nothing is plugged in */
     if (!take_name(c, &plug.far, &plug.far_length))
-        return file_fail(file, file->line, "no name of 1 to %d characters in quotes; want: [1] "
-                                           "\"NAME\"[2]", FILE_NAME_MAX);
+        return file_fail(file, file->line,
+                         "no name of 1 to %d characters in quotes; want: [1] "
+                         "\"NAME\"[2]",
+                         FILE_NAME_MAX);
     skip_spaces(c);
     if (!take_port(c, &plug.far_port))
         return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
@@ -254,7 +259,7 @@ static int scan_plug(struct file *file, struct cursor *c)
 /* Lines between the devices: settings and headings. */
 static int scan_other(struct file *file, struct cursor *c)
 {
-    static const char *const headings[] = { "Chassis ", "Non-Chassis ", "Hostname:", "ibwarn:" };
+    static const char *const headings[] = {"Chassis ", "Non-Chassis ", "Hostname:", "ibwarn:"};
     struct cursor word = *c;
 
     if (take(&word, "level=")) {
@@ -273,9 +278,11 @@ static int scan_other(struct file *file, struct cursor *c)
     if (take(c, "SW ") || take(c, "CA ") || take(c, "RT "))
         return file_fail(file, file->line, "a list of ports; run ibnetdiscover without -p");
     if (take(c, "< ") || take(c, "> "))
-        return file_fail(file, file->line, "a difference of two networks; run ibnetdiscover "
-                                           "without --diff");
-    return file_fail(file, file->line, "'%.*s' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment",
+        return file_fail(file, file->line,
+                         "a difference of two networks; run ibnetdiscover "
+                         "without --diff");
+    return file_fail(file, file->line,
+                     "'%.*s' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment",
                      (int)(c->end - c->at > SHOWN ? SHOWN : c->end - c->at), c->at);
 }
 
@@ -323,13 +330,13 @@ int file_scan(struct file *file, const char *text, size_t bytes)
     file->current = file->level = TOPO_NONE;
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
-        struct cursor c = { .at = text, .end = newline ? newline : end };
+        struct cursor c = {.at = text, .end = newline ? newline : end};
         int err;
 
         file->line++;
         if (c.end - c.at > FILE_LINE_MAX)
-            return file_fail(file, file->line, "longer than %d characters: this is no topology file",
-                             FILE_LINE_MAX);
+            return file_fail(file, file->line,
+                             "longer than %d characters: this is no topology file", FILE_LINE_MAX);
         err = scan_line(file, c);
         if (err)
             return err;

@@ -105,9 +105,10 @@ static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
 
 int topo_write(const struct topo_graph *graph, FILE *to)
 {
-    fprintf(to, "#\n# Topology file: %s, %u nodes, %u switches\n# Written by fabemu %s; the format "
-                "is that of ibnetdiscover, and level=N\n# says how high the next switch is: routes "
-                "go up, then down.\n#\n",
+    fprintf(to,
+            "#\n# Topology file: %s, %u nodes, %u switches\n# Written by fabemu %s; the format "
+            "is that of ibnetdiscover, and level=N\n# says how high the next switch is: routes "
+            "go up, then down.\n#\n",
             graph->spec, graph->nodes, graph->switches, FABEMU_VERSION);
     for (uint32_t s = 0; s < graph->switches; s++)
         write_switch(to, graph, s);

@@ -56,7 +56,7 @@ void topo_plug_node(struct topo_graph *graph, uint32_t node, uint32_t sw, uint32
     struct topo_node *at = &graph->node[node];
     struct topo_end *end = &graph->sw[sw].end[port];
 
-    at->link[at->links] = (struct topo_link){ .sw = sw, .port = (uint8_t)port };
+    at->link[at->links] = (struct topo_link){.sw = sw, .port = (uint8_t)port};
     end->kind = TOPO_END_NODE;
     end->id = node;
     end->port = at->links++;
@@ -79,9 +79,9 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
 /* The same nodes, switches, cables and levels; no routes, no names. */
 static struct topo_graph *graph_copy(const struct topo_graph *from)
 {
-    const struct topo_size size = {
-        .nodes = from->nodes, .switches = from->switches, .ports = from->ports
-    };
+    const struct topo_size size = {.nodes = from->nodes,
+                                   .switches = from->switches,
+                                   .ports = from->ports};
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (!graph)
@@ -134,8 +134,8 @@ static int graph_unplug(struct topo_graph *graph, const struct topo_at *at)
     return 0;
 }
 
-int topo_without(struct topo_graph **ret, const struct topo_graph *graph,
-                 const struct topo_at *cut, uint32_t count, uint64_t *parted)
+int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
+                 uint32_t count, uint64_t *parted)
 {
     struct topo_graph *copy = graph_copy(graph);
     struct topo_gap gap;
@@ -191,8 +191,8 @@ const char *topo_name_switch(const struct topo_graph *graph, uint32_t sw, char t
 
 const char *topo_name_node(const struct topo_graph *graph, uint32_t node, char text[static 80])
 {
-    const char *name =
-        graph->names ? graph->name_text + graph->names[graph->switches + node] : NULL;
+    const char *name = graph->names ? graph->name_text + graph->names[graph->switches + node]
+                                    : NULL;
 
     return name_show("node ", node, name, text);
 }
@@ -235,7 +235,7 @@ out:
 
 int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, size_t why_bytes)
 {
-    struct topo_gap gap = { 0 };
+    struct topo_gap gap = {0};
     const char *text = "not enough memory";
     char src[80], dst[80];
     int err = graph ? topo_route_graph(graph, &gap, &text) : -ENOMEM;
@@ -251,11 +251,14 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
         topo_name_node(graph, gap.src, src);
         topo_name_node(graph, gap.dst, dst);
         if (hang_together(graph, gap.src, gap.dst))
-            snprintf(why, why_bytes,
-                     "no route joins %s and %s: ways go up and then down, and with these levels none "
-                     "does", src, dst);
+            snprintf(
+                why, why_bytes,
+                "no route joins %s and %s: ways go up and then down, and with these levels none "
+                "does",
+                src, dst);
         else
-            snprintf(why, why_bytes, "no cables join %s and %s: the network is in pieces", src, dst);
+            snprintf(why, why_bytes, "no cables join %s and %s: the network is in pieces", src,
+                     dst);
     }
     topo_free(graph);
     return err;

@@ -85,7 +85,7 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
 /** topo_load - topo_read() of the file @name. */
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes);
 
-/* --- scan.c: SPECs are numbers, names and commas --------------------------------- */
+/* --- scan.c: SPECs are numbers, names and commas ------------------------------------ */
 
 /** topo_scan_number - digits at *@at, which moves past them; too large becomes UINT32_MAX. */
 bool topo_scan_number(const char **at, uint32_t *ret);

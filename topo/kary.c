@@ -14,7 +14,7 @@
 #include "emu/bits.h"
 
 #define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+#define TEXT(x)    TEXT_OF(x)
 
 struct kary {
     uint32_t k;
@@ -40,7 +40,7 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
         *why = "K is too large: a switch has 2K ports (K if N is 1), at most " TEXT(TOPO_PORTS_MAX);
         return -EINVAL;
     }
-    *tree = (struct kary){ .k = k, .n = n, .nodes = 1 };
+    *tree = (struct kary){.k = k, .n = n, .nodes = 1};
     for (uint32_t i = 0; i < n; i++) {
         tree->row = tree->nodes;
         tree->nodes *= k;
@@ -84,7 +84,7 @@ static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint3
 int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_bytes)
 {
     const char *text = "not enough memory";
-    struct kary tree = { 0 };
+    struct kary tree = {0};
     int err = kary_size(&tree, args, &text);
     const struct topo_size size = {
         .nodes = tree.nodes,

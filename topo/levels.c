@@ -43,7 +43,8 @@ struct guess {
     uint64_t *sets;
 };
 
-/* Heights by distance: of the queue's first @count switches it is 0 already, others are TOPO_NONE. */
+/* Heights by distance: of the queue's first @count switches it is 0 already, others are TOPO_NONE.
+ */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -215,7 +216,7 @@ static int weigh(struct guess *g, struct worth *worth)
     struct ways ways;
     int err;
 
-    *worth = (struct worth){ .flat = count_levels(g, g->queue + g->graph->switches) };
+    *worth = (struct worth){.flat = count_levels(g, g->queue + g->graph->switches)};
     err = ways_new(&ways, g->graph, g->level);
     if (err)
         return err;
@@ -246,7 +247,7 @@ static bool is_better(const struct worth *a, const struct worth *b)
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof *g->level;
-    struct worth best = { 0 }, worth;
+    struct worth best = {0}, worth;
     uint32_t many = 0;
 
     for (uint32_t s = 0; s < g->graph->switches; s++)
@@ -284,7 +285,7 @@ int topo_find_levels(struct topo_graph *graph)
 {
     uint32_t switches = graph->switches;
     struct clusters clusters;
-    struct guess g = { .graph = graph, .clusters = &clusters };
+    struct guess g = {.graph = graph, .clusters = &clusters};
     int err = clusters_find(&clusters, graph);
 
     if (err)

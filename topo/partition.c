@@ -15,7 +15,7 @@ struct place {
     uint32_t level;
     uint32_t first; /* nodes below: [first, first + span) */
     uint32_t span;
-    uint64_t at;    /* position among the nodes */
+    uint64_t at; /* position among the nodes */
 };
 
 static int compare(uint64_t a, uint64_t b)
@@ -64,9 +64,8 @@ static void place_in_line(const struct topo_graph *graph, struct place *place)
             .sw = s,
             .level = graph->sw[s].level,
             .first = graph->sw[s].low,
-            .span = graph->sw[s].low > graph->sw[s].high
-                        ? 0
-                        : graph->sw[s].high + 1 - graph->sw[s].low,
+            .span = graph->sw[s].low > graph->sw[s].high ? 0
+                                                         : graph->sw[s].high + 1 - graph->sw[s].low,
         };
     qsort(place, graph->switches, sizeof *place, place_by_span);
     place_spread(place, graph->switches);

@@ -27,10 +27,11 @@
 #define PAIR        2   /* links between a lower and an upper router of a chassis */
 #define M           128 /* links of a chassis to nodes, and out: the paper's name for it */
 #define CHASSIS_MAX 128
-#define CARDS       8   /* routers for top switches in one chassis */
+#define CARDS       8 /* routers for top switches in one chassis */
 
-#define WANT "want qsnet:N with N from 2 to 16384 nodes, then any of links=1|2|4, rails=1..4, " \
-             "apart=router|chassis, tops=1..128; for example qsnet:1024,links=2"
+#define WANT                                                                           \
+    "want qsnet:N with N from 2 to 16384 nodes, then any of links=1|2|4, rails=1..4, " \
+    "apart=router|chassis, tops=1..128; for example qsnet:1024,links=2"
 
 enum apart { APART_NOT, APART_ROUTER, APART_CHASSIS };
 
@@ -63,7 +64,7 @@ struct rail {
 
 static int qsnet_options(struct qsnet *q, const char *at)
 {
-    *q = (struct qsnet){ .links = 1, .rails = 1, .tops = M };
+    *q = (struct qsnet){.links = 1, .rails = 1, .tops = M};
     if (!topo_scan_number(&at, &q->nodes))
         return -EINVAL;
     while (*at) {
@@ -110,8 +111,9 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
 /* How many chassis, and how many routers next to the nodes. */
 static void qsnet_lower(struct qsnet *q)
 {
-    uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1; /* chassis that are filled together */
-    uint32_t per_row = M * in_row / q->links;                   /* nodes there */
+    /* chassis that are filled together */
+    uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
+    uint32_t per_row = M * in_row / q->links; /* nodes there */
     uint32_t rows = divide_up(q->nodes, per_row);
     uint32_t last = q->nodes - (rows - 1) * per_row;
 
@@ -194,7 +196,7 @@ static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
     uint32_t u = j * STAGE / rail->q->tops;
     uint32_t first = divide_up(u * rail->q->tops, STAGE);
 
-    return (struct topo_at){ rail->upper + c * STAGE + u, HALF + j - first };
+    return (struct topo_at){rail->upper + c * STAGE + u, HALF + j - first};
 }
 
 /* The place of chassis @c at top switch @j. */
@@ -203,9 +205,8 @@ static struct topo_at place_at_top(const struct rail *rail, uint32_t j, uint32_t
     const struct qsnet *q = rail->q;
 
     if (!q->per_chassis)
-        return (struct topo_at){ rail->top + j / q->per_router,
-                                 j % q->per_router * q->chassis + c };
-    return (struct topo_at){ rail->top + j * q->top_lowers + c / HALF, c % HALF };
+        return (struct topo_at){rail->top + j / q->per_router, j % q->per_router * q->chassis + c};
+    return (struct topo_at){rail->top + j * q->top_lowers + c / HALF, c % HALF};
 }
 
 static void plug_out(struct rail *rail, uint32_t c)
@@ -237,7 +238,7 @@ static void plug_top_chassis(struct rail *rail)
 
 static void qsnet_rail(struct topo_graph *graph, const struct qsnet *q, uint32_t r)
 {
-    struct rail rail = { .graph = graph, .q = q, .lower = r * q->switches };
+    struct rail rail = {.graph = graph, .q = q, .lower = r * q->switches};
     uint32_t end = rail.lower + q->switches;
     uint32_t lower = rail.lower;
 
@@ -278,7 +279,7 @@ static void qsnet_parts(struct topo_parts *parts, const struct qsnet *q)
 
 static void qsnet_name(char *spec, size_t bytes, const struct qsnet *q)
 {
-    static const char *const aparts[] = { "", ",apart=router", ",apart=chassis" };
+    static const char *const aparts[] = {"", ",apart=router", ",apart=chassis"};
     char links[24] = "", rails[24] = "", tops[24] = "";
 
     if (q->links > 1)
@@ -306,9 +307,9 @@ int topo_qsnet(struct topo_graph **ret, const char *args, char *why, size_t why_
         snprintf(why, why_bytes, "%s", wrong);
         return -EINVAL;
     }
-    const struct topo_size size = {
-        .nodes = q.nodes, .switches = q.switches * q.rails, .ports = RADIX
-    };
+    const struct topo_size size = {.nodes = q.nodes,
+                                   .switches = q.switches * q.rails,
+                                   .ports = RADIX};
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (graph) {

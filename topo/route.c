@@ -47,7 +47,7 @@ static uint32_t ways_list(const struct topo_graph *graph, const uint32_t *level,
 
         if (end->kind == TOPO_END_SWITCH && level[end->id] != level[s] &&
             (level[end->id] > level[s]) == up)
-            to[count++] = (struct way){ .sw = end->id, .port = port };
+            to[count++] = (struct way){.sw = end->id, .port = port};
     }
     return count;
 }
@@ -86,8 +86,7 @@ int ways_new(struct ways *ret, const struct topo_graph *graph, const uint32_t *l
         ret->first[2 * s] = used;
         used += ways_list(graph, level, s, false, &ret->way[used]);
         ret->first[2 * s + 1] = used;
-        ret->down[s] = ports_down(graph, s, &ret->way[ret->first[2 * s]],
-                                  used - ret->first[2 * s]);
+        ret->down[s] = ports_down(graph, s, &ret->way[ret->first[2 * s]], used - ret->first[2 * s]);
         used += ways_list(graph, level, s, true, &ret->way[used]);
     }
     ret->first[2 * switches] = used;
@@ -262,7 +261,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
     int err;
 
     *why = "not enough memory";
-    *gap = (struct topo_gap){ 0 };
+    *gap = (struct topo_gap){0};
     graph->longest = 0;
     err = clusters_find(&clusters, graph);
     if (err)

@@ -24,7 +24,9 @@ struct clusters {
     uint32_t *where; /* by node: cluster << TOPO_SEAT_BITS | seat */
 };
 
-/** clusters_find - put the nodes into clusters, in the order of their first nodes. Errors: -ENOMEM. */
+/**
+ * clusters_find - put the nodes into clusters, in the order of their first nodes. Errors: -ENOMEM.
+ */
 int clusters_find(struct clusters *ret, const struct topo_graph *graph);
 void clusters_free(struct clusters *clusters);
 
@@ -36,11 +38,11 @@ struct way {
 
 /* The cables of all switches, by the order in which ways are found. */
 struct ways {
-    uint32_t *order;   /* switches by level, ascending */
-    struct way *way;   /* of switch s: down from first[2 * s], up from first[2 * s + 1] */
-    uint32_t *first;   /* 2 * switches + 1 */
-    uint64_t *down;    /* by switch: ports down, those to nodes included */
-    uint16_t *hops;    /* by switch: to the cluster at hand, ROUTE_FAR if there is no way */
+    uint32_t *order; /* switches by level, ascending */
+    struct way *way; /* of switch s: down from first[2 * s], up from first[2 * s + 1] */
+    uint32_t *first; /* 2 * switches + 1 */
+    uint64_t *down;  /* by switch: ports down, those to nodes included */
+    uint16_t *hops;  /* by switch: to the cluster at hand, ROUTE_FAR if there is no way */
 };
 
 /** ways_new - sort the cables by @level of their ends. Errors: -ENOMEM. */
@@ -51,8 +53,8 @@ void ways_free(struct ways *ways);
  * ways_find - shortest ways to a cluster, first down as far as that leads, then up.
  * @sets: where the candidates of switch s go, at s * @stride; or NULL.
  */
-void ways_find(const struct ways *ways, const struct topo_graph *graph,
-               const struct cluster *to, uint64_t *sets, size_t stride);
+void ways_find(const struct ways *ways, const struct topo_graph *graph, const struct cluster *to,
+               uint64_t *sets, size_t stride);
 
 /**
  * tables_make - routes from the candidates of every switch for every cluster.

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SHOWN_BYTES 48 /* of the user's text in an error, terminator included */
-#define RADIX_K 16     /* the tree that we suggest has switches of 32 ports at most */
+#define RADIX_K     16 /* the tree that we suggest has switches of 32 ports at most */
 
 /* The user's text, fit to stand in one line. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
@@ -27,9 +27,9 @@ static const struct {
     topo_generator *generate;
     const char *machine; /* whose network it is; NULL: no one's */
 } generators[] = {
-    { "kary:", topo_kary, NULL },
-    { "qsnet:", topo_qsnet, "qsnet3" },
-    { "clos:", topo_clos, NULL },
+    {"kary:", topo_kary, NULL},
+    {"qsnet:", topo_qsnet, "qsnet3"},
+    {"clos:", topo_clos, NULL},
 };
 
 const char *topo_machine(const char *spec)
@@ -42,7 +42,7 @@ const char *topo_machine(const char *spec)
 
 static bool names_file(const char *spec)
 {
-    static const char *const ends[] = { ".topo", ".txt", ".net" };
+    static const char *const ends[] = {".topo", ".txt", ".net"};
     size_t length = strlen(spec);
 
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)

@@ -35,12 +35,12 @@ struct tables {
     struct run *run;
     uint32_t runs;
 
-    uint64_t *set;        /* of all switches, growing */
+    uint64_t *set; /* of all switches, growing */
     size_t sets, sets_room;
-    uint16_t *set_of;     /* of all general tables, growing */
+    uint16_t *set_of; /* of all general tables, growing */
     size_t set_ofs, set_ofs_room;
-    size_t *sets_at;      /* by switch: where its sets begin */
-    size_t *set_of_at;    /* by switch: the same for set_of, SIZE_MAX: its table is regular */
+    size_t *sets_at;   /* by switch: where its sets begin */
+    size_t *set_of_at; /* by switch: the same for set_of, SIZE_MAX: its table is regular */
 
     struct known *known;
     uint32_t known_mask;
@@ -93,8 +93,8 @@ static uint32_t gcd(uint32_t a, uint32_t b)
 /* What a regular table of a switch would be. */
 struct shape {
     bool fits;
-    uint32_t low, high;   /* nodes below; none: low > high */
-    uint32_t stride;      /* 0: no boundary between sets was seen */
+    uint32_t low, high; /* nodes below; none: low > high */
+    uint32_t stride;    /* 0: no boundary between sets was seen */
     uint64_t elsewhere;
     bool any_elsewhere;
 };
@@ -107,7 +107,10 @@ static void shape_above(struct shape *shape, uint64_t set)
     shape->any_elsewhere = true;
 }
 
-/* @changes: the node's set differs from that of the node before it; @each: nor are those within the run. */
+/*
+ * @changes: the node's set differs from that of the node before it; @each: nor are those within the
+ * run.
+ */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {
     if (shape->low > shape->high)
@@ -123,7 +126,7 @@ static void shape_below(struct shape *shape, const struct run *run, bool changes
 
 static struct shape shape_of(const struct tables *t, uint32_t s)
 {
-    struct shape shape = { .fits = true, .low = 1 };
+    struct shape shape = {.fits = true, .low = 1};
     uint64_t last = 0;
 
     for (uint32_t r = 0; r < t->runs; r++) {
@@ -187,7 +190,7 @@ static uint32_t set_index(struct tables *t, size_t first, uint64_t set)
             return t->known[at].index;
         at = (at + 1) & t->known_mask;
     }
-    t->known[at] = (struct known){ set, (uint32_t)(t->sets - first), t->table };
+    t->known[at] = (struct known){set, (uint32_t)(t->sets - first), t->table};
     t->set[t->sets++] = set;
     return t->known[at].index;
 }
@@ -239,7 +242,7 @@ static int make_general(struct tables *t, uint32_t s)
         set_of[c] = (uint16_t)index;
     }
     t->graph->sw[s].route =
-        (struct topo_route){ .stride = 1, .set_count = (uint32_t)(t->sets - first) };
+        (struct topo_route){.stride = 1, .set_count = (uint32_t)(t->sets - first)};
     return 0;
 }
 
@@ -254,7 +257,7 @@ static int make_runs(struct tables *t)
         uint32_t cluster = where[n] >> TOPO_SEAT_BITS;
 
         if (!t->runs || t->run[t->runs - 1].cluster != cluster)
-            t->run[t->runs++] = (struct run){ .from = n, .cluster = cluster };
+            t->run[t->runs++] = (struct run){.from = n, .cluster = cluster};
         t->run[t->runs - 1].to = n + 1;
     }
     return 0;
@@ -325,7 +328,7 @@ static int make_all(struct tables *t)
 int tables_make(struct topo_graph *graph, const struct clusters *clusters, const struct ways *ways,
                 const uint64_t *sets)
 {
-    struct tables t = { .graph = graph, .clusters = clusters, .ways = ways, .found = sets };
+    struct tables t = {.graph = graph, .clusters = clusters, .ways = ways, .found = sets};
     int err = -ENOMEM;
 
     t.sets_at = malloc(graph->switches * sizeof *t.sets_at);

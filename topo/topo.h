@@ -15,7 +15,7 @@
 
 #include "emu/bits.h"
 
-#define TOPO_NONE UINT32_MAX
+#define TOPO_NONE           UINT32_MAX
 #define TOPO_PORTS_MAX      60 /* external ports of a switch: leaves bits for combine units */
 #define TOPO_NODE_LINKS_MAX 4
 #define TOPO_NODES_MAX      1048576
@@ -50,20 +50,24 @@ struct topo_end {
  * each of them has its own, by its seat in the cluster.
  */
 struct topo_route {
-    uint32_t first;         /* nodes */
-    uint32_t span;          /* nodes; a multiple of stride, or up to the last node */
-    uint32_t stride;        /* nodes a block, at least 1 */
-    uint32_t spread;        /* switches that one way up from a node to here chooses among, in all; 1 */
-    uint32_t set_count;     /* general: of sets */
-    uint64_t elsewhere;     /* candidate ports; 0: unreachable, or the general form */
-    uint64_t *sets;         /* a set a block, or those that set_of[] names; switches may share them */
+    uint32_t first;  /* nodes */
+    uint32_t span;   /* nodes; a multiple of stride, or up to the last node */
+    uint32_t stride; /* nodes a block, at least 1 */
+    /* switches that one way up from a node to here chooses among, in all; 1 */
+    uint32_t spread;
+    uint32_t set_count; /* general: of sets */
+    uint64_t elsewhere; /* candidate ports; 0: unreachable, or the general form */
+    /* a set a block, or those that set_of[] names; switches may share them */
+    uint64_t *sets;
     const uint16_t *set_of; /* general, by cluster: index into sets, TOPO_SEATED: plus the seat */
-    const uint32_t *where;  /* general, by node: its cluster << TOPO_SEAT_BITS, and its seat there */
+    /* general, by node: its cluster << TOPO_SEAT_BITS, and its seat there */
+    const uint32_t *where;
 };
 
 struct topo_switch {
-    uint32_t level;       /* up is where this is greater: a cable never joins equal levels */
-    uint32_t low, high;   /* the nodes below lie within low to high, both included; none: low > high */
+    uint32_t level; /* up is where this is greater: a cable never joins equal levels */
+    /* the nodes below lie within low to high, both included; none: low > high */
+    uint32_t low, high;
     struct topo_end *end; /* graph->ports of them */
     struct topo_route route;
 };
@@ -93,23 +97,24 @@ enum topo_up {
 struct topo_parts {
     uint32_t node_chassis; /* 0: nothing is known of chassis */
     uint32_t top_chassis;
-    uint32_t top_switches;  /* the paper's: several may share a router */
-    uint32_t top_cables;    /* between chassis */
-    uint32_t backplane;     /* links inside chassis: no cables */
-    uint32_t left_out;      /* devices of a file that are neither nodes nor switches */
-    uint32_t loops;         /* cables of a file from a switch to itself, left out */
+    uint32_t top_switches; /* the paper's: several may share a router */
+    uint32_t top_cables;   /* between chassis */
+    uint32_t backplane;    /* links inside chassis: no cables */
+    uint32_t left_out;     /* devices of a file that are neither nodes nor switches */
+    uint32_t loops;        /* cables of a file from a switch to itself, left out */
 };
 
 struct topo_graph {
-    char spec[TOPO_SPEC_BYTES]; /* canonical SPEC, such as "kary:4,2"; or the end of a file's name */
+    /* canonical SPEC, such as "kary:4,2"; or the end of a file's name */
+    char spec[TOPO_SPEC_BYTES];
     uint32_t nodes;
     uint32_t switches;
-    uint32_t ports;   /* external ports of each switch */
+    uint32_t ports; /* external ports of each switch */
     uint32_t levels;
     uint32_t longest; /* switches on the longest route */
     enum topo_up up;
-    struct topo_switch *sw;  /* switches of them */
-    struct topo_node *node;  /* nodes of them */
+    struct topo_switch *sw; /* switches of them */
+    struct topo_node *node; /* nodes of them */
     struct topo_parts parts;
     const uint32_t *names; /* by switch, then by node: where its name begins in name_text */
     const char *name_text; /* what a file calls them; NULL: there is no file */
@@ -120,12 +125,14 @@ struct topo_graph {
 
 /**
  * topo_parse - build the network that a SPEC names: docs/topo.md lists them.
- * @spec:  "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has a
+ * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has
+ * a
  *         '/' or ends in .topo, .txt or .net.
  * @error: on failure, one line for the user that says what is wrong with the
  *         SPEC and what would be right.
  *
- * What comes from a generator is free of deadlock by construction; a file is checked (topo_check()).
+ * What comes from a generator is free of deadlock by construction; a file is checked
+ * (topo_check()).
  * Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, beyond what can be addressed;
  *         -EIO, the file cannot be read; -EHOSTUNREACH, nodes that no route joins; -EDEADLK.
  * Source: output-queued routers §2.2; Petrini and Vanneschi, k-ary n-trees; QsNet III §V.
@@ -194,7 +201,8 @@ struct topo_checked {
     uint64_t routes;   /* pairs of a switch and a destination */
     uint64_t channels; /* directions of cables between switches */
     uint64_t waits;    /* pairs of channels of which a segment may hold one and want the other */
-    bool by_levels;    /* too large to list the waits: all routes go up and then down, so no cycle */
+    /* too large to list the waits: all routes go up and then down, so no cycle */
+    bool by_levels;
 };
 
 /**
@@ -241,8 +249,8 @@ struct topo_at {
  *
  * Errors: -EINVAL, an end has no cable; -ENOMEM; -E2BIG.
  */
-int topo_without(struct topo_graph **ret, const struct topo_graph *graph,
-                 const struct topo_at *cut, uint32_t count, uint64_t *parted);
+int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
+                 uint32_t count, uint64_t *parted);
 
 /** topo_hops - switches on the path from @src's first link to @dst, 0 if none. */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
@@ -273,8 +281,8 @@ struct topo_tree {
  *         (in a damaged network); -ENOMEM.
  * Ties among equally loaded parents go to the lowest port: same input, same tree.
  */
-int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
-                    const uint32_t *members, uint32_t count, const uint32_t *load);
+int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
+                    uint32_t count, const uint32_t *load);
 
 /** topo_tree_link - by which of its links @node is in the tree, TOPO_NONE: by none. */
 uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,

@@ -37,7 +37,7 @@ static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
     uint32_t least = 0;
     int best = -1;
 
-    emu_each_bit(port, set) {
+    emu_each_bit (port, set) {
         const struct topo_end *end = &from->end[port];
         uint32_t load = end->kind == TOPO_END_SWITCH ? g->load[end->id] : 0;
 
@@ -99,7 +99,7 @@ static int climb_port(const struct grow *g, struct step *step)
     int best = -1;
     uint32_t least = 0;
 
-    emu_each_bit(port, *set) {
+    emu_each_bit (port, *set) {
         uint32_t load = g->load[g->graph->sw[step->sw].end[port].id];
 
         if (best < 0 || load < least) {
@@ -166,8 +166,7 @@ static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
 
 static void grow_add(struct grow *g, uint32_t sw, int up, uint64_t ports)
 {
-    g->switches[g->count] =
-        (struct topo_tree_switch){ .sw = sw, .up = (int8_t)up, .ports = ports };
+    g->switches[g->count] = (struct topo_tree_switch){.sw = sw, .up = (int8_t)up, .ports = ports};
     g->place[sw] = ++g->count;
 }
 
@@ -250,10 +249,10 @@ static int grow_tree(struct grow *g, struct step *step, bool *seen)
     return 0;
 }
 
-int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
-                    const uint32_t *members, uint32_t count, const uint32_t *load)
+int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
+                    uint32_t count, const uint32_t *load)
 {
-    struct grow g = { .graph = graph, .load = load, .members = members, .members_count = count };
+    struct grow g = {.graph = graph, .load = load, .members = members, .members_count = count};
     int err = -ENOMEM;
 
     if (count < 2)
@@ -277,8 +276,7 @@ int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph,
     return 0;
 }
 
-uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
-                        uint32_t node)
+uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph, uint32_t node)
 {
     const struct topo_node *at = &graph->node[node];
 
@@ -299,5 +297,5 @@ void topo_tree_charge(const struct topo_tree *tree, uint32_t *load, int delta)
 void topo_tree_release(struct topo_tree *tree)
 {
     free(tree->switches);
-    *tree = (struct topo_tree){ 0 };
+    *tree = (struct topo_tree){0};
 }

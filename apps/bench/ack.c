@@ -22,7 +22,7 @@
 
 enum { NONE, ACK, TRANSPORTS };
 
-/* --- fabrics in turns -------------------------------------------------------------- */
+/* --- fabrics in turns --------------------------------------------------------------- */
 
 /* Open all, and let their queues fill. 0, or an error with its line; close all in any case. */
 static int open_all(const struct bench *bench, struct bench_hops *hops,
@@ -85,8 +85,8 @@ static void pair_rows(struct bench *bench, const char *name, const struct bench_
                       const struct bench_hops_case *cases, const struct pair_results *results,
                       const char *error)
 {
-    static const char *const who[TRANSPORTS] = { [NONE] = "none", [ACK] = "ack" };
-    struct bench_row row = { .unit = "Mhops/s", .error = error };
+    static const char *const who[TRANSPORTS] = {[NONE] = "none", [ACK] = "ack"};
+    struct bench_row row = {.unit = "Mhops/s", .error = error};
     char text[96];
 
     row.name = text;
@@ -112,9 +112,9 @@ static void pair_rows(struct bench *bench, const char *name, const struct bench_
 /* @what: of the acknowledged one; the other differs in nothing else. */
 static void pair(struct bench *bench, const char *name, const struct bench_hops_case *what)
 {
-    struct bench_hops_case cases[TRANSPORTS] = { *what, *what };
+    struct bench_hops_case cases[TRANSPORTS] = {*what, *what};
     struct bench_hops hops[TRANSPORTS];
-    struct pair_results results = { .packet = 0 };
+    struct pair_results results = {.packet = 0};
     const char *wrong = NULL;
     char error[256];
 
@@ -143,13 +143,13 @@ void bench_ack_hops(struct bench *bench, int unused)
         const char *name;
         struct bench_hops_case what;
     } cases[] = {
-        { "switch.uniform", { PROFILE, true, "kary:16,1", "uniform", { 0, 1, 240 } } },
-        { "switch.uniform4", { PROFILE, true, "kary:16,1", "uniform by 4", { 0, 4, 240 } } },
-        { "switch.complement", { PROFILE, true, "kary:16,1", "complement", { 16, 1, 240 } } },
-        { "tree.uniform", { PROFILE, true, "kary:4,3", "uniform", { 0, 1, 240 } } },
-        { "tree.uniform4", { PROFILE, true, "kary:4,3", "uniform by 4", { 0, 4, 240 } } },
-        { "tree.complement", { PROFILE, true, "kary:4,3", "complement", { 64, 1, 240 } } },
-        { "tree.complement224", { PROFILE, true, "kary:4,3", "complement, 224", { 64, 1, 224 } } },
+        {"switch.uniform", {PROFILE, true, "kary:16,1", "uniform", {0, 1, 240}}},
+        {"switch.uniform4", {PROFILE, true, "kary:16,1", "uniform by 4", {0, 4, 240}}},
+        {"switch.complement", {PROFILE, true, "kary:16,1", "complement", {16, 1, 240}}},
+        {"tree.uniform", {PROFILE, true, "kary:4,3", "uniform", {0, 1, 240}}},
+        {"tree.uniform4", {PROFILE, true, "kary:4,3", "uniform by 4", {0, 4, 240}}},
+        {"tree.complement", {PROFILE, true, "kary:4,3", "complement", {64, 1, 240}}},
+        {"tree.complement224", {PROFILE, true, "kary:4,3", "complement, 224", {64, 1, 224}}},
     };
     const unsigned count = sizeof cases / sizeof cases[0];
 
@@ -160,26 +160,35 @@ void bench_ack_hops(struct bench *bench, int unused)
     }
 }
 
-/* --- the split: by the way's length, and by the packet's ------------------------------- */
+/* --- the split: by the way's length, and by the packet's ---------------------------- */
 
 enum { NONE_NEAR, NONE_FAR, ONE_NEAR, ONE_FAR, MANY_NEAR, MANY_FAR, SPLITS };
 
 /* What a switch, and what both ends, take of a sample's time. */
-enum { SPLIT_NONE, SPLIT_SEGMENT, SPLIT_PACKET, SPLIT_ADDED1, SPLIT_ADDED5, SPLIT_ENDS_NONE,
-       SPLIT_ENDS1, SPLIT_ENDS5, SPLIT_ROWS };
+enum {
+    SPLIT_NONE,
+    SPLIT_SEGMENT,
+    SPLIT_PACKET,
+    SPLIT_ADDED1,
+    SPLIT_ADDED5,
+    SPLIT_ENDS_NONE,
+    SPLIT_ENDS1,
+    SPLIT_ENDS5,
+    SPLIT_ROWS
+};
 
 static const struct {
     const char *name;
     const char *of;
 } split_rows[SPLIT_ROWS] = {
-    [SPLIT_NONE] = { "ack.split.none", "a segment, a crosspoint switch more" },
-    [SPLIT_SEGMENT] = { "ack.split.segment", "a segment, a router with channels more" },
-    [SPLIT_PACKET] = { "ack.split.packet", "its packet's channel and reply, the same" },
-    [SPLIT_ADDED1] = { "ack.split.added1", "both, less none: packets of 1 segment" },
-    [SPLIT_ADDED5] = { "ack.split.added5", "a segment and a fifth of the packet, less none" },
-    [SPLIT_ENDS_NONE] = { "ack.split.ends.none", "both nodes, a segment" },
-    [SPLIT_ENDS1] = { "ack.split.ends1", "nodes and adapters, a packet of 1 segment" },
-    [SPLIT_ENDS5] = { "ack.split.ends5", "nodes and adapters, a packet of 5 segments" },
+    [SPLIT_NONE] = {"ack.split.none", "a segment, a crosspoint switch more"},
+    [SPLIT_SEGMENT] = {"ack.split.segment", "a segment, a router with channels more"},
+    [SPLIT_PACKET] = {"ack.split.packet", "its packet's channel and reply, the same"},
+    [SPLIT_ADDED1] = {"ack.split.added1", "both, less none: packets of 1 segment"},
+    [SPLIT_ADDED5] = {"ack.split.added5", "a segment and a fifth of the packet, less none"},
+    [SPLIT_ENDS_NONE] = {"ack.split.ends.none", "both nodes, a segment"},
+    [SPLIT_ENDS1] = {"ack.split.ends1", "nodes and adapters, a packet of 1 segment"},
+    [SPLIT_ENDS5] = {"ack.split.ends5", "nodes and adapters, a packet of 5 segments"},
 };
 
 static double a_switch(double near_ns, double far_ns)
@@ -205,8 +214,7 @@ static void split_round(struct bench_samples *samples, const struct bench_hops_s
     bench_sample(&samples[SPLIT_ENDS5], got[MANY_NEAR].packet_ns - many_ns);
 }
 
-static void split_print(struct bench *bench, const struct bench_samples *samples,
-                        const char *error)
+static void split_print(struct bench *bench, const struct bench_samples *samples, const char *error)
 {
     for (int i = 0; i < SPLIT_ROWS; i++) {
         struct json_object *own = json_object_new_object();
@@ -216,25 +224,25 @@ static void split_print(struct bench *bench, const struct bench_samples *samples
         json_object_object_add(own, "topo", json_object_new_string("kary:4,3"));
         json_object_object_add(own, "traffic",
                                json_object_new_string("to the opposite node of 4 and of 64"));
-        bench_row(bench, &(struct bench_row){ .name = split_rows[i].name,
-                                              .unit = "ns",
-                                              .samples = &samples[i],
-                                              .conditions = own,
-                                              .error = error });
+        bench_row(bench, &(struct bench_row){.name = split_rows[i].name,
+                                             .unit = "ns",
+                                             .samples = &samples[i],
+                                             .conditions = own,
+                                             .error = error});
     }
 }
 
 void bench_ack_split(struct bench *bench, int unused)
 {
     static const struct bench_hops_case cases[SPLITS] = {
-        [NONE_NEAR] = { PROFILE, false, "kary:4,3", "near", { 4, 1, 240 } },
-        [NONE_FAR] = { PROFILE, false, "kary:4,3", "far", { 64, 1, 240 } },
-        [ONE_NEAR] = { PROFILE, true, "kary:4,3", "near", { 4, 1, 224 } },
-        [ONE_FAR] = { PROFILE, true, "kary:4,3", "far", { 64, 1, 224 } },
-        [MANY_NEAR] = { PROFILE, true, "kary:4,3", "near", { 4, 1, 240 } },
-        [MANY_FAR] = { PROFILE, true, "kary:4,3", "far", { 64, 1, 240 } },
+        [NONE_NEAR] = {PROFILE, false, "kary:4,3", "near", {4, 1, 240}},
+        [NONE_FAR] = {PROFILE, false, "kary:4,3", "far", {64, 1, 240}},
+        [ONE_NEAR] = {PROFILE, true, "kary:4,3", "near", {4, 1, 224}},
+        [ONE_FAR] = {PROFILE, true, "kary:4,3", "far", {64, 1, 224}},
+        [MANY_NEAR] = {PROFILE, true, "kary:4,3", "near", {4, 1, 240}},
+        [MANY_FAR] = {PROFILE, true, "kary:4,3", "far", {64, 1, 240}},
     };
-    struct bench_samples samples[SPLIT_ROWS] = { { .count = 0 } };
+    struct bench_samples samples[SPLIT_ROWS] = {{.count = 0}};
     struct bench_hops_sample got[SPLITS];
     struct bench_hops hops[SPLITS];
     unsigned repeat = bench_repeat(bench, 9, 3);

@@ -14,14 +14,14 @@
 #include "apps/bench/virtual.h"
 #include "emu/packet/packet.h"
 
-#define PROFILE     "qsnet3"
-#define MESSAGE     960  /* four segments: a packet's payload, with their headers, is 1024 bytes */
-#define PACKET      1024
-#define RATE_RUNS   5
-#define RATE_LOAD   1.5  /* of each source: more than its link takes, so that it always has some */
-#define RATE_PS     400000000
+#define PROFILE   "qsnet3"
+#define MESSAGE   960 /* four segments: a packet's payload, with their headers, is 1024 bytes */
+#define PACKET    1024
+#define RATE_RUNS 5
+#define RATE_LOAD 1.5 /* of each source: more than its link takes, so that it always has some */
+#define RATE_PS   400000000
 
-/* --- rates --------------------------------------------------------------------------- */
+/* --- rates -------------------------------------------------------------------------- */
 
 static uint32_t packet_wire_bytes(void)
 {
@@ -66,11 +66,11 @@ static struct json_object *rate_conditions(const struct bench_virtual_case *what
 
 static void rate_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
-    struct bench_samples rate = { .count = 0 }, part = { .count = 0 };
+    struct bench_samples rate = {.count = 0}, part = {.count = 0};
     double most = most_percent(what->pattern != NULL);
-    struct bench_virtual_how how = { .warmup_ps = bench->quick ? 50000000 : 200000000,
-                                     .measure_ps = bench->quick ? 100000000 : RATE_PS,
-                                     .workers = 1 };
+    struct bench_virtual_how how = {.warmup_ps = bench->quick ? 50000000 : 200000000,
+                                    .measure_ps = bench->quick ? 100000000 : RATE_PS,
+                                    .workers = 1};
     unsigned repeat = bench_repeat(bench, RATE_RUNS, 1);
     struct traffic_result result;
     bool good = true;
@@ -86,26 +86,26 @@ static void rate_rows(struct bench *bench, const struct bench_virtual_case *what
         bench_sample(&part, 100 * percent / most);
     }
     snprintf(name, sizeof name, "ack.rate.%s", what->name);
-    bench_row(bench, &(struct bench_row){
-                         .name = name,
-                         .unit = "% link",
-                         .samples = &rate,
-                         .conditions = rate_conditions(what, most, bench_median(&rate)),
-                         .error = good ? NULL : error });
+    bench_row(bench,
+              &(struct bench_row){.name = name,
+                                  .unit = "% link",
+                                  .samples = &rate,
+                                  .conditions = rate_conditions(what, most, bench_median(&rate)),
+                                  .error = good ? NULL : error});
     snprintf(name, sizeof name, "ack.rate.%s of most", what->name);
     if (good)
-        bench_row(bench, &(struct bench_row){ .name = name, .unit = "%", .samples = &part });
+        bench_row(bench, &(struct bench_row){.name = name, .unit = "%", .samples = &part});
 }
 
 void bench_ack_rate(struct bench *bench, int unused)
 {
     static const struct bench_virtual_case cases[] = {
-        { "pair.switches1", "qsnet:512", PROFILE, true, NULL, 1, MESSAGE, RATE_LOAD },
-        { "pair.switches3", "qsnet:512", PROFILE, true, NULL, 16, MESSAGE, RATE_LOAD },
-        { "pair.switches5", "qsnet:512", PROFILE, true, NULL, 128, MESSAGE, RATE_LOAD },
-        { "all.complement", "qsnet:128", PROFILE, true, "complement", 0, MESSAGE, RATE_LOAD },
-        { "all.uniform", "qsnet:128", PROFILE, true, "uniform", 0, MESSAGE, RATE_LOAD },
-        { "all.alltoall", "qsnet:128", PROFILE, true, "alltoall", 0, MESSAGE, RATE_LOAD },
+        {"pair.switches1", "qsnet:512", PROFILE, true, NULL, 1, MESSAGE, RATE_LOAD},
+        {"pair.switches3", "qsnet:512", PROFILE, true, NULL, 16, MESSAGE, RATE_LOAD},
+        {"pair.switches5", "qsnet:512", PROFILE, true, NULL, 128, MESSAGE, RATE_LOAD},
+        {"all.complement", "qsnet:128", PROFILE, true, "complement", 0, MESSAGE, RATE_LOAD},
+        {"all.uniform", "qsnet:128", PROFILE, true, "uniform", 0, MESSAGE, RATE_LOAD},
+        {"all.alltoall", "qsnet:128", PROFILE, true, "alltoall", 0, MESSAGE, RATE_LOAD},
     };
     const unsigned count = sizeof cases / sizeof cases[0];
 
@@ -116,7 +116,7 @@ void bench_ack_rate(struct bench *bench, int unused)
     }
 }
 
-/* --- speed: acknowledged beside not ----------------------------------------------------- */
+/* --- speed: acknowledged beside not ------------------------------------------------- */
 
 enum { NONE, ACK, TRANSPORTS };
 
@@ -133,31 +133,31 @@ static void speed_print(struct bench *bench, const struct bench_virtual_case *ca
                         const struct bench_samples *mhops, const struct bench_samples *times,
                         const char *error)
 {
-    static const char *const who[TRANSPORTS] = { [NONE] = "none", [ACK] = "ack" };
+    static const char *const who[TRANSPORTS] = {[NONE] = "none", [ACK] = "ack"};
     char name[64];
 
     for (int i = 0; i < TRANSPORTS; i++) {
         snprintf(name, sizeof name, "ack.virtual.%s.%s", cases[i].name, who[i]);
-        bench_row(bench, &(struct bench_row){ .name = name,
-                                              .unit = "Mhops/s",
-                                              .samples = &mhops[i],
-                                              .conditions = speed_conditions(&cases[i]),
-                                              .error = error });
+        bench_row(bench, &(struct bench_row){.name = name,
+                                             .unit = "Mhops/s",
+                                             .samples = &mhops[i],
+                                             .conditions = speed_conditions(&cases[i]),
+                                             .error = error});
     }
     snprintf(name, sizeof name, "ack.virtual.%s ack/none", cases[0].name);
     if (!error)
-        bench_row(bench, &(struct bench_row){ .name = name, .unit = "x time", .samples = times });
+        bench_row(bench, &(struct bench_row){.name = name, .unit = "x time", .samples = times});
 }
 
 /* @what: of the acknowledged one; the other differs in nothing else. */
 static void speed_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
-    struct bench_virtual_case cases[TRANSPORTS] = { *what, *what };
-    struct bench_samples mhops[TRANSPORTS] = { { .count = 0 } }, times = { .count = 0 };
-    struct bench_virtual_how how = { .warmup_ps = 20000000,
-                                     .measure_ps = bench->quick ? 50000000 : 500000000,
-                                     .workers = 1,
-                                     .seed = 1 };
+    struct bench_virtual_case cases[TRANSPORTS] = {*what, *what};
+    struct bench_samples mhops[TRANSPORTS] = {{.count = 0}}, times = {.count = 0};
+    struct bench_virtual_how how = {.warmup_ps = 20000000,
+                                    .measure_ps = bench->quick ? 50000000 : 500000000,
+                                    .workers = 1,
+                                    .seed = 1};
     struct traffic_result result[TRANSPORTS];
     bool good = true;
     char error[256];
@@ -179,10 +179,10 @@ static void speed_rows(struct bench *bench, const struct bench_virtual_case *wha
 void bench_ack_virtual(struct bench *bench, int unused)
 {
     static const struct bench_virtual_case cases[] = {
-        { "ports8.load0.5", "kary:4,4", PROFILE, true, "uniform", 0, MESSAGE, 0.5 },
-        { "ports8.load0.8", "kary:4,4", PROFILE, true, "uniform", 0, MESSAGE, 0.8 },
-        { "ports32.load0.5", "kary:16,2", PROFILE, true, "uniform", 0, MESSAGE, 0.5 },
-        { "ports32.load0.8", "kary:16,2", PROFILE, true, "uniform", 0, MESSAGE, 0.8 },
+        {"ports8.load0.5", "kary:4,4", PROFILE, true, "uniform", 0, MESSAGE, 0.5},
+        {"ports8.load0.8", "kary:4,4", PROFILE, true, "uniform", 0, MESSAGE, 0.8},
+        {"ports32.load0.5", "kary:16,2", PROFILE, true, "uniform", 0, MESSAGE, 0.5},
+        {"ports32.load0.8", "kary:16,2", PROFILE, true, "uniform", 0, MESSAGE, 0.8},
     };
 
     (void)unused;

@@ -27,36 +27,36 @@ struct entry {
 };
 
 static const struct entry entries[] = {
-    { "ring", "ns per push and pop: on one core and across two, bursts 1, 8, 32", bench_ring, 0,
-      false, 11, 0.6 },
-    { "hops", "segment-hops per second of one core: one switch, a 3-level tree", bench_hops, 0,
-      false, 8, 0.5 },
-    { "virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
-      bench_virtual, 0, false, 14, 3 },
-    { "crc", "the checksums of a packet: ns per segment, per header", bench_crc, 0, false, 8, 0.5 },
-    { "ack.hops", "hops with acknowledgments beside hops without, and what one adds",
-      bench_ack_hops, 0, false, 30, 2 },
-    { "ack.split", "where that goes: to segments, to packets, to both ends", bench_ack_split, 0,
-      false, 13, 1 },
-    { "ack.rate", "simulated time: what links carry with acknowledgments, of their rate",
-      bench_ack_rate, 0, false, 10, 2 },
-    { "ack.virtual", "simulated time: speed with acknowledgments beside that without",
-      bench_ack_virtual, 0, false, 40, 2 },
-    { "start256", "time to start a fabric of 256 nodes", bench_start256, 0, false, 0.5, 0.2 },
-    { "idle256_raw", "share of a core that 256 idle nodes take, clock raw", bench_idle256,
-      EMU_CLOCK_RAW, false, 2.3, 0.6 },
-    { "idle256_real", "the same, clock real", bench_idle256, EMU_CLOCK_REAL, false, 2.3, 0.6 },
-    { "mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 2, true,
-      12, 4 },
-    { "mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 19,
-      4 },
-    { "mpi.collectives.np4", "8-byte all-reduce, barrier, broadcast; 4 ranks",
-      bench_mpi_collectives, 4, true, 19, 6 },
-    { "mpi.large64K", "all-reduce, broadcast, reduce of 64 KB, in the network and over messages; 4 ranks",
-      bench_mpi_large, 64 << 10, true, 20, 4 },
-    { "mpi.large1M", "the same of 1 MB", bench_mpi_large, 1 << 20, true, 20, 4 },
-    { "mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 38, 10 },
-    { "mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 75, 18 },
+    {"ring", "ns per push and pop: on one core and across two, bursts 1, 8, 32", bench_ring, 0,
+     false, 11, 0.6},
+    {"hops", "segment-hops per second of one core: one switch, a 3-level tree", bench_hops, 0,
+     false, 8, 0.5},
+    {"virtual", "simulated time: segment-hops per second with one worker, and the gain of two",
+     bench_virtual, 0, false, 14, 3},
+    {"crc", "the checksums of a packet: ns per segment, per header", bench_crc, 0, false, 8, 0.5},
+    {"ack.hops", "hops with acknowledgments beside hops without, and what one adds", bench_ack_hops,
+     0, false, 30, 2},
+    {"ack.split", "where that goes: to segments, to packets, to both ends", bench_ack_split, 0,
+     false, 13, 1},
+    {"ack.rate", "simulated time: what links carry with acknowledgments, of their rate",
+     bench_ack_rate, 0, false, 10, 2},
+    {"ack.virtual", "simulated time: speed with acknowledgments beside that without",
+     bench_ack_virtual, 0, false, 40, 2},
+    {"start256", "time to start a fabric of 256 nodes", bench_start256, 0, false, 0.5, 0.2},
+    {"idle256_raw", "share of a core that 256 idle nodes take, clock raw", bench_idle256,
+     EMU_CLOCK_RAW, false, 2.3, 0.6},
+    {"idle256_real", "the same, clock real", bench_idle256, EMU_CLOCK_REAL, false, 2.3, 0.6},
+    {"mpi.latency8", "half a round trip of 8 bytes between two ranks", bench_mpi_latency, 2, true,
+     12, 4},
+    {"mpi.bandwidth1M", "messages of 1 MB between two ranks", bench_mpi_bandwidth, 2, true, 19, 4},
+    {"mpi.collectives.np4", "8-byte all-reduce, barrier, broadcast; 4 ranks", bench_mpi_collectives,
+     4, true, 19, 6},
+    {"mpi.large64K",
+     "all-reduce, broadcast, reduce of 64 KB, in the network and over messages; 4 ranks",
+     bench_mpi_large, 64 << 10, true, 20, 4},
+    {"mpi.large1M", "the same of 1 MB", bench_mpi_large, 1 << 20, true, 20, 4},
+    {"mpi.collectives.np8", "the same, 8 ranks", bench_mpi_collectives, 8, true, 38, 10},
+    {"mpi.collectives.np16", "the same, 16 ranks", bench_mpi_collectives, 16, true, 75, 18},
 };
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
@@ -106,9 +106,9 @@ static int check_only(const char *only)
     return 0;
 }
 
-/* --- the command line ---------------------------------------------------------------- */
+/* --- the command line --------------------------------------------------------------- */
 
-#define NUMBER(n) #n
+#define NUMBER(n)    #n
 #define NUMBER_OF(n) NUMBER(n)
 
 /* What is asked for beside how it is measured. */
@@ -155,25 +155,27 @@ static bool read_list(void *into, const char *value, const char **right)
 }
 
 static const struct options_own bench_own[] = {
-    { "quick", NULL, "less time a sample, fewer samples: about a minute in all", read_quick },
-    { "only", "NAME[,NAME...]", "only these of --list; mpi stands for mpi.*, ack for ack.*", read_only },
-    { "repeat", "N", "samples a row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat },
-    { "json", NULL, "print JSON", read_json },
-    { "list", NULL, "print the names", read_list },
+    {"quick", NULL, "less time a sample, fewer samples: about a minute in all", read_quick},
+    {"only", "NAME[,NAME...]", "only these of --list; mpi stands for mpi.*, ack for ack.*",
+     read_only},
+    {"repeat", "N", "samples a row, 1 to " NUMBER_OF(BENCH_SAMPLES_MAX), read_repeat},
+    {"json", NULL, "print JSON", read_json},
+    {"list", NULL, "print the names", read_list},
 };
 
 static const struct options_command bench_command = {
     .name = "bench",
     .operands = "",
     .about = "Measure the emulator's own speed. Every row is the median of several samples.",
-    .more = "Rows of MPI programs need mpirun and the bench programs of this build (FABEMU_BENCH_DIR\n"
-            "names another folder for them). Exit status: 0, everything was measured; 1, a row failed.",
+    .more =
+        "Rows of MPI programs need mpirun and the bench programs of this build (FABEMU_BENCH_DIR\n"
+        "names another folder for them). Exit status: 0, everything was measured; 1, a row failed.",
 };
 
 /* Returns -1 to go on, otherwise the exit status. */
 static int parse(struct asked *asked, int argc, char **argv)
 {
-    const struct options_owns owns = { bench_own, sizeof bench_own / sizeof bench_own[0], asked };
+    const struct options_owns owns = {bench_own, sizeof bench_own / sizeof bench_own[0], asked};
     struct options options;
     int status = options_parse_own(&options, &bench_command, &owns, argc, argv);
 
@@ -186,7 +188,7 @@ static int parse(struct asked *asked, int argc, char **argv)
     return check_only(asked->only) ? EXIT_USAGE : -1;
 }
 
-/* --- the run --------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------ */
 
 static void run_entries(struct bench *bench, const bool *run)
 {
@@ -205,7 +207,7 @@ static void run_entries(struct bench *bench, const bool *run)
 
 int bench_main(int argc, char **argv)
 {
-    struct asked asked = { .only = NULL };
+    struct asked asked = {.only = NULL};
     struct bench *bench = &asked.bench;
     bool run[ENTRIES];
     bool skipped = false;

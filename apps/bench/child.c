@@ -87,9 +87,7 @@ static bool drain(int fd, char *text, size_t room, size_t *bytes)
 /* Until @pid ends or @end_ms comes. False: the time is up. */
 static bool follow(struct bench_child *child, pid_t pid, int out, int err, int64_t end_ms)
 {
-    struct pollfd fds[3] = { { pidfd_open(pid, 0), POLLIN, 0 },
-                             { out, POLLIN, 0 },
-                             { err, POLLIN, 0 } };
+    struct pollfd fds[3] = {{pidfd_open(pid, 0), POLLIN, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};
     bool ended = false;
 
     while (!ended && emu_now_ms() < end_ms) {

@@ -15,7 +15,7 @@
 #include "emu/random.h"
 #include "emu/link/seg.h"
 
-#define SEGMENTS   16  /* in turns: 4 KB */
+#define SEGMENTS   16 /* in turns: 4 KB */
 #define LOOK_EVERY 1000
 
 struct crc_input {
@@ -59,8 +59,8 @@ static void fill(struct crc_input *in)
         for (unsigned b = 0; b < EMU_SEG_BYTES; b++)
             in->seg[i][b] = (uint8_t)(emu_xorshift(&random) >> 32);
         in->head[i] = emu_head_pack(&(struct emu_head){
-            .channel = i, .dst = (uint16_t)random, .bytes = 1024, .stamp = random >> 53 });
-        in->cont[i] = emu_cont_pack(&(struct emu_cont){ .channel = i, .index = i & 3u });
+            .channel = i, .dst = (uint16_t)random, .bytes = 1024, .stamp = random >> 53});
+        in->cont[i] = emu_cont_pack(&(struct emu_cont){.channel = i, .index = i & 3u});
     }
 }
 
@@ -86,10 +86,10 @@ void bench_crc(struct bench *bench, int unused)
         const char *of;
         crc_fn fn;
     } rows[] = {
-        { "crc.segment", "CRC-32, 256 bytes", crc32_here },
-        { "crc.segment.tables", "the same without the processor's instruction", crc32_tables },
-        { "crc.head", "a header taken apart, CRC-16 over 6 bytes", head_check },
-        { "crc.cont", "a continuation, CRC-16 over 2 bytes", cont_check },
+        {"crc.segment", "CRC-32, 256 bytes", crc32_here},
+        {"crc.segment.tables", "the same without the processor's instruction", crc32_tables},
+        {"crc.head", "a header taken apart, CRC-16 over 6 bytes", head_check},
+        {"crc.cont", "a continuation, CRC-16 over 2 bytes", cont_check},
     };
     struct crc_input in;
     uint32_t sum = 0;
@@ -97,7 +97,7 @@ void bench_crc(struct bench *bench, int unused)
     (void)unused;
     fill(&in);
     for (unsigned r = 0; r < 4; r++) {
-        struct bench_samples samples = { .count = 0 };
+        struct bench_samples samples = {.count = 0};
         struct json_object *own = json_object_new_object();
 
         bench_progress(bench, "crc", r / 4.0);
@@ -105,10 +105,10 @@ void bench_crc(struct bench *bench, int unused)
             bench_sample(&samples, ns_of(&in, rows[r].fn, bench_sample_ns(bench), &sum));
         json_object_object_add(own, "of", json_object_new_string(rows[r].of));
         json_object_object_add(own, "threads", json_object_new_int(1));
-        bench_row(bench, &(struct bench_row){ .name = rows[r].name,
-                                              .unit = "ns",
-                                              .samples = &samples,
-                                              .conditions = own,
-                                              .error = sum ? NULL : "nothing was computed" });
+        bench_row(bench, &(struct bench_row){.name = rows[r].name,
+                                             .unit = "ns",
+                                             .samples = &samples,
+                                             .conditions = own,
+                                             .error = sum ? NULL : "nothing was computed"});
     }
 }

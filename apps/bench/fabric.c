@@ -44,7 +44,7 @@ static struct json_object *nodes256_conditions(enum emu_clock_mode clock)
 
 void bench_start256(struct bench *bench, int unused)
 {
-    struct bench_samples samples = { .count = 0 };
+    struct bench_samples samples = {.count = 0};
     unsigned repeat = bench_repeat(bench, 9, 3);
     char error[256];
     int err = 0;
@@ -54,13 +54,13 @@ void bench_start256(struct bench *bench, int unused)
         bench_progress(bench, "start256", i / (double)repeat);
         err = start_sample(&samples, error, sizeof error);
     }
-    bench_row(bench, &(struct bench_row){ .name = "start256",
-                                          .unit = "ms",
-                                          .samples = &samples,
-                                          .conditions = nodes256_conditions(EMU_CLOCK_RAW),
-                                          .error = err ? error : NULL,
-                                          .goal = BENCH_AT_MOST,
-                                          .target = 1000 });
+    bench_row(bench, &(struct bench_row){.name = "start256",
+                                         .unit = "ms",
+                                         .samples = &samples,
+                                         .conditions = nodes256_conditions(EMU_CLOCK_RAW),
+                                         .error = err ? error : NULL,
+                                         .goal = BENCH_AT_MOST,
+                                         .target = 1000});
 }
 
 /* A seat on every node, as if 256 processes had attached and fallen asleep. */
@@ -121,7 +121,7 @@ static void raise_descriptor_limit(void)
 
 void bench_idle256(struct bench *bench, int clock)
 {
-    struct bench_samples samples = { .count = 0 };
+    struct bench_samples samples = {.count = 0};
     struct topo_graph *graph = NULL;
     struct fabric *fabric = NULL;
     struct fabric_config config;

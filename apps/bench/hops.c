@@ -27,7 +27,7 @@
 int bench_config(struct fabric_config *ret, struct topo_graph **graph, const char *profile,
                  const char *topo, char *error, size_t error_bytes)
 {
-    *ret = (struct fabric_config){ .name = "bench", .clock = EMU_CLOCK_RAW, .seed = SEED };
+    *ret = (struct fabric_config){.name = "bench", .clock = EMU_CLOCK_RAW, .seed = SEED};
     int err = emu_profile_load(&ret->profile, profile, error, error_bytes);
     if (!err)
         err = topo_parse(graph, topo, error, error_bytes);
@@ -39,8 +39,8 @@ int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what,
                     size_t error_bytes)
 {
     memset(hops, 0, sizeof *hops);
-    int err = bench_config(&hops->config, &hops->graph, what->profile, what->topo, error,
-                           error_bytes);
+    int err =
+        bench_config(&hops->config, &hops->graph, what->profile, what->topo, error, error_bytes);
     if (err)
         return err;
     err = bench_nodes_init(&hops->nodes, hops->graph->nodes, &what->traffic, SEED);
@@ -48,8 +48,8 @@ int bench_hops_open(struct bench_hops *hops, const struct bench_hops_case *what,
         snprintf(error, error_bytes, "%s", strerror(-err));
         return err;
     }
-    hops->config.profile.transport =
-        what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED : EMU_TRANSPORT_NONE;
+    hops->config.profile.transport = what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED
+                                                        : EMU_TRANSPORT_NONE;
     hops->config.threads = 1;
     hops->config.start_stopped = true;
     hops->config.local_nodes = &hops->nodes.ops;
@@ -81,7 +81,7 @@ struct bench_hops_sample bench_hops_step(struct bench_hops *hops, uint64_t run_n
     uint64_t wall_ns = emu_now_ns();
     uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t now_ns = start_ns;
-    struct bench_hops_sample ret = { .packet = 0 };
+    struct bench_hops_sample ret = {.packet = 0};
     struct fabric_totals before, after;
 
     fabric_totals_read(hops->fabric, &before);
@@ -135,21 +135,21 @@ struct json_object *bench_hops_conditions(const struct bench_hops *hops,
     return own;
 }
 
-/* --- the crosspoint switch ------------------------------------------------------- */
+/* --- the crosspoint switch ---------------------------------------------------------- */
 
 static void hops_row(struct bench *bench, const char *name, const struct bench_hops_case *what)
 {
-    struct bench_samples samples = { .count = 0 };
+    struct bench_samples samples = {.count = 0};
     struct bench_hops hops;
     char error[256];
 
     int err = bench_hops_open(&hops, what, error, sizeof error);
-    struct bench_row row = { .name = name,
-                             .unit = "Mhops/s",
-                             .samples = &samples,
-                             .error = err ? error : NULL,
-                             .goal = BENCH_AT_LEAST,
-                             .target = 40 };
+    struct bench_row row = {.name = name,
+                            .unit = "Mhops/s",
+                            .samples = &samples,
+                            .error = err ? error : NULL,
+                            .goal = BENCH_AT_LEAST,
+                            .target = 40};
     if (!err) {
         bench_hops_step(&hops, bench_sample_ns(bench)); /* warm-up: queues fill */
         hops.cpu_ns = hops.wall_ns = 0;
@@ -168,11 +168,10 @@ void bench_hops(struct bench *bench, int unused)
         const char *name;
         struct bench_hops_case what;
     } cases[] = {
-        { "hops.switch.uniform", { "oq2004", false, "kary:16,1", "uniform", { 0, 1, 240 } } },
-        { "hops.switch.complement",
-          { "oq2004", false, "kary:16,1", "complement", { 16, 1, 240 } } },
-        { "hops.tree.uniform", { "oq2004", false, "kary:4,3", "uniform", { 0, 1, 240 } } },
-        { "hops.tree.complement", { "oq2004", false, "kary:4,3", "complement", { 64, 1, 240 } } },
+        {"hops.switch.uniform", {"oq2004", false, "kary:16,1", "uniform", {0, 1, 240}}},
+        {"hops.switch.complement", {"oq2004", false, "kary:16,1", "complement", {16, 1, 240}}},
+        {"hops.tree.uniform", {"oq2004", false, "kary:4,3", "uniform", {0, 1, 240}}},
+        {"hops.tree.complement", {"oq2004", false, "kary:4,3", "complement", {64, 1, 240}}},
     };
 
     (void)unused;

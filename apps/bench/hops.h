@@ -13,7 +13,7 @@ struct bench_hops_case {
     const char *profile;
     bool acknowledged; /* else segments go their way */
     const char *topo;
-    const char *says;  /* of the traffic, for the conditions */
+    const char *says; /* of the traffic, for the conditions */
     struct bench_traffic traffic;
 };
 

@@ -44,7 +44,7 @@ struct bench_row {
     double target;
 };
 
-/* --- bench/rows.c ----------------------------------------------------------- */
+/* --- bench/rows.c ------------------------------------------------------------------- */
 
 /** bench_begin - note the conditions and print the head. */
 void bench_begin(struct bench *bench);
@@ -64,28 +64,28 @@ unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick
 /** bench_sample_ns - how long one sample of what runs inside this process takes. */
 uint64_t bench_sample_ns(const struct bench *bench);
 
-/* --- the benchmarks; each prints its rows ------------------------------------ */
+/* --- the benchmarks; each prints its rows ------------------------------------------- */
 
-void bench_ring(struct bench *bench, int unused);            /* bench/ring.c */
-void bench_hops(struct bench *bench, int unused);            /* bench/hops.c */
-void bench_ack_hops(struct bench *bench, int unused);        /* bench/ack.c */
-void bench_ack_split(struct bench *bench, int unused);       /* bench/ack.c */
-void bench_ack_rate(struct bench *bench, int unused);        /* bench/ack_virtual.c */
-void bench_ack_virtual(struct bench *bench, int unused);     /* bench/ack_virtual.c */
-void bench_crc(struct bench *bench, int unused);             /* bench/crc.c */
-void bench_virtual(struct bench *bench, int unused);         /* bench/virtual.c */
-void bench_start256(struct bench *bench, int unused);        /* bench/fabric.c */
-void bench_idle256(struct bench *bench, int clock);          /* enum emu_clock_mode */
-void bench_mpi_latency(struct bench *bench, int ranks);      /* bench/mpi.c */
-void bench_mpi_bandwidth(struct bench *bench, int ranks);    /* bench/mpi.c */
-void bench_mpi_collectives(struct bench *bench, int ranks);  /* bench/mpi.c */
+void bench_ring(struct bench *bench, int unused);           /* bench/ring.c */
+void bench_hops(struct bench *bench, int unused);           /* bench/hops.c */
+void bench_ack_hops(struct bench *bench, int unused);       /* bench/ack.c */
+void bench_ack_split(struct bench *bench, int unused);      /* bench/ack.c */
+void bench_ack_rate(struct bench *bench, int unused);       /* bench/ack_virtual.c */
+void bench_ack_virtual(struct bench *bench, int unused);    /* bench/ack_virtual.c */
+void bench_crc(struct bench *bench, int unused);            /* bench/crc.c */
+void bench_virtual(struct bench *bench, int unused);        /* bench/virtual.c */
+void bench_start256(struct bench *bench, int unused);       /* bench/fabric.c */
+void bench_idle256(struct bench *bench, int clock);         /* enum emu_clock_mode */
+void bench_mpi_latency(struct bench *bench, int ranks);     /* bench/mpi.c */
+void bench_mpi_bandwidth(struct bench *bench, int ranks);   /* bench/mpi.c */
+void bench_mpi_collectives(struct bench *bench, int ranks); /* bench/mpi.c */
 
-void bench_mpi_large(struct bench *bench, int bytes);        /* bench/mpi.c */
+void bench_mpi_large(struct bench *bench, int bytes); /* bench/mpi.c */
 
 /** bench_mpi_missing - do MPI rows lack something here? One line in @what says what. */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 
-/* --- bench/child.c ----------------------------------------------------------- */
+/* --- bench/child.c ------------------------------------------------------------------ */
 
 #define BENCH_OUT_BYTES 65536
 #define BENCH_ERR_BYTES 4096

@@ -33,29 +33,29 @@ static const struct {
     const char *env[8];
     const char *options[5]; /* of `fabemu run`, beside the network */
 } contenders[CONTENDERS] = {
-    [FABEMU] = { "fabemu", "fabemu, " TOPO, true, { NULL }, { NULL } },
-    [FABEMU_OFF] = { "fabemu_off",
-                     "fabemu, " TOPO ", without the collective component",
-                     true,
-                     { "OMPI_MCA_coll=^fabemu" },
-                     { NULL } },
-    [FABEMU_ACK] = { "fabemu_ack",
-                     "fabemu, " TOPO ", qsnet3 with acknowledgments",
-                     true,
-                     { NULL },
-                     { "--profile", "qsnet3", "--set", "transport=acknowledged" } },
-    [TCP] = { "tcp",
-              "libfabric's tcp;ofi_rxm",
-              false,
-              { "FI_PROVIDER=tcp;ofi_rxm", "OMPI_MCA_pml=cm", "OMPI_MCA_mtl=ofi",
-                "OMPI_MCA_btl=self", "OMPI_MCA_mtl_ofi_provider_include=tcp;ofi_rxm",
-                "OMPI_MCA_opal_common_ofi_provider_include=tcp;ofi_rxm" },
-              { NULL } },
-    [SHM] = { "shm",
-              "Open MPI's shared memory (vader)",
-              false,
-              { "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self" },
-              { NULL } },
+    [FABEMU] = {"fabemu", "fabemu, " TOPO, true, {NULL}, {NULL}},
+    [FABEMU_OFF] = {"fabemu_off",
+                    "fabemu, " TOPO ", without the collective component",
+                    true,
+                    {"OMPI_MCA_coll=^fabemu"},
+                    {NULL}},
+    [FABEMU_ACK] = {"fabemu_ack",
+                    "fabemu, " TOPO ", qsnet3 with acknowledgments",
+                    true,
+                    {NULL},
+                    {"--profile", "qsnet3", "--set", "transport=acknowledged"}},
+    [TCP] = {"tcp",
+             "libfabric's tcp;ofi_rxm",
+             false,
+             {"FI_PROVIDER=tcp;ofi_rxm", "OMPI_MCA_pml=cm", "OMPI_MCA_mtl=ofi", "OMPI_MCA_btl=self",
+              "OMPI_MCA_mtl_ofi_provider_include=tcp;ofi_rxm",
+              "OMPI_MCA_opal_common_ofi_provider_include=tcp;ofi_rxm"},
+             {NULL}},
+    [SHM] = {"shm",
+             "Open MPI's shared memory (vader)",
+             false,
+             {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=vader,self"},
+             {NULL}},
 };
 
 static const char *const everyone[] = {
@@ -140,31 +140,33 @@ static void program_path(char *ret, size_t ret_bytes, const char *program)
 
 bool bench_mpi_missing(char *what, size_t what_bytes)
 {
-    static const char *const programs[] = { "mpi_pingpong_bench", "mpi_allreduce_bench" };
+    static const char *const programs[] = {"mpi_pingpong_bench", "mpi_allreduce_bench"};
     char path[PATH_MAX];
 
     if (!in_path("mpirun")) {
-        snprintf(what, what_bytes, "mpirun is not there; install Open MPI: apt-get install "
-                                   "openmpi-bin");
+        snprintf(what, what_bytes,
+                 "mpirun is not there; install Open MPI: apt-get install "
+                 "openmpi-bin");
         return true;
     }
     for (int i = 0; i < 2; i++) {
         program_path(path, sizeof path, programs[i]);
         if (access(path, X_OK) == 0)
             continue;
-        snprintf(what, what_bytes, "%.300s is not there; build it with scripts/build, or set "
-                                   "FABEMU_BENCH_DIR to its folder",
+        snprintf(what, what_bytes,
+                 "%.300s is not there; build it with scripts/build, or set "
+                 "FABEMU_BENCH_DIR to its folder",
                  path);
         return true;
     }
     return false;
 }
 
-/* --- one run -------------------------------------------------------------------------- */
+/* --- one run ------------------------------------------------------------------------ */
 
 static bool ours_to_set(const char *variable)
 {
-    static const char *const prefixes[] = { "OMPI_", "PMIX_", "FI_", "FABEMU_" };
+    static const char *const prefixes[] = {"OMPI_", "PMIX_", "FI_", "FABEMU_"};
 
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
@@ -209,8 +211,7 @@ static void run_prepare(struct run *run, const struct cell *cell, enum contender
         int fd = mkstemp(run->report);
         if (fd >= 0)
             close(fd);
-        const char *const front[] = { run->exe, "run",       "--topo",    TOPO,
-                                      "--report", run->report };
+        const char *const front[] = {run->exe, "run", "--topo", TOPO, "--report", run->report};
         for (size_t i = 0; i < sizeof front / sizeof front[0]; i++)
             run->argv[count++] = front[i];
         for (const char *const *option = contenders[who].options; *option; option++)
@@ -251,7 +252,7 @@ static double find_number(const char *out, const char *bench, const char *field)
 static int64_t report_number(struct json_object *report, const char *one, const char *two,
                              const char *three)
 {
-    const char *const names[] = { one, two, three };
+    const char *const names[] = {one, two, three};
 
     for (int i = 0; i < 3 && names[i]; i++)
         if (!json_object_object_get_ex(report, names[i], &report))
@@ -320,7 +321,7 @@ free_run:
     free(child);
 }
 
-/* --- rows ------------------------------------------------------------------------------ */
+/* --- rows --------------------------------------------------------------------------- */
 
 static struct json_object *cell_conditions(const struct cell *cell, enum contender who)
 {
@@ -343,11 +344,11 @@ static void value_row(struct bench *bench, const struct cell *cell, const struct
     char name[96];
 
     snprintf(name, sizeof name, "%s.np%d.%s", figure->row, cell->ranks, contenders[who].name);
-    bench_row(bench, &(struct bench_row){ .name = name,
-                                          .unit = figure->unit,
-                                          .samples = samples,
-                                          .conditions = cell_conditions(cell, who),
-                                          .error = *error ? error : NULL });
+    bench_row(bench, &(struct bench_row){.name = name,
+                                         .unit = figure->unit,
+                                         .samples = samples,
+                                         .conditions = cell_conditions(cell, who),
+                                         .error = *error ? error : NULL});
 }
 
 /* Round by round; a row only if both have measured. */
@@ -356,7 +357,7 @@ static void ratio_row(struct bench *bench, const struct cell *cell, const struct
 {
     const struct bench_samples *over = &samples[ratio->over];
     const struct bench_samples *under = &samples[ratio->under];
-    struct bench_samples ratios = { .count = 0 };
+    struct bench_samples ratios = {.count = 0};
     struct json_object *own = json_object_new_object();
     char name[96];
 
@@ -383,8 +384,7 @@ static void cell_rows(struct bench *bench, const struct cell *cell, const struct
         const struct figure *figure = &cell->figure[f];
         for (enum contender who = 0; who < CONTENDERS; who++)
             if (cell->who & 1u << who)
-                value_row(bench, cell, figure, who, &results->samples[f][who],
-                          results->error[who]);
+                value_row(bench, cell, figure, who, &results->samples[f][who], results->error[who]);
         for (unsigned r = 0; r < figure->ratios; r++)
             ratio_row(bench, cell, figure, &figure->ratio[r], results->samples[f]);
     }
@@ -409,7 +409,7 @@ static void cell_measure(struct bench *bench, const struct cell *cell, const cha
     free(results);
 }
 
-/* --- the cells ---------------------------------------------------------------------------- */
+/* --- the cells ---------------------------------------------------------------------- */
 
 /* The component has no part in messages. */
 #define PAIR (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
@@ -418,11 +418,15 @@ void bench_mpi_latency(struct bench *bench, int ranks)
 {
     const struct cell cell = {
         .program = "mpi_pingpong_bench",
-        .args = { "--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000" },
+        .args = {"--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000"},
         .ranks = ranks,
         .who = PAIR,
-        .figure = { { "latency8", "pingpong", "latency_us", "us",
-                      { { TCP, FABEMU, 0 }, { FABEMU, SHM, 0 }, { FABEMU_ACK, FABEMU, 0 } }, 3 } },
+        .figure = {{"latency8",
+                    "pingpong",
+                    "latency_us",
+                    "us",
+                    {{TCP, FABEMU, 0}, {FABEMU, SHM, 0}, {FABEMU_ACK, FABEMU, 0}},
+                    3}},
         .figures = 1,
     };
 
@@ -433,13 +437,15 @@ void bench_mpi_bandwidth(struct bench *bench, int ranks)
 {
     const struct cell cell = {
         .program = "mpi_pingpong_bench",
-        .args = { "--json", "--bytes", "1048576", "--iterations",
-                  bench->quick ? "10000" : "80000" },
+        .args = {"--json", "--bytes", "1048576", "--iterations", bench->quick ? "10000" : "80000"},
         .ranks = ranks,
         .who = PAIR,
-        .figure = { { "bandwidth1M", "pingpong", "bandwidth_mb_per_s", "MB/s",
-                      { { FABEMU, SHM, 0.5 }, { FABEMU, TCP, 0 }, { FABEMU_ACK, FABEMU, 0 } },
-                      3 } },
+        .figure = {{"bandwidth1M",
+                    "pingpong",
+                    "bandwidth_mb_per_s",
+                    "MB/s",
+                    {{FABEMU, SHM, 0.5}, {FABEMU, TCP, 0}, {FABEMU_ACK, FABEMU, 0}},
+                    3}},
         .figures = 1,
     };
 
@@ -456,9 +462,9 @@ static void collective_args(const struct bench *bench, int ranks, const char *ar
         int ranks;
         const char *args[2][2]; /* normal, quick: calls, calls before */
     } calls[] = {
-        { 4, { { "20000", "5000" }, { "2000", "1000" } } },
-        { 8, { { "8000", "2000" }, { "800", "400" } } },
-        { INT_MAX, { { "3000", "1000" }, { "300", "200" } } },
+        {4, {{"20000", "5000"}, {"2000", "1000"}}},
+        {8, {{"8000", "2000"}, {"800", "400"}}},
+        {INT_MAX, {{"3000", "1000"}, {"300", "200"}}},
     };
     unsigned i = 0;
 
@@ -471,22 +477,25 @@ static void collective_args(const struct bench *bench, int ranks, const char *ar
 void bench_mpi_collectives(struct bench *bench, int ranks)
 {
     const char *calls[2];
-    const struct ratio tcp = { TCP, FABEMU, 0 };
-    const struct ratio off = { FABEMU_OFF, FABEMU, 0 };
-    const struct ratio ack = { FABEMU_ACK, FABEMU, 0 };
+    const struct ratio tcp = {TCP, FABEMU, 0};
+    const struct ratio off = {FABEMU_OFF, FABEMU, 0};
+    const struct ratio ack = {FABEMU_ACK, FABEMU, 0};
     collective_args(bench, ranks, calls);
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
-        .args = { "--json", "--bytes", "8", "--iterations", calls[0], "--warmup", calls[1] },
+        .args = {"--json", "--bytes", "8", "--iterations", calls[0], "--warmup", calls[1]},
         .ranks = ranks,
         .who = PAIR | 1u << FABEMU_OFF,
         .collectives = true,
-        .figure = { { "allreduce8", "allreduce", "median_us", "us",
-                      { { TCP, FABEMU, ranks == 4 ? 4 : 0 },
-                        { FABEMU_OFF, FABEMU, ranks > 4 ? 1 : 0 },
-                        ack }, 3 },
-                    { "barrier", "barrier", "median_us", "us", { tcp, off, ack }, 3 },
-                    { "bcast8", "bcast", "median_us", "us", { tcp, off, ack }, 3 } },
+        .figure =
+            {{"allreduce8",
+              "allreduce",
+              "median_us",
+              "us",
+              {{TCP, FABEMU, ranks == 4 ? 4 : 0}, {FABEMU_OFF, FABEMU, ranks > 4 ? 1 : 0}, ack},
+              3},
+             {"barrier", "barrier", "median_us", "us", {tcp, off, ack}, 3},
+             {"bcast8", "bcast", "median_us", "us", {tcp, off, ack}, 3}},
         .figures = 3,
     };
 
@@ -498,19 +507,18 @@ void bench_mpi_large(struct bench *bench, int bytes)
 {
     bool mega = bytes >= 1 << 20;
     const char *calls = bench->quick ? (mega ? "100" : "1000") : (mega ? "1000" : "10000");
-    const struct ratio off = { FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1 }, shm = { FABEMU, SHM, 0 };
+    const struct ratio off = {FABEMU_OFF, FABEMU, mega ? 1 / 0.7 : 1}, shm = {FABEMU, SHM, 0};
     const struct cell cell = {
         .program = "mpi_allreduce_bench",
-        .args = { "--json", "--bytes", mega ? "1048576" : "65536", "--iterations", calls,
-                  "--warmup", mega ? "50" : "500" },
+        .args = {"--json", "--bytes", mega ? "1048576" : "65536", "--iterations", calls, "--warmup",
+                 mega ? "50" : "500"},
         .ranks = 4,
         .who = 1u << FABEMU | 1u << FABEMU_OFF | 1u << SHM,
         .collectives = true,
-        .figure = { { mega ? "allreduce1M" : "allreduce64K", "allreduce", "median_us", "us",
-                      { off, shm }, 2 },
-                    { mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", { off, shm }, 2 },
-                    { mega ? "reduce1M" : "reduce64K", "reduce", "median_us", "us",
-                      { off, shm }, 2 } },
+        .figure =
+            {{mega ? "allreduce1M" : "allreduce64K", "allreduce", "median_us", "us", {off, shm}, 2},
+             {mega ? "bcast1M" : "bcast64K", "bcast", "median_us", "us", {off, shm}, 2},
+             {mega ? "reduce1M" : "reduce64K", "reduce", "median_us", "us", {off, shm}, 2}},
         .figures = 3,
     };
 

@@ -41,7 +41,7 @@ static unsigned push_burst(struct emu_ring_end *ring, unsigned burst, uint32_t s
     unsigned pushed = 0;
 
     for (; pushed < burst; pushed++) {
-        struct emu_entry entry = { .hdr = { .seq = seq + pushed }, .buf = EMU_NO_BUF };
+        struct emu_entry entry = {.hdr = {.seq = seq + pushed}, .buf = EMU_NO_BUF};
 
         if (!emu_ring_has_slot(ring))
             break;
@@ -171,7 +171,7 @@ static bool two_cpus(const cpu_set_t *allowed, int cpu[2])
 
 static void ring_row(struct bench *bench, struct ring_pair *pair, bool two_cores)
 {
-    struct bench_samples samples = { .count = 0 };
+    struct bench_samples samples = {.count = 0};
     unsigned repeat = bench_repeat(bench, 9, 3);
     bool in_order = true;
     char name[64];
@@ -206,8 +206,8 @@ static void ring_row(struct bench *bench, struct ring_pair *pair, bool two_cores
 
 void bench_ring(struct bench *bench, int unused)
 {
-    static const unsigned bursts[] = { 1, 8, 32 };
-    struct ring_pair pair = { .burst = 0 };
+    static const unsigned bursts[] = {1, 8, 32};
+    struct ring_pair pair = {.burst = 0};
     cpu_set_t allowed;
 
     (void)unused;

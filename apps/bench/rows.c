@@ -15,7 +15,7 @@
 
 #include "apps/bench_build.h"
 
-/* --- samples ------------------------------------------------------------------ */
+/* --- samples ------------------------------------------------------------------------ */
 
 void bench_sample(struct bench_samples *samples, double value)
 {
@@ -63,7 +63,7 @@ uint64_t bench_sample_ns(const struct bench *bench)
     return bench->quick ? 30000000u : 200000000u;
 }
 
-/* --- the conditions of every row ------------------------------------------------ */
+/* --- the conditions of every row ---------------------------------------------------- */
 
 static void cpu_model(char *ret, size_t ret_bytes)
 {
@@ -103,7 +103,7 @@ static struct json_object *conditions_now(void)
     struct utsname kernel;
     char text[256];
     time_t now = time(NULL);
-    double load[1] = { 0 };
+    double load[1] = {0};
     struct tm tm;
 
     cpu_model(text, sizeof text);
@@ -138,7 +138,7 @@ static void print_conditions(struct json_object *conditions)
     }
 }
 
-/* --- rows ------------------------------------------------------------------------ */
+/* --- rows --------------------------------------------------------------------------- */
 
 void bench_begin(struct bench *bench)
 {
@@ -184,8 +184,8 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
 static void print_text(const struct bench_row *row, struct json_object *conditions)
 {
     struct bench_samples in_order = sorted(row->samples);
-    double figure[3] = { bench_median(row->samples), in_order.value[0],
-                         in_order.value[in_order.count ? in_order.count - 1 : 0] };
+    double figure[3] = {bench_median(row->samples), in_order.value[0],
+                        in_order.value[in_order.count ? in_order.count - 1 : 0]};
     char text[3][32];
 
     if (row->error) {

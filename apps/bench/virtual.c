@@ -21,8 +21,9 @@
 /* Node 0 to one other, and nobody else. */
 static int pair_pattern(struct traffic_pattern *ret, uint32_t nodes, uint32_t to)
 {
-    *ret = (struct traffic_pattern){ .kind = TRAFFIC_FIXED, .nodes = nodes,
-                                     .to = malloc(nodes * sizeof ret->to[0]) };
+    *ret = (struct traffic_pattern){.kind = TRAFFIC_FIXED,
+                                    .nodes = nodes,
+                                    .to = malloc(nodes * sizeof ret->to[0])};
     if (!ret->to)
         return -ENOMEM;
     for (uint32_t n = 0; n < nodes; n++)
@@ -38,14 +39,14 @@ bool bench_virtual_run(struct traffic_result *ret, const struct bench_virtual_ca
         .bytes = what->bytes,
         .warmup_ps = how->warmup_ps,
         .measure_ps = how->measure_ps,
-        .fabric = { .name = "bench", .threads = how->workers, .seed = how->seed },
+        .fabric = {.name = "bench", .threads = how->workers, .seed = how->seed},
     };
     struct topo_graph *graph = NULL;
 
     snprintf(error, error_bytes, "out of memory");
     int err = emu_profile_load(&config.fabric.profile, what->profile, error, error_bytes);
-    config.fabric.profile.transport =
-        what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED : EMU_TRANSPORT_NONE;
+    config.fabric.profile.transport = what->acknowledged ? EMU_TRANSPORT_ACKNOWLEDGED
+                                                         : EMU_TRANSPORT_NONE;
     if (!err)
         err = topo_parse(&graph, what->topo, error, error_bytes);
     config.fabric.graph = graph;
@@ -86,10 +87,10 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
 
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
-    struct bench_samples one = { .count = 0 }, gain = { .count = 0 };
+    struct bench_samples one = {.count = 0}, gain = {.count = 0};
     bool two_cores = sysconf(_SC_NPROCESSORS_ONLN) >= 2;
     struct bench_virtual_how how[2] = {
-        { WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED },
+        {WARMUP_PS, bench->quick ? 200000000 : 1000000000, 1, VIRTUAL_SEED},
     };
     struct traffic_result alone, both;
     bool good = true;
@@ -108,33 +109,33 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
             bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
     }
     snprintf(name, sizeof name, "virtual.%s", what->name);
-    bench_row(bench, &(struct bench_row){ .name = name,
-                                          .unit = "Mhops/s",
-                                          .samples = &one,
-                                          .conditions = bench_virtual_conditions(what, "1"),
-                                          .error = good ? NULL : error,
-                                          .goal = BENCH_AT_LEAST,
-                                          .target = 10 });
+    bench_row(bench, &(struct bench_row){.name = name,
+                                         .unit = "Mhops/s",
+                                         .samples = &one,
+                                         .conditions = bench_virtual_conditions(what, "1"),
+                                         .error = good ? NULL : error,
+                                         .goal = BENCH_AT_LEAST,
+                                         .target = 10});
     if (!two_cores)
         return;
     snprintf(name, sizeof name, "virtual.%s.gain2", what->name);
-    bench_row(bench, &(struct bench_row){ .name = name,
-                                          .unit = "times",
-                                          .samples = &gain,
-                                          .conditions =
-                                              bench_virtual_conditions(what, "2 against 1"),
-                                          .error = good ? NULL : error,
-                                          .goal = BENCH_AT_LEAST,
-                                          .target = 1.6 });
+    bench_row(bench,
+              &(struct bench_row){.name = name,
+                                  .unit = "times",
+                                  .samples = &gain,
+                                  .conditions = bench_virtual_conditions(what, "2 against 1"),
+                                  .error = good ? NULL : error,
+                                  .goal = BENCH_AT_LEAST,
+                                  .target = 1.6});
 }
 
 void bench_virtual(struct bench *bench, int unused)
 {
     static const struct bench_virtual_case cases[] = {
-        { "ports8.load0.5", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.5 },
-        { "ports8.load0.9", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.9 },
-        { "ports32.load0.5", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.5 },
-        { "ports32.load0.9", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.9 },
+        {"ports8.load0.5", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.5},
+        {"ports8.load0.9", "kary:4,4", "oq2004", false, "uniform", 0, 240, 0.9},
+        {"ports32.load0.5", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.5},
+        {"ports32.load0.9", "kary:16,2", "oq2004", false, "uniform", 0, 240, 0.9},
     };
 
     (void)unused;

@@ -17,7 +17,7 @@ struct bench_virtual_case {
     bool acknowledged;   /* else segments go their way */
     const char *pattern; /* NULL: node 0 to node @to, and nobody else */
     uint32_t to;
-    uint32_t bytes;      /* payload of a message */
+    uint32_t bytes; /* payload of a message */
     double load;
 };
 

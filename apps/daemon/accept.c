@@ -19,8 +19,9 @@
 
 #include "apps/daemon/client.h"
 
-#define CONNECTIONS_SPARE 256u /* beside two for each node: status, shutdown, who waits for a node */
-#define SPARE_FDS         8u   /* for a process that attaches: its bell, and what is passed on */
+/* beside two for each node: status, shutdown, who waits for a node */
+#define CONNECTIONS_SPARE 256u
+#define SPARE_FDS         8u /* for a process that attaches: its bell, and what is passed on */
 
 struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
 {
@@ -31,7 +32,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     client->pid = pid;
     client->node = client->died = -1;
     client->events = EPOLLIN;
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = client };
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
     if (epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
         free(client);
         return NULL;
@@ -46,7 +47,8 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
 static void turn_away(int fd, int err, const char *why)
 {
     char line[256];
-    int bytes = snprintf(line, sizeof line, "{\"ok\":false,\"errno\":%d,\"error\":\"%s\"}\n", -err, why);
+    int bytes =
+        snprintf(line, sizeof line, "{\"ok\":false,\"errno\":%d,\"error\":\"%s\"}\n", -err, why);
 
     send(fd, line, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
@@ -72,8 +74,9 @@ static void accept_without_room(struct daemon *daemon)
     close(daemon->spare);
     int fd = accept4(daemon->config->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        turn_away(fd, -EMFILE, "the fabric has no file descriptors left; start it with a higher limit "
-                               "(ulimit -n)");
+        turn_away(fd, -EMFILE,
+                  "the fabric has no file descriptors left; start it with a higher limit "
+                  "(ulimit -n)");
     daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -93,7 +96,10 @@ static uint64_t left_of_nodes(const struct daemon *daemon)
     return most > daemon->connections ? most - daemon->connections : 0;
 }
 
-/* And for the limit of open files. Descriptors are handed out from below: @fd is the first that was free. */
+/*
+ * And for the limit of open files. Descriptors are handed out from below: @fd is the first that was
+ * free.
+ */
 static uint64_t left_of_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;
@@ -105,8 +111,8 @@ static uint64_t left_of_files(int fd)
 }
 
 /*
- * Has process @pid got its share, where @left are left? It is counted only where nearly all is taken:
- * else nobody has. Every process may have one.
+ * Has process @pid got its share, where @left are left? It is counted only where nearly all is
+ * taken: else nobody has. Every process may have one.
  */
 static bool has_its_share(const struct daemon *daemon, pid_t pid, uint64_t left)
 {
@@ -115,7 +121,7 @@ static bool has_its_share(const struct daemon *daemon, pid_t pid, uint64_t left)
 
     if (daemon->connections < share)
         return false;
-    emu_each_listed(const struct client, client, &daemon->clients, link)
+    emu_each_listed (const struct client, client, &daemon->clients, link)
         held += client->pid == pid;
     return held && held >= share;
 }
@@ -136,7 +142,7 @@ static void let_in(struct daemon *daemon, int fd, const struct ucred *cred)
 
 void daemon_accept(struct daemon *daemon)
 {
-    struct ucred cred = { 0 };
+    struct ucred cred = {0};
     socklen_t bytes = sizeof cred;
     int fd = accept4(daemon->config->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -147,11 +153,13 @@ void daemon_accept(struct daemon *daemon)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) < 0)
         cred.uid = (uid_t)-1;
     if (has_its_share(daemon, cred.pid, left_of_files(fd)))
-        turn_away(fd, -EMFILE, "this process has its share of the fabric's connections; it must close "
-                               "some, or the fabric be started with a higher limit (ulimit -n)");
+        turn_away(fd, -EMFILE,
+                  "this process has its share of the fabric's connections; it must close "
+                  "some, or the fabric be started with a higher limit (ulimit -n)");
     else if (has_its_share(daemon, cred.pid, left_of_nodes(daemon)))
-        turn_away(fd, -EMFILE, "this process has its share of the fabric's connections; it must close "
-                               "some, or the fabric have more nodes");
+        turn_away(fd, -EMFILE,
+                  "this process has its share of the fabric's connections; it must close "
+                  "some, or the fabric have more nodes");
     else
         let_in(daemon, fd, &cred);
 }

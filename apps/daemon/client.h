@@ -20,22 +20,22 @@
 /* A connection. Owned by the daemon's one thread. */
 struct client {
     struct conn conn;
-    struct emu_list link;       /* in daemon->clients, then in daemon->dying */
-    pid_t pid;                  /* SO_PEERCRED */
-    int64_t node;               /* that it attached to, -1 none */
-    uint64_t seat;              /* counts the processes of that node, from 1 */
-    char command[16];           /* name of an attached process */
-    struct waits *waits;        /* its waits for cores; NULL: clock raw, or they cannot be seen */
+    struct emu_list link; /* in daemon->clients, then in daemon->dying */
+    pid_t pid;            /* SO_PEERCRED */
+    int64_t node;         /* that it attached to, -1 none */
+    uint64_t seat;        /* counts the processes of that node, from 1 */
+    char command[16];     /* name of an attached process */
+    struct waits *waits;  /* its waits for cores; NULL: clock raw, or they cannot be seen */
     uint64_t waited_ns;
-    uint32_t events;            /* epoll events asked for */
-    bool more;                  /* lines may be left over from its last turn */
-    bool at_end;                /* nothing comes any more: closes once those are answered */
-    bool closing;               /* close when all replies are out */
-    bool gone;                  /* freed after this round of events */
-    bool unread;                /* gone because it did not read what it was told */
-    size_t excess;              /* of its buffers, as counted in daemon->excess */
-    uint32_t groups;            /* that are charged to it */
-    bool exits;                 /* it has said that it ends, by itself and without detaching */
+    uint32_t events; /* epoll events asked for */
+    bool more;       /* lines may be left over from its last turn */
+    bool at_end;     /* nothing comes any more: closes once those are answered */
+    bool closing;    /* close when all replies are out */
+    bool gone;       /* freed after this round of events */
+    bool unread;     /* gone because it did not read what it was told */
+    size_t excess;   /* of its buffers, as counted in daemon->excess */
+    uint32_t groups; /* that are charged to it */
+    bool exits;      /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -55,10 +55,10 @@ struct daemon {
     char fabric_id[17]; /* random: tells this fabric from all others, whatever their names */
     bool shutdown;      /* asked for */
     bool owner_gone;
-    bool busy;               /* some client has more */
-    struct emu_list clients; /* all connections, the newest first */
-    uint32_t connections;    /* of them */
-    size_t excess;           /* memory of their buffers, beyond what each may have */
+    bool busy;                   /* some client has more */
+    struct emu_list clients;     /* all connections, the newest first */
+    uint32_t connections;        /* of them */
+    size_t excess;               /* memory of their buffers, beyond what each may have */
     struct daemon_group *groups; /* all that processes have made */
     struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
@@ -67,11 +67,11 @@ struct daemon {
 
     /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
     struct {
-        struct waits *fabric;   /* this process's; NULL: they cannot be seen */
-        uint64_t look_ns;       /* when that was */
-        uint64_t next_ns;       /* no look before that, for it takes time, too */
-        uint64_t ns;            /* of those who have left since then, */
-        uint64_t over_ns;       /* and of that, what is older than the look */
+        struct waits *fabric; /* this process's; NULL: they cannot be seen */
+        uint64_t look_ns;     /* when that was */
+        uint64_t next_ns;     /* no look before that, for it takes time, too */
+        uint64_t ns;          /* of those who have left since then, */
+        uint64_t over_ns;     /* and of that, what is older than the look */
     } waits;
 };
 
@@ -88,12 +88,15 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
 
 /**
  * daemon_groups_quit - @client goes, and with it whatever group it has not left.
- * Returns by node the numbers of those that its process is or was to be a member of, too; NULL: none.
- * The array is the caller's to free, and the lists in it to put.
+ * Returns by node the numbers of those that its process is or was to be a member of, too; NULL:
+ * none. The array is the caller's to free, and the lists in it to put.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
-/** daemon_groups_tell - send "groups_broken" to those who are in @lists, as daemon_groups_quit() gives them; frees them. */
+/**
+ * daemon_groups_tell - send "groups_broken" to those who are in @lists, as daemon_groups_quit()
+ * gives them; frees them.
+ */
 void daemon_groups_tell(struct daemon *daemon, struct json_object **lists);
 
 /** daemon_groups_free - forget all; the fabric's groups stay. */
@@ -112,7 +115,9 @@ void daemon_send(struct daemon *daemon, struct client *client, struct json_objec
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[2]);
 
-/** daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended. */
+/**
+ * daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended.
+ */
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
 
 /**
@@ -137,17 +142,25 @@ void daemon_dying_tell(struct daemon *daemon, bool all);
 /** daemon_dying_wait_ms - how long to sleep for them at most; -1 when there are none. */
 int daemon_dying_wait_ms(const struct daemon *daemon);
 
-/** daemon_waits_open, daemon_waits_close - look at the fabric's own threads, if the clock is real. */
+/**
+ * daemon_waits_open, daemon_waits_close - look at the fabric's own threads, if the clock is real.
+ */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
 /** daemon_waits_attach - look at @client's process from now on. It has its node. */
 void daemon_waits_attach(struct daemon *daemon, struct client *client);
 
-/** daemon_waits_detach - for the last time. @client still has its node. @dead: it has no more to show. */
+/**
+ * daemon_waits_detach - for the last time. @client still has its node. @dead: it has no more to
+ * show.
+ */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
 
-/** daemon_waits_tick - look at all, unless the last time took so long that it cannot be afforded yet. */
+/**
+ * daemon_waits_tick - look at all, unless the last time took so long that it cannot be afforded
+ * yet.
+ */
 void daemon_waits_tick(struct daemon *daemon);
 
 /** daemon_waits_look - look at all, for the record to be as of now. */

@@ -17,7 +17,7 @@
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
-    *conn = (struct conn){ .fd = fd, .line_max = line_max, .pass.fd = { -1, -1 } };
+    *conn = (struct conn){.fd = fd, .line_max = line_max, .pass.fd = {-1, -1}};
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
@@ -76,7 +76,7 @@ int conn_put_with(struct conn *conn, struct json_object *message, const int pass
     int err = conn_put(conn, message);
 
     conn_drop_pass(conn);
-    conn->pass = (struct emu_json_fds){ .fd = { pass[0], pass[1] } };
+    conn->pass = (struct emu_json_fds){.fd = {pass[0], pass[1]}};
     conn->pass_at = at;
     if (err)
         conn_drop_pass(conn);
@@ -88,7 +88,8 @@ static ssize_t send_some(struct conn *conn)
 {
     bool now = conn_passes(conn) && conn->pass_at == 0;
     size_t bytes = conn_passes(conn) && !now ? conn->pass_at : conn->out.bytes;
-    ssize_t sent = emu_json_send(&conn->out, conn->fd, bytes, now ? &conn->pass : NULL, MSG_DONTWAIT);
+    ssize_t sent =
+        emu_json_send(&conn->out, conn->fd, bytes, now ? &conn->pass : NULL, MSG_DONTWAIT);
 
     if (sent <= 0)
         return sent;
@@ -114,7 +115,7 @@ void conn_drain(struct conn *conn, int timeout_ms)
     int64_t end_ms = emu_now_ms() + timeout_ms;
 
     while (conn_flush(conn) == -EAGAIN && emu_now_ms() < end_ms) {
-        struct pollfd room = { conn->fd, POLLOUT, 0 };
+        struct pollfd room = {conn->fd, POLLOUT, 0};
         poll(&room, 1, (int)(end_ms - emu_now_ms()));
     }
 }
@@ -133,7 +134,7 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
         int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms <= 0)
             return -ETIMEDOUT;
-        struct pollfd poll_fd = { conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0 };
+        struct pollfd poll_fd = {conn->fd, (short)(POLLIN | (err == -EAGAIN ? POLLOUT : 0)), 0};
         if (poll(&poll_fd, 1, (int)left_ms) > 0 && poll_fd.revents & ~POLLOUT) {
             err = conn_fill(conn);
             if (err)

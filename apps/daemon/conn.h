@@ -12,7 +12,8 @@
 
 #define CONN_LINE_MAX  65536u      /* bytes of a request */
 #define CONN_REPLY_MAX (16u << 20) /* bytes of a reply: the status of a large fabric */
-#define CONN_OUT_MAX   (17u << 20) /* bytes waiting for a peer that does not read: a reply, and events */
+/* bytes waiting for a peer that does not read: a reply, and events */
+#define CONN_OUT_MAX (17u << 20)
 
 /* One end of a connection. Owned by one thread. */
 struct conn {

@@ -32,7 +32,8 @@
 #define EVENTS_A_ROUND 64
 #define LINES_A_TURN   16   /* that a client is answered before the next one is */
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
-#define EXCESS_MAX     ((size_t)64 << 20) /* bytes of all clients' buffers, beyond what each may have */
+/* bytes of all clients' buffers, beyond what each may have */
+#define EXCESS_MAX ((size_t)64 << 20)
 
 /* Only says so: what follows waits for the end of the round, when nobody is in the middle of it. */
 static void client_gone(struct daemon *daemon, struct client *client)
@@ -46,7 +47,7 @@ static void client_gone(struct daemon *daemon, struct client *client)
 
 static void client_events(struct daemon *daemon, struct client *client)
 {
-    struct epoll_event event = { .data.ptr = client };
+    struct epoll_event event = {.data.ptr = client};
 
     event.events = client->conn.out.bytes ? EPOLLOUT : client->at_end ? 0u : EPOLLIN;
     if (event.events == client->events)
@@ -60,7 +61,7 @@ static struct client *largest_client(const struct daemon *daemon)
 {
     struct client *largest = NULL;
 
-    emu_each_listed(struct client, client, &daemon->clients, link)
+    emu_each_listed (struct client, client, &daemon->clients, link)
         if (client != daemon->owner && !client->gone && client->excess &&
             (!largest || client->excess >= largest->excess))
             largest = client;
@@ -147,7 +148,7 @@ static void client_close(struct daemon *daemon, struct client *client)
 /* The next who died: each tells all others, and may find more that are gone. */
 static struct client *next_dead(const struct daemon *daemon)
 {
-    emu_each_listed(struct client, client, &daemon->clients, link)
+    emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->gone && client->node >= 0)
             return client;
     return NULL;
@@ -174,7 +175,7 @@ static void free_gone(struct daemon *daemon)
 
 static int watch(struct daemon *daemon, int fd, const void *what)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what };
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = (void *)(uintptr_t)what};
 
     return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
@@ -228,7 +229,8 @@ static void client_turn(struct daemon *daemon, struct client *client)
     }
     if (!client->gone)
         client_count(daemon, client);
-    client->more = (lines == LINES_A_TURN || client->conn.out.bytes) && !client->gone && !client->closing;
+    client->more = (lines == LINES_A_TURN || client->conn.out.bytes) && !client->gone &&
+                   !client->closing;
     daemon->busy = daemon->busy || (client->more && client_listens(client));
     if (client->at_end && !client->more)
         client_end(daemon, client);
@@ -240,7 +242,7 @@ static void serve_left(struct daemon *daemon)
     if (!daemon->busy)
         return;
     daemon->busy = false;
-    emu_each_listed(struct client, client, &daemon->clients, link)
+    emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->more && client_listens(client))
             client_turn(daemon, client);
 }
@@ -248,7 +250,7 @@ static void serve_left(struct daemon *daemon)
 void daemon_tick_when(struct daemon *daemon)
 {
     bool wanted = fabric_attached(daemon->fabric) > 0 || daemon->deaf;
-    struct itimerspec each = { { wanted, 0 }, { wanted, 0 } };
+    struct itimerspec each = {{wanted, 0}, {wanted, 0}};
 
     if (wanted != daemon->ticking)
         timerfd_settime(daemon->timer, 0, &each, NULL);
@@ -373,7 +375,7 @@ static void say_goodbye(struct daemon *daemon)
 
     daemon_dying_tell(daemon, true);
     daemon_waits_look(daemon);
-    emu_each_listed(struct client, client, &daemon->clients, link)
+    emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
     json_object_object_add(ended, "report",
@@ -389,7 +391,7 @@ static void say_goodbye(struct daemon *daemon)
 
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config)
 {
-    struct daemon daemon = { .fabric = fabric, .config = config, .epoll = -1, .timer = -1 };
+    struct daemon daemon = {.fabric = fabric, .config = config, .epoll = -1, .timer = -1};
     int err = daemon_open(&daemon);
 
     if (!err) {

@@ -35,16 +35,17 @@ struct daemon_waits {
     pid_t longest_pid;    /* 0: none did */
     uint32_t longest_node;
     char longest_command[16];
-    uint32_t unseen;      /* processes of which it is not known */
+    uint32_t unseen; /* processes of which it is not known */
 };
 
 /* What the control socket saw since the start. */
 struct daemon_record {
     struct daemon_waits waits;
-    uint64_t attaches;                            /* that were granted */
-    uint64_t refused;                             /* because every node was taken */
-    uint64_t cut_off;                             /* processes that did not take their segments */
-    uint64_t unheard;                             /* goodbyes of leaving processes that were not complete in time */
+    uint64_t attaches; /* that were granted */
+    uint64_t refused;  /* because every node was taken */
+    uint64_t cut_off;  /* processes that did not take their segments */
+    /* goodbyes of leaving processes that were not complete in time */
+    uint64_t unheard;
     uint32_t peak;                                /* nodes attached at the same time, at most */
     uint32_t died;                                /* processes that died */
     struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */
@@ -68,7 +69,8 @@ enum daemon_end {
  *
  * The owner's connection is a client like the others that gets the events
  * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
- * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's. Thread: the fabric's manager.
+ * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's. Thread:
+ * the fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config);
 

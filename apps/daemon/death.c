@@ -2,10 +2,10 @@
 /*
  * death.c - what follows when a process goes: with or without detaching.
  *
- * One that detaches has said goodbye to those that it knew (nic/host/peer/leave.c); only groups that it did not
- * leave are broken. Of a death everybody attached hears, once its node is free. How it ended
- * shows only a moment after it closed its connection: until then it waits
- * among the dying, in order, and is told to the owner and recorded from there.
+ * One that detaches has said goodbye to those that it knew (nic/host/peer/leave.c); only groups
+ * that it did not leave are broken. Of a death everybody attached hears, once its node is free. How
+ * it ended shows only a moment after it closed its connection: until then it waits among the dying,
+ * in order, and is told to the owner and recorded from there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +20,12 @@
 
 #define LAST_BREATH_MS 200 /* between a process's closing of its files and its end, at most */
 
-/* --- at once ------------------------------------------------------------------ */
+/* --- at once ------------------------------------------------------------------------ */
 
-/* Tell everybody that it died, after its node is free; who shared a group with it, that this is broken. */
+/*
+ * Tell everybody that it died, after its node is free; who shared a group with it, that this is
+ * broken.
+ */
 static void tell_death(struct daemon *daemon, uint32_t dead, uint64_t seat,
                        struct json_object **shared)
 {
@@ -62,11 +65,11 @@ void daemon_left(struct daemon *daemon, struct client *client)
     daemon_groups_tell(daemon, shared);
 }
 
-/* --- when it is known how -------------------------------------------------------- */
+/* --- when it is known how ----------------------------------------------------------- */
 
 void daemon_dying_add(struct daemon *daemon, struct client *client)
 {
-    struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying };
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying};
 
     client->end_fd = pidfd_open(client->pid, 0);
     client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
@@ -100,7 +103,7 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
 {
     while (!emu_list_empty(&daemon->dying)) {
         struct client *client = first_dying(daemon);
-        struct daemon_death death = { .node = (uint32_t)client->died, .pid = client->pid };
+        struct daemon_death death = {.node = (uint32_t)client->died, .pid = client->pid};
         bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
                                         sizeof death.how);
         if (client->unread)

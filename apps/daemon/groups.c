@@ -62,7 +62,7 @@ static struct member *find_member(struct daemon *daemon, int64_t id, int64_t nod
     return member && member->standing != GONE ? member : NULL;
 }
 
-/* --- being charged ------------------------------------------------------------ */
+/* --- being charged ------------------------------------------------------------------ */
 
 static void group_charge(struct daemon *daemon, struct daemon_group *group, uint32_t node)
 {
@@ -96,14 +96,15 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
         uint32_t held = daemon->by_node[nodes[i]]->groups;
 
         if (held && held >= (uint64_t)left * DAEMON_SHARE)
-            return fail(-ENOSPC, error, error_bytes,
-                        "node %u holds %u groups, and what is left, %u, is for others; it must leave some",
-                        nodes[i], held, left);
+            return fail(
+                -ENOSPC, error, error_bytes,
+                "node %u holds %u groups, and what is left, %u, is for others; it must leave some",
+                nodes[i], held, left);
     }
     return 0;
 }
 
-/* --- leaving -------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------------------ */
 
 static void member_drop(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
@@ -146,7 +147,8 @@ static void list_add(struct json_object **lists, uint32_t node, uint32_t group)
 }
 
 /* Add @group to the lists of those who are to know that it is broken. */
-static void group_list(const struct daemon_group *group, int64_t without, struct json_object **lists)
+static void group_list(const struct daemon_group *group, int64_t without,
+                       struct json_object **lists)
 {
     for (uint32_t i = 0; i < group->count; i++)
         if (group->member[i].standing != GONE && group->member[i].node != without)
@@ -155,8 +157,7 @@ static void group_list(const struct daemon_group *group, int64_t without, struct
 
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client)
 {
-    struct json_object **lists =
-        calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
@@ -199,13 +200,12 @@ void daemon_groups_free(struct daemon *daemon)
 }
 
 /*
- * A member declines. The group is over: all others are told so, also those who were only invited. The answer
- * to its request tells the member itself.
+ * A member declines. The group is over: all others are told so, also those who were only invited.
+ * The answer to its request tells the member itself.
  */
 static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
-    struct json_object **lists =
-        calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
 
     if (lists)
         group_list(group, member->node, lists);
@@ -214,7 +214,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
     daemon_groups_tell(daemon, lists);
 }
 
-/* --- requests --------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------- */
 
 /* The members in "nodes", as an array to free; NULL with one line in @error. */
 static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
@@ -271,7 +271,8 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     int err = -ENOMEM;
 
     if (group && wide)
-        err = fabric_group_create_wide(daemon->fabric, nodes, count, &group->id, error, error_bytes);
+        err =
+            fabric_group_create_wide(daemon->fabric, nodes, count, &group->id, error, error_bytes);
     else if (group)
         err = fabric_group_create(daemon->fabric, nodes, count, &group->id, error, error_bytes);
 
@@ -322,8 +323,10 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     struct member *member = find_member(daemon, id, client->node, &group);
 
     if (!member) {
-        snprintf(line, sizeof line, "there is no group %" PRId64 " that this process may join (any more): a "
-                 "group is over when one of its members is gone before all have joined", id);
+        snprintf(line, sizeof line,
+                 "there is no group %" PRId64 " that this process may join (any more): a "
+                 "group is over when one of its members is gone before all have joined",
+                 id);
         daemon_reply_error(daemon, client, -ENOENT, line);
         return;
     }
@@ -331,8 +334,8 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
     } else if (members != group->count) { /* it takes it for another group */
-        snprintf(line, sizeof line, "group %" PRId64 " has %u members, not %" PRId64, id, group->count,
-                 members);
+        snprintf(line, sizeof line, "group %" PRId64 " has %u members, not %" PRId64, id,
+                 group->count, members);
         group_decline(daemon, group, member);
         groups_sweep(daemon);
         daemon_reply_error(daemon, client, -EINVAL, line);

@@ -14,7 +14,7 @@
 #include "apps/say.h"
 #include "emu/edge/edge.h"
 
-/* --- attach, detach ------------------------------------------------------- */
+/* --- attach, detach ----------------------------------------------------------------- */
 
 static void refuse_full(struct daemon *daemon, struct client *client)
 {
@@ -88,7 +88,8 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     if (err) {
-        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err), remedy(err));
+        snprintf(line, sizeof line, "the fabric cannot give a node: %s%s", strerror(-err),
+                 remedy(err));
         daemon_reply_error(daemon, client, err, line);
         return;
     }
@@ -107,7 +108,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_add_number(reply, "hop_limit", daemon->hop_limit);
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    daemon_send_with(daemon, client, reply, (const int[2]){ seat.memfd, seat.bell });
+    daemon_send_with(daemon, client, reply, (const int[2]){seat.memfd, seat.bell});
 }
 
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
@@ -136,18 +137,17 @@ static void request_detach(struct daemon *daemon, struct client *client,
 }
 
 /*
- * Sent by the library when the process exits (nic/host/control/attach.c). A process that says so was not
- * killed.
+ * Sent by the library when the process exits (nic/host/control/attach.c). A process that says so
+ * was not killed.
  */
-static void request_exits(struct daemon *daemon, struct client *client,
-                          struct json_object *request)
+static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;
     client->exits = true;
     daemon_send(daemon, client, conn_ok());
 }
 
-/* --- status, report, shutdown --------------------------------------------- */
+/* --- status, report, shutdown ------------------------------------------------------- */
 
 static void request_status(struct daemon *daemon, struct client *client,
                            struct json_object *request)
@@ -196,22 +196,20 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/* --- the table ---------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------- */
 
 static const struct {
     const char *command;
     void (*answer)(struct daemon *, struct client *, struct json_object *);
+    /* clang-format off: a row a line */
 } requests[] = {
-    { "attach", request_attach },
-    { "detach", request_detach },
-    { "exits", request_exits },
-    { "group_create", daemon_group_create },
-    { "group_join", daemon_group_join },
-    { "group_leave", daemon_group_leave },
-    { "status", request_status },
-    { "report", request_report },
-    { "shutdown", request_shutdown },
+    {"attach", request_attach},        {"detach", request_detach},
+    {"exits", request_exits},          {"group_create", daemon_group_create},
+    {"group_join", daemon_group_join}, {"group_leave", daemon_group_leave},
+    {"status", request_status},        {"report", request_report},
+    {"shutdown", request_shutdown},
 };
+/* clang-format on */
 
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request)
 {

@@ -31,7 +31,8 @@ struct waits {
 };
 
 /* What the kernel has of one thread. Errors: -ESRCH, it has ended; -errno of openat. */
-static int thread_read(int tasks, pid_t tid, unsigned long long *wait_ns, unsigned long long *slices)
+static int thread_read(int tasks, pid_t tid, unsigned long long *wait_ns,
+                       unsigned long long *slices)
 {
     unsigned long long run_ns;
     char path[64], text[80];
@@ -48,7 +49,10 @@ static int thread_read(int tasks, pid_t tid, unsigned long long *wait_ns, unsign
     return sscanf(text, "%llu %llu %llu", &run_ns, wait_ns, slices) == 3 ? 0 : -ESRCH;
 }
 
-/* What thread @tid had waited as of the last look; 0: it is new. Most stand where they stood, at @at. */
+/*
+ * What thread @tid had waited as of the last look; 0: it is new. Most stand where they stood, at
+ * @at.
+ */
 static uint64_t thread_before(const struct waits *waits, size_t at, pid_t tid)
 {
     if (at < waits->count && waits->thread[at].tid == tid)
@@ -84,7 +88,7 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
         now->room = room;
     }
     now->accounted |= slices > 0;
-    now->thread[now->count++] = (struct thread){ .tid = tid, .wait_ns = wait_ns };
+    now->thread[now->count++] = (struct thread){.tid = tid, .wait_ns = wait_ns};
     return 0;
 }
 
@@ -96,7 +100,7 @@ static int threads_now(struct threads *now, const struct waits *waits)
     struct dirent *entry;
     int err = 0;
 
-    *now = (struct threads){ 0 };
+    *now = (struct threads){0};
     if (!dir) {
         err = again < 0 && errno == ENOENT ? -ESRCH : -errno;
         if (again >= 0)
@@ -129,7 +133,7 @@ int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
     struct threads now;
     int err = threads_now(&now, waits);
 
-    *ret = (struct waits_more){ 0 };
+    *ret = (struct waits_more){0};
     if (err)
         return err;
     for (size_t i = 0; i < now.count; i++) {

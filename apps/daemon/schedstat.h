@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.h - how long the threads of a process were ready to run and did not, by the kernel's own
- * accounting: /proc/PID/task/TID/schedstat.
+ * schedstat.h - how long the threads of a process were ready to run and did not, by the kernel's
+ * own accounting: /proc/PID/task/TID/schedstat.
  */
 #ifndef APPS_WAITS_H
 #define APPS_WAITS_H
@@ -29,7 +29,8 @@ struct waits_more {
  * waits_look - what has come since the last look, or since it was opened.
  * @since_ns: how long ago that was. A wait counts when it ends. What a thread waited that ended
  * between two looks is not seen.
- * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it all.
+ * Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: this was no look, the next one sees it
+ * all.
  */
 int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret);
 

@@ -4,13 +4,13 @@
  *
  * The fabric keeps its times, or says how late it was. But a program's own steps take place when
  * the host gives it a core, and the emulated network has no part in that. While no thread of a
- * process that is attached, nor of the fabric, waits for a core, and no edge is full for want of its
- * process, all goes on as it would with a core for each. So of any time that a program measures, at
- * most that part is not the network's in which somebody waited.
+ * process that is attached, nor of the fabric, waits for a core, and no edge is full for want of
+ * its process, all goes on as it would with a core for each. So of any time that a program
+ * measures, at most that part is not the network's in which somebody waited.
  *
  * The kernel says how long each thread waited, not when. Between two looks somebody waited for no
- * longer than all waits together, and no longer than the looks are apart: the lesser counts, look by
- * look (once a second, and when somebody asks). A wait is counted when it ends, so what is older
+ * longer than all waits together, and no longer than the looks are apart: the lesser counts, look
+ * by look (once a second, and when somebody asks). A wait is counted when it ends, so what is older
  * than the last look adds to what was counted before.
  */
 #include <string.h>
@@ -39,7 +39,8 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
     struct waits_more more;
 
     if (!client->waits || waits_look(client->waits, since_ns, &more))
-        return; /* it has just ended, and its connection will say so; or the next look sees it all */
+        /* it has just ended, and its connection will say so; or the next look sees it all */
+        return;
     daemon->waits.ns += more.ns;
     daemon->waits.over_ns += more.over_ns;
     client->waited_ns += more.ns;
@@ -148,7 +149,7 @@ void daemon_waits_open(struct daemon *daemon)
 
 void daemon_waits_close(struct daemon *daemon)
 {
-    emu_each_listed(struct client, client, &daemon->clients, link)
+    emu_each_listed (struct client, client, &daemon->clients, link)
         waits_close(client->waits);
     waits_close(daemon->waits.fabric);
 }

@@ -7,7 +7,7 @@
 
 #include "apps/fabric/internal.h"
 
-/* --- pool buffers: the pool's accounts against its holders' ----------------------------------- */
+/* --- pool buffers: the pool's accounts against its holders' ------------------------- */
 
 static uint64_t group_held(const struct fabric *fabric, const struct fabric_group *group)
 {
@@ -73,7 +73,7 @@ int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
     return -EPROTO;
 }
 
-/* --- segments, credits, time ---------------------------------------------------------------- */
+/* --- segments, credits, time -------------------------------------------------------- */
 
 static int check_failed(const char *wrong, const char *where, uint32_t number, uint64_t now_ps,
                         char *error, size_t error_bytes)
@@ -96,9 +96,9 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
             return check_failed(wrong, "switch", s, now_ps, error, error_bytes);
     }
     for (uint32_t n = 0; n < graph->nodes; n++) {
-        wrong = fabric->local[n] ? emu_link_check(fabric->local[n], 0,
-                                                  fabric_host(fabric, n).credits)
-                                 : NULL;
+        wrong = fabric->local[n]
+                    ? emu_link_check(fabric->local[n], 0, fabric_host(fabric, n).credits)
+                    : NULL;
         if (!wrong && fabric->engine[n])
             wrong = fabric_check_engine(fabric, n);
         if (wrong)

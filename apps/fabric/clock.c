@@ -12,9 +12,9 @@ void fabric_clock_start(struct fabric *fabric)
 
     if (start_ps < EMU_REBASE_PS)
         rebased_ps = 0;
-    fabric->clock = (struct emu_clock){
-        .mode = fabric->config.clock, .rebased_ps = rebased_ps,
-        .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
+    fabric->clock = (struct emu_clock){.mode = fabric->config.clock,
+                                       .rebased_ps = rebased_ps,
+                                       .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
 }
 
 /* Cables are rebased with the devices at their ends, and an edge with its node. */
@@ -38,8 +38,10 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
     }
 }
 
-/* In nanoseconds, which last for 584 years: while no process is attached there are no ticks, and
- * picoseconds may have wrapped meanwhile. */
+/*
+ * In nanoseconds, which last for 584 years: while no process is attached there are no ticks, and
+ * picoseconds may have wrapped meanwhile.
+ */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {
     return emu_now_ns() - fabric->clock.origin_ns >= EMU_REBASE_PS / 1000u;
@@ -47,7 +49,8 @@ static bool clock_needs_rebase(const struct fabric *fabric)
 
 void fabric_clock_tick(struct fabric *fabric)
 {
-    if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes || !clock_needs_rebase(fabric))
+    if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes ||
+        !clock_needs_rebase(fabric))
         return;
     for (uint32_t w = 0; w < fabric->workers; w++)
         emu_thread_hold(fabric->thread[w]);

@@ -16,15 +16,21 @@ struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
     struct switch_dev *sw = fabric->sw[at->sw];
 
     if (engine)
-        return (struct fabric_host){
-            .dev = engine_emu_dev(engine), .tx = engine_tx(engine, ENGINE_HOST),
-            .rx = engine_rx(engine, ENGINE_HOST), .port = ENGINE_HOST,
-            .credits = fabric->config.local_nodes ? ENGINE_LOCAL_CREDITS : ENGINE_EDGE_CREDITS,
-            .profile = engine_host_profile(engine), .inward = engine_host_profile(engine)};
-    return (struct fabric_host){.dev = switch_emu_dev(sw), .tx = switch_tx(sw, at->port),
-                                .rx = switch_rx(sw, at->port), .port = at->port,
+        return (struct fabric_host){.dev = engine_emu_dev(engine),
+                                    .tx = engine_tx(engine, ENGINE_HOST),
+                                    .rx = engine_rx(engine, ENGINE_HOST),
+                                    .port = ENGINE_HOST,
+                                    .credits = fabric->config.local_nodes ? ENGINE_LOCAL_CREDITS
+                                                                          : ENGINE_EDGE_CREDITS,
+                                    .profile = engine_host_profile(engine),
+                                    .inward = engine_host_profile(engine)};
+    return (struct fabric_host){.dev = switch_emu_dev(sw),
+                                .tx = switch_tx(sw, at->port),
+                                .rx = switch_rx(sw, at->port),
+                                .port = at->port,
                                 .credits = emu_profile_credits(&fabric->config.profile),
-                                .profile = &fabric->config.profile, .inward = &fabric->inward};
+                                .profile = &fabric->config.profile,
+                                .inward = &fabric->inward};
 }
 
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
@@ -34,8 +40,9 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
     int err = emu_link_join(engine_tx(engine, link), dev, link, switch_rx(sw, port), sw_dev, port,
                             EMU_VC_SLOTS, profile);
 
-    return err ? err : emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(engine, link), dev,
-                                     link, EMU_VC_SLOTS, profile);
+    return err ? err
+               : emu_link_join(switch_tx(sw, port), sw_dev, port, engine_rx(engine, link), dev,
+                               link, EMU_VC_SLOTS, profile);
 }
 
 int fabric_plug_engine(struct fabric *fabric, uint32_t n)
@@ -43,7 +50,8 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
     const struct topo_graph *graph = fabric->config.graph;
     const struct topo_node *node = &graph->node[n];
     struct switch_dev *sw = fabric->sw[fabric_node_link(graph, n)->sw];
-    struct engine_config config = {.profile = &fabric->config.profile, .node = n,
+    struct engine_config config = {.profile = &fabric->config.profile,
+                                   .node = n,
                                    .nodes = fabric_engine_numbers(&fabric->config),
                                    .links = node->links,
                                    .seed = fabric->config.seed,
@@ -77,7 +85,7 @@ const char *fabric_check_engine(const struct fabric *fabric, uint32_t n)
     return wrong;
 }
 
-/* --- faults ---------------------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------- */
 
 /* Those of the next direction of a cable: the seed and the order of the cables decide. */
 static struct emu_faults *faults_next(struct fabric *fabric)

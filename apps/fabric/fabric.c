@@ -20,8 +20,9 @@
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
 #define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
-#define FABRIC_LOCAL_BUFS (1u << 20) /* for nodes inside the fabric, if they send payload at all */
-#define FABRIC_SLOTS_LEAST 1024u     /* collective addresses that are used by turns */
+/* for nodes inside the fabric, if they send payload at all */
+#define FABRIC_LOCAL_BUFS  (1u << 20)
+#define FABRIC_SLOTS_LEAST 1024u /* collective addresses that are used by turns */
 
 /*
  * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
@@ -73,11 +74,16 @@ static uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers
         bufs += (uint64_t)graph->switches * engine_bufs(1, &config->profile);
     if (config->local_nodes) /* they send as long as there are buffers */
         return bufs + FABRIC_LOCAL_BUFS;
-    return bufs + (uint64_t)graph->switches * switch_segments(fabric_switch_ports(config), &config->profile) +
+    return bufs +
+           (uint64_t)graph->switches *
+               switch_segments(fabric_switch_ports(config), &config->profile) +
            (uint64_t)graph->nodes * EMU_EDGE_BATCH;
 }
 
-/* The profile as the clock runs it: where threads may have to wait for a core, time-outs are longer. */
+/*
+ * The profile as the clock runs it: where threads may have to wait for a core, time-outs are
+ * longer.
+ */
 static struct emu_profile fabric_profile(const struct fabric_config *config)
 {
     struct emu_profile profile = config->profile;
@@ -98,8 +104,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     for (uint32_t n = 0; n < graph->nodes; n++)
         edges += worker_of[fabric_node_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
-        struct emu_edge_list *list =
-            calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
+        struct emu_edge_list *list = calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
 
         if (!list)
             return -ENOMEM;
@@ -138,9 +143,8 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
 
     for (uint32_t s = 0; s < graph->switches; s++) {
         int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]],
-                                fabric_switch_ports(&fabric->config),
-                                &graph->sw[s].route, &fabric->config.profile,
-                                emu_spread(fabric->config.seed) + s + 1);
+                                fabric_switch_ports(&fabric->config), &graph->sw[s].route,
+                                &fabric->config.profile, emu_spread(fabric->config.seed) + s + 1);
 
         if (err)
             return err;
@@ -254,7 +258,8 @@ static int fabric_alloc(struct fabric *fabric)
         return -EFBIG;
     fabric->pool = emu_pool_create((uint32_t)bufs);
     if (!fabric->worker || !fabric->thread || !fabric->list || !fabric->sw || !fabric->engine ||
-        !fabric->edge || !fabric->seat || !fabric->local || !fabric->tree_load || !fabric->states || !fabric->group || !fabric->pool)
+        !fabric->edge || !fabric->seat || !fabric->local || !fabric->tree_load || !fabric->states ||
+        !fabric->group || !fabric->pool)
         return -ENOMEM;
     emu_pool_cache_init(&fabric->cache, fabric->pool);
     return 0;
@@ -298,7 +303,8 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
             snprintf(error, error_bytes,
                      "node %u has %u links into the network; without acknowledgments an adapter "
                      "has one: use transport=acknowledged (profile qsnet3), or a network with "
-                     "links=1 and rails=1", n, node->links);
+                     "links=1 and rails=1",
+                     n, node->links);
             return -EINVAL;
         }
     }
@@ -313,8 +319,9 @@ static int check_files(const struct fabric_config *config, char *error, size_t e
 
     if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)
         return 0;
-    snprintf(error, error_bytes, "a file can have %llu bytes here, and what a process attaches by takes "
-                                 "%zu: raise the limit of file sizes (ulimit -f)",
+    snprintf(error, error_bytes,
+             "a file can have %llu bytes here, and what a process attaches by takes "
+             "%zu: raise the limit of file sizes (ulimit -f)",
              (unsigned long long)most.rlim_cur, edge_bytes);
     return -EFBIG;
 }
@@ -331,47 +338,55 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
     if (err)
         return err;
     if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(&profile)) {
-        snprintf(error, error_bytes, "clock virtual needs credit_ps, and channel_ps + switch_ps, "
-                                     "above 0");
+        snprintf(error, error_bytes,
+                 "clock virtual needs credit_ps, and channel_ps + switch_ps, "
+                 "above 0");
         return -EINVAL;
     }
     if (config->clock == EMU_CLOCK_RAW && profile.buffers == EMU_BUFFERS_INPUT) {
-        snprintf(error, error_bytes, "buffers=input has an arbiter that works in time slots, and "
-                                     "clock raw has no time: use real or virtual, or buffers=xpoint");
+        snprintf(error, error_bytes,
+                 "buffers=input has an arbiter that works in time slots, and "
+                 "clock raw has no time: use real or virtual, or buffers=xpoint");
         return -EINVAL;
     }
     if (fabric_switch_ports(config) + profile.combine_units > SWITCH_ROWS_MAX ||
         switch_segments(fabric_switch_ports(config), &profile) > SWITCH_SEGMENTS_MAX) {
-        snprintf(error, error_bytes, "a switch of %u ports and %u combine units would hold %u "
-                                     "segments; it can have %u ports and units, and hold %u: lower "
-                                     "combine_units, xpoint_slots, raw_xpoint_slots or input_slots",
+        snprintf(error, error_bytes,
+                 "a switch of %u ports and %u combine units would hold %u "
+                 "segments; it can have %u ports and units, and hold %u: lower "
+                 "combine_units, xpoint_slots, raw_xpoint_slots or input_slots",
                  config->graph->ports, profile.combine_units,
                  switch_segments(fabric_switch_ports(config), &profile), SWITCH_ROWS_MAX,
                  SWITCH_SEGMENTS_MAX);
         return -EINVAL;
     }
     if (fabric_acknowledged(config) && fabric_engine_numbers(config) > ENGINE_NODES_MAX) {
-        snprintf(error, error_bytes, "with transport=acknowledged a network can have %u nodes, and "
-                                     "with combining=switch as many nodes and switches together",
+        snprintf(error, error_bytes,
+                 "with transport=acknowledged a network can have %u nodes, and "
+                 "with combining=switch as many nodes and switches together",
                  ENGINE_NODES_MAX);
         return -EINVAL;
     }
-    if (fabric_acknowledged(config) &&
-        emu_vc_slots(&profile) > EMU_VC_SLOTS) {
-        snprintf(error, error_bytes, "channels=%u and pool_slots=%u are too many for a link: with %u "
-                                     "channels it can have %u slots in its pool",
+    if (fabric_acknowledged(config) && emu_vc_slots(&profile) > EMU_VC_SLOTS) {
+        snprintf(error, error_bytes,
+                 "channels=%u and pool_slots=%u are too many for a link: with %u "
+                 "channels it can have %u slots in its pool",
                  profile.channels, profile.pool_slots, profile.channels,
                  EMU_VC_SLOTS - (emu_vc_slots(&profile) - profile.pool_slots));
         return -EINVAL;
     }
     if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX) {
-        snprintf(error, error_bytes, "combining=switch takes a port of each switch: they can have %u, "
-                                     "and these have %u", TOPO_PORTS_MAX - 1, config->graph->ports);
+        snprintf(error, error_bytes,
+                 "combining=switch takes a port of each switch: they can have %u, "
+                 "and these have %u",
+                 TOPO_PORTS_MAX - 1, config->graph->ports);
         return -EINVAL;
     }
     if (!config->local_nodes && emu_profile_credits(&profile) > EMU_XPOINT_MAX) {
-        snprintf(error, error_bytes, "input_slots=%u is for networks without processes; with them "
-                                     "it can be 1 to %u", profile.input_slots, EMU_XPOINT_MAX);
+        snprintf(error, error_bytes,
+                 "input_slots=%u is for networks without processes; with them "
+                 "it can be 1 to %u",
+                 profile.input_slots, EMU_XPOINT_MAX);
         return -EINVAL;
     }
     return 0;
@@ -407,17 +422,20 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 
 failed:
     if (err == -EAGAIN)
-        snprintf(error, error_bytes,
-                 "cannot start %u threads: %s; use --threads N with a smaller N, or raise the limit of "
-                 "processes (ulimit -u)",
-                 fabric_worker_count(config), strerror(-err));
+        snprintf(
+            error, error_bytes,
+            "cannot start %u threads: %s; use --threads N with a smaller N, or raise the limit of "
+            "processes (ulimit -u)",
+            fabric_worker_count(config), strerror(-err));
     else if (err == -EMFILE)
-        snprintf(error, error_bytes, "cannot start %u threads: %s; use --threads N with a smaller N, or "
-                                     "raise the limit of open files (ulimit -n)",
+        snprintf(error, error_bytes,
+                 "cannot start %u threads: %s; use --threads N with a smaller N, or "
+                 "raise the limit of open files (ulimit -n)",
                  fabric_worker_count(config), strerror(-err));
     else
         snprintf(error, error_bytes, "cannot build the fabric: %s; try a smaller --topo%s",
-                 strerror(-err), err == -ENOMEM ? ", or raise the limit of memory (ulimit -v)" : "");
+                 strerror(-err),
+                 err == -ENOMEM ? ", or raise the limit of memory (ulimit -v)" : "");
     return err;
 }
 
@@ -486,15 +504,14 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
     uint64_t nodes = graph->nodes * (sizeof(struct emu_edge *) + sizeof(struct engine *));
 
-    ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) + sizeof(struct switch_dev *) +
-                      sizeof(uint32_t) * 2;
+    ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
+                      sizeof(struct switch_dev *) + sizeof(uint32_t) * 2;
     if (fabric_has_units(config))
         ret->per_switch += engine_bytes(1, &profile);
     for (uint32_t n = 0; fabric_acknowledged(config) && n < graph->nodes; n++)
         nodes += engine_bytes(graph->node[n].links, &profile);
     ret->per_attached_node = sizeof(struct emu_edge) + emu_edge_bytes(graph->nodes);
-    ret->total = graph->switches * ret->per_switch + graph->bytes + nodes +
-                 sizeof(struct fabric) +
+    ret->total = graph->switches * ret->per_switch + graph->bytes + nodes + sizeof(struct fabric) +
                  FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
                  fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
     ret->per_idle_node = ret->total / graph->nodes;

@@ -41,8 +41,10 @@ struct fabric_config {
     char name[64];                  /* of the fabric: names its socket */
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
-    const char *profile_from;       /* "option", "network" or "default": for reports; NULL: default */
-    const char *const *sets;        /* what was put in the place of its fields, FIELD=VALUE: for reports */
+    /* "option", "network" or "default": for reports; NULL: default */
+    const char *profile_from;
+    /* what was put in the place of its fields, FIELD=VALUE: for reports */
+    const char *const *sets;
     unsigned set_count;
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
@@ -50,14 +52,16 @@ struct fabric_config {
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
-    uint32_t first;    /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
+    /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
+    uint32_t first;
     bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 
 /**
  * fabric_start - build the devices and start the workers.
- * Errors: -ENOMEM, -EAGAIN and -EMFILE (threads), -EFBIG (edges), -EINVAL (profile) with one line in @error. Thread: any; the thread that
- * calls the functions below is the fabric's manager: one at a time.
+ * Errors: -ENOMEM, -EAGAIN and -EMFILE (threads), -EFBIG (edges), -EINVAL (profile) with one line
+ * in @error. Thread: any; the thread that calls the functions below is the fabric's manager: one at
+ * a time.
  */
 int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
                  size_t error_bytes);
@@ -69,36 +73,37 @@ void fabric_stop(struct fabric *fabric);
 struct fabric_seat {
     uint32_t node;
     uint64_t seat; /* counts the processes of the node, from 1 */
-    int memfd; /* the edge's memory */
-    int bell;  /* eventfd that wakes the worker: a description of its own for each edge */
+    int memfd;     /* the edge's memory */
+    int bell;      /* eventfd that wakes the worker: a description of its own for each edge */
 };
 
 /**
  * fabric_attach - give a process a node.
  * @want: the node asked for, or a negative number; if it is taken, any free one.
- * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file may be
- * (SIGXFSZ must be ignored); -EDQUOT, the user's epoll watches.
+ * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file
+ * may be (SIGXFSZ must be ignored); -EDQUOT, the user's epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
 
 /**
- * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is what its
- * process had posted and the fabric had not taken. All attached see that it is gone when this returns.
+ * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is
+ * what its process had posted and the fabric had not taken. All attached see that it is gone when
+ * this returns.
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_group_create - plan a tree and put its tables into the switches.
- * Errors: -EINVAL (members), -EHOSTUNREACH (a damaged network), -ENOSPC (addresses or combine states), -ENOTSUP (profile: buffers=input, or no pool places)
- * with one line in @error.
+ * Errors: -EINVAL (members), -EHOSTUNREACH (a damaged network), -ENOSPC (addresses or combine
+ * states), -ENOTSUP (profile: buffers=input, or no pool places) with one line in @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_group_create_wide - the same with a wide window (emu/link/seg.h), for operations of many segments.
- * -ENOSPC also where it would leave less than half of a switch's combine states, or of the buffers, free for
- * groups with a narrow one.
+ * fabric_group_create_wide - the same with a wide window (emu/link/seg.h), for operations of many
+ * segments. -ENOSPC also where it would leave less than half of a switch's combine states, or of
+ * the buffers, free for groups with a narrow one.
  */
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes);
@@ -110,7 +115,10 @@ int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint3
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
-/** fabric_groups_left - how many groups that can combine there is room for, at most, over these nodes. */
+/**
+ * fabric_groups_left - how many groups that can combine there is room for, at most, over these
+ * nodes.
+ */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
 /**
@@ -133,8 +141,8 @@ uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint3
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
- * segments, and rebases clock real when it is time. Returns the count newly cut off and writes their
- * nodes.
+ * segments, and rebases clock real when it is time. Returns the count newly cut off and writes
+ * their nodes.
  */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
@@ -149,23 +157,26 @@ struct fabric_transport {
     uint64_t stale;           /* segments and replies of tries that were over */
     uint64_t lost;            /* host segments given up: their senders were told */
     uint64_t refused;         /* host segments that this transport does not carry: the same */
-    uint64_t not_in_group;            /* host segments to a group that the node was not in, or all had left: the same */
-    uint64_t conditionals;    /* network conditionals sent */
-    uint64_t unequal;         /* of them, those that a NACK came back for */
+    /* host segments to a group that the node was not in, or all had left: the same */
+    uint64_t not_in_group;
+    uint64_t conditionals; /* network conditionals sent */
+    uint64_t unequal;      /* of them, those that a NACK came back for */
 };
 
 /* Totals since the start. */
 struct fabric_totals {
-    uint64_t sent;            /* segments that entered from adapters */
-    uint64_t delivered;       /* segments handed to adapters, copies of multicasts each */
-    uint64_t hops;            /* segments that left a switch */
-    uint64_t credit_stalls;   /* times an output had a segment and no credit */
-    uint64_t dropped;         /* segments dropped, for any reason */
-    uint64_t dropped_bad;     /* of them: malformed, foreign, or against the protocol */
-    uint64_t dropped_late;    /* of them: to a group that was over */
-    uint64_t dropped_dead;    /* of them: to a node where nobody is attached */
-    uint64_t dropped_left;    /* of them: posted by a process that was gone before the fabric took them */
-    struct fabric_transport transport; /* dropped, too: lost and refused; not_in_group is among dropped_late */
+    uint64_t sent;          /* segments that entered from adapters */
+    uint64_t delivered;     /* segments handed to adapters, copies of multicasts each */
+    uint64_t hops;          /* segments that left a switch */
+    uint64_t credit_stalls; /* times an output had a segment and no credit */
+    uint64_t dropped;       /* segments dropped, for any reason */
+    uint64_t dropped_bad;   /* of them: malformed, foreign, or against the protocol */
+    uint64_t dropped_late;  /* of them: to a group that was over */
+    uint64_t dropped_dead;  /* of them: to a node where nobody is attached */
+    /* of them: posted by a process that was gone before the fabric took them */
+    uint64_t dropped_left;
+    /* dropped, too: lost and refused; not_in_group is among dropped_late */
+    struct fabric_transport transport;
     uint64_t combined;        /* contributions taken by combine units, or adapters */
     uint64_t results;         /* results they sent */
     uint64_t multicasts;      /* segments that a switch copied to several ports */
@@ -180,8 +191,8 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 
 /**
  * fabric_full_ns - clock real: how long segments waited because a process had not taken what its
- * edge was full of, and wait; of all edges together. It may be less than it was at the last look, by less
- * than a worker's pass. Thread: manager.
+ * edge was full of, and wait; of all edges together. It may be less than it was at the last look,
+ * by less than a worker's pass. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
@@ -192,7 +203,10 @@ uint64_t fabric_full_ns(const struct fabric *fabric);
  */
 void fabric_advance(struct fabric *fabric, uint64_t until_ps);
 
-/** fabric_next_ps - clock virtual: when something happens next; EMU_NEVER: nothing is left to happen. */
+/**
+ * fabric_next_ps - clock virtual: when something happens next; EMU_NEVER: nothing is left to
+ * happen.
+ */
 uint64_t fabric_next_ps(struct fabric *fabric);
 
 static inline bool fabric_idle(struct fabric *fabric)
@@ -210,8 +224,9 @@ static inline bool fabric_idle(struct fabric *fabric)
 int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes);
 
 /**
- * fabric_check_bufs - every reference to a pool buffer that is out has a holder: a cable, a crosspoint,
- * a packet, a question of a host, a group's state. Part of fabric_check(). Nodes inside the fabric hold none.
+ * fabric_check_bufs - every reference to a pool buffer that is out has a holder: a cable, a
+ * crosspoint, a packet, a question of a host, a group's state. Part of fabric_check(). Nodes inside
+ * the fabric hold none.
  * Errors: -EPROTO, with one line in @error. Thread: manager, while the workers stand still.
  */
 int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);
@@ -235,7 +250,8 @@ struct fabric_bytes {
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);
 
 /**
- * fabric_multicasts_bytes - memory that groups for multicasts with one source each take, at most. Pure.
+ * fabric_multicasts_bytes - memory that groups for multicasts with one source each take, at most.
+ * Pure.
  * @groups: how many. @members: of all of them together.
  */
 uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,

@@ -83,8 +83,7 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
     uint32_t done = 0;
 
     while (!err && done < tree->count) {
-        err = switch_groups_set(fabric->sw[tree->switches[done].sw], group->part[done],
-                                &old[done]);
+        err = switch_groups_set(fabric->sw[tree->switches[done].sw], group->part[done], &old[done]);
         done += !err;
     }
     if (err)
@@ -108,9 +107,8 @@ static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
 {
     bool in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT;
 
-    return (uint64_t)window *
-           (in_order ? (unsigned)__builtin_popcountll(at->ports)
-                     : fabric->config.profile.combine_units);
+    return (uint64_t)window * (in_order ? (unsigned)__builtin_popcountll(at->ports)
+                                        : fabric->config.profile.combine_units);
 }
 
 static bool group_is_wide(const struct fabric_group *group)
@@ -118,7 +116,10 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/* Of @whole, what may be taken with this group: wide ones leave half free for narrow ones, which all can do with. */
+/*
+ * Of @whole, what may be taken with this group: wide ones leave half free for narrow ones, which
+ * all can do with.
+ */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
@@ -187,15 +188,16 @@ static void group_unreserve(struct fabric *fabric, const struct fabric_group *gr
 static int group_parts(struct fabric *fabric, struct fabric_group *group)
 {
     uint32_t units = group->combines && !fabric_acknowledged(&fabric->config)
-                         ? fabric->config.profile.combine_units : 0;
+                         ? fabric->config.profile.combine_units
+                         : 0;
 
     group->part = calloc(group->tree.count, sizeof(struct switch_group *));
     if (!group->part)
         return -ENOMEM;
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i];
-        int err = switch_group_create(&group->part[i], group->id, at->ports, at->up,
-                                      units, fabric->config.profile.combine_order);
+        int err = switch_group_create(&group->part[i], group->id, at->ports, at->up, units,
+                                      fabric->config.profile.combine_order);
 
         if (err)
             return err;
@@ -236,8 +238,8 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     group->sources = plan->sources;
     group->count = group->members = count;
     memcpy(group->node, plan->nodes, count * sizeof group->node[0]);
-    err = topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count,
-                          fabric->tree_load);
+    err =
+        topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count, fabric->tree_load);
     if (err == -EINVAL)
         snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
                  fabric->config.graph->nodes);
@@ -273,18 +275,23 @@ static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32
                             uint32_t *group, char *error, size_t error_bytes)
 {
     if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
-        snprintf(error, error_bytes, "switches with buffers=input have no combine units: their "
-                                     "groups can only multicast");
+        snprintf(error, error_bytes,
+                 "switches with buffers=input have no combine units: their "
+                 "groups can only multicast");
         return -ENOTSUP;
     }
     if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_slots) {
-        snprintf(error, error_bytes, "with pool_slots=0 no switch has room for a broadcast of more "
-                                     "than one segment on the wire: set pool_slots to 1 or more");
+        snprintf(error, error_bytes,
+                 "with pool_slots=0 no switch has room for a broadcast of more "
+                 "than one segment on the wire: set pool_slots to 1 or more");
         return -ENOTSUP;
     }
-    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
-                                                     .sources = count, .combines = true,
-                                                     .wide = wide},
+    return group_create(fabric,
+                        &(struct group_plan){.nodes = nodes,
+                                             .count = count,
+                                             .sources = count,
+                                             .combines = true,
+                                             .wide = wide},
                         group, error, error_bytes);
 }
 
@@ -317,8 +324,8 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes)
 {
-    return group_create(fabric, &(struct group_plan){.nodes = nodes, .count = count,
-                                                     .sources = sources},
+    return group_create(fabric,
+                        &(struct group_plan){.nodes = nodes, .count = count, .sources = sources},
                         group, error, error_bytes);
 }
 

@@ -18,10 +18,14 @@
 static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for each group");
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch can list");
 
-#define FABRIC_GROUP_BUFS (1u << 22) /* for partial results, which groups set aside: 1 GB of address space */
+/* for partial results, which groups set aside: 1 GB of address space */
+#define FABRIC_GROUP_BUFS  (1u << 22)
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
 
-/* A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or not. */
+/*
+ * A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or
+ * not.
+ */
 struct fabric_member {
     struct engine *engine;
     struct engine_group *group;
@@ -32,14 +36,15 @@ struct fabric_group {
     bool combines;
     uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
-    struct switch_group **part; /* tree.count of them, beside tree.switches */
+    struct switch_group **part;   /* tree.count of them, beside tree.switches */
     struct fabric_member *member; /* NULL: packets are not acknowledged */
-    uint32_t knowing;             /* of member[]: the members, and a unit for each switch of the tree */
-    uint64_t bufs;                /* of the pool, set aside for it */
-    struct fabric_group *next;    /* of those that are gone and not freed */
-    uint32_t members;           /* that have not left */
-    uint32_t count;             /* of node[] */
-    uint32_t node[];            /* TOPO_NONE once it has left */
+    /* of member[]: the members, and a unit for each switch of the tree */
+    uint32_t knowing;
+    uint64_t bufs;             /* of the pool, set aside for it */
+    struct fabric_group *next; /* of those that are gone and not freed */
+    uint32_t members;          /* that have not left */
+    uint32_t count;            /* of node[] */
+    uint32_t node[];           /* TOPO_NONE once it has left */
 };
 
 struct fabric {
@@ -48,25 +53,25 @@ struct fabric {
     struct emu_clock clock;
     uint32_t workers;
     struct emu_worker **worker;
-    struct emu_thread **thread;    /* clocks raw and real */
-    struct emu_windows *windows;   /* clock virtual */
+    struct emu_thread **thread;  /* clocks raw and real */
+    struct emu_windows *windows; /* clock virtual */
     struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
-    struct switch_dev **sw; /* by switch */
-    struct engine **engine; /* by node; NULL where packets are not acknowledged */
-    struct engine **unit;   /* by switch: its combine unit; NULL: they have none of this kind */
-    uint32_t *unit_at;      /* by switch and port: see switch_units() */
+    struct switch_dev **sw;      /* by switch */
+    struct engine **engine;      /* by node; NULL where packets are not acknowledged */
+    struct engine **unit;      /* by switch: its combine unit; NULL: they have none of this kind */
+    uint32_t *unit_at;         /* by switch and port: see switch_units() */
     struct emu_faults *faults; /* one a direction of a cable; NULL: none are wanted */
     uint32_t faulty;           /* of them, in place */
-    struct emu_edge **edge; /* by node; NULL: nobody attached */
-    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
-    struct emu_rx **local;  /* by node: the receiving end of one inside the fabric, or NULL */
+    struct emu_edge **edge;    /* by node; NULL: nobody attached */
+    uint64_t *seat;            /* by node: who is there, emu_seat_state() */
+    struct emu_rx **local;     /* by node: the receiving end of one inside the fabric, or NULL */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;
     uint32_t edges;              /* ever made: names them */
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;            /* by switch: partial results set aside */
-    uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
+    uint64_t spare_bufs;         /* buffers of the pool that groups may still set aside */
     struct fabric_group **group; /* by slot */
     struct fabric_group *gone;   /* whose engines have something of them under way */
     bool stopped;                /* no worker runs any more */
@@ -87,9 +92,10 @@ struct fabric_host {
     struct emu_tx *tx; /* to the host */
     struct emu_rx *rx; /* from it */
     uint8_t port;
-    uint32_t credits;  /* of a cable from here, or to here */
-    const struct emu_profile *profile; /* of an edge, or of a cable from a node inside the fabric, */
-    const struct emu_profile *inward;  /* and of the cable to that node */
+    uint32_t credits; /* of a cable from here, or to here */
+    /* of an edge, or of a cable from a node inside the fabric, */
+    const struct emu_profile *profile;
+    const struct emu_profile *inward; /* and of the cable to that node */
 };
 
 static inline bool fabric_acknowledged(const struct fabric_config *config)
@@ -97,8 +103,10 @@ static inline bool fabric_acknowledged(const struct fabric_config *config)
     return emu_profile_acknowledged(&config->profile);
 }
 
-/* The first link of a node that is not cut: its switch is where the node is stepped. There is one. */
-static inline const struct topo_link *fabric_node_link(const struct topo_graph *graph, uint32_t node)
+/* The first link of a node that is not cut: its switch is where the node is stepped. There is one.
+ */
+static inline const struct topo_link *fabric_node_link(const struct topo_graph *graph,
+                                                       uint32_t node)
 {
     const struct topo_link *link = graph->node[node].link;
 
@@ -139,10 +147,16 @@ int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *gr
 /* fabric/engines.c: pure. */
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node);
 
-/* fabric/engines.c: the engine of node @n, on the worker of its switch, and its cables. Errors: -ENOMEM. */
+/*
+ * fabric/engines.c: the engine of node @n, on the worker of its switch, and its cables. Errors:
+ * -ENOMEM.
+ */
 int fabric_plug_engine(struct fabric *fabric, uint32_t n);
 
-/* fabric/engines.c: a cable, both ways, between an engine's link and a switch's port. Errors: -ENOMEM. */
+/*
+ * fabric/engines.c: a cable, both ways, between an engine's link and a switch's port. Errors:
+ * -ENOMEM.
+ */
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
                        const struct emu_profile *profile);
 

@@ -29,8 +29,8 @@ static int by_node(const void *a, const void *b)
 }
 
 /*
- * The first of @count places is the parent of the first of each of at most @width equal parts of the
- * rest. The loop goes on with the last part instead of recursing, since a tree of width 1 is as
+ * The first of @count places is the parent of the first of each of at most @width equal parts of
+ * the rest. The loop goes on with the last part instead of recursing, since a tree of width 1 is as
  * deep as it has members.
  */
 static void tree_grow(struct place *place, uint32_t count, uint32_t width)

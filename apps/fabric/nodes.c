@@ -14,8 +14,9 @@
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
 
-#define FABRIC_STALL_TICKS 5     /* a process that others wait for all this time is cut off */
-#define FABRIC_STALL_SEGMENTS 64 /* unless it takes so many in it: one now and then would hold all others up for ever */
+#define FABRIC_STALL_TICKS 5 /* a process that others wait for all this time is cut off */
+/* unless it takes so many in it: one now and then would hold all others up for ever */
+#define FABRIC_STALL_SEGMENTS 64
 
 /*
  * Tell a worker which edges it has now, in the one of its two lists that it does
@@ -33,7 +34,10 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_edges(worker, list);
 }
 
-/* All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it otherwise. */
+/*
+ * All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it
+ * otherwise.
+ */
 static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->seat[node] = word;
@@ -71,10 +75,12 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
 /* Tell everyone who waits whether threads outnumber cores: then spinning holds others up. */
 static void nodes_crowd(struct fabric *fabric)
 {
-    uint32_t oversubscribed = fabric->workers + fabric->attached > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t oversubscribed = fabric->workers + fabric->attached >
+                              (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
     for (uint32_t w = 0; w < fabric->workers; w++)
-        atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed, memory_order_relaxed);
+        atomic_store_explicit(&fabric->worker[w]->oversubscribed, oversubscribed,
+                              memory_order_relaxed);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
             atomic_store_explicit(&fabric->edge[n]->shared->oversubscribed, oversubscribed,
@@ -118,8 +124,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     init.profile = host.profile;
     worker = init.dev->worker;
     err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
-                          fabric->config.threads == FABRIC_THREADS_DEVICE,
-                          &fabric->clock, &memfd);
+                          fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock, &memfd);
     if (err)
         return err;
     bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
@@ -139,8 +144,10 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     node_publish_list(fabric, worker);
     fabric->attached++;
     nodes_crowd(fabric);
-    *ret = (struct fabric_seat){.node = init.node, .seat = emu_seat_first(fabric->seat[node]),
-                                .memfd = memfd, .bell = bell};
+    *ret = (struct fabric_seat){.node = init.node,
+                                .seat = emu_seat_first(fabric->seat[node]),
+                                .memfd = memfd,
+                                .bell = bell};
     return 0;
 
 close_bell:

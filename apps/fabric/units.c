@@ -4,10 +4,10 @@
  * an addition to QsNet III, which combines in its adapters.
  *
  * A unit is a link engine on a port of its own, to which no process ever attaches: it takes
- * contributions as packets, combines them, and sends on the result as a packet of its own, again until
- * it is acknowledged. So nothing is lost or counted twice between two switches either. The units of a
- * group's tree of switches make the tree that its adapters make otherwise (engine/tree.c). Numbers of
- * units, as destinations, follow those of the nodes.
+ * contributions as packets, combines them, and sends on the result as a packet of its own, again
+ * until it is acknowledged. So nothing is lost or counted twice between two switches either. The
+ * units of a group's tree of switches make the tree that its adapters make otherwise
+ * (engine/tree.c). Numbers of units, as destinations, follow those of the nodes.
  * Source: output-queued routers §2 (a unit hangs on an output and feeds back into an input).
  */
 #include <errno.h>
@@ -44,8 +44,10 @@ static int unit_create(struct fabric *fabric, uint32_t s)
     const struct emu_profile *profile = &fabric->config.profile;
     struct switch_dev *sw = fabric->sw[s];
     uint8_t port = (uint8_t)fabric->config.graph->ports;
-    struct engine_config config = {.profile = profile, .node = fabric->config.graph->nodes + s,
-                                   .nodes = fabric_engine_numbers(&fabric->config), .links = 1,
+    struct engine_config config = {.profile = profile,
+                                   .node = fabric->config.graph->nodes + s,
+                                   .nodes = fabric_engine_numbers(&fabric->config),
+                                   .links = 1,
                                    .seed = fabric->config.seed,
                                    .first_seq = fabric->config.first};
     struct engine *unit;
@@ -99,7 +101,7 @@ const char *fabric_check_unit(const struct fabric *fabric, uint32_t s)
                               engine_vcs(fabric->unit[s], 0), NULL);
 }
 
-/* --- a group's --------------------------------------------------------------------------- */
+/* --- a group's ---------------------------------------------------------------------- */
 
 int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *group,
                       const struct topo_tree_switch *at, struct engine_group **ret)
@@ -116,7 +118,7 @@ int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *gr
         .child = child,
     };
 
-    emu_each_bit(p, at->ports) {
+    emu_each_bit (p, at->ports) {
         if ((int)p == at->up)
             continue;
         child[config.children++] = end[p].kind == TOPO_END_NODE ? end[p].id

@@ -31,13 +31,15 @@
 #include <stdint.h>
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
-#error "apps/ompi is written against the internals of Open MPI 4.1.x: port and test it before lifting this check"
+#error \
+    "apps/ompi is written against the internals of Open MPI 4.1.x: port and test it before lifting this check"
 #endif
-static_assert(sizeof(MPI_Fint) == sizeof(int), "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
+static_assert(sizeof(MPI_Fint) == sizeof(int),
+              "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
 
 /* Why a collective goes below: enum fabemu_why, or one of these. */
 #define COLL_FABEMU_NOTHING (-1) /* nothing speaks against the switches */
-#define COLL_FABEMU_FRESH (-2)   /* a module that has not tried to join a group yet */
+#define COLL_FABEMU_FRESH   (-2) /* a module that has not tried to join a group yet */
 
 /* The functions below ours, and their modules (each retained). */
 struct coll_fabemu_below {
@@ -61,16 +63,19 @@ struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
 
     /* Read by every collective. */
-    int standing;               /* the reason that holds for all collectives: COLL_FABEMU_*, enum fabemu_why */
-    bool counts;                /* this process counts the communicator's collectives */
-    bool passing;               /* the module below is at work: what it calls of ours is handed on, uncounted */
-    struct fabemu *fab;         /* NULL: this process is not on a fabric; the component's reference */
+    /* the reason that holds for all collectives: COLL_FABEMU_*, enum fabemu_why */
+    int standing;
+    bool counts; /* this process counts the communicator's collectives */
+    /* the module below is at work: what it calls of ours is handed on, uncounted */
+    bool passing;
+    /* NULL: this process is not on a fabric; the component's reference */
+    struct fabemu *fab;
     struct fabemu_group *group; /* NULL until joined */
     uint32_t *nodes;            /* node by rank, as many as members; NULL until joined */
 
     /* For what has many segments: a group with a wide window, asked for when it is first needed. */
-    int wide_standing;          /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
-    struct fabemu_group *wide;  /* NULL until joined */
+    int wide_standing;         /* COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
+    struct fabemu_group *wide; /* NULL until joined */
 
     struct coll_fabemu_below below;
 };
@@ -90,7 +95,10 @@ struct coll_fabemu_component {
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/** coll_fabemu_repair - persistent sends over libfabric get the right address (repair.c). Again: nothing. */
+/**
+ * coll_fabemu_repair - persistent sends over libfabric get the right address (repair.c). Again:
+ * nothing.
+ */
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 

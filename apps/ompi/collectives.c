@@ -90,7 +90,10 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     return OMPI_SUCCESS;
 }
 
-/* Why not in the fabric, now that @why and the module's standing do not say: it joins what it has not joined. */
+/*
+ * Why not in the fabric, now that @why and the module's standing do not say: it joins what it has
+ * not joined.
+ */
 static int joins(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, bool wide)
 {
     if (module->standing == COLL_FABEMU_FRESH)
@@ -174,7 +177,7 @@ int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
     if (!group)
         return pass_barrier(comm, module);
 
-    struct fabemu_req req = { 0 };
+    struct fabemu_req req = {0};
     int err = fabemu_barrier(group, &req);
 
     return finish(module, comm, FABEMU_COLL_BARRIER, err, &req);
@@ -184,7 +187,7 @@ int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
 static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, void *buf, size_t bytes, int root)
 {
-    struct fabemu_req req = { 0 };
+    struct fabemu_req req = {0};
     int err = fabemu_broadcast(group, buf, bytes, module->nodes[root], &req);
 
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
@@ -194,7 +197,7 @@ static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {
-    struct iovec iov = { .iov_base = packed, .iov_len = bytes };
+    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
     uint32_t iovs = 1;
     size_t done = bytes;
     opal_convertor_t conv;
@@ -219,7 +222,8 @@ static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype
 
 /* The copy is as long as the message: the others send or receive it as one. */
 static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                            struct fabemu_group *group, void *buf, int count, const ompi_datatype_t *dtype, size_t bytes, int root)
+                            struct fabemu_group *group, void *buf, int count,
+                            const ompi_datatype_t *dtype, size_t bytes, int root)
 {
     bool is_root = ompi_comm_rank(comm) == root;
     void *packed = malloc(bytes);
@@ -243,7 +247,8 @@ static int pass_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     const struct coll_fabemu_below *below = &module->below;
     bool nested = pass_begin(module);
 
-    return pass_end(module, nested, below->bcast(buf, count, dtype, root, comm, below->bcast_module));
+    return pass_end(module, nested,
+                    below->bcast(buf, count, dtype, root, comm, below->bcast_module));
 }
 
 int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
@@ -270,7 +275,8 @@ static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
     const struct coll_fabemu_below *below = &module->below;
     bool nested = pass_begin(module);
 
-    return pass_end(module, nested, below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module));
+    return pass_end(module, nested,
+                    below->reduce(in, out, count, dtype, op, root, comm, below->reduce_module));
 }
 
 int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
@@ -286,7 +292,7 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
         return pass_reduce(in, out, count, dtype, op, root, comm, module);
 
     bool is_root = ompi_comm_rank(comm) == root;
-    struct fabemu_req req = { 0 };
+    struct fabemu_req req = {0};
     int err = fabemu_reduce(group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
                             (size_t)count, fab_op, fab_type, module->nodes[root], &req);
 
@@ -294,12 +300,14 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
 }
 
 static int pass_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
+                          ompi_op_t *op, ompi_communicator_t *comm,
+                          mca_coll_fabemu_module_t *module)
 {
     const struct coll_fabemu_below *below = &module->below;
     bool nested = pass_begin(module);
 
-    return pass_end(module, nested, below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module));
+    return pass_end(module, nested,
+                    below->allreduce(in, out, count, dtype, op, comm, below->allreduce_module));
 }
 
 int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
@@ -314,9 +322,9 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
     if (!group)
         return pass_allreduce(in, out, count, dtype, op, comm, module);
 
-    struct fabemu_req req = { 0 };
-    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count,
-                               fab_op, fab_type, &req);
+    struct fabemu_req req = {0};
+    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count, fab_op,
+                               fab_type, &req);
 
     return finish(module, comm, FABEMU_COLL_ALLREDUCE, err, &req);
 }

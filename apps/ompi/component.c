@@ -16,26 +16,29 @@
 #include <string.h>
 
 #define PRIORITY 90 /* Open MPI's own: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
-#define WIDE_BYTES 16384u /* half a narrow window, and a multiple of no segment: see docs/bench.md */
+/* half a narrow window, and a multiple of no segment: see docs/bench.md */
+#define WIDE_BYTES 16384u
 
 static int component_register(void);
 static int component_close(void);
 static int component_init_query(bool progress_threads, bool mpi_threads);
 
 struct coll_fabemu_component mca_coll_fabemu_component = {
-    .super = {
-        .collm_version = {
-            MCA_COLL_BASE_VERSION_2_0_0,
-            .mca_component_name = "fabemu",
-            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
-                                  OMPI_RELEASE_VERSION),
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+    .super =
+        {
+            .collm_version =
+                {
+                    MCA_COLL_BASE_VERSION_2_0_0,
+                    .mca_component_name = "fabemu",
+                    MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                          OMPI_RELEASE_VERSION),
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .collm_data = {MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = component_init_query,
+            .collm_comm_query = coll_fabemu_comm_query,
         },
-        .collm_data = { MCA_BASE_METADATA_PARAM_NONE },
-        .collm_init_query = component_init_query,
-        .collm_comm_query = coll_fabemu_comm_query,
-    },
 };
 
 static void param(const char *name, const char *help, mca_base_var_type_t type, void *storage)
@@ -53,9 +56,10 @@ static int component_register(void)
     param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
           &me->priority);
     me->enable = true;
-    param("enable",
-          "Do collectives in the fabric's switches; when off, they are only counted and handed down",
-          MCA_BASE_VAR_TYPE_BOOL, &me->enable);
+    param(
+        "enable",
+        "Do collectives in the fabric's switches; when off, they are only counted and handed down",
+        MCA_BASE_VAR_TYPE_BOOL, &me->enable);
     me->wide_bytes = WIDE_BYTES;
     param("wide_bytes",
           "Operations of so many bytes run in a group with a wide window, which lets ranks run "
@@ -84,7 +88,9 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
         const char *why = fabemu_error();
 
         me->fab = NULL;
-        opal_output(0, "fabemu: not attached to the fabric at %s, so collectives with this process run outside the switches: %s",
+        opal_output(0,
+                    "fabemu: not attached to the fabric at %s, so collectives with this process "
+                    "run outside the switches: %s",
                     path, *why ? why : strerror(-err));
     }
     return OMPI_SUCCESS;

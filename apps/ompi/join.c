@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define NOT_ATTACHED UINT64_MAX
-#define NO_GROUP UINT32_MAX
+#define NO_GROUP     UINT32_MAX
 
 /* Where this process is: the fabric's id, folded, above the node. */
 static uint64_t place_of(const struct fabemu *fab)
@@ -101,7 +101,8 @@ static struct fabemu_group *join_all_or_none(mca_coll_fabemu_module_t *module,
     int all = 0;
 
     if (below->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, below->allreduce_module) ==
-            OMPI_SUCCESS && all)
+            OMPI_SUCCESS &&
+        all)
         return group;
     if (mine)
         fabemu_group_leave(group);

@@ -20,7 +20,7 @@ static void module_construct(mca_coll_fabemu_module_t *module)
     module->nodes = NULL;
     module->wide_standing = COLL_FABEMU_FRESH;
     module->wide = NULL;
-    module->below = (struct coll_fabemu_below){ 0 };
+    module->below = (struct coll_fabemu_below){0};
 }
 
 static void release(mca_coll_base_module_t **module)
@@ -108,7 +108,8 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    coll_fabemu_repair(); /* the first communicator's module is made when messages have a transport */
+    /* the first communicator's module is made when messages have a transport */
+    coll_fabemu_repair();
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;

@@ -4,15 +4,21 @@
  */
 #include "coll_fabemu.h"
 
-#define NO_OP 0xff
+#define NO_OP   0xff
 #define NO_TYPE 0xff
 
-#define SIGNED_OF(bytes) \
-    ((bytes) == 1 ? FABEMU_I8 : (bytes) == 2 ? FABEMU_I16 : (bytes) == 4 ? FABEMU_I32 \
-     : (bytes) == 8 ? FABEMU_I64 : NO_TYPE)
-#define UNSIGNED_OF(bytes) \
-    ((bytes) == 1 ? FABEMU_U8 : (bytes) == 2 ? FABEMU_U16 : (bytes) == 4 ? FABEMU_U32 \
-     : (bytes) == 8 ? FABEMU_U64 : NO_TYPE)
+#define SIGNED_OF(bytes)         \
+    ((bytes) == 1   ? FABEMU_I8  \
+     : (bytes) == 2 ? FABEMU_I16 \
+     : (bytes) == 4 ? FABEMU_I32 \
+     : (bytes) == 8 ? FABEMU_I64 \
+                    : NO_TYPE)
+#define UNSIGNED_OF(bytes)       \
+    ((bytes) == 1   ? FABEMU_U8  \
+     : (bytes) == 2 ? FABEMU_U16 \
+     : (bytes) == 4 ? FABEMU_U32 \
+     : (bytes) == 8 ? FABEMU_U64 \
+                    : NO_TYPE)
 #define FLOAT_OF(bytes) ((bytes) == 4 ? FABEMU_F32 : (bytes) == 8 ? FABEMU_F64 : NO_TYPE)
 
 /* One more than the value, so that what has no row is 0. */

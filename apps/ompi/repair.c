@@ -9,8 +9,8 @@
  * were told, and those of address 0 for MPI_BOTTOM. (Over any libfabric provider; mended in later
  * versions by "mtl: Fix datatype offsetting".) A provider gets the wrong address and cannot know.
  *
- * So the call is handed on with what it means in bytes. Where Open MPI does it right itself, that is
- * the same message.
+ * So the call is handed on with what it means in bytes. Where Open MPI does it right itself, that
+ * is the same message.
  */
 #include "coll_fabemu.h"
 

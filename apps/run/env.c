@@ -21,12 +21,12 @@
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
-#define PROVIDER_BUILT  "nic/ofi"   /* seen from the folder of a command that is not installed */
+#define PROVIDER_BUILT  "nic/ofi" /* seen from the folder of a command that is not installed */
 #define COMPONENT_BUILT "apps/ompi"
 
 /* The same, from one that is, in a prefix that may have been moved; then where that was to be. */
-static const char *const installed[] = { "../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
-                                         "../lib64/fabemu", ENV_PLUGINS };
+static const char *const installed[] = {"../lib/fabemu", "../lib/x86_64-linux-gnu/fabemu",
+                                        "../lib64/fabemu", ENV_PLUGINS};
 
 static bool holds(const char *dir, const char *file)
 {
@@ -82,7 +82,8 @@ static void prepend(const struct walk *walk, const char *name, const char *dir,
     if (bytes + strlen(had) + 2 > sizeof value)
         return;
     strcpy(value, dir);
-    for (; *had; had += length + (had[length] == ':')) { /* it may be there from the last time: once will do */
+    for (; *had; had += length + (had[length] == ':')) {
+        /* it may be there from the last time: once will do */
         length = strcspn(had, ":");
         if (length == strlen(dir) && memcmp(had, dir, length) == 0)
             continue;
@@ -99,17 +100,17 @@ int env_each(const char *socket_path,
              char *error, size_t error_bytes)
 {
     static const char *const fixed[][2] = {
-        { "FI_PROVIDER", "fabemu" },
-        { "OMPI_MCA_pml", "cm" },
-        { "OMPI_MCA_mtl", "ofi" },
-        { "OMPI_MCA_btl", "self" },
-        { "OMPI_MCA_osc", "pt2pt,sm" },
-        { "OMPI_MCA_opal_common_ofi_provider_include", "fabemu" },
-        { "OMPI_MCA_mtl_ofi_provider_include", "fabemu" },
-        { "OMPI_MCA_mpi_yield_when_idle", "1" },
-        { "OMPI_MCA_rmaps_base_oversubscribe", "1" },
+        {"FI_PROVIDER", "fabemu"},
+        {"OMPI_MCA_pml", "cm"},
+        {"OMPI_MCA_mtl", "ofi"},
+        {"OMPI_MCA_btl", "self"},
+        {"OMPI_MCA_osc", "pt2pt,sm"},
+        {"OMPI_MCA_opal_common_ofi_provider_include", "fabemu"},
+        {"OMPI_MCA_mtl_ofi_provider_include", "fabemu"},
+        {"OMPI_MCA_mpi_yield_when_idle", "1"},
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
     };
-    const struct walk walk = { each, context };
+    const struct walk walk = {each, context};
     char dir[600];
 
     each(context, "FABEMU_SOCKET", socket_path);

@@ -45,7 +45,7 @@ void host_signals(sigset_t *ret)
     sigaddset(ret, SIGCHLD);
 }
 
-/* --- the fabric's process ----------------------------------------------------- */
+/* --- the fabric's process ----------------------------------------------------------- */
 
 static void raise_limit(__rlimit_resource_t what)
 {
@@ -58,10 +58,11 @@ static void raise_limit(__rlimit_resource_t what)
 }
 
 /*
- * Away from the terminal's signals and the command's output; as much as we may have of what is limited. But in
- * the session of whoever started us, as the processes that we serve are as a rule: Linux may schedule
- * sessions as groups (sched_autogroup), and then a thread of one that yields does not give its core to
- * another. 6.18 was seen to let one wait for up to a minute while threads of another one yielded.
+ * Away from the terminal's signals and the command's output; as much as we may have of what is
+ * limited. But in the session of whoever started us, as the processes that we serve are as a rule:
+ * Linux may schedule sessions as groups (sched_autogroup), and then a thread of one that yields
+ * does not give its core to another. 6.18 was seen to let one wait for up to a minute while threads
+ * of another one yielded.
  */
 static void settle_in(void)
 {
@@ -110,9 +111,10 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
                      int owner_fd, const char *mark)
 {
-    struct daemon_config serve = {
-        .fabric = config, .listen_fd = listen_fd, .owner_fd = owner_fd, .owner = getppid()
-    };
+    struct daemon_config serve = {.fabric = config,
+                                  .listen_fd = listen_fd,
+                                  .owner_fd = owner_fd,
+                                  .owner = getppid()};
     struct fabric *fabric;
     char error[256] = "";
     char scratch[160];
@@ -144,7 +146,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- the supervisor's side ------------------------------------------------------ */
+/* --- the supervisor's side ---------------------------------------------------------- */
 
 /* Wait for "ready". */
 static int wait_ready(struct host *host, char *error, size_t error_bytes)
@@ -191,7 +193,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const char 
 {
     int listen_fd;
 
-    *ret = (struct host){ .conn = { .fd = -1 } };
+    *ret = (struct host){.conn = {.fd = -1}};
     int err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
     if (err)
         return err;
@@ -226,7 +228,7 @@ static void take_last_messages(struct host *host)
 /* Reap it, killing it if it does not end. Other children are not touched. */
 static bool reap(struct host *host)
 {
-    struct pollfd end = { pidfd_open(host->pid, 0), POLLIN, 0 };
+    struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};
     int64_t end_ms = emu_now_ms() + STOP_MS;
     bool in_time = true;
     pid_t ended;

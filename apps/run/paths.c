@@ -109,7 +109,8 @@ static int socket_path(char *path, size_t path_bytes, const char *dir, const cha
 }
 
 /* Check @name, and open the folder where its socket is, or will be. Returns it, or -errno. */
-static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *error, size_t error_bytes)
+static int open_dir_for(const char *name, char *dir, size_t dir_bytes, char *error,
+                        size_t error_bytes)
 {
     int err = paths_check_name(name, error, error_bytes);
 
@@ -130,7 +131,7 @@ int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_
 /* A connected descriptor, or -errno. -EAGAIN: somebody listens and is busy. */
 static int connect_to(const char *path)
 {
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
@@ -146,7 +147,7 @@ static int connect_to(const char *path)
 
 static pid_t peer_pid(int fd)
 {
-    struct ucred cred = { 0 };
+    struct ucred cred = {0};
     socklen_t bytes = sizeof cred;
 
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes);
@@ -183,7 +184,7 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
 
 static int bind_socket(struct paths_socket *ret, const char *path, char *error, size_t error_bytes)
 {
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct stat st;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 

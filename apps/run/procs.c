@@ -65,7 +65,7 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
 
 bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes)
 {
-    struct pollfd end = { end_fd, POLLIN, 0 };
+    struct pollfd end = {end_fd, POLLIN, 0};
     struct proc proc;
 
     if (end_fd >= 0 && poll(&end, 1, 0) == 0) {
@@ -73,8 +73,8 @@ bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how
         return false;
     }
     if (end_fd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent was quicker */
-        snprintf(how, how_bytes, exits ? "exited without detaching"
-                                       : "ended without detaching (killed?)");
+        snprintf(how, how_bytes,
+                 exits ? "exited without detaching" : "ended without detaching (killed?)");
     else if (WIFSIGNALED(proc.exit_code))
         snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
     else
@@ -191,7 +191,7 @@ static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
     struct pollfd *ends = calloc(count, sizeof *ends);
 
     for (size_t i = 0; ends && i < count; i++)
-        ends[i] = (struct pollfd){ pidfd_open(pids[i], 0), POLLIN, 0 };
+        ends[i] = (struct pollfd){pidfd_open(pids[i], 0), POLLIN, 0};
     if (ends)
         poll(ends, count, timeout_ms);
     for (size_t i = 0; ends && i < count; i++)
@@ -205,7 +205,7 @@ void procs_end_marked(const char *mark)
     static const struct {
         int from_ms;
         int signal;
-    } steps[] = { { 2000, SIGTERM }, { 3000, SIGKILL }, { 3500, SIGKILL }, { 4000, 0 } };
+    } steps[] = {{2000, SIGTERM}, {3000, SIGKILL}, {3500, SIGKILL}, {4000, 0}};
     pid_t *pids = calloc(PROCS_MAX, sizeof *pids);
     int64_t start_ms = emu_now_ms();
 

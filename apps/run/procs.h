@@ -16,8 +16,8 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
  * procs_how_it_ended - how @pid, which closed its connection, ended: as well as can be seen.
- * @end_fd: its pidfd, -1 when there is none any more. @exits: it had said that it exits. Returns false while
- * it lives. Never waits.
+ * @end_fd: its pidfd, -1 when there is none any more. @exits: it had said that it exits. Returns
+ * false while it lives. Never waits.
  */
 bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes);
 

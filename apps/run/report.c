@@ -46,22 +46,22 @@ struct mechanism {
 static struct mechanism mechanism_of(const struct emu_profile *profile, int coll)
 {
     static const struct mechanism switches[FABEMU_COLLS] = {
-        [FABEMU_COLL_BARRIER] = { false, "combine units, multicast" },
-        [FABEMU_COLL_BROADCAST] = { false, "multicast" },
-        [FABEMU_COLL_REDUCE] = { false, "combine units" },
-        [FABEMU_COLL_ALLREDUCE] = { false, "combine units, multicast" },
+        [FABEMU_COLL_BARRIER] = {false, "combine units, multicast"},
+        [FABEMU_COLL_BROADCAST] = {false, "multicast"},
+        [FABEMU_COLL_REDUCE] = {false, "combine units"},
+        [FABEMU_COLL_ALLREDUCE] = {false, "combine units, multicast"},
     };
     static const struct mechanism adapters[FABEMU_COLLS] = {
-        [FABEMU_COLL_BARRIER] = { true, "adapter tree, broadcast" },
-        [FABEMU_COLL_BROADCAST] = { false, "broadcast" },
-        [FABEMU_COLL_REDUCE] = { true, "adapter tree" },
-        [FABEMU_COLL_ALLREDUCE] = { true, "adapter tree, broadcast" },
+        [FABEMU_COLL_BARRIER] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_BROADCAST] = {false, "broadcast"},
+        [FABEMU_COLL_REDUCE] = {true, "adapter tree"},
+        [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
     };
 
     if (!emu_profile_acknowledged(profile) || profile->combining == EMU_COMBINING_SWITCH)
         return switches[coll];
     if (coll == FABEMU_COLL_BARRIER && profile->barrier == EMU_BARRIER_BY_CONDITIONAL)
-        return (struct mechanism){ false, "network conditional, broadcast" };
+        return (struct mechanism){false, "network conditional, broadcast"};
     return adapters[coll];
 }
 
@@ -114,22 +114,23 @@ static struct json_object *counts(const char *const *names, const uint64_t *valu
         json_add_number(object, names[i], values[i]);
     return object;
 }
-#define COUNTS(names, ...)                                                                         \
-    counts(names, (const uint64_t[]){ __VA_ARGS__ }, sizeof(names) / sizeof((names)[0]))
+#define COUNTS(names, ...) \
+    counts(names, (const uint64_t[]){__VA_ARGS__}, sizeof(names) / sizeof((names)[0]))
 
 static struct json_object *transport(const struct fabric_transport *of)
 {
-    static const char *const names[] = { "packets", "retransmissions", "nacks", "timeouts",
-                                         "duplicates", "broken", "stale", "lost", "refused",
-                                         "not_in_group", "conditionals", "unequal" };
+    static const char *const names[] = {"packets",    "retransmissions", "nacks",        "timeouts",
+                                        "duplicates", "broken",          "stale",        "lost",
+                                        "refused",    "not_in_group",    "conditionals", "unequal"};
 
     return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
-                  of->broken, of->stale, of->lost, of->refused, of->not_in_group, of->conditionals, of->unequal);
+                  of->broken, of->stale, of->lost, of->refused, of->not_in_group, of->conditionals,
+                  of->unequal);
 }
 
-/* --- was it the network's time? ------------------------------------------------------------ */
+/* --- was it the network's time? ----------------------------------------------------- */
 
-#define ON_TIME_SHARE 100  /* one part in so many may be late, */
+#define ON_TIME_SHARE  100  /* one part in so many may be late, */
 #define ON_TIME_FACTOR 0.99 /* and the fabric itself must have been on time */
 
 /* Of clock real; docs/manual.md says what the figures mean. NULL where it is not known. */
@@ -174,12 +175,12 @@ static struct json_object *profile_set(const struct fabric_config *config)
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
-    static const char *const segments[] = { "sent", "delivered", "hops" };
-    static const char *const combined[] = { "contributions", "results", "multicasts" };
-    static const char *const drops[] = { "malformed", "groups_over", "nobody_attached",
-                                         "left_behind" };
-    static const char *const processes[] = { "attached", "peak", "refused", "cut_off", "died",
-                                               "unheard" };
+    static const char *const segments[] = {"sent", "delivered", "hops"};
+    static const char *const combined[] = {"contributions", "results", "multicasts"};
+    static const char *const drops[] = {"malformed", "groups_over", "nobody_attached",
+                                        "left_behind"};
+    static const char *const processes[] = {"attached", "peak", "refused",
+                                            "cut_off",  "died", "unheard"};
     struct json_object *report = json_object_new_object();
     struct json_object *clock = json_object_new_object();
     struct fabric_totals totals;
@@ -192,14 +193,15 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
     json_add_text(clock, "mode", report_clock_name(config->clock));
-    json_object_object_add(
-        clock, "real_time_factor",
-        json_object_new_double(isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
+    json_object_object_add(clock, "real_time_factor",
+                           json_object_new_double(
+                               isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
     json_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
     json_object_object_add(report, "clock", clock);
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
-                               ? programs(&record->waits, totals.real_time_factor) : NULL);
+                               ? programs(&record->waits, totals.real_time_factor)
+                               : NULL);
     json_add_number(report, "threads", fabric_threads(fabric));
     json_add_number(report, "seed", config->seed);
     json_add_number(report, "nodes", config->graph->nodes);
@@ -224,7 +226,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     return report;
 }
 
-/* --- for people --------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------- */
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
@@ -286,7 +288,8 @@ struct report_profile report_profile(struct json_object *report)
     int bytes = snprintf(ret.text, sizeof ret.text, "%s%s", text(report, "profile"),
                          own ? " (the network's own)" : "");
     for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
-        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s", i ? ", " : " with ",
+        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s",
+                          i ? ", " : " with ",
                           json_object_get_string(json_object_array_get_idx(set, i)));
     return ret;
 }
@@ -328,15 +331,20 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
     if (!(attached_ns > 0))
         return;
     fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
-            late ? "NOT on time" : verdict ? "on time" : "on time as far as can be seen",
+            late      ? "NOT on time"
+            : verdict ? "on time"
+                      : "on time as far as can be seen",
             duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
             100 * late_ns / attached_ns);
     if (late)
-        fputs("               what they measured may be this host's speed, not the network's\n", out);
+        fputs("               what they measured may be this host's speed, not the network's\n",
+              out);
     if (late && longest)
-        fprintf(out, "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
-                number(longest, "node"), lasted(longest, "waited_ns").text,
-                text(longest, "command"), number(longest, "pid"));
+        fprintf(
+            out,
+            "               the threads of node %lld waited longest, %s together (%s, pid %lld)\n",
+            number(longest, "node"), lasted(longest, "waited_ns").text, text(longest, "command"),
+            number(longest, "pid"));
     if (number(programs, "edge_full_ns"))
         fprintf(out, "               segments waited %s for room in processes' edges\n",
                 lasted(programs, "edge_full_ns").text);
@@ -393,7 +401,9 @@ void report_print(FILE *out, struct json_object *report)
     fprintf(out, "  waiting      %lld times for a credit\n", number(report, "credit_stalls"));
     fprintf(out, "  dropped      %lld", number(report, "dropped"));
     if (number(report, "dropped"))
-        fprintf(out, " (malformed %lld, to groups that were over %lld, nobody attached %lld, left behind %lld)",
+        fprintf(out,
+                " (malformed %lld, to groups that were over %lld, nobody attached %lld, left "
+                "behind %lld)",
                 number(drops, "malformed"), number(drops, "groups_over"),
                 number(drops, "nobody_attached"), number(drops, "left_behind"));
     print_transport(out, member(report, "transport"));
@@ -407,7 +417,7 @@ void report_print(FILE *out, struct json_object *report)
     print_deaths(out, report);
 }
 
-/* --- for programs --------------------------------------------------------- */
+/* --- for programs ------------------------------------------------------------------- */
 
 int report_open(int *ret, const char *path)
 {
@@ -423,8 +433,9 @@ int report_open(int *ret, const char *path)
 
 void report_write(int fd, const char *path, struct json_object *report)
 {
-    const char *text = json_object_to_json_string_ext(
-        report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+    const char *text = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
+                                                                  JSON_C_TO_STRING_SPACED |
+                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
 
     if ((ftruncate(fd, 0) < 0 && errno != EINVAL) || /* EINVAL: a pipe or a device */
         dprintf(fd, "%s\n", text) < 0)

@@ -13,8 +13,9 @@
  *   LAST     SIGKILL to every descendant
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
  *
- * and is done when the command is reaped and no descendant is left. The command comes last because it is
- * mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for impatience, and says so.
+ * and is done when the command is reaped and no descendant is left. The command comes last because
+ * it is mostly a launcher that is busy ending its job: mpirun takes a signal meanwhile for
+ * impatience, and says so.
  */
 #include "apps/run/run.h"
 
@@ -52,10 +53,10 @@ enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 struct run {
     struct host host;
     int signal_fd;
-    int report_fd;     /* -1: none */
+    int report_fd;      /* -1: none */
     const char *report; /* its file */
-    char **argv;       /* the command */
-    char scratch[160]; /* folder for temporary files */
+    char **argv;        /* the command */
+    char scratch[160];  /* folder for temporary files */
     pid_t command;
     bool command_done;
     int command_status; /* as wait() has it */
@@ -79,7 +80,7 @@ static void begin_ending(struct run *run)
     run->reason_ms = emu_now_ms();
 }
 
-/* --- what happens ------------------------------------------------------------- */
+/* --- what happens ------------------------------------------------------------------- */
 
 static void say_death(struct json_object *death, const char *then)
 {
@@ -208,7 +209,7 @@ static void read_signals(struct run *run)
             on_interrupt(run, &info);
 }
 
-/* --- what we do about it --------------------------------------------------------- */
+/* --- what we do about it ------------------------------------------------------------ */
 
 /* To all but the command; or to it alone. */
 static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
@@ -309,7 +310,7 @@ static void supervise(struct run *run)
 
     reap_all(run);
     while (!step(run, &timeout_ms)) {
-        struct pollfd fds[2] = { { run->signal_fd, POLLIN, 0 }, { run->host.conn.fd, POLLIN, 0 } };
+        struct pollfd fds[2] = {{run->signal_fd, POLLIN, 0}, {run->host.conn.fd, POLLIN, 0}};
         poll(fds, 2, (int)timeout_ms); /* a closed connection is fd -1: ignored */
         if (fds[1].revents)
             read_events(run);
@@ -383,20 +384,20 @@ static int finish(struct run *run)
     if (run->refused[0])
         say("%s", run->refused);
     else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
-        say("no process attached to the fabric: nothing that the command ran opened it, through MPI, "
+        say("no process attached to the fabric: nothing that the command ran opened it, through "
+            "MPI, "
             "libfabric or libfabemu; was it told to use another provider?");
     host_release(&run->host);
     return status;
 }
 
-/* --- the beginning ---------------------------------------------------------------- */
+/* --- the beginning ------------------------------------------------------------------ */
 
 static const struct options_command run_command = {
     .name = "run",
     .operands = "-- COMMAND [ARGUMENTS]",
-    .about =
-        "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
-        "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
+    .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
+             "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT,
     .command_follows = true,
 };
@@ -446,7 +447,7 @@ static int run_on(struct run *run, const struct fabric_config *config,
 /* Signals come through a descriptor, orphans to us, and a reader who goes away kills nobody. */
 static void become_supervisor(struct run *run, struct command_signals *before)
 {
-    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t signals;
 
     host_signals(&signals);
@@ -461,7 +462,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
 int run_main(int argc, char **argv)
 {
-    struct run run = { .start_ms = emu_now_ms() };
+    struct run run = {.start_ms = emu_now_ms()};
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;

@@ -22,7 +22,10 @@
 #define DEFAULT_NAME "default"
 #define ANSWER_MS    5000 /* for a fabric to answer, or to end */
 
-/* Read the options of a command whose operand is one name, or none: the default. As options_parse(). */
+/*
+ * Read the options of a command whose operand is one name, or none: the default. As
+ * options_parse().
+ */
 static int parse_name(struct options *options, const char **name,
                       const struct options_command *command, int argc, char **argv)
 {
@@ -62,7 +65,7 @@ static int ask(const char *name, const char *command, struct json_object **reply
     return 0;
 }
 
-/* --- down ------------------------------------------------------------------------- */
+/* --- down --------------------------------------------------------------------------- */
 
 static const struct options_command down_command = {
     .name = "down",
@@ -86,7 +89,7 @@ int down_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     json_object_put(reply);
-    struct pollfd end = { pidfd_open(owner, 0), POLLIN, 0 };
+    struct pollfd end = {pidfd_open(owner, 0), POLLIN, 0};
     if (ask(name, "shutdown", &reply, NULL, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
@@ -100,7 +103,7 @@ int down_main(int argc, char **argv)
     return EXIT_SUCCESS;
 }
 
-/* --- status ------------------------------------------------------------------------ */
+/* --- status ------------------------------------------------------------------------- */
 
 static const struct options_command status_command = {
     .name = "status",
@@ -127,9 +130,10 @@ static void print_status(const struct status *status, struct json_object *reply)
     printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)\n",
            emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
            report_profile(report).text,
-           emu_json_text(json_object_object_get(report, "clock"), "mode", "?"),
-           threads, threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
-           (long long)emu_json_number(reply, "supervisor", 0)); /* the one that paths_listen() names, too */
+           emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
+           threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
+           (long long)emu_json_number(reply, "supervisor",
+                                      0)); /* the one that paths_listen() names, too */
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = json_object_array_get_idx(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
@@ -168,7 +172,7 @@ static void one_status(void *context, const char *name)
 int status_main(int argc, char **argv)
 {
     struct options options;
-    struct status status = { 0 };
+    struct status status = {0};
     const char *name;
     char error[512];
 
@@ -183,15 +187,16 @@ int status_main(int argc, char **argv)
     else if (paths_list(one_status, &status, error, sizeof error))
         say("%s", error);
     if (options.json)
-        printf("%s\n", json_object_to_json_string_ext(
-                           status.array, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+        printf("%s\n",
+               json_object_to_json_string_ext(status.array, JSON_C_TO_STRING_PRETTY |
+                                                                JSON_C_TO_STRING_NOSLASHESCAPE));
     else if (!status.running && !status.failed)
         puts("no fabric is running");
     json_object_put(status.array);
     return status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- env ----------------------------------------------------------------------------- */
+/* --- env ---------------------------------------------------------------------------- */
 
 static const struct options_command env_command = {
     .name = "env",

@@ -66,7 +66,7 @@ static void wait_for_end(const struct up *up, struct host *host, int signal_fd)
     struct json_object *event;
 
     while (host->conn.fd >= 0) {
-        struct pollfd fds[2] = { { signal_fd, POLLIN, 0 }, { host->conn.fd, POLLIN, 0 } };
+        struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
         poll(fds, 2, -1);
         int end = fds[1].revents ? conn_fill(&host->conn) : 0;
         while (conn_next(&host->conn, &event) == 1) {
@@ -96,8 +96,8 @@ static void print_started(const struct up *up, const char *socket_path)
 {
     const char *name = up->config->name;
 
-    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec, up->config->graph->nodes,
-           up->config->profile.name);
+    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
+           up->config->graph->nodes, up->config->profile.name);
     for (unsigned i = 0; i < up->config->set_count; i++)
         printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
     printf(", clock %s\nsocket %s\nuse it:   eval \"$(fabemu env %s)\"\nstop it:  fabemu down %s\n",
@@ -113,7 +113,8 @@ static int supervise(const struct up *up)
     char error[512];
 
     host_signals(&signals);
-    if (up->tell_fd >= 0) { /* in the background: what a shell tells all that it started when it ends */
+    if (up->tell_fd >= 0) {
+        /* in the background: what a shell tells all that it started when it ends */
         sigdelset(&signals, SIGHUP);
         signal(SIGHUP, SIG_IGN);
     }
@@ -143,9 +144,9 @@ static int supervise(const struct up *up)
 }
 
 /*
- * The background process leaves the terminal, but not the session (see host.c, settle_in()): a process
- * group of its own gets none of the terminal's signals, and who gave the terminal up no hang-up of it.
- * Errors go through the pipe.
+ * The background process leaves the terminal, but not the session (see host.c, settle_in()): a
+ * process group of its own gets none of the terminal's signals, and who gave the terminal up no
+ * hang-up of it. Errors go through the pipe.
  */
 static void leave_terminal(void)
 {
@@ -216,7 +217,7 @@ int up_main(int argc, char **argv)
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
-    struct up up = { .options = &options, .config = &config, .report_fd = -1, .tell_fd = -1 };
+    struct up up = {.options = &options, .config = &config, .report_fd = -1, .tell_fd = -1};
     char path[sizeof((struct paths_socket *)0)->path];
     char error[512];
 

@@ -10,10 +10,10 @@
 #include "emu/alloc.h"
 #include "emu/packet/packet.h"
 
-#define NODE_SLOTS     256u                 /* messages that a node can have in parts, at first */
-#define SLICE_PS       UINT64_C(20000000)   /* virtual time between two looks at the nodes: 20 us */
-#define PARTS_IN_SLICE 256                  /* the same if nodes keep tables: segments a node */
-#define GAP_MOST_PS    (UINT64_C(1) << 57)  /* even 44 times as long, it fits 63 bits */
+#define NODE_SLOTS     256u                /* messages that a node can have in parts, at first */
+#define SLICE_PS       UINT64_C(20000000)  /* virtual time between two looks at the nodes: 20 us */
+#define PARTS_IN_SLICE 256                 /* the same if nodes keep tables: segments a node */
+#define GAP_MOST_PS    (UINT64_C(1) << 57) /* even 44 times as long, it fits 63 bits */
 
 struct traffic_node {
     struct emu_dev dev;
@@ -25,18 +25,18 @@ struct traffic_node {
     struct traffic_random gaps;
     struct traffic_random picks;
     uint64_t birth_ps;
-    uint64_t drawn;    /* messages so far, this one included */
+    uint64_t drawn; /* messages so far, this one included */
     uint32_t dst;
-    uint32_t left;     /* segments to send of this copy; 0: sends nothing, ever */
-    uint32_t set;      /* multicast: its destinations */
-    uint32_t copy;     /* multicast by messages: position in the set that this copy goes to */
-    uint8_t kind;      /* enum emu_kind */
+    uint32_t left; /* segments to send of this copy; 0: sends nothing, ever */
+    uint32_t set;  /* multicast: its destinations */
+    uint32_t copy; /* multicast by messages: position in the set that this copy goes to */
+    uint8_t kind;  /* enum emu_kind */
     uint8_t links;
     uint32_t node;
 
     /* What arrives. */
     alignas(EMU_LINE) uint64_t arrive_ps; /* of the next segment to come; EMU_NEVER: unknown */
-    uint64_t depart_ps;             /* of the next one that leaves, the same */
+    uint64_t depart_ps;                   /* of the next one that leaves, the same */
     uint64_t digest;
     struct traffic_worker *worker;
     struct traffic_pending pending; /* messages of more than one segment */
@@ -53,7 +53,7 @@ static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic
                   EMU_LINE,
               "sending takes one line");
 
-/* --- sending ----------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 /* From one birth to the next: at least 1 ps, so that no two messages of a source are one. */
 static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random *gaps)
@@ -137,13 +137,13 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 {
     const struct traffic_nodes *all = node->all;
     struct emu_entry entry = {
-        .hdr = { .dst = dst,
-                 .src = node->node,
-                 .seq = (uint32_t)(birth_ps >> 32),
-                 .kind = node->kind,
-                 .len = left == 1 ? all->last_bytes : EMU_PAYLOAD_BYTES,
-                 .op = (uint8_t)set,
-                 .type = (uint8_t)(set >> 8) },
+        .hdr = {.dst = dst,
+                .src = node->node,
+                .seq = (uint32_t)(birth_ps >> 32),
+                .kind = node->kind,
+                .len = left == 1 ? all->last_bytes : EMU_PAYLOAD_BYTES,
+                .op = (uint8_t)set,
+                .type = (uint8_t)(set >> 8)},
         .buf = EMU_NO_BUF,
         .note = (uint32_t)birth_ps,
     };
@@ -187,7 +187,10 @@ static void node_quit(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/* Everything that may leave by @until_ps. Says when the next may; EMU_NEVER: not known, or none will. */
+/*
+ * Everything that may leave by @until_ps. Says when the next may; EMU_NEVER: not known, or none
+ * will.
+ */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -210,9 +213,8 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
             break;
         sent = true;
         if (relay) {
-            put_segment(node, item->birth_ps,
-                        member_at(all->plan.sets, item->set, item->child), item->set,
-                        node->relay->left, depart_ps);
+            put_segment(node, item->birth_ps, member_at(all->plan.sets, item->set, item->child),
+                        item->set, node->relay->left, depart_ps);
             relay_advance(node, item);
             continue;
         }
@@ -225,16 +227,17 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
     return depart_ps;
 }
 
-/* --- receiving ----------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 /* A multicast is here whole: the program passes it on at once. */
 static void relay_begin(struct traffic_node *node, const struct traffic_part *whole, uint32_t set)
 {
     const struct traffic_nodes *all = node->all;
     uint32_t fanout = traffic_sets_fanout(all->plan.sets, set);
-    struct traffic_relay_item item = {
-        .birth_ps = whole->birth_ps, .ready_ps = whole->at_ps, .set = set, .position = 1
-    };
+    struct traffic_relay_item item = {.birth_ps = whole->birth_ps,
+                                      .ready_ps = whole->at_ps,
+                                      .set = set,
+                                      .position = 1};
 
     while (item.position < fanout && member_at(all->plan.sets, set, item.position) != node->node)
         item.position++;
@@ -297,15 +300,15 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     bool credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
 
     if (node->arrive_ps <= until_ps || (data && node->arrive_ps == EMU_NEVER))
-        node->arrive_ps = traffic_take(&node->rx, node->tx.profile->credit_ps, until_ps, node,
-                                       node_deliver);
+        node->arrive_ps =
+            traffic_take(&node->rx, node->tx.profile->credit_ps, until_ps, node, node_deliver);
     if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
         node->depart_ps = node_send(node, until_ps);
     dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
     return 0;
 }
 
-/* --- made ------------------------------------------------------------------------------ */
+/* --- made --------------------------------------------------------------------------- */
 
 /* Sources begin apart from each other: fixed gaps at a random time of the first. */
 static void source_begin(struct traffic_node *node)
@@ -379,7 +382,7 @@ int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct t
     uint64_t segments = traffic_segments_of(plan->bytes);
 
     *all = (struct traffic_nodes){
-        .ops = { .create = node_create, .ctx = all },
+        .ops = {.create = node_create, .ctx = all},
         .plan = *plan,
         .stop_ps = UINT64_MAX,
         .slice_ps = SLICE_PS,
@@ -391,7 +394,7 @@ int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct t
         .segments = (uint32_t)segments,
         .last_bytes = (uint8_t)(plan->bytes - (segments - 1) * EMU_PAYLOAD_BYTES),
         .relays = plan->sets && !plan->hardware && plan->arity != TRAFFIC_TREE_FLAT,
-        .workers = { .sources = nodes },
+        .workers = {.sources = nodes},
         .node = calloc(nodes, sizeof(struct traffic_node *)),
         .share = calloc(most + 1, sizeof(uint64_t)),
     };
@@ -422,7 +425,7 @@ void traffic_nodes_free(struct traffic_nodes *all)
     traffic_workers_free(&all->workers);
     free(all->share);
     free(all->node);
-    *all = (struct traffic_nodes){ .nodes = 0 };
+    *all = (struct traffic_nodes){.nodes = 0};
 }
 
 /*
@@ -453,7 +456,7 @@ uint64_t traffic_nodes_bytes(const struct traffic_nodes *all)
     return all->nodes * each + traffic_workers_bytes(&all->workers);
 }
 
-/* --- the driver's ------------------------------------------------------------------------ */
+/* --- the driver's ------------------------------------------------------------------- */
 
 void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase)
 {
@@ -503,7 +506,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (!stop_ps && node->birth_ps >= before_ps)
             node->left = 0; /* it has stopped already */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
-            continue; /* it waits for a credit, or is looked at anyway */
+            continue;                 /* it waits for a credit, or is looked at anyway */
         node->depart_ps = now_ps + 1; /* to find out that there is nothing, or when */
         emu_dev_wake(&node->dev, now_ps + 1);
     }
@@ -528,7 +531,7 @@ static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffi
 
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps)
 {
-    struct traffic_counts counts = { .born = 0 };
+    struct traffic_counts counts = {.born = 0};
     uint64_t relayed = 0;
 
     for (uint32_t n = 0; n < all->nodes; n++) {
@@ -551,7 +554,7 @@ uint64_t traffic_nodes_digest(const struct traffic_nodes *all)
 
 struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
 {
-    struct traffic_segments segments = { .sent = 0 };
+    struct traffic_segments segments = {.sent = 0};
 
     for (uint32_t n = 0; n < all->nodes; n++) {
         segments.sent += emu_count_read(&all->node[n]->tx.counts.segments);
@@ -565,8 +568,7 @@ uint32_t traffic_nodes_stuck(const struct traffic_nodes *all)
 {
     uint32_t n = 0;
 
-    while (n < all->nodes && !all->node[n]->left &&
-           !(all->relays && all->node[n]->relay->count))
+    while (n < all->nodes && !all->node[n]->left && !(all->relays && all->node[n]->relay->count))
         n++;
     return n;
 }

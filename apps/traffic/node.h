@@ -28,33 +28,35 @@ struct traffic_plan {
     const struct emu_profile *profile;
     const struct traffic_pattern *pattern;
     const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: else NULL */
-    const uint8_t *links;            /* by node: of a sender, into the network; 0: it sends nothing */
-    uint32_t links_most;             /* of any node */
+    /* by node: of a sender, into the network; 0: it sends nothing */
+    const uint8_t *links;
+    uint32_t links_most; /* of any node */
     uint64_t seed;
-    uint64_t bytes;    /* payload of a message */
-    uint64_t gap_ps;   /* mean time between births at a source of one link; of n links: a part of n */
+    uint64_t bytes; /* payload of a message */
+    /* mean time between births at a source of one link; of n links: a part of n */
+    uint64_t gap_ps;
     struct traffic_phase phase;
-    bool poisson;      /* gaps are exponential; else all the same */
-    bool hardware;     /* multicasts are copied by the switches; else a message a destination, */
-    uint32_t arity;    /* in a tree of this: traffic_tree_next() */
-    bool completions;  /* log every delivery: when is a whole multicast there? */
+    bool poisson;     /* gaps are exponential; else all the same */
+    bool hardware;    /* multicasts are copied by the switches; else a message a destination, */
+    uint32_t arity;   /* in a tree of this: traffic_tree_next() */
+    bool completions; /* log every delivery: when is a whole multicast there? */
 };
 
 struct traffic_nodes {
     struct fabric_node_ops ops; /* for fabric_config.local_nodes */
     struct traffic_plan plan;
     struct traffic_exp exp;
-    uint64_t stop_ps;           /* what is born then or later is not sent; 0: nothing is */
-    uint64_t slice_ps;          /* the driver looks at the nodes at least so often */
+    uint64_t stop_ps;  /* what is born then or later is not sent; 0: nothing is */
+    uint64_t slice_ps; /* the driver looks at the nodes at least so often */
     uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1]; /* by the source's links */
-    uint64_t message_wire_ps;   /* what a message takes of the wire, headers included */
-    uint64_t message_stats_ps;  /* what the accumulators count for it: see traffic_wire_ps() */
+    uint64_t message_wire_ps;  /* what a message takes of the wire, headers included */
+    uint64_t message_stats_ps; /* what the accumulators count for it: see traffic_wire_ps() */
     struct traffic_times times;
-    uint64_t *share;            /* by fanout: 2^32 / fanout; what a copy counts */
+    uint64_t *share; /* by fanout: 2^32 / fanout; what a copy counts */
     uint32_t nodes;
-    uint32_t segments;          /* of a message */
-    uint8_t last_bytes;         /* payload of the last of them */
-    bool relays;                /* those who have a multicast pass it on */
+    uint32_t segments;  /* of a message */
+    uint8_t last_bytes; /* payload of the last of them */
+    bool relays;        /* those who have a multicast pass it on */
     struct traffic_node **node;
     struct traffic_workers workers;
 };
@@ -102,7 +104,10 @@ struct traffic_counts {
                         nodes are to pass on, each a part */
 };
 
-/** traffic_nodes_count - count what was born before @now_ps, which is no less than in the call before. */
+/**
+ * traffic_nodes_count - count what was born before @now_ps, which is no less than in the call
+ * before.
+ */
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps);
 
 /** traffic_nodes_digest - of all deliveries so far, in the order of the nodes. */

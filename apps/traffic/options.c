@@ -47,8 +47,7 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "collectives: groups at work at the same time (default 1)")                                \
     ROW(members, "group-size", "N", USE_COLLECTIVE,                                                \
         "collectives: nodes of a group (default: all, shared out)")                                \
-    ROW(operations, "operations", "N", USE_COLLECTIVE,                                             \
-        "collectives: of each group (default 100)")                                                \
+    ROW(operations, "operations", "N", USE_COLLECTIVE, "collectives: of each group (default 100)") \
     ROW(interval, "interval", "NS", USE_COLLECTIVE,                                                \
         "collectives: from post to post; 0: after the one before (default)")                       \
     ROW(skew, "skew", "NS", USE_COLLECTIVE,                                                        \
@@ -137,16 +136,16 @@ static bool read_time(const char *text, uint64_t least, uint64_t *ret, const cha
     return true;
 }
 
-/* --- readers --------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------ */
 
-#define READER(name)                                                                               \
-    static bool take_##name(struct traffic_options *o, const char *value, const char **right);     \
-    static bool read_##name(void *into, const char *value, const char **right)                     \
-    {                                                                                              \
-        struct traffic_options *options = into;                                                    \
-        options->given |= emu_bit(OPTION_##name);                                                  \
-        return take_##name(options, value, right);                                                 \
-    }                                                                                              \
+#define READER(name)                                                                           \
+    static bool take_##name(struct traffic_options *o, const char *value, const char **right); \
+    static bool read_##name(void *into, const char *value, const char **right)                 \
+    {                                                                                          \
+        struct traffic_options *options = into;                                                \
+        options->given |= emu_bit(OPTION_##name);                                              \
+        return take_##name(options, value, right);                                             \
+    }                                                                                          \
     static bool take_##name(struct traffic_options *o, const char *value, const char **right)
 
 READER(pattern)
@@ -204,9 +203,9 @@ READER(fanout)
 
 READER(law)
 {
-    static const char *const names[] = { [TRAFFIC_LAW_UNIFORM] = "uniform",
-                                         [TRAFFIC_LAW_BINOMIAL] = "binomial",
-                                         [TRAFFIC_LAW_FIXED] = "fixed" };
+    static const char *const names[] = {[TRAFFIC_LAW_UNIFORM] = "uniform",
+                                        [TRAFFIC_LAW_BINOMIAL] = "binomial",
+                                        [TRAFFIC_LAW_FIXED] = "fixed"};
 
     *right = "uniform, binomial or fixed";
     for (int law = 0; law < 3; law++) {
@@ -274,28 +273,26 @@ READER(placement)
     return o->config.at_random || strcmp(value, "block") == 0;
 }
 
-#define OPTION_ROW(reader, name, value, use, help) { name, value, help, read_##reader },
-static const struct options_own owns_rows[] = { OPTIONS(OPTION_ROW) };
+#define OPTION_ROW(reader, name, value, use, help) {name, value, help, read_##reader},
+static const struct options_own owns_rows[] = {OPTIONS(OPTION_ROW)};
 #undef OPTION_ROW
 
 #define OPTION_ROW(reader, name, value, use, help) use,
-static const enum use uses[] = { OPTIONS(OPTION_ROW) };
+static const enum use uses[] = {OPTIONS(OPTION_ROW)};
 #undef OPTION_ROW
 
 void traffic_options_init(struct traffic_options *ret, struct options_owns *owns)
 {
     *ret = (struct traffic_options){
         .pattern = "uniform",
-        .config = { .bytes = 240, .groups = 1, .operations = 100 },
+        .config = {.bytes = 240, .groups = 1, .operations = 100},
         .loads = 1,
-        .load = { TRAFFIC_LOAD_UNIT / 2 },
+        .load = {TRAFFIC_LOAD_UNIT / 2},
     };
-    *owns = (struct options_owns){ .row = owns_rows,
-                                   .count = OPTION_COUNT,
-                                   .into = ret };
+    *owns = (struct options_owns){.row = owns_rows, .count = OPTION_COUNT, .into = ret};
 }
 
-/* --- together ------------------------------------------------------------------------------ */
+/* --- together ----------------------------------------------------------------------- */
 
 static bool has_use(const struct traffic_pattern *pattern, enum option_row row)
 {

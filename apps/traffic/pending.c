@@ -85,9 +85,8 @@ bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffi
             return false;
         }
         pending->used++;
-        *slot = (struct traffic_slot){ .birth_ps = part->birth_ps,
-                                       .src = part->src,
-                                       .left = part->of };
+        *slot =
+            (struct traffic_slot){.birth_ps = part->birth_ps, .src = part->src, .left = part->of};
     }
     if (part->at_ps > slot->last_ps)
         slot->last_ps = part->at_ps;
@@ -101,12 +100,12 @@ bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffi
 void traffic_pending_release(struct traffic_pending *pending)
 {
     free(pending->slot);
-    *pending = (struct traffic_pending){ .used = 0 };
+    *pending = (struct traffic_pending){.used = 0};
 }
 
 int traffic_log_init(struct traffic_log *log, uint32_t room)
 {
-    *log = (struct traffic_log){ .room = room };
+    *log = (struct traffic_log){.room = room};
     log->part = malloc((room ? room : 1) * sizeof log->part[0]);
     return log->part ? 0 : -ENOMEM;
 }
@@ -114,5 +113,5 @@ int traffic_log_init(struct traffic_log *log, uint32_t room)
 void traffic_log_release(struct traffic_log *log)
 {
     free(log->part);
-    *log = (struct traffic_log){ .count = 0 };
+    *log = (struct traffic_log){.count = 0};
 }

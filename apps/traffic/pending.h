@@ -25,7 +25,7 @@ struct traffic_slot {
     uint64_t birth_ps;
     uint64_t last_ps; /* latest arrival so far */
     uint32_t src;
-    uint32_t left;    /* parts not here yet; 0: the slot is free */
+    uint32_t left; /* parts not here yet; 0: the slot is free */
 };
 
 /* Open addressing. */
@@ -33,7 +33,7 @@ struct traffic_pending {
     struct traffic_slot *slot;
     uint32_t mask; /* slots - 1 */
     uint32_t used;
-    bool full;     /* a part found no room, and is lost */
+    bool full; /* a part found no room, and is lost */
 };
 
 /**

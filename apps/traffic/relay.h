@@ -16,10 +16,11 @@
 #include <stdlib.h>
 
 #define TRAFFIC_TREE_BINOMIAL 0u
-#define TRAFFIC_TREE_FLAT UINT32_MAX /* the source sends all of them */
+#define TRAFFIC_TREE_FLAT     UINT32_MAX /* the source sends all of them */
 
 /**
- * traffic_tree_next - the child of @position after @child (0: the first one); 0: there is none. Pure.
+ * traffic_tree_next - the child of @position after @child (0: the first one); 0: there is none.
+ * Pure.
  * @arity: children of a position, or TRAFFIC_TREE_*. @last: position.
  *
  * Binomial: in step i everyone who has it, 2^i nodes, sends it to one who has not.
@@ -54,11 +55,11 @@ struct traffic_relay_item {
 struct traffic_relay {
     struct traffic_relay_item *item; /* mask + 1 of them */
     uint32_t mask;
-    uint32_t at;       /* the first one */
+    uint32_t at; /* the first one */
     uint32_t count;
-    uint32_t left;     /* segments to send of the copy in hand, the first item's */
-    uint64_t waiting;  /* copies to be sent, each a part of a message, in units of 2^-32 */
-    bool full;         /* an item found no room, and is lost */
+    uint32_t left;    /* segments to send of the copy in hand, the first item's */
+    uint64_t waiting; /* copies to be sent, each a part of a message, in units of 2^-32 */
+    bool full;        /* an item found no room, and is lost */
 };
 
 static inline struct traffic_relay_item *traffic_relay_front(struct traffic_relay *relay)
@@ -80,7 +81,9 @@ static inline void traffic_relay_skip(struct traffic_relay *relay)
     relay->count--;
 }
 
-/** traffic_relay_room - make room for @more items. While the workers stand still. Errors: -ENOMEM. */
+/**
+ * traffic_relay_room - make room for @more items. While the workers stand still. Errors: -ENOMEM.
+ */
 static inline int traffic_relay_room(struct traffic_relay *relay, uint32_t more)
 {
     uint64_t wanted = (uint64_t)relay->count + more;

@@ -32,7 +32,7 @@ static double load_of(const struct traffic_config *config)
     return (double)config->load / TRAFFIC_LOAD_UNIT;
 }
 
-/* --- for programs ------------------------------------------------------------------ */
+/* --- for programs ------------------------------------------------------------------- */
 
 static void add(struct json_object *object, const char *name, double value)
 {
@@ -59,9 +59,8 @@ static struct json_object *latency_json(const struct traffic_latency *latency)
         const char *name;
         uint64_t ps;
     } times[] = {
-        { "mean", latency->mean_ps },     { "min", latency->least_ps },
-        { "median", latency->median_ps }, { "p99", latency->p99_ps },
-        { "max", latency->most_ps },
+        {"mean", latency->mean_ps}, {"min", latency->least_ps}, {"median", latency->median_ps},
+        {"p99", latency->p99_ps},   {"max", latency->most_ps},
     };
 
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
@@ -176,7 +175,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     return json_add_text(all, "digest", digest);
 }
 
-/* --- for people ----------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------- */
 
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
@@ -188,8 +187,8 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
     }
     if (latency->mean_ci95_ps >= 0)
         snprintf(ci, sizeof ci, "%.1f", latency->mean_ci95_ps / 1000);
-    fprintf(out, "  %-12s %.1f ns (+- %s) mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n", what,
-            ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
+    fprintf(out, "  %-12s %.1f ns (+- %s) mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n",
+            what, ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
             ns(latency->p99_ps), ns(latency->most_ps));
 }
 
@@ -199,9 +198,11 @@ static void rates_text(FILE *out, const struct traffic_result *result)
     const struct traffic_rates *from = &result->from;
     double unit = (result->bytes ? (double)result->bytes : 1) / 1e6;
 
-    fprintf(out, "  a source     %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
-            unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
-            unit * from->most, from->mean / 1e6);
+    fprintf(
+        out,
+        "  a source     %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
+        unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
+        unit * from->most, from->mean / 1e6);
 }
 
 static void open_text(FILE *out, const struct traffic_result *result,
@@ -228,8 +229,9 @@ static void open_text(FILE *out, const struct traffic_result *result,
     if (result->multicast)
         latency_text(out, "last copy", &result->completion);
     if (result->saturated)
-        fprintf(out, "  waiting      %lld message%s at the sources; %llu of the measurement not "
-                     "delivered, and not in the latency\n",
+        fprintf(out,
+                "  waiting      %lld message%s at the sources; %llu of the measurement not "
+                "delivered, and not in the latency\n",
                 (long long)result->backlog, s((uint64_t)result->backlog),
                 (unsigned long long)result->undelivered);
 }
@@ -239,28 +241,30 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 {
     const struct topo_graph *graph = config->fabric.graph;
 
-    fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern,
-            graph->spec, graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
+    fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern, graph->spec,
+            graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
             config->fabric.profile.name, (unsigned long long)config->fabric.seed);
     if (!result->collective) {
         open_text(out, result, config);
     } else {
-        fprintf(out, "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
+        fprintf(out,
+                "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
                 result->groups, s(result->groups), result->members);
         latency_text(out, "latency", &result->latency);
     }
-    fprintf(out, "  emulation    %s of virtual time in %s, %u thread%s; %llu hops, %.2f "
-                 "million a second\n",
+    fprintf(out,
+            "  emulation    %s of virtual time in %s, %u thread%s; %llu hops, %.2f "
+            "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
-            result->threads,
-            s(result->threads), (unsigned long long)result->hops,
+            result->threads, s(result->threads), (unsigned long long)result->hops,
             per((double)result->hops, result->wall_s) / 1e6);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
 }
 
 /* A latency in a table, or that there is none. */
-static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency, uint64_t ps)
+static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
+                        uint64_t ps)
 {
     snprintf(text, bytes, latency->messages ? "%.1f" : "-", ns(ps));
     return text;
@@ -273,8 +277,8 @@ void traffic_report_row(FILE *out, const struct traffic_result *result,
         fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
                 "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
     const struct traffic_latency *latency = &result->latency;
-    const uint64_t times[] = { latency->mean_ps, latency->median_ps, latency->p99_ps,
-                               latency->most_ps };
+    const uint64_t times[] = {latency->mean_ps, latency->median_ps, latency->p99_ps,
+                              latency->most_ps};
     fprintf(out, "%8g %9.4f %9.4f", load_of(config), result->offered, result->accepted.mean);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         char text[32];

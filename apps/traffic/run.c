@@ -144,11 +144,12 @@ int traffic_run_check(struct traffic_run *run)
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes)
 {
-    struct traffic_run run = {
-        .config = config, .result = ret, .error = error, .error_bytes = error_bytes
-    };
+    struct traffic_run run = {.config = config,
+                              .result = ret,
+                              .error = error,
+                              .error_bytes = error_bytes};
 
-    *ret = (struct traffic_result){ .bytes = config->bytes };
+    *ret = (struct traffic_result){.bytes = config->bytes};
     if (config->pattern.kind == TRAFFIC_COLLECTIVE)
         return traffic_run_closed(&run);
     return traffic_run_open(&run);

@@ -18,23 +18,23 @@
 struct traffic_config {
     struct fabric_config fabric; /* the clock is set here */
     struct traffic_pattern pattern;
-    uint64_t bytes;              /* payload of a message, or of an operation's vector */
+    uint64_t bytes; /* payload of a message, or of an operation's vector */
 
     /* Open loop. */
-    uint64_t load;               /* of each source, in TRAFFIC_LOAD_UNITths */
-    bool fixed_gaps;             /* else Poisson */
+    uint64_t load;   /* of each source, in TRAFFIC_LOAD_UNITths */
+    bool fixed_gaps; /* else Poisson */
     struct traffic_sources sources;
-    uint64_t warmup_ps;          /* 0: traffic_phases_choose() */
-    uint64_t measure_ps;         /* both 0: and as long as it takes until the traffic is steady */
-    double fanout;               /* multicast: 0: 4, or what the network allows */
+    uint64_t warmup_ps;  /* 0: traffic_phases_choose() */
+    uint64_t measure_ps; /* both 0: and as long as it takes until the traffic is steady */
+    double fanout;       /* multicast: 0: 4, or what the network allows */
     enum traffic_law law;
-    uint32_t sets;               /* of each source; 0: 1024, or as many as there can be */
-    bool by_messages;            /* multicast: a message a destination, */
-    uint32_t arity;              /* in a tree of this: traffic/relay.h */
+    uint32_t sets;    /* of each source; 0: 1024, or as many as there can be */
+    bool by_messages; /* multicast: a message a destination, */
+    uint32_t arity;   /* in a tree of this: traffic/relay.h */
 
     /* Collectives. */
     uint32_t groups;
-    uint32_t members;            /* of a group; 0: nodes / groups */
+    uint32_t members; /* of a group; 0: nodes / groups */
     uint64_t operations;
     uint64_t interval_ps;
     uint64_t skew_ps;
@@ -56,14 +56,15 @@ struct traffic_result {
     /* Open loop: fractions of the rate of the sources' links. */
     double offered;
     struct traffic_mean accepted;
-    double delivered;         /* of all nodes' links: each copy of a multicast counts whole */
-    struct traffic_rates from; /* by source: delivered in the measurement; copies count a part each */
+    double delivered; /* of all nodes' links: each copy of a multicast counts whole */
+    /* by source: delivered in the measurement; copies count a part each */
+    struct traffic_rates from;
     bool saturated;
-    bool steady;              /* latencies and backlog did not drift */
-    uint64_t undelivered;     /* measured messages that had not arrived when the run ended */
-    int64_t backlog;          /* messages that waited in sources when the measurement ended */
+    bool steady;          /* latencies and backlog did not drift */
+    uint64_t undelivered; /* measured messages that had not arrived when the run ended */
+    int64_t backlog;      /* messages that waited in sources when the measurement ended */
     uint32_t senders;
-    double fanout;            /* multicast: mean of the sets drawn */
+    double fanout; /* multicast: mean of the sets drawn */
     uint64_t warmup_ps;
     uint64_t measure_ps;
     bool multicast;
@@ -75,23 +76,23 @@ struct traffic_result {
     uint32_t members;
 
     /* Both. */
-    uint64_t bytes;           /* as it was used */
+    uint64_t bytes; /* as it was used */
     struct traffic_latency latency;
     uint64_t virtual_ps;
-    uint64_t segments;        /* sent by nodes */
+    uint64_t segments; /* sent by nodes */
     uint64_t hops;
     uint64_t digest;
     uint32_t threads;
-    double wall_s;            /* of the run, without building the fabric */
+    double wall_s; /* of the run, without building the fabric */
     double build_s;
-    uint64_t bytes_per_node;  /* memory, reserved */
+    uint64_t bytes_per_node; /* memory, reserved */
 };
 
 /**
  * traffic_run - build the fabric, run, measure, check conservation, free it.
  * Errors: -EINVAL, the configuration cannot be; -ENOMEM, it does not fit; -EPROTO, a check of the
- *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile has
- *         no such groups; others of fabric_start(); with one line in @error.
+ *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile
+ *         has no such groups; others of fabric_start(); with one line in @error.
  */
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes);

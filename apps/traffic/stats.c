@@ -21,10 +21,10 @@ struct traffic_phase traffic_phase_of(uint64_t start_ps, uint64_t measure_ps)
 
     if (batch_ps < 2)
         batch_ps = 2;
-    return (struct traffic_phase){ .start_ps = start_ps,
-                                   .batch_ps = batch_ps,
-                                   .measure_ps = TRAFFIC_BATCHES * batch_ps,
-                                   .inverse = UINT64_MAX / batch_ps };
+    return (struct traffic_phase){.start_ps = start_ps,
+                                  .batch_ps = batch_ps,
+                                  .measure_ps = TRAFFIC_BATCHES * batch_ps,
+                                  .inverse = UINT64_MAX / batch_ps};
 }
 
 void traffic_stats_init(struct traffic_stats *stats, const struct traffic_phase *phase)
@@ -129,7 +129,7 @@ void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats 
 {
     unsigned __int128 total = 0;
 
-    *ret = (struct traffic_latency){ .messages = stats->messages, .mean_ci95_ps = -1 };
+    *ret = (struct traffic_latency){.messages = stats->messages, .mean_ci95_ps = -1};
     if (!stats->messages)
         return;
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
@@ -144,7 +144,7 @@ void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats 
 
 struct traffic_mean traffic_mean_of(const double *value)
 {
-    struct traffic_mean ret = { .mean = 0 };
+    struct traffic_mean ret = {.mean = 0};
     double squares = 0;
 
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)

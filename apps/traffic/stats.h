@@ -155,7 +155,7 @@ struct traffic_mean {
 /** traffic_mean_of - of TRAFFIC_BATCHES values: batch means, Student's t. Pure. */
 struct traffic_mean traffic_mean_of(const double *value);
 
-/* --- digest --------------------------------------------------------------------------- */
+/* --- digest ------------------------------------------------------------------------- */
 
 #define TRAFFIC_DIGEST_START UINT64_C(0x243f6a8885a308d3)
 

@@ -26,11 +26,14 @@ static const struct options_command traffic_command = {
     .operands = "",
     .about =
         "Send synthetic traffic through a fabric in simulated time, and measure it. The same seed\n"
-        "gives the same digest with any number of threads. docs/traffic.md defines every figure.\n\n"
+        "gives the same digest with any number of threads. docs/traffic.md defines every "
+        "figure.\n\n"
         "Patterns: uniform; transpose, reversal, complement, tornado, neighbour (each node to one\n"
-        "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others in\n"
+        "other); permutation:N (the same, the Nth that the seed draws); alltoall (to all others "
+        "in\n"
         "turn); hotspot:NODE:FRACTION; file:PATH (a destination a line, or a source and a\n"
-        "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on average);\n"
+        "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16 on "
+        "average);\n"
         "reduce, barrier, allreduce (one operation after the other).\n\n"
         "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL,
@@ -65,7 +68,7 @@ static void interrupt_hold(void)
 /* Has there been one? Then the next ends the process. */
 static bool interrupted(void)
 {
-    const struct timespec at_once = { .tv_sec = 0 };
+    const struct timespec at_once = {.tv_sec = 0};
     const sigset_t interrupt = interrupt_set();
 
     if (sigtimedwait(&interrupt, NULL, &at_once) < 0)
@@ -113,16 +116,17 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
 
 static void print_json(struct json_object *list, const struct traffic_options *own)
 {
-    printf("%s\n", json_object_to_json_string_ext(
-                       own->loads > 1 ? list : json_object_array_get_idx(list, 0),
-                       JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-                           JSON_C_TO_STRING_NOSLASHESCAPE));
+    printf("%s\n",
+           json_object_to_json_string_ext(own->loads > 1 ? list
+                                                         : json_object_array_get_idx(list, 0),
+                                          JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                              JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
 /* All loads, one after the other. Interrupted, it prints those that are done; JSON of one: null. */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    struct progress progress = { .shown = isatty(STDERR_FILENO), .runs = own->loads };
+    struct progress progress = {.shown = isatty(STDERR_FILENO), .runs = own->loads};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;

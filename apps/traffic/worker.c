@@ -55,9 +55,9 @@ struct traffic_times traffic_times_of(const struct emu_profile *profile)
     uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* to the engine */
 
     if (!emu_profile_acknowledged(profile))
-        return (struct traffic_times){ .send_ps = profile->nic_send_ps,
-                                       .memory_ps = profile->nic_recv_ps -
-                                                    emu_profile_node_ps(profile) };
+        return (struct traffic_times){.send_ps = profile->nic_send_ps,
+                                      .memory_ps = profile->nic_recv_ps -
+                                                   emu_profile_node_ps(profile)};
     return (struct traffic_times){
         .send_ps = profile->nic_send_ps > cable_ps ? profile->nic_send_ps - cable_ps : 0,
         .engines = true,
@@ -107,7 +107,7 @@ void traffic_workers_free(struct traffic_workers *all)
     for (uint32_t w = 0; w < all->count; w++)
         worker_free(all->at[w]);
     free(all->at);
-    *all = (struct traffic_workers){ .count = 0 };
+    *all = (struct traffic_workers){.count = 0};
 }
 
 uint64_t traffic_workers_bytes(const struct traffic_workers *all)

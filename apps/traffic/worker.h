@@ -20,12 +20,12 @@ static inline uint64_t traffic_segments_of(uint64_t bytes)
 }
 
 /**
- * traffic_wire_ps - what one segment with @bytes of payload takes of the wire, without what a packet
- * adds to it. Pure.
+ * traffic_wire_ps - what one segment with @bytes of payload takes of the wire, without what a
+ * packet adds to it. Pure.
  */
 static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64_t bytes)
 {
-    struct emu_hdr hdr = { .len = (uint8_t)bytes };
+    struct emu_hdr hdr = {.len = (uint8_t)bytes};
 
     return emu_wire_ps(profile, &hdr);
 }
@@ -34,8 +34,8 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
  * traffic_message_wire_ps - what a message of @bytes payload takes of the wire. Pure.
  *
  * With acknowledgments: in packets of its own, each with its header, its continuations and its
- * end (emu/packet/packet.h). An adapter that has several messages for one node puts them into one packet
- * if it can: then they take less.
+ * end (emu/packet/packet.h). An adapter that has several messages for one node puts them into one
+ * packet if it can: then they take less.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
@@ -49,7 +49,8 @@ struct traffic_times {
 /** traffic_times_of - by transport. Pure. */
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
 
-/* When what came as @entry lies in memory: never before the entry's own time, at which it is seen. */
+/* When what came as @entry lies in memory: never before the entry's own time, at which it is seen.
+ */
 static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
                                          const struct emu_profile *profile,
                                          const struct emu_entry *entry)
@@ -83,7 +84,9 @@ void traffic_workers_free(struct traffic_workers *all);
 /** traffic_workers_bytes - memory that one of them takes. Pure. */
 uint64_t traffic_workers_bytes(const struct traffic_workers *all);
 
-/** traffic_workers_measure - what is born, or arrives, in @phase counts; forget what was counted. */
+/**
+ * traffic_workers_measure - what is born, or arrives, in @phase counts; forget what was counted.
+ */
 void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase);
 
 /** traffic_workers_from - traffic_worker.from of node @source, of all of them. */

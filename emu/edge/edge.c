@@ -21,7 +21,7 @@
 #include "emu/worker/worker.h"
 
 #define EDGE_PAST_PS 1000000000000u /* a post dated further back is taken as of now: 1 s */
-#define EDGE_LOOKS 64u              /* segments looked at in one pass, well-formed or not */
+#define EDGE_LOOKS   64u            /* segments looked at in one pass, well-formed or not */
 
 /* The process's clock is never rebased: its time 0 was that of this one at first. */
 static void edge_shared_init(struct emu_edge_shared *shared, const struct emu_edge *edge,
@@ -135,7 +135,7 @@ uint32_t emu_edge_left(const struct emu_edge *edge)
     return left <= EMU_EDGE_SLOTS ? left : 0;
 }
 
-/* --- into the fabric ----------------------------------------------------- */
+/* --- into the fabric ---------------------------------------------------------------- */
 
 void emu_edge_look(struct emu_edge *edge)
 {
@@ -149,11 +149,9 @@ void emu_edge_look(struct emu_edge *edge)
     if (edge->blocked) {
         uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
 
-        if (head != edge->down_looked ||
-            atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
+        if (head != edge->down_looked || atomic_load_explicit(&edge->cut, memory_order_relaxed)) {
             edge->down_looked = head;
-            emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT,
-                           emu_bit(edge->port));
+            emu_dev_signal(edge->dev, edge->dev->worker, EMU_EVENT_CREDIT, emu_bit(edge->port));
         }
     }
 }
@@ -202,9 +200,9 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
 }
 
 /*
- * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near @now_ps.
- * That is the time of this pass: of a post that seems to be of later the clock is asked, for the thread
- * may have waited for a core meanwhile.
+ * When the process says that it posted for @due_ps: by its clock, and whatever it claims, near
+ * @now_ps. That is the time of this pass: of a post that seems to be of later the clock is asked,
+ * for the thread may have waited for a core meanwhile.
  */
 static uint64_t edge_due(const struct emu_edge *edge, uint64_t due_ps, uint64_t now_ps)
 {
@@ -284,11 +282,10 @@ static bool edge_take(struct emu_edge *edge, uint64_t now_ps)
     entry->time_ps = 0;
     entry->born_ns = 0;
     if (edge->dev->timed)
-        entry->time_ps =
-            edge_depart(edge, &entry->hdr,
-                        __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED), now_ps,
-                        &entry->born_ns) +
-            edge->profile->channel_ps + edge->profile->switch_ps;
+        entry->time_ps = edge_depart(edge, &entry->hdr,
+                                     __atomic_load_n(&edge->shared->up_ps[at], __ATOMIC_RELAXED),
+                                     now_ps, &entry->born_ns) +
+                         edge->profile->channel_ps + edge->profile->switch_ps;
     edge->batch_end++;
     edge->up_head++;
     return true;
@@ -348,7 +345,7 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
     return false;
 }
 
-/* --- out of the fabric --------------------------------------------------- */
+/* --- out of the fabric -------------------------------------------------------------- */
 
 /* The ring is full, or is so no more: for so long the network stood where it would not have. */
 static void edge_block(struct emu_edge *edge, bool blocked)
@@ -425,10 +422,10 @@ void emu_edge_put(struct emu_edge *edge, const struct emu_hdr *hdr, const struct
     emu_count(&edge->delivered, 1);
 }
 
-/* --- telling ------------------------------------------------------------- */
+/* --- telling ------------------------------------------------------------------------ */
 
-#define EDGE_TELL_SEGS 64u /* so much news is told at once, */
-#define EDGE_TELL_PASSES 4u /* and any after so many passes */
+#define EDGE_TELL_SEGS   64u /* so much news is told at once, */
+#define EDGE_TELL_PASSES 4u  /* and any after so many passes */
 
 /*
  * X4 pairs with Y3: who sees the tail sees the segments. Sequentially
@@ -501,6 +498,6 @@ bool emu_edge_bell(struct emu_edge *edge, bool wanted)
         what = EMU_EDGE_RING_DATA | (edge->blocked ? EMU_EDGE_RING_ROOM : 0);
     atomic_exchange_explicit(&shared->bell_wanted, what, memory_order_seq_cst);
     return atomic_load_explicit(&shared->up_tail, memory_order_seq_cst) != edge->up_looked ||
-           (edge->blocked && atomic_load_explicit(&shared->down_head, memory_order_seq_cst) !=
-                                 edge->down_looked);
+           (edge->blocked &&
+            atomic_load_explicit(&shared->down_head, memory_order_seq_cst) != edge->down_looked);
 }

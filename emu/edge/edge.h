@@ -26,8 +26,9 @@
 #include "emu/link/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
-#define EMU_EDGE_VERSION 2u /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_SLOTS 1024 /* of each ring; a power of two */
+/* of edges, of what processes say over them, and of the control protocol */
+#define EMU_EDGE_VERSION 2u
+#define EMU_EDGE_SLOTS   1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
 #define EMU_EDGE_RING_ROOM 2u /* bell: ring when the down ring gains room */
@@ -54,8 +55,8 @@ static inline void emu_prefetch_to_write(const void *at)
  * slot that they will want next while they are at work on this one: never past
  * @end, for that one is still the other end's.
  */
-static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t index,
-                                     uint32_t end, bool write)
+static inline void emu_edge_prefetch(const struct emu_edge_slot *ring, uint32_t index, uint32_t end,
+                                     bool write)
 {
     const uint8_t *at = (const uint8_t *)&ring[(index + EMU_EDGE_AHEAD) % EMU_EDGE_SLOTS];
 
@@ -91,7 +92,10 @@ static inline bool emu_seat_attached(uint64_t word)
     return word & 1;
 }
 
-/** emu_seat_first - the seat of the process that is there or, where nobody is, of the next one. Pure. */
+/**
+ * emu_seat_first - the seat of the process that is there or, where nobody is, of the next one.
+ * Pure.
+ */
 static inline uint64_t emu_seat_first(uint64_t word)
 {
     return word / 2 + 1;
@@ -104,10 +108,10 @@ struct emu_edge_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;        /* 1: clock real, entries carry times that matter */
+    uint32_t timed;          /* 1: clock real, entries carry times that matter */
     uint32_t device_threads; /* 1: --threads device: the adapter's own thread steps it */
-    uint64_t origin_ns;    /* CLOCK_MONOTONIC when the fabric's time was 0 */
-    uint64_t nic_send_ps;  /* profile: from the post to the wire */
+    uint64_t origin_ns;      /* CLOCK_MONOTONIC when the fabric's time was 0 */
+    uint64_t nic_send_ps;    /* profile: from the post to the wire */
 
     /* Written by the adapter; the fabric reads. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail;   /* segments posted, free-running */
@@ -125,12 +129,17 @@ struct emu_edge_shared {
 
     /* Set to 1 by the fabric when it has given the process up (it did not take its segments). */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    _Atomic uint32_t endings; /* processes that are gone, of all nodes, so far: it is time to look at seats */
-    _Atomic uint32_t oversubscribed; /* 1: workers and attached processes outnumber the cores: yield soon */
+    /* processes that are gone, of all nodes, so far: it is time to look at seats */
+    _Atomic uint32_t endings;
+    /* 1: workers and attached processes outnumber the cores: yield soon */
+    _Atomic uint32_t oversubscribed;
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
 
-    /* Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo 2^64. */
+    /*
+     * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo
+     * 2^64.
+     */
     alignas(EMU_LINE) uint64_t up_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_EDGE_SLOTS];
     alignas(EMU_LINE) struct emu_edge_slot up[EMU_EDGE_SLOTS];
@@ -149,13 +158,13 @@ static inline size_t emu_edge_bytes(uint32_t nodes)
 /* The adapter's end. Owned by whoever holds the adapter's lock. */
 struct emu_edge_nic {
     struct emu_edge_shared *shared;
-    int bell;            /* eventfd: write 1 to wake the fabric's worker */
-    uint32_t up_tail;    /* segments written; published by emu_edge_nic_publish() */
-    uint32_t up_shown;   /* segments published */
-    uint32_t up_head;    /* copy of shared->up_head: lags */
-    uint32_t down_head;  /* segments read; published by emu_edge_nic_consumed() */
+    int bell;           /* eventfd: write 1 to wake the fabric's worker */
+    uint32_t up_tail;   /* segments written; published by emu_edge_nic_publish() */
+    uint32_t up_shown;  /* segments published */
+    uint32_t up_head;   /* copy of shared->up_head: lags */
+    uint32_t down_head; /* segments read; published by emu_edge_nic_consumed() */
     uint32_t down_shown;
-    uint32_t down_tail;  /* copy of shared->down_tail: lags */
+    uint32_t down_tail; /* copy of shared->down_tail: lags */
 };
 
 /**
@@ -198,20 +207,23 @@ static inline uint64_t emu_edge_nic_seat(const struct emu_edge_nic *nic, uint32_
 }
 
 /**
- * emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their words
- * say so.
+ * emu_edge_nic_endings - how many processes are gone so far, modulo 2^32. Y8 pairs with X6: their
+ * words say so.
  */
 static inline uint32_t emu_edge_nic_endings(const struct emu_edge_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
 
-/** emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a burst. */
+/**
+ * emu_edge_nic_publish - show all claimed slots to the fabric; ring its bell if it asked. Once a
+ * burst.
+ */
 void emu_edge_nic_publish(struct emu_edge_nic *nic);
 
 /**
- * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL. Valid
- * until consumed.
+ * emu_edge_nic_peek - the next segment that is due (@now_ps; ignored by a raw fabric), or NULL.
+ * Valid until consumed.
  */
 static inline const struct emu_seg *emu_edge_nic_peek(struct emu_edge_nic *nic, uint64_t now_ps)
 {
@@ -245,7 +257,8 @@ void emu_edge_nic_consumed(struct emu_edge_nic *nic);
  * @seen_down_tail: the tail up to which the caller has read: returns at once if there is more.
  * Thread: does not need the adapter's lock.
  */
-void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail, uint64_t timeout_ns);
+void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
+                        uint64_t timeout_ns);
 
 /** emu_edge_nic_wake - wake a thread of this process that sleeps in emu_edge_nic_sleep(). */
 void emu_edge_nic_wake(struct emu_edge_shared *shared);

@@ -21,7 +21,7 @@
 /* An adapter's credits, kept for it; on a timed clock with the time at which each came back. */
 struct emu_credits {
     uint32_t count;
-    uint32_t first;                 /* the oldest, free-running */
+    uint32_t first; /* the oldest, free-running */
     uint64_t at_ps[EMU_XPOINT_MAX];
 };
 
@@ -45,23 +45,25 @@ struct emu_edge {
     uint32_t node;
     uint32_t nodes;
     uint32_t serial; /* of all edges so far: never that of the process before; not 0 */
-    int bell; /* eventfd that the process writes; never read */
+    int bell;        /* eventfd that the process writes; never read */
     const struct emu_profile *profile;
-    struct emu_credits *credits; /* of the wire towards the switch: they outlive the process (emu_rx) */
+    /* of the wire towards the switch: they outlive the process (emu_rx) */
+    struct emu_credits *credits;
 
     /* The worker's: into the fabric. */
-    uint32_t up_head;      /* segments copied out */
-    uint32_t up_tail;      /* checked copy of the process's tail */
-    uint32_t up_looked;    /* the tail as last looked at: news since then wakes the switch */
-    uint64_t up_busy_ps;   /* that wire is taken until then */
-    uint32_t shape;        /* raw: kind, length, operation and type of the last header that was right */
-    uint32_t batch_at;     /* of the segments copied in and checked: the front one, */
-    uint32_t batch_end;    /* and one past the last */
+    uint32_t up_head;    /* segments copied out */
+    uint32_t up_tail;    /* checked copy of the process's tail */
+    uint32_t up_looked;  /* the tail as last looked at: news since then wakes the switch */
+    uint64_t up_busy_ps; /* that wire is taken until then */
+    /* raw: kind, length, operation and type of the last header that was right */
+    uint32_t shape;
+    uint32_t batch_at;  /* of the segments copied in and checked: the front one, */
+    uint32_t batch_end; /* and one past the last */
     struct emu_entry batch[EMU_EDGE_BATCH];
 
     /* The worker's: out of the fabric. */
-    uint32_t down_tail; /* segments written */
-    uint32_t down_head; /* checked copy of the process's head */
+    uint32_t down_tail;   /* segments written */
+    uint32_t down_head;   /* checked copy of the process's head */
     uint32_t down_looked; /* the head as last looked at, while blocked */
     bool blocked;         /* a segment waits for room */
 
@@ -78,8 +80,9 @@ struct emu_edge {
     _Atomic uint64_t dead;      /* dropped because the process was cut off */
     _Atomic uint64_t ideal_ns;  /* clock real: transit as emulated, summed */
     _Atomic uint64_t actual_ns; /* and as it was */
-    _Atomic uint64_t full;      /* clock real: segments waited for room in its ring: emu_edge_full_ns() */
-    _Atomic uint32_t stuck;     /* 1 while a segment waits for room */
+    /* clock real: segments waited for room in its ring: emu_edge_full_ns() */
+    _Atomic uint64_t full;
+    _Atomic uint32_t stuck; /* 1 while a segment waits for room */
 
     /* Set by the manager. */
     _Atomic uint32_t cut; /* 1: the process was given up; drop what is for it */
@@ -90,19 +93,19 @@ struct emu_edge {
 };
 
 /**
- * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The descriptors
- * are in *memfd (the caller's) and edge->bell (the edge's).
+ * emu_edge_create - memory and bell of an edge. All its indexes begin at init->up_head. The
+ * descriptors are in *memfd (the caller's) and edge->bell (the edge's).
  */
 int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool timed,
                     bool device_threads, const struct emu_clock *clock, int *memfd);
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
 
 /**
- * emu_edge_full_ns - clock real: how long segments have waited for room in the ring, by @now_ps; one that
- * still waits, too. Thread: any.
- * While one waits `full` is twice the sum less the time since when, modulo 2^64, and 1 more; else twice the
- * sum. So it is one word, and a reader counts nothing twice. The worker's time is that of its
- * pass, so a value read while a segment waited may exceed the next one by less than a pass.
+ * emu_edge_full_ns - clock real: how long segments have waited for room in the ring, by @now_ps;
+ * one that still waits, too. Thread: any. While one waits `full` is twice the sum less the time
+ * since when, modulo 2^64, and 1 more; else twice the sum. So it is one word, and a reader counts
+ * nothing twice. The worker's time is that of its pass, so a value read while a segment waited may
+ * exceed the next one by less than a pass.
  */
 static inline uint64_t emu_edge_full_ns(const struct emu_edge *edge, uint64_t now_ps)
 {
@@ -127,7 +130,10 @@ static inline uint32_t emu_edge_bufs(const struct emu_edge *edge)
  */
 void emu_edge_rebase(struct emu_edge *edge, uint64_t by_ps);
 
-/** emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a pass. */
+/**
+ * emu_edge_look - has the process written, or made room? Signals the device. Thread: worker, once a
+ * pass.
+ */
 void emu_edge_look(struct emu_edge *edge);
 
 /**
@@ -154,7 +160,9 @@ static inline void emu_edge_skip(struct emu_edge *edge)
     edge->credits->count--;
 }
 
-/** emu_edge_taken - segments taken from the up ring that are in the fabric: not those of the batch. */
+/**
+ * emu_edge_taken - segments taken from the up ring that are in the fabric: not those of the batch.
+ */
 static inline uint32_t emu_edge_taken(const struct emu_edge *edge)
 {
     return edge->up_head - (edge->batch_end - edge->batch_at);
@@ -185,8 +193,8 @@ static inline uint32_t emu_edge_shape(const struct emu_hdr *hdr)
 const struct emu_seg *emu_edge_find(struct emu_edge *edge, struct emu_hdr *hdr);
 
 /**
- * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none, or
- * no credit.
+ * emu_edge_peek - raw: the oldest segment while it is still the process's, or NULL: there is none,
+ * or no credit.
  * @hdr: gets its header, checked. The payload that is returned may change under the reader, who may
  * follow nothing of it. Malformed ones before it are counted and skipped.
  * One user a device: this, or emu_edge_front().
@@ -205,7 +213,8 @@ static inline const struct emu_seg *emu_edge_peek(struct emu_edge *edge, struct 
 }
 
 /**
- * emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is told again.
+ * emu_edge_take - raw: copy the peeked segment in. False: there is no buffer now; the device is
+ * told again.
  */
 bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_entry *entry);
 
@@ -228,7 +237,9 @@ void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);
  */
 uint32_t emu_edge_left(const struct emu_edge *edge);
 
-/** emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known. */
+/**
+ * emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known.
+ */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 {
     if (edge->batch_at == edge->batch_end || !edge->dev->timed)
@@ -257,8 +268,8 @@ void emu_edge_done(struct emu_edge *edge, uint32_t moved);
 void emu_edge_tell_all(struct emu_worker *worker, bool now);
 
 /**
- * emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there is
- * something to do already.
+ * emu_edge_bell - before the worker sleeps: ask for the bell (true), or not. Returns true if there
+ * is something to do already.
  */
 bool emu_edge_bell(struct emu_edge *edge, bool wanted);
 

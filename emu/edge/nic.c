@@ -78,7 +78,8 @@ void emu_edge_nic_publish(struct emu_edge_nic *nic)
     if (nic->up_shown == nic->up_tail)
         return;
     nic->up_shown = nic->up_tail;
-    atomic_exchange_explicit(&nic->shared->up_tail, nic->up_tail, memory_order_seq_cst); /* Y2, Y5 */
+    atomic_exchange_explicit(&nic->shared->up_tail, nic->up_tail,
+                             memory_order_seq_cst); /* Y2, Y5 */
     edge_ring(nic, EMU_EDGE_RING_DATA);
 }
 
@@ -98,7 +99,7 @@ void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                           .tv_nsec = (long)(timeout_ns % 1000000000u)};
 
-    atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);               /* Y6 */
+    atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);                     /* Y6 */
     if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
         atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
         return; /* asleep stays set: whoever polls next clears it, a needless wake harms nobody */

@@ -39,17 +39,18 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The sending end. The sending device owns all fields but plug.edge. Two lines with a switch's own. */
+/* The sending end. The sending device owns all fields but plug.edge. Two lines with a switch's own.
+ */
 struct emu_tx {
     uint8_t kind;
     uint8_t peer_port;
-    uint16_t untold;     /* segments sent that the receiver has not been told of */
-    uint32_t credits;    /* segments that may be sent */
-    uint64_t busy_ps;    /* the wire is taken until then */
-    uint64_t credit_ps;  /* timed: when the credits in hand came */
+    uint16_t untold;    /* segments sent that the receiver has not been told of */
+    uint32_t credits;   /* segments that may be sent */
+    uint64_t busy_ps;   /* the wire is taken until then */
+    uint64_t credit_ps; /* timed: when the credits in hand came */
     union {
         struct {
-            struct emu_ring_end data;   /* produces */
+            struct emu_ring_end data;     /* produces */
             struct emu_credit_end credit; /* consumes */
         };
         struct emu_plug plug;
@@ -69,7 +70,7 @@ struct emu_rx {
     uint32_t owed; /* credits to give back */
     union {
         struct {
-            struct emu_ring_end data;   /* consumes */
+            struct emu_ring_end data;     /* consumes */
             struct emu_credit_end credit; /* produces */
         };
         struct emu_plug plug;
@@ -114,7 +115,8 @@ void emu_link_free_edge(struct emu_rx *rx);
 
 /**
  * emu_tx_rebase, emu_rx_rebase - the clock is rebased by @by_ps: the times of an end, and
- * with its receiving end those in the rings of a local cable. Thread: any, while workers stand still.
+ * with its receiving end those in the rings of a local cable. Thread: any, while workers stand
+ * still.
  */
 void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps);
 void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
@@ -133,7 +135,7 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
  */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
-/* --- sending --------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 /** emu_tx_take_credits - raw: collect the credits that came back. */
 static inline void emu_tx_take_credits(struct emu_tx *tx)
@@ -193,7 +195,10 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
     return tx->kind == EMU_LINK_EDGE;
 }
 
-/** emu_tx_put - raw: emu_tx_send() where that is so, of a payload of the caller's at a line; NULL: there is none. */
+/**
+ * emu_tx_put - raw: emu_tx_send() where that is so, of a payload of the caller's at a line; NULL:
+ * there is none.
+ */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -245,14 +250,14 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
     uint64_t wire_ps = emu_wire_ps(profile, &entry->hdr);
 
     tx->busy_ps = depart_ps + wire_ps;
-    entry->time_ps = depart_ps + profile->channel_ps +
-                     (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps
-                                                : profile->switch_ps);
+    entry->time_ps =
+        depart_ps + profile->channel_ps +
+        (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
     emu_dev_expect(tx->owner, entry->time_ps);
     emu_tx_send(tx, entry);
 }
 
-/* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------------ */
+/* --- cables with channels (packet.h): both ends keep their own accounts (vc.h) ------ */
 
 #define EMU_VC_SLOTS 128u /* of such a cable's rings */
 
@@ -266,7 +271,9 @@ static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
     return 3 * profile->channels + profile->pool_slots;
 }
 
-/** emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit. */
+/**
+ * emu_tx_has_slot - has the far end emptied the ring's next slot? Replies take it without a credit.
+ */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
     return emu_ring_has_slot(&tx->data);
@@ -311,7 +318,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     }
 }
 
-/* --- receiving ------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 /** emu_rx_begin - before a burst: look an edge up, once for this pass (see emu_tx_room()). */
 static inline void emu_rx_begin(struct emu_rx *rx)

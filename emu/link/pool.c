@@ -97,8 +97,8 @@ static uint32_t pool_depot_pop(struct emu_pool *pool)
         head = (uint32_t)old - 1;
         new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
         new |= atomic_load_explicit(&pool->chain[head], memory_order_relaxed);
-    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
-                                                    memory_order_acquire, memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new, memory_order_acquire,
+                                                    memory_order_acquire));
     return head;
 }
 

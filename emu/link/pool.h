@@ -33,10 +33,10 @@ union emu_pool_beside {
 
 struct emu_pool {
     /* Written once, at creation. */
-    struct emu_buf *buf;       /* bufs of them; memory is taken from the host at first use */
-    _Atomic uint16_t *refs;    /* per buffer: references beyond the first */
+    struct emu_buf *buf;           /* bufs of them; memory is taken from the host at first use */
+    _Atomic uint16_t *refs;        /* per buffer: references beyond the first */
     union emu_pool_beside *beside; /* per buffer */
-    _Atomic uint32_t *chain;   /* per buffer that heads a chain in the depot: next chain */
+    _Atomic uint32_t *chain;       /* per buffer that heads a chain in the depot: next chain */
     uint32_t bufs;
 
     alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), a tag above */
@@ -56,8 +56,8 @@ void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
 /**
- * emu_pool_out - references that are out, of all buffers, by the pool's own accounts: what its holders
- * have must add up to it.
+ * emu_pool_out - references that are out, of all buffers, by the pool's own accounts: what its
+ * holders have must add up to it.
  * @cached: free buffers in all caches of the pool together.
  * Thread: any, while nobody takes, shares or drops.
  */
@@ -94,7 +94,9 @@ static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
     return pool->buf[buf].seg.payload;
 }
 
-/** emu_pool_take - a buffer with one reference, or EMU_NO_BUF: try again later. Thread: the cache's. */
+/**
+ * emu_pool_take - a buffer with one reference, or EMU_NO_BUF: try again later. Thread: the cache's.
+ */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
     uint32_t buf;

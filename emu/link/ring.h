@@ -30,7 +30,8 @@ struct emu_entry {
     union {
         struct {
             uint64_t time_ps : 63; /* when the head of the segment is at the far end */
-            uint64_t full : 1;     /* in a ring: written, and not yet taken; elsewhere without meaning */
+            /* in a ring: written, and not yet taken; elsewhere without meaning */
+            uint64_t full : 1;
         };
         _Atomic uint64_t stamp; /* both, as the two sides of a ring see them */
     };
@@ -95,84 +96,86 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  *                   slot full sees the entry.
  * NAME_skip       - done with the front entry: its room is the producer's. R4 pairs with R1.
  */
-#define EMU_RING(NAME, TYPE)                                                                        \
-    struct NAME##_end {                                                                             \
-        struct TYPE *slot;                                                                          \
-        uint32_t at;   /* slots filled, or emptied, so far; free-running */                         \
-        uint32_t mask; /* slots - 1; slots is a power of two */                                     \
-    };                                                                                              \
-                                                                                                    \
-    static inline size_t NAME##_bytes(uint32_t slots)                                               \
-    {                                                                                               \
-        return emu_slots_bytes(slots, sizeof(struct TYPE));                                         \
-    }                                                                                               \
-                                                                                                    \
-    static inline bool NAME##_create(struct NAME##_end *producer, struct NAME##_end *consumer,      \
-                                     uint32_t slots)                                                \
-    {                                                                                               \
-        size_t bytes = NAME##_bytes(slots);                                                         \
-        struct TYPE *slot = emu_zeros(bytes);                                                       \
-                                                                                                    \
-        if (!slot)                                                                                  \
-            return false;                                                                           \
-        *producer = *consumer =                                                                     \
-            (struct NAME##_end){.slot = slot, .mask = (uint32_t)(bytes / sizeof *slot) - 1};        \
-        return true;                                                                                \
-    }                                                                                               \
-                                                                                                    \
-    static inline void NAME##_destroy(struct NAME##_end *end)                                       \
-    {                                                                                               \
-        free(end->slot);                                                                            \
-        end->slot = NULL;                                                                           \
-    }                                                                                               \
-                                                                                                    \
+#define EMU_RING(NAME, TYPE)                                                                     \
+    struct NAME##_end {                                                                          \
+        struct TYPE *slot;                                                                       \
+        uint32_t at;   /* slots filled, or emptied, so far; free-running */                      \
+        uint32_t mask; /* slots - 1; slots is a power of two */                                  \
+    };                                                                                           \
+                                                                                                 \
+    static inline size_t NAME##_bytes(uint32_t slots)                                            \
+    {                                                                                            \
+        return emu_slots_bytes(slots, sizeof(struct TYPE));                                      \
+    }                                                                                            \
+                                                                                                 \
+    static inline bool NAME##_create(struct NAME##_end *producer, struct NAME##_end *consumer,   \
+                                     uint32_t slots)                                             \
+    {                                                                                            \
+        size_t bytes = NAME##_bytes(slots);                                                      \
+        struct TYPE *slot = emu_zeros(bytes);                                                    \
+                                                                                                 \
+        if (!slot)                                                                               \
+            return false;                                                                        \
+        *producer = *consumer =                                                                  \
+            (struct NAME##_end){.slot = slot, .mask = (uint32_t)(bytes / sizeof *slot) - 1};     \
+        return true;                                                                             \
+    }                                                                                            \
+                                                                                                 \
+    static inline void NAME##_destroy(struct NAME##_end *end)                                    \
+    {                                                                                            \
+        free(end->slot);                                                                         \
+        end->slot = NULL;                                                                        \
+    }                                                                                            \
+                                                                                                 \
     static inline void NAME##_rebase(struct NAME##_end *end, uint64_t by_ps)                     \
-    {                                                                                               \
-        for (uint32_t i = 0; i <= end->mask; i++)                                                   \
-            end->slot[i].time_ps = emu_rebased_ps(end->slot[i].time_ps, by_ps);                      \
-    }                                                                                               \
-                                                                                                    \
-    static inline struct TYPE *NAME##_slot(const struct NAME##_end *end)                            \
-    {                                                                                               \
-        return &end->slot[end->at & end->mask];                                                     \
-    }                                                                                               \
-                                                                                                    \
-    static inline struct TYPE *NAME##_next(struct NAME##_end *end)                                  \
-    {                                                                                               \
-        return &end->slot[end->at++ & end->mask];                                                   \
-    }                                                                                               \
-                                                                                                    \
-    static inline bool NAME##_has_slot(const struct NAME##_end *end)                                \
-    {                                                                                               \
-        return !(atomic_load_explicit(&NAME##_slot(end)->stamp, memory_order_acquire) & /* R1 */    \
-                 EMU_RING_FULL);                                                                    \
-    }                                                                                               \
-                                                                                                    \
-    static inline void NAME##_show(struct TYPE *slot, uint64_t time_ps)                             \
-    {                                                                                               \
-        atomic_store_explicit(&slot->stamp, time_ps | EMU_RING_FULL, memory_order_release); /* R2 */\
-    }                                                                                               \
-                                                                                                    \
-    static inline const struct TYPE *NAME##_front(const struct NAME##_end *end)                     \
-    {                                                                                               \
-        struct TYPE *slot = NAME##_slot(end);                                                       \
-                                                                                                    \
-        if (atomic_load_explicit(&slot->stamp, memory_order_acquire) & EMU_RING_FULL) /* R3 */      \
-            return slot;                                                                            \
-        return NULL;                                                                                \
-    }                                                                                               \
-                                                                                                    \
-    static inline void NAME##_skip(struct NAME##_end *end)                                          \
-    {                                                                                               \
-        atomic_store_explicit(&NAME##_next(end)->stamp, 0, memory_order_release); /* R4 */          \
+    {                                                                                            \
+        for (uint32_t i = 0; i <= end->mask; i++)                                                \
+            end->slot[i].time_ps = emu_rebased_ps(end->slot[i].time_ps, by_ps);                  \
+    }                                                                                            \
+                                                                                                 \
+    static inline struct TYPE *NAME##_slot(const struct NAME##_end *end)                         \
+    {                                                                                            \
+        return &end->slot[end->at & end->mask];                                                  \
+    }                                                                                            \
+                                                                                                 \
+    static inline struct TYPE *NAME##_next(struct NAME##_end *end)                               \
+    {                                                                                            \
+        return &end->slot[end->at++ & end->mask];                                                \
+    }                                                                                            \
+                                                                                                 \
+    static inline bool NAME##_has_slot(const struct NAME##_end *end)                             \
+    {                                                                                            \
+        return !(atomic_load_explicit(&NAME##_slot(end)->stamp, memory_order_acquire) & /* R1 */ \
+                 EMU_RING_FULL);                                                                 \
+    }                                                                                            \
+                                                                                                 \
+    static inline void NAME##_show(struct TYPE *slot, uint64_t time_ps)                          \
+    {                                                                                            \
+        atomic_store_explicit(&slot->stamp, time_ps | EMU_RING_FULL,                             \
+                              memory_order_release); /* R2 */                                    \
+    }                                                                                            \
+                                                                                                 \
+    static inline const struct TYPE *NAME##_front(const struct NAME##_end *end)                  \
+    {                                                                                            \
+        struct TYPE *slot = NAME##_slot(end);                                                    \
+                                                                                                 \
+        if (atomic_load_explicit(&slot->stamp, memory_order_acquire) & EMU_RING_FULL) /* R3 */   \
+            return slot;                                                                         \
+        return NULL;                                                                             \
+    }                                                                                            \
+                                                                                                 \
+    static inline void NAME##_skip(struct NAME##_end *end)                                       \
+    {                                                                                            \
+        atomic_store_explicit(&NAME##_next(end)->stamp, 0, memory_order_release); /* R4 */       \
     }
 
 EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
 EMU_RING(emu_credit, emu_credit) /* credits */
 
 /**
- * emu_ring_put - copy one entry into a ring that has room, as the caller knows: by emu_ring_has_slot(),
- * or on a cable by a credit, which came from the consumer after it had skipped the slot.
+ * emu_ring_put - copy one entry into a ring that has room, as the caller knows: by
+ * emu_ring_has_slot(), or on a cable by a credit, which came from the consumer after it had skipped
+ * the slot.
  * Thread: producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)

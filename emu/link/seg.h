@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EMU_LINE 64           /* bytes of a cache line: one writer a line */
-#define EMU_SEG_BYTES 256     /* a whole segment on the wire */
-#define EMU_HDR_BYTES 16      /* of them, the header */
+#define EMU_LINE          64  /* bytes of a cache line: one writer a line */
+#define EMU_SEG_BYTES     256 /* a whole segment on the wire */
+#define EMU_HDR_BYTES     16  /* of them, the header */
 #define EMU_PAYLOAD_BYTES 240 /* of them, payload at most */
 
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload needs no buffer */
@@ -34,9 +34,9 @@
  * takes no less than the rings of an edge hold. What has few wants the narrow
  * one: its states stay in the caches. The address says which a group has.
  */
-#define EMU_WINDOW 256
+#define EMU_WINDOW      256
 #define EMU_WINDOW_WIDE 2048
-#define EMU_GROUP_WIDE (UINT32_C(1) << 31) /* in the address of a group whose window is wide */
+#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* in the address of a group whose window is wide */
 
 /** emu_window - numbers of the group's stream that may be under way; a power of two. Pure. */
 static inline uint32_t emu_window(uint32_t group)
@@ -48,19 +48,21 @@ static inline uint32_t emu_window(uint32_t group)
 enum emu_kind {
     EMU_UNICAST,   /* dst is a node */
     EMU_MULTICAST, /* dst is a group: out of every port of its tree but the arrival port */
-    EMU_REDUCE,    /* dst is a group: k - 1 contributions fold, the result leaves by the k-th port */
+    /* dst is a group: k - 1 contributions fold, the result leaves by the k-th port */
+    EMU_REDUCE,
     EMU_ALLREDUCE, /* dst is a group: folds up to the tree's top switch, multicast from there */
     EMU_BARRIER,   /* an all-reduce without payload */
     EMU_KINDS,     /* what a switch is asked for; more with acknowledgments: */
     EMU_SET = EMU_KINDS, /* to one's own adapter, and no further: struct emu_word */
-    EMU_TEST       /* network conditional over a group: struct emu_word; the adapter answers with
-                      the same header, in op EMU_TEST_TRUE or EMU_TEST_FALSE */
+    EMU_TEST /* network conditional over a group: struct emu_word; the adapter answers with
+                the same header, in op EMU_TEST_TRUE or EMU_TEST_FALSE */
 };
 
 /* With acknowledgments the upper bits of emu_hdr.kind say more of one. */
 enum emu_kind_bits {
-    EMU_NOTIFY = 32,   /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
-                        by its adapter, to the same header without payload: they have */
+    EMU_NOTIFY =
+        32, /* added by a host to EMU_UNICAST or EMU_MULTICAST: tell me when all have it; and
+               by its adapter, to the same header without payload: they have */
     EMU_FAILED = 64, /* added to one of these, to the sender: this segment of yours was given up */
     EMU_STORED = 128 /* free for who keeps a header with the payload: on no cable, at no edge */
 };
@@ -73,8 +75,8 @@ enum emu_kind_bits {
 #define EMU_WORDS 16
 
 enum emu_test {
-    EMU_TEST_EQUAL,   /* the word is this value */
-    EMU_TEST_REACHED  /* the word has reached it: word - value, modulo 2^64, is below 2^63 */
+    EMU_TEST_EQUAL,  /* the word is this value */
+    EMU_TEST_REACHED /* the word has reached it: word - value, modulo 2^64, is below 2^63 */
 };
 
 /** emu_word_is - is @word as a conditional asks? @test: enum emu_test. Pure. */
@@ -94,9 +96,9 @@ enum emu_test_until {
 /* Payload of EMU_SET and EMU_TEST: hdr.dst is the group, hdr.seq is the host's own. */
 struct emu_word {
     uint64_t value;
-    uint32_t word;  /* below EMU_WORDS */
-    uint8_t test;   /* EMU_TEST: enum emu_test */
-    uint8_t until;  /* EMU_TEST: enum emu_test_until */
+    uint32_t word; /* below EMU_WORDS */
+    uint8_t test;  /* EMU_TEST: enum emu_test */
+    uint8_t until; /* EMU_TEST: enum emu_test_until */
     uint8_t spare[2];
 };
 static_assert(sizeof(struct emu_word) == 16, "wire format");

@@ -73,8 +73,8 @@ CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *dat
             crc3 = _mm_crc32_u64(crc3, crc32_word(third + i));
     }
     moved = _mm_xor_si128(crc32_times(crc, CRC32_BY2), crc32_times(crc2, CRC32_BY1));
-    return _mm_crc32_u64(crc3, crc32_word(third + CRC32_LANE - 8) ^
-                                   (uint64_t)_mm_cvtsi128_si64(moved));
+    return _mm_crc32_u64(crc3,
+                         crc32_word(third + CRC32_LANE - 8) ^ (uint64_t)_mm_cvtsi128_si64(moved));
 }
 
 CRC32_TARGET static uint32_t crc32_instructions(uint32_t crc, const uint8_t *data, size_t bytes)

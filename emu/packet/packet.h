@@ -38,13 +38,13 @@
 
 #include "emu/link/seg.h"
 
-#define EMU_VCS       32u   /* virtual channels of a link */
-#define EMU_PRIORITIES     4u    /* 0 is bulk */
-#define EMU_PACKET_BYTES   4096u /* payload, at most */
-#define EMU_HEAD_BYTES     8u    /* of the first segment */
-#define EMU_CONT_BYTES     4u    /* of each other one */
-#define EMU_TAIL_BYTES     8u    /* after the payload: CRC-32 and id */
-#define EMU_REPLY_BYTES    8u    /* an ACK or a NACK on the wire */
+#define EMU_VCS          32u   /* virtual channels of a link */
+#define EMU_PRIORITIES   4u    /* 0 is bulk */
+#define EMU_PACKET_BYTES 4096u /* payload, at most */
+#define EMU_HEAD_BYTES   8u    /* of the first segment */
+#define EMU_CONT_BYTES   4u    /* of each other one */
+#define EMU_TAIL_BYTES   8u    /* after the payload: CRC-32 and id */
+#define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
 
 /* What a segment on a cable with channels is. Beyond enum emu_kind, so that nobody mistakes it. */
 enum emu_packet_kind {
@@ -72,13 +72,13 @@ static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, 
 
 /* A header, as fields. */
 struct emu_head {
-    uint8_t channel;   /* below EMU_VCS */
-    uint8_t priority;  /* below EMU_PRIORITIES */
-    bool group;        /* dst is a broadcast group, else a node */
-    bool more;         /* others to the same destination are right behind: acknowledged early */
+    uint8_t channel;  /* below EMU_VCS */
+    uint8_t priority; /* below EMU_PRIORITIES */
+    bool group;       /* dst is a broadcast group, else a node */
+    bool more;        /* others to the same destination are right behind: acknowledged early */
     uint16_t dst;
-    uint16_t bytes;    /* payload of the packet, 0 to EMU_PACKET_BYTES */
-    uint16_t stamp;    /* time of injection, in units of 64 ns, 10 bits */
+    uint16_t bytes; /* payload of the packet, 0 to EMU_PACKET_BYTES */
+    uint16_t stamp; /* time of injection, in units of 64 ns, 10 bits */
 };
 
 /* A continuation, as fields. */
@@ -110,13 +110,15 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_wire_bytes - what segment @index of a packet of @bytes payload takes of the wire. Pure. */
+/**
+ * emu_packet_wire_bytes - what segment @index of a packet of @bytes payload takes of the wire.
+ * Pure.
+ */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t all = bytes + EMU_TAIL_BYTES;
-    uint32_t before = index ? EMU_SEG_BYTES - EMU_HEAD_BYTES +
-                                  (index - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES)
-                            : 0;
+    uint32_t before =
+        index ? EMU_SEG_BYTES - EMU_HEAD_BYTES + (index - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES) : 0;
     uint32_t room = EMU_SEG_BYTES - (index ? EMU_CONT_BYTES : EMU_HEAD_BYTES);
     uint32_t carried = all - before < room ? all - before : room;
 

@@ -22,29 +22,31 @@
 #include "emu/bits.h"
 #include "emu/packet/packet.h"
 
-#define EMU_POOL_SLOTS_MAX  64u /* of a cable's pool, at most */
-#define EMU_VCS_KEPT_OF 8u  /* links of so many channels keep one for packets above bulk */
+#define EMU_POOL_SLOTS_MAX 64u /* of a cable's pool, at most */
+#define EMU_VCS_KEPT_OF    8u  /* links of so many channels keep one for packets above bulk */
 
 struct emu_vcs {
-    uint32_t open;                /* a bit a channel: from its head until its reply */
-    uint32_t usable;              /* a bit a channel that may be opened: profile->channels of them */
-    uint32_t occupied;            /* a bit a channel with `used` */
-    uint32_t paid;                /* a bit a channel that has collected: its segments have slots */
-    uint8_t last_opened;                 /* channel opened last */
-    uint8_t pool;                 /* free slots of the far end's pool; collecting: 0 */
-    uint8_t collector;            /* channel that collects; EMU_VCS: none */
-    uint8_t need;                 /* slots that it still needs */
-    uint8_t used[EMU_VCS];   /* slots taken: by segments that lie at the far end, or are on */
-                                  /* their way there, or were promised one */
+    uint32_t open; /* a bit a channel: from its head until its reply */
+    /* a bit a channel that may be opened: profile->channels of them */
+    uint32_t usable;
+    uint32_t occupied;         /* a bit a channel with `used` */
+    uint32_t paid;             /* a bit a channel that has collected: its segments have slots */
+    uint8_t last_opened;       /* channel opened last */
+    uint8_t pool;              /* free slots of the far end's pool; collecting: 0 */
+    uint8_t collector;         /* channel that collects; EMU_VCS: none */
+    uint8_t need;              /* slots that it still needs */
+    uint8_t used[EMU_VCS];     /* slots taken: by segments that lie at the far end, or are on */
+                               /* their way there, or were promised one */
     uint8_t promised[EMU_VCS]; /* of them, for segments that were not sent yet */
-    uint32_t tag[EMU_VCS];   /* of the packet on an open channel */
+    uint32_t tag[EMU_VCS];     /* of the packet on an open channel */
 };
 
 /** emu_vcs_init - all closed. @count: 1 to EMU_VCS. @pool: slots. */
 static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32_t pool)
 {
     *channels = (struct emu_vcs){.usable = (uint32_t)emu_bits_below(count),
-                                      .collector = EMU_VCS, .pool = (uint8_t)pool};
+                                 .collector = EMU_VCS,
+                                 .pool = (uint8_t)pool};
 }
 
 /**
@@ -81,7 +83,7 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
     return (uint32_t)__builtin_popcount(channels->open);
 }
 
-/* --- slots --------------------------------------------------------------------- */
+/* --- slots -------------------------------------------------------------------------- */
 
 /** emu_vcs_room - channels whose next segment has a slot, by bit. One that collects has none. */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
@@ -139,8 +141,7 @@ static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
  * emu_vcs_promise - open channel @c gets a slot for each of the @segments segments of its
  * packet, now or as they come back; none collects. @segments: at most 1 and the pool's slots.
  */
-static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c,
-                                        uint32_t segments)
+static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_t segments)
 {
     channels->collector = (uint8_t)c;
     channels->need = (uint8_t)segments;

@@ -70,26 +70,27 @@ struct emu_worker {
     alignas(EMU_LINE) _Atomic uint64_t *far; /* a bit a device, `words` of them, on own lines */
     _Atomic uint32_t asleep;                 /* 1: ring its bell after setting bits */
     _Atomic uint32_t stop;                   /* enum emu_worker_stop */
-    _Atomic uint32_t oversubscribed;                /* 1: this host has more busy threads than cores */
+    /* 1: this host has more busy threads than cores */
+    _Atomic uint32_t oversubscribed;
 
     /* The worker's. */
     alignas(EMU_LINE) struct emu_signals told; /* set now */
     struct emu_signals taken; /* the bits being served: as above, but on clock virtual a signal
                                  given in one window is served in the next */
-    uint32_t index; /* of the worker in its fabric: the manager's */
+    uint32_t index;           /* of the worker in its fabric: the manager's */
     uint32_t words;
     uint32_t devs;
     struct emu_dev **dev;
     struct emu_clock clock;
-    uint64_t now_ps;              /* of this pass; virtual: up to which this window goes */
-    uint64_t next_ps;             /* the earliest time that a device waits for; EMU_NEVER */
-    uint64_t *due_ps;             /* by device, its next_ps as of its last step */
-    bool woke;                    /* it has slept since the last pass: time has passed */
-    uint64_t sent_ps;             /* virtual: the earliest entry that was sent in this window */
+    uint64_t now_ps;  /* of this pass; virtual: up to which this window goes */
+    uint64_t next_ps; /* the earliest time that a device waits for; EMU_NEVER */
+    uint64_t *due_ps; /* by device, its next_ps as of its last step */
+    bool woke;        /* it has slept since the last pass: time has passed */
+    uint64_t sent_ps; /* virtual: the earliest entry that was sent in this window */
     struct emu_pool_cache cache;
-    struct emu_edge *untold;      /* edges whose process is to be told something */
-    uint64_t seen;                /* serial of the edge list as of the last pass */
-    struct emu_waiter *waiter;    /* how it sleeps: wait.h */
+    struct emu_edge *untold;       /* edges whose process is to be told something */
+    uint64_t seen;                 /* serial of the edge list as of the last pass */
+    struct emu_waiter *waiter;     /* how it sleeps: wait.h */
     _Atomic uint64_t worst_lag_ps; /* furthest that an event was late */
 
     /* Published by the manager (RCU): edges to look at. */
@@ -97,7 +98,9 @@ struct emu_worker {
     uint64_t published; /* the manager's: serial of that list */
 };
 
-/** emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts. */
+/**
+ * emu_dev_init - a device that worker @worker will step; adds it there. Before the worker starts.
+ */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
 /** emu_dev_signal_far - set a bit from another thread than the device's worker. */

@@ -33,7 +33,10 @@ struct emu_order {
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
-/** emu_order_init - an empty order, of @events events at most. @event: EMU_ORDER_ROOM(@events) of them. */
+/**
+ * emu_order_init - an empty order, of @events events at most. @event: EMU_ORDER_ROOM(@events) of
+ * them.
+ */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
                                   uint32_t events, bool by_turn)
 {

@@ -14,10 +14,10 @@
 #include <sanitizer/tsan_interface.h>
 static char rcu_edge; /* an address that stands for the grace period; never read or written */
 #define RCU_READER_DONE() __tsan_release(&rcu_edge) /* U1 */
-#define RCU_GRACE_OVER() __tsan_acquire(&rcu_edge)  /* U2 */
+#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_edge) /* U2 */
 #else
 #define RCU_READER_DONE() ((void)0)
-#define RCU_GRACE_OVER() ((void)0)
+#define RCU_GRACE_OVER()  ((void)0)
 #endif
 
 void emu_rcu_enter(void)

@@ -16,7 +16,9 @@ void emu_rcu_quiescent(void);
 void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
-/** emu_rcu_wait - until no reader can hold what was unpublished before the call. Thread: no reader. */
+/**
+ * emu_rcu_wait - until no reader can hold what was unpublished before the call. Thread: no reader.
+ */
 void emu_rcu_wait(void);
 
 #endif

@@ -21,10 +21,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_WAIT_SPINS 20u         /* rounds with a pause */
-#define EMU_WAIT_SPINS_OVERSUBSCRIBED 2u  /* the same where threads outnumber cores */
-#define EMU_WAIT_YIELDS 200u       /* then rounds with a yield; then sleep */
-#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u /* the same where threads outnumber cores */
+#define EMU_WAIT_SPINS                 20u  /* rounds with a pause */
+#define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u   /* the same where threads outnumber cores */
+#define EMU_WAIT_YIELDS                200u /* then rounds with a yield; then sleep */
+#define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u  /* the same where threads outnumber cores */
 
 enum emu_wait_next {
     EMU_WAIT_AGAIN, /* look again */
@@ -54,7 +54,10 @@ void emu_waiter_remove(struct emu_waiter *waiter, int bell);
 /** emu_waiter_ring - wake the sleeper. Thread: any. */
 void emu_waiter_ring(struct emu_waiter *waiter);
 
-/** emu_waiter_sleep - until someone rings, or @timeout_ns passed (UINT64_MAX: no limit). Thread: the worker. */
+/**
+ * emu_waiter_sleep - until someone rings, or @timeout_ns passed (UINT64_MAX: no limit). Thread: the
+ * worker.
+ */
 void emu_waiter_sleep(struct emu_waiter *waiter, uint64_t timeout_ns);
 
 #endif

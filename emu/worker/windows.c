@@ -204,8 +204,8 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
     if (!windows->at)
         goto destroy;
     for (uint32_t i = 0; i < workers; i++)
-        windows->at[i] = (struct window_worker){
-            .next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};
+        windows->at[i] =
+            (struct window_worker){.next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};
     for (uint32_t i = 1; i < workers; i++) {
         err = windows_start(windows, i);
         if (err)

@@ -41,7 +41,10 @@ void emu_windows_destroy(struct emu_windows *windows);
  */
 void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
 
-/** emu_windows_next_ps - when something happens next; EMU_NEVER: nothing will by EMU_LAST_PS. Thread: the driver. */
+/**
+ * emu_windows_next_ps - when something happens next; EMU_NEVER: nothing will by EMU_LAST_PS.
+ * Thread: the driver.
+ */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);
 
 /** emu_windows_count - windows so far. Thread: the driver. */

@@ -108,7 +108,7 @@ void emu_dev_signal_far(struct emu_dev *dev, enum emu_event event, uint64_t port
     if (atomic_fetch_or_explicit(&dev->ready_far[event], ports, memory_order_seq_cst)) /* W2 */
         return;
     atomic_fetch_or_explicit(&worker->far[dev->index / 64], emu_bit(dev->index % 64),
-                             memory_order_seq_cst); /* W4 */
+                             memory_order_seq_cst);                    /* W4 */
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
         atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
         emu_waiter_ring(worker->waiter);
@@ -125,8 +125,10 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/* Devices that wait for this time or an earlier one are stepped in this pass. On clock raw,
- * which has no time, that is all that wait. */
+/*
+ * Devices that wait for this time or an earlier one are stepped in this pass. On clock raw, which
+ * has no time, that is all that wait.
+ */
 static uint64_t worker_by_ps(const struct emu_worker *worker)
 {
     return worker->clock.mode == EMU_CLOCK_RAW ? EMU_NEVER - 1 : worker->now_ps;
@@ -180,7 +182,7 @@ static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
     worker->taken.near[w] = 0;
     if (atomic_load_explicit(&worker->far[w], memory_order_relaxed))
         far = atomic_exchange_explicit(&worker->far[w], 0, memory_order_seq_cst); /* W3 */
-    emu_each_bit(i, far)
+    emu_each_bit (i, far)
         worker_take_far(worker, w * 64 + i);
     return bits | far;
 }
@@ -211,7 +213,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
     if (worker->next_ps <= worker_by_ps(worker))
         worker_wake_due(worker, worker_by_ps(worker));
     for (uint32_t w = 0; w < worker->words; w++)
-        emu_each_bit(i, worker_take(worker, w))
+        emu_each_bit (i, worker_take(worker, w))
             moved += worker_step(worker, w * 64 + i, worker->now_ps);
     if (worker->untold)
         emu_edge_tell_all(worker, !moved || emu_worker_quiet(worker));
@@ -240,7 +242,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps)
     worker->sent_ps = EMU_NEVER;
     worker_wake_due(worker, until_ps);
     for (uint32_t w = 0; w < worker->words; w++)
-        emu_each_bit(i, worker_take(worker, w))
+        emu_each_bit (i, worker_take(worker, w))
             worker_step(worker, w * 64 + i, until_ps);
     next_ps = worker->next_ps;
     return next_ps < worker->sent_ps ? next_ps : worker->sent_ps;
@@ -293,8 +295,8 @@ static void worker_idle(struct emu_worker *worker, unsigned rounds)
 
     if (!emu_worker_quiet(worker))
         return;
-    if (emu_wait_round(rounds, atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed)) ==
-        EMU_WAIT_SLEEP) {
+    if (emu_wait_round(rounds, atomic_load_explicit(&worker->oversubscribed,
+                                                    memory_order_relaxed)) == EMU_WAIT_SLEEP) {
         if (rest_ps < WORKER_NEAR_PS)
             emu_wait_yield();
         else

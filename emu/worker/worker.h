@@ -40,7 +40,10 @@ uint32_t emu_worker_pass(struct emu_worker *worker);
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 
-/** emu_worker_due_ps - the earliest time that one of its devices waits for. Thread: while it stands still. */
+/**
+ * emu_worker_due_ps - the earliest time that one of its devices waits for. Thread: while it stands
+ * still.
+ */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
 /** emu_worker_quiet - is no device ready? Thread: the worker's own. */
@@ -50,8 +53,8 @@ bool emu_worker_quiet(const struct emu_worker *worker);
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
 /**
- * emu_thread_hold, emu_thread_go - between the two the thread stands still, between two passes: what
- * the worker and its devices have may be looked at and changed. @thread NULL: there is none.
+ * emu_thread_hold, emu_thread_go - between the two the thread stands still, between two passes:
+ * what the worker and its devices have may be looked at and changed. @thread NULL: there is none.
  * Thread: manager.
  */
 void emu_thread_hold(struct emu_thread *thread);

@@ -2,14 +2,16 @@
 /*
  * ask.c - network conditionals: questions to all members of a group, asked until they are true.
  *
- * A question at rest holds no packet. It lies in a list here, and takes a packet when it is asked, of
- * which questions have a part only. So however many wait for something to become true, what makes
- * it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it waits;
- * when all are taken, a question is asked once and the host, who has been told that it was false,
- * asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there is a place for each.
+ * A question at rest holds no packet. It lies in a list here, and takes a packet when it is asked,
+ * of which questions have a part only. So however many wait for something to become true, what
+ * makes it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it
+ * waits; when all are taken, a question is asked once and the host, who has been told that it was
+ * false, asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there
+ * is a place for each.
  *
  * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
- * groups that all members have left. A barrier to which the process has contributed goes on, seldom.
+ * groups that all members have left. A barrier to which the process has contributed goes on,
+ * seldom.
  * Source: QsNet III §IV-A.
  */
 #include "nic/engine/ask.h"
@@ -21,7 +23,7 @@
 /* At rest: with twice as many each rests twice as long, so that they leave the links to others. */
 #define ASKS_MANY 4u
 
-/* --- those that rest ------------------------------------------------------------------------- */
+/* --- those that rest ---------------------------------------------------------------- */
 
 bool engine_asks_init(struct engine_asks *asks, uint64_t random)
 {
@@ -45,7 +47,7 @@ uint64_t engine_asks_due_ps(const struct engine_asks *asks)
     return at_ps;
 }
 
-/* --- one question ---------------------------------------------------------------------------- */
+/* --- one question ------------------------------------------------------------------- */
 
 /* NULL: all members have left it. */
 static struct engine_group *ask_group(struct engine *e, struct engine_ask *ask)
@@ -117,8 +119,10 @@ static uint32_t ask_segment(struct engine *e, struct engine_ask *ask)
         return engine_host_ask_of(ask)->buf;
     buf = emu_pool_take(engine_cache(e));
     assert(buf != EMU_NO_BUF); /* an engine has set some aside for each of its packets */
-    *engine_hdr(e, buf) = (struct emu_hdr){.dst = ask->barrier->group->id, .src = e->node,
-                                           .seq = ask->barrier->hdr.seq, .kind = EMU_TEST,
+    *engine_hdr(e, buf) = (struct emu_hdr){.dst = ask->barrier->group->id,
+                                           .src = e->node,
+                                           .seq = ask->barrier->hdr.seq,
+                                           .kind = EMU_TEST,
                                            .op = ENGINE_TEST_BARRIER};
     *engine_born_ns(e, buf) = 0;
     return buf;
@@ -132,7 +136,8 @@ static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
 
     e->send.packet[i].ask = ask;
     e->send.packet[i].tries = ask->tries;
-    e->send.packet[i].asked = ask->tries ? 1 : 0; /* again: in turn with bulk, or they could starve it */
+    /* again: in turn with bulk, or they could starve it */
+    e->send.packet[i].asked = ask->tries ? 1 : 0;
     e->asks.asked++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);
@@ -182,7 +187,7 @@ void engine_asks_due(struct engine *e, uint64_t at_ps)
     engine_asks_go(e, at_ps);
 }
 
-/* --- asked by whom ----------------------------------------------------------------------------- */
+/* --- asked by whom ------------------------------------------------------------------ */
 
 void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
@@ -195,7 +200,8 @@ void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at
     engine_asks_go(e, at_ps);
 }
 
-/* The place of a host's question: by the number that the host gave it. NULL: it does not wait here. */
+/* The place of a host's question: by the number that the host gave it. NULL: it does not wait here.
+ */
 static struct engine_host_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
 {
     for (uint32_t i = 0; i < ENGINE_ASKS; i++) {
@@ -224,11 +230,15 @@ static void test_once(struct engine *e, struct engine_group *group, uint32_t buf
 
 static void test_until(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
-    struct engine_host_ask *ask = engine_host_ask_of(engine_ask_of(engine_queue_pop(&e->asks.free)));
+    struct engine_host_ask *ask =
+        engine_host_ask_of(engine_ask_of(engine_queue_pop(&e->asks.free)));
     const struct emu_hdr *hdr = engine_hdr(e, buf);
 
-    *ask = (struct engine_host_ask){.ask.process = e->host.process, .buf = buf, .seq = hdr->seq,
-                                    .group = hdr->dst, .used = true};
+    *ask = (struct engine_host_ask){.ask.process = e->host.process,
+                                    .buf = buf,
+                                    .seq = hdr->seq,
+                                    .group = hdr->dst,
+                                    .used = true};
     ask_turn(e, &ask->ask);
     engine_asks_go(e, at_ps);
 }
@@ -254,7 +264,7 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
     return true;
 }
 
-/* --- the answer ------------------------------------------------------------------------------------ */
+/* --- the answer --------------------------------------------------------------------- */
 
 /* All agree. */
 static void asked_true(struct engine *e, uint16_t i, struct engine_ask *ask, uint64_t at_ps)

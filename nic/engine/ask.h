@@ -2,9 +2,9 @@
 /*
  * ask.h - network conditionals: questions to all members of a group, asked until they are true.
  *
- * Owner: the engine's worker. A question is free, at rest, due, or in a packet: in one queue, or in none
- * while it is in a packet. A host's has a place of its own and holds its segment, but while a packet does;
- * a barrier's lies in the barrier's state.
+ * Owner: the engine's worker. A question is free, at rest, due, or in a packet: in one queue, or in
+ * none while it is in a packet. A host's has a place of its own and holds its segment, but while a
+ * packet does; a barrier's lies in the barrier's state.
  */
 #ifndef NIC_ENGINE_ASK_H
 #define NIC_ENGINE_ASK_H
@@ -12,7 +12,8 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-#define ENGINE_TEST_DOUBLINGS 6u   /* of the rest of a conditional whose process is there still, at most */
+/* of the rest of a conditional whose process is there still, at most */
+#define ENGINE_TEST_DOUBLINGS 6u
 #define ENGINE_ASKS           128u /* conditionals of a host that wait until they are true */
 #define ENGINE_ASK_PART       4u   /* conditionals have at most one packet in so many */
 
@@ -38,14 +39,14 @@ struct engine_host_ask {
 };
 
 struct engine_asks {
-    uint32_t any;                   /* queues at rest that are not empty, by bit */
+    uint32_t any; /* queues at rest that are not empty, by bit */
     uint32_t resting;
-    uint32_t asked;                 /* in packets */
-    uint32_t jitter;                /* in 2^-32: so much of half a rest more */
+    uint32_t asked;                                 /* in packets */
+    uint32_t jitter;                                /* in 2^-32: so much of half a rest more */
     struct engine_queue rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
-    struct engine_queue due;        /* those that wait for a packet */
+    struct engine_queue due;                        /* those that wait for a packet */
     struct engine_queue free;
-    struct engine_host_ask *place;  /* ENGINE_ASKS */
+    struct engine_host_ask *place; /* ENGINE_ASKS */
 };
 
 static inline struct engine_ask *engine_ask_of(struct engine_queued *at)
@@ -63,8 +64,8 @@ static inline struct engine_host_ask *engine_host_ask_of(struct engine_ask *ask)
 bool engine_asks_init(struct engine_asks *asks, uint64_t random);
 
 /**
- * engine_test - the host's conditional @word in @buf, whose reference is the engine's. False: it needs
- * a packet, and there is no free one; nothing changed.
+ * engine_test - the host's conditional @word in @buf, whose reference is the engine's. False: it
+ * needs a packet, and there is no free one; nothing changed.
  */
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps);
@@ -72,7 +73,9 @@ bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
 /** engine_ask_barrier - have all members come to the barrier @state? Asked until it is so. */
 void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
-/** engine_tested - a reply to the conditional in packet @i came, or none in time; it is in no list. */
+/**
+ * engine_tested - a reply to the conditional in packet @i came, or none in time; it is in no list.
+ */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 
 /** engine_asks_due_ps - when the first of those at rest is due; EMU_NEVER. */

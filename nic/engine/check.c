@@ -24,8 +24,9 @@ static uint32_t queue_length(const struct engine_queue *queue)
 
 static const char *check_packets(const struct engine *e)
 {
-    uint32_t count = list_length(&e->send.free, e->send.join) + list_length(&e->send.awaiting, e->send.join) +
-                     list_length(&e->send.resting, e->send.join) + list_length(&e->send.back, e->send.join);
+    uint32_t count =
+        list_length(&e->send.free, e->send.join) + list_length(&e->send.awaiting, e->send.join) +
+        list_length(&e->send.resting, e->send.join) + list_length(&e->send.back, e->send.join);
 
     for (uint32_t p = 0; p < EMU_PRIORITIES; p++) {
         uint32_t waiting = list_length(&e->send.waiting[p], e->send.join);
@@ -72,7 +73,8 @@ static const char *check_asks(const struct engine *e)
         resting += queue_length(&e->asks.rest[d]);
     }
     for (uint32_t i = 0; i < e->send.packets; i++)
-        asked += (e->send.packet[i].state == ENGINE_WAITING || e->send.packet[i].state == ENGINE_AWAITING) &&
+        asked += (e->send.packet[i].state == ENGINE_WAITING ||
+                  e->send.packet[i].state == ENGINE_AWAITING) &&
                  e->send.packet[i].ask;
     for (uint32_t i = 0; i < ENGINE_ASKS; i++)
         used += e->asks.place[i].used;
@@ -112,10 +114,10 @@ bool engine_idle(const struct engine *e)
     for (uint32_t i = 0; i < e->links; i++)
         if (e->link[i].replies)
             return false;
-    return list_length(&e->send.free, e->send.join) == e->send.packets && !e->host.delivery.active &&
-           !e->asks.resting && engine_queue_empty(&e->asks.due) && engine_list_empty(&e->receive.parts) &&
-           engine_list_empty(&e->receive.whole) && engine_list_empty(&e->receive.stored) &&
-           engine_queue_empty(&e->tree.results);
+    return list_length(&e->send.free, e->send.join) == e->send.packets &&
+           !e->host.delivery.active && !e->asks.resting && engine_queue_empty(&e->asks.due) &&
+           engine_list_empty(&e->receive.parts) && engine_list_empty(&e->receive.whole) &&
+           engine_list_empty(&e->receive.stored) && engine_queue_empty(&e->tree.results);
 }
 
 /* Of the packets in a list; they are not in two. */
@@ -128,7 +130,8 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Of what came and is in parts, or waits as a whole: what a packet carries, or its empty end, has. */
+/* Of what came and is in parts, or waits as a whole: what a packet carries, or its empty end, has.
+ */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;
@@ -153,7 +156,8 @@ static uint32_t asks_held(const struct engine_queue *asks)
 uint32_t engine_held(const struct engine *e)
 {
     uint32_t held = list_held(e, &e->send.awaiting) + list_held(e, &e->send.resting) +
-                    list_held(e, &e->send.back) + emu_link_bufs(&e->host.in) + asks_held(&e->asks.due);
+                    list_held(e, &e->send.back) + emu_link_bufs(&e->host.in) +
+                    asks_held(&e->asks.due);
 
     for (uint32_t d = 0; d <= ENGINE_DOUBLINGS; d++)
         held += asks_held(&e->asks.rest[d]);

@@ -23,8 +23,12 @@ static void deliver_back(struct engine *e, uint16_t i)
     struct engine_delivery *to = &e->host.delivery;
 
     engine_list_drop(&e->send.back, e->send.join, i);
-    *to = (struct engine_delivery){.active = true, .word = p->back, .answer = p->answer,
-                                   .count = p->count, .packet = i, .reply = ENGINE_NONE,
+    *to = (struct engine_delivery){.active = true,
+                                   .word = p->back,
+                                   .answer = p->answer,
+                                   .count = p->count,
+                                   .packet = i,
+                                   .reply = ENGINE_NONE,
                                    .process = p->process};
     memcpy(to->buf, p->buf, p->count * sizeof p->buf[0]);
     p->count = 0; /* its buffers are the delivery's */
@@ -46,8 +50,12 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
     if (engine_kind(engine_hdr(e, in->buf[0])) == EMU_BARRIER)
         engine_barrier_over(e, engine_hdr(e, in->buf[0]));
     in->state = ENGINE_TAKEN;
-    *to = (struct engine_delivery){.active = true, .word = ENGINE_NOTICE_SEGMENTS, .count = in->count,
-                                   .packet = ENGINE_NONE, .reply = i, .late_ps = in->late_ps};
+    *to = (struct engine_delivery){.active = true,
+                                   .word = ENGINE_NOTICE_SEGMENTS,
+                                   .count = in->count,
+                                   .packet = ENGINE_NONE,
+                                   .reply = i,
+                                   .late_ps = in->late_ps};
     memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
     return true;
 }
@@ -66,12 +74,14 @@ static bool deliver_next(struct engine *e, uint64_t at_ps)
     return false;
 }
 
-/* Tell the host what became of its segment in @buf. The reference to @buf is passed on or
- * dropped. */
+/*
+ * Tell the host what became of its segment in @buf. The reference to @buf is passed on or dropped.
+ */
 static struct emu_entry deliver_entry(struct engine *e, const struct engine_delivery *from,
                                       uint32_t buf)
 {
-    struct emu_entry entry = {.hdr = *engine_hdr(e, buf), .buf = buf,
+    struct emu_entry entry = {.hdr = *engine_hdr(e, buf),
+                              .buf = buf,
                               .born_ns = *engine_born_ns(e, buf)};
     bool bare = engine_is_length_only(&entry.hdr);
 
@@ -100,7 +110,10 @@ static struct emu_entry deliver_entry(struct engine *e, const struct engine_deli
     return entry;
 }
 
-/* An acknowledged packet's host is told only of those of its segments for which it asked to be told. */
+/*
+ * An acknowledged packet's host is told only of those of its segments for which it asked to be
+ * told.
+ */
 static void deliver_skip(struct engine *e)
 {
     struct engine_delivery *from = &e->host.delivery;
@@ -117,20 +130,22 @@ static void deliver_skip(struct engine *e)
 static bool deliver_void(const struct engine *e)
 {
     const struct engine_delivery *from = &e->host.delivery;
-    const struct emu_edge *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged : NULL;
+    const struct emu_edge *edge = e->host.out.kind == EMU_LINK_EDGE ? e->host.out.plug.plugged
+                                                                    : NULL;
 
     return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_EDGE &&
            from->process != (edge ? edge->serial : 0);
 }
 
 /*
- * What differs between machines. The functions below that take it are inlined where it is a constant, so
- * nothing is called through it.
+ * What differs between machines. The functions below that take it are inlined where it is a
+ * constant, so nothing is called through it.
  */
 struct deliver_how {
     uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
-    void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps); /* incoming packet @i was handed over */
+    /* incoming packet @i was handed over */
+    void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
 
 static inline __attribute__((always_inline)) void deliver_end(struct engine *e, uint64_t at_ps,
@@ -187,7 +202,7 @@ static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, 
     return true;
 }
 
-/* --- clock raw: at once ---------------------------------------------------------------------------- */
+/* --- clock raw: at once ------------------------------------------------------------- */
 
 static uint32_t raw_room(struct engine *e, uint64_t at_ps)
 {
@@ -213,7 +228,7 @@ void engine_deliver_raw(struct engine *e, uint64_t at_ps)
     deliver_all(e, at_ps, &how);
 }
 
-/* --- timed: one segment at a time, in memory later --------------------------------------------------- */
+/* --- timed: one segment at a time, in memory later ---------------------------------- */
 
 /* One, or none, and then when there will be room. */
 static uint32_t timed_room(struct engine *e, uint64_t at_ps)
@@ -240,8 +255,8 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
 }
 
 /*
- * All packets to a destination but the last one are acknowledged as soon as they are handed over. The
- * ACK of the last one says that it lies in memory.
+ * All packets to a destination but the last one are acknowledged as soon as they are handed over.
+ * The ACK of the last one says that it lies in memory.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

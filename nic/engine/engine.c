@@ -33,9 +33,8 @@ static bool engine_sane(const struct engine_config *config)
     const struct emu_profile *profile = config->profile;
 
     return config->links && config->links <= ENGINE_LINKS_MAX && config->nodes &&
-           config->nodes <= ENGINE_NODES_MAX && config->node < config->nodes &&
-           profile->channels && profile->channels <= EMU_VCS &&
-           profile->pool_slots <= EMU_POOL_SLOTS_MAX &&
+           config->nodes <= ENGINE_NODES_MAX && config->node < config->nodes && profile->channels &&
+           profile->channels <= EMU_VCS && profile->pool_slots <= EMU_POOL_SLOTS_MAX &&
            emu_vc_slots(profile) <= EMU_VC_SLOTS && /* see link.c */
            profile->packet_bytes >= EMU_SEG_BYTES && profile->packet_bytes <= EMU_PACKET_BYTES;
 }
@@ -56,8 +55,8 @@ static bool engine_alloc(struct engine *e)
     receive->heard = calloc(e->nodes, sizeof *receive->heard);
     if (e->link)
         memset(e->link, 0, links);
-    return e->link && send->packet && send->join && send->flow_join && receive->incoming && receive->join &&
-           send->flow && receive->heard;
+    return e->link && send->packet && send->join && send->flow_join && receive->incoming &&
+           receive->join && send->flow && receive->heard;
 }
 
 static void engine_init(struct engine *e)

@@ -3,9 +3,10 @@
  * engine.h - the link engine of an adapter with acknowledgments: a device between a host and the
  * cables of its node.
  *
- * What crosses the host's side are segments (emu/link/seg.h). The engine gathers consecutive ones to
- * one destination into packets (emu/packet/packet.h), stripes these over its links, keeps them until they
- * are acknowledged, sends them again when they are not, and at the far end delivers each once.
+ * What crosses the host's side are segments (emu/link/seg.h). The engine gathers consecutive ones
+ * to one destination into packets (emu/packet/packet.h), stripes these over its links, keeps them
+ * until they are acknowledged, sends them again when they are not, and at the far end delivers each
+ * once.
  * Source: QsNet III §III, §IV-B.
  *
  * The payload of a packet is its host segments one after the other, each with its 16-byte header;
@@ -32,17 +33,19 @@
 #include "emu/profile.h"
 
 #define ENGINE_LINKS_MAX 4u
-#define ENGINE_HOST ENGINE_LINKS_MAX /* the host's port; link i is port i */
-#define ENGINE_NODES_MAX 65536u      /* a packet's destination has 16 bits */
-#define ENGINE_DOUBLINGS 16u         /* of the rest between two tries, profile->retry_ps, at most */
+#define ENGINE_HOST      ENGINE_LINKS_MAX /* the host's port; link i is port i */
+#define ENGINE_NODES_MAX 65536u           /* a packet's destination has 16 bits */
+#define ENGINE_DOUBLINGS 16u /* of the rest between two tries, profile->retry_ps, at most */
 
 #define ENGINE_EDGE_CREDITS  ((uint32_t)EMU_XPOINT_MAX) /* of an edge towards the engine */
 #define ENGINE_LOCAL_CREDITS 64u                        /* of a local host's cable, each way */
 
 struct engine;
 
-/* What an engine counts. Its worker is the only writer. The unit is packets unless a comment
- * says segments. */
+/*
+ * What an engine counts. Its worker is the only writer. The unit is packets unless a comment says
+ * segments.
+ */
 struct engine_counts {
     _Atomic uint64_t packets;         /* first tries sent */
     _Atomic uint64_t retransmissions; /* further tries sent */
@@ -51,17 +54,21 @@ struct engine_counts {
     _Atomic uint64_t timeouts;        /* tries that no reply came to in time */
     _Atomic uint64_t received;        /* delivered to the host, duplicates not counted */
     _Atomic uint64_t duplicates;      /* acknowledged again, and not delivered */
-    _Atomic uint64_t broken;          /* answered with a NACK: incomplete, wrong checksum or place */
-    _Atomic uint64_t abandoned;       /* given up in parts: by its sender, or for want of its rest */
-    _Atomic uint64_t stale;           /* segments and replies of a packet that is over */
-    _Atomic uint64_t lost;            /* host segments given up after profile->retry_limit tries */
-    _Atomic uint64_t refused;         /* host segments that this transport does not carry */
-    _Atomic uint64_t not_in_group;            /* host segments to a group that this node is not in, or all left */
-    _Atomic uint64_t conditionals;    /* network conditionals sent; of them, */
-    _Atomic uint64_t unequal;         /* those that a NACK came back for */
-    _Atomic uint64_t contributions;   /* to collectives, combined here: the host's and other adapters' */
-    _Atomic uint64_t results;         /* sent on, or given to the host here */
-    _Atomic uint64_t against;         /* segments of collectives that break the protocol: dropped */
+    /* answered with a NACK: incomplete, wrong checksum or place */
+    _Atomic uint64_t broken;
+    /* given up in parts: by its sender, or for want of its rest */
+    _Atomic uint64_t abandoned;
+    _Atomic uint64_t stale;   /* segments and replies of a packet that is over */
+    _Atomic uint64_t lost;    /* host segments given up after profile->retry_limit tries */
+    _Atomic uint64_t refused; /* host segments that this transport does not carry */
+    /* host segments to a group that this node is not in, or all left */
+    _Atomic uint64_t not_in_group;
+    _Atomic uint64_t conditionals; /* network conditionals sent; of them, */
+    _Atomic uint64_t unequal;      /* those that a NACK came back for */
+    /* to collectives, combined here: the host's and other adapters' */
+    _Atomic uint64_t contributions;
+    _Atomic uint64_t results; /* sent on, or given to the host here */
+    _Atomic uint64_t against; /* segments of collectives that break the protocol: dropped */
 };
 
 struct engine_config {
@@ -93,13 +100,20 @@ struct emu_tx *engine_tx(struct engine *engine, uint32_t port); /* a link, or EN
 struct emu_rx *engine_rx(struct engine *engine, uint32_t port);
 const struct engine_counts *engine_counts(const struct engine *engine);
 
-/** engine_host_profile - the profile of the host's side: no time on the wire. Good as long as @engine. */
+/**
+ * engine_host_profile - the profile of the host's side: no time on the wire. Good as long as
+ * @engine.
+ */
 const struct emu_profile *engine_host_profile(const struct engine *engine);
 
-/** engine_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still. */
+/**
+ * engine_rebase - the clock is rebased by @by_ps. Thread: manager, while the worker stands still.
+ */
 void engine_rebase(struct engine *engine, uint64_t by_ps);
 
-/** engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still. */
+/**
+ * engine_faults - from now on @faults stand at @link; NULL: none. While its worker stands still.
+ */
 void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
 
 /** engine_vcs - what the engine knows of the far end of @link, for checks there. */
@@ -117,26 +131,31 @@ const char *engine_check(const struct engine *engine);
  */
 uint32_t engine_held(const struct engine *engine);
 
-/** engine_idle - nothing is under way here: no packet kept, none in parts. Thread: as engine_check(). */
+/**
+ * engine_idle - nothing is under way here: no packet kept, none in parts. Thread: as
+ * engine_check().
+ */
 bool engine_idle(const struct engine *engine);
 
-/* --- groups: the manager's side ------------------------------------------------------------ */
+/* --- groups: the manager's side ----------------------------------------------------- */
 
-#define ENGINE_NO_NODE UINT32_MAX
+#define ENGINE_NO_NODE      UINT32_MAX
 #define ENGINE_CHILDREN_MAX 58u
 
 struct engine_group;
 
 /* A member's part in a group. */
 struct engine_group_config {
-    uint32_t id;           /* collective address, as in the switches */
-    uint32_t link;         /* by which of its links the node is in the group's tree of switches */
-    bool combines;         /* has words, conditionals and reductions; else it is for multicasts only */
-    bool unit;             /* of a switch's combine unit: it contributes nothing of its own */
-    bool by_link;          /* contributions go by the link, too */
-    bool in_order;         /* reductions: combined in a fixed order: the same bits every time */
-    uint32_t sources;      /* adapters and units that send packets to the group, at most */
-    uint32_t parent;       /* in the group's tree of adapters or units; ENGINE_NO_NODE: this is its top */
+    uint32_t id;   /* collective address, as in the switches */
+    uint32_t link; /* by which of its links the node is in the group's tree of switches */
+    /* has words, conditionals and reductions; else it is for multicasts only */
+    bool combines;
+    bool unit;        /* of a switch's combine unit: it contributes nothing of its own */
+    bool by_link;     /* contributions go by the link, too */
+    bool in_order;    /* reductions: combined in a fixed order: the same bits every time */
+    uint32_t sources; /* adapters and units that send packets to the group, at most */
+    /* in the group's tree of adapters or units; ENGINE_NO_NODE: this is its top */
+    uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
     const uint32_t *child; /* nodes; borrowed for the call */
 };
@@ -151,7 +170,9 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
 
-/** engine_group_held - pool buffers that it holds. Thread: manager, while the engine stands still. */
+/**
+ * engine_group_held - pool buffers that it holds. Thread: manager, while the engine stands still.
+ */
 uint32_t engine_group_held(const struct engine_group *group);
 
 /**
@@ -166,8 +187,8 @@ void engine_groups_clear(struct engine *engine, uint32_t id);
 size_t engine_group_bytes(uint32_t sources);
 
 /**
- * engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of the
- * engine. Pure.
+ * engine_group_bufs - pool buffers that a combining group of this address can hold, beyond those of
+ * the engine. Pure.
  */
 uint32_t engine_group_bufs(uint32_t id);
 

@@ -6,7 +6,7 @@
 
 #define SEQ_MASK (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as a tag has them */
 
-/* --- at the source ------------------------------------------------------------------------------ */
+/* --- at the source ------------------------------------------------------------------ */
 
 /* NULL: to a group that all have left; its flow went with it. */
 static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
@@ -26,8 +26,7 @@ static struct engine_flow *flow_of(struct engine *e, const struct engine_packet 
 
 bool engine_flow_dead(struct engine *e, struct engine_to to)
 {
-    const struct engine_flow *flow = to.class == ENGINE_TEST ? NULL
-                                                             : flow_to(e, to.dst, to.group);
+    const struct engine_flow *flow = to.class == ENGINE_TEST ? NULL : flow_to(e, to.dst, to.group);
 
     return flow && flow->next - flow->acked >= ENGINE_SPAN;
 }
@@ -44,7 +43,10 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p)
     return flow->next + e->send.first_seq - e->send.packet[flow->oldest - 1].seq < ENGINE_WINDOW;
 }
 
-/* The packets of a flow, from the oldest: a list, whose ends are 0 in memory that was never written. */
+/*
+ * The packets of a flow, from the oldest: a list, whose ends are 0 in memory that was never
+ * written.
+ */
 static struct engine_list flow_list(const struct engine_flow *flow)
 {
     static_assert((uint16_t)(ENGINE_NONE + 1u) == 0, "0 is none");
@@ -96,23 +98,23 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
         flow->acked = next;
 }
 
-/* --- at the destination -------------------------------------------------------------------------- */
+/* --- at the destination ------------------------------------------------------------- */
 
 /*
  * A tag has SEQ_BITS = 26 bits of a packet's number n. The receiver knows the highest number L that
  * it heard of the flow, and takes n for the one nearest to L. That is right, and no new packet is
  * taken for an old one, because n and L are never further apart than 2^25:
  *
- * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the same
- * receivers, and one that is acknowledged was heard by all of them (switches merge the replies of a
- * group's members). Let A be the highest number that was acknowledged when the source gave n. Then
- * A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
- * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over is
- * less than ENGINE_WINDOW behind the next number (engine_flow_open()), and L is behind that: L - n <
- * ENGINE_WINDOW. A number that is further behind L belongs to a late copy of a packet that has
- * been delivered or given up. It would have to be late by 2^25 packets of its flow to be taken
- * for a new one; but a copy is held by channels and rings alone, and these are emptied, or given
- * up, within a few time-outs.
+ * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the
+ * same receivers, and one that is acknowledged was heard by all of them (switches merge the replies
+ * of a group's members). Let A be the highest number that was acknowledged when the source gave n.
+ * Then A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
+ * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over
+ * is less than ENGINE_WINDOW behind the next number (engine_flow_open()), and L is behind that: L -
+ * n < ENGINE_WINDOW. A number that is further behind L belongs to a late copy of a packet that has
+ * been delivered or given up. It would have to be late by 2^25 packets of its flow to be taken for
+ * a new one; but a copy is held by channels and rings alone, and these are emptied, or given up,
+ * within a few time-outs.
  *
  * Before the first number is heard, L is not known, and none can be wrong: any is new.
  */

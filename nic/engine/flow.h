@@ -3,9 +3,9 @@
  * flow.h - sequence numbers of packets: those that a source has given, and those that a destination
  * has heard.
  *
- * Owner: the engine's worker. A flow goes from one node to one other, or to one group as long as that
- * is. Its numbers are without gaps at the source, and each is delivered once. Conditionals are in no
- * flow: they change nothing, so it does not matter how often one is answered.
+ * Owner: the engine's worker. A flow goes from one node to one other, or to one group as long as
+ * that is. Its numbers are without gaps at the source, and each is delivered once. Conditionals are
+ * in no flow: they change nothing, so it does not matter how often one is answered.
  */
 #ifndef NIC_ENGINE_FLOW_H
 #define NIC_ENGINE_FLOW_H
@@ -15,9 +15,11 @@
 
 #include "emu/random.h"
 
-#define ENGINE_WINDOW   256u       /* packets that a source is ahead of its oldest one to a destination */
-#define ENGINE_SPAN     (1u << 24) /* numbers beyond the last acknowledged one: then a flow is dead */
-#define ENGINE_TRY_BITS 6u         /* of a tag: the try; above them the sequence number */
+/* packets that a source is ahead of its oldest one to a destination */
+#define ENGINE_WINDOW 256u
+/* numbers beyond the last acknowledged one: then a flow is dead */
+#define ENGINE_SPAN     (1u << 24)
+#define ENGINE_TRY_BITS 6u /* of a tag: the try; above them the sequence number */
 
 struct engine;
 struct engine_incoming;
@@ -25,9 +27,10 @@ struct engine_packet;
 struct engine_to;
 
 /*
- * The source's side: packets to one destination that have a sequence number and are not acknowledged.
- * One flow for each node, and one for each group as long as it is: all zero before the first packet. A
- * number here is less config.first_seq, free-running; a tag has its low bits (flow.c).
+ * The source's side: packets to one destination that have a sequence number and are not
+ * acknowledged. One flow for each node, and one for each group as long as it is: all zero before
+ * the first packet. A number here is less config.first_seq, free-running; a tag has its low bits
+ * (flow.c).
  */
 struct engine_flow {
     uint32_t next;   /* number of the next packet */
@@ -37,19 +40,22 @@ struct engine_flow {
 };
 
 /*
- * The destination's side: what was heard of one flow. It does not matter where numbers begin. All zero:
- * nothing yet. That no new number is taken for an old one is shown in flow.c.
+ * The destination's side: what was heard of one flow. It does not matter where numbers begin. All
+ * zero: nothing yet. That no new number is taken for an old one is shown in flow.c.
  */
 struct engine_heard {
-    uint32_t from; /* 1 + the source; 0: nothing was heard */
-    uint32_t last; /* the highest number, as a tag has it */
+    uint32_t from;                     /* 1 + the source; 0: nothing was heard */
+    uint32_t last;                     /* the highest number, as a tag has it */
     uint64_t seen[ENGINE_WINDOW / 64]; /* by number modulo ENGINE_WINDOW */
 };
 
 /** engine_flow_dead - has nothing that was sent there come through for ENGINE_SPAN packets? */
 bool engine_flow_dead(struct engine *e, struct engine_to to);
 
-/** engine_flow_open - may packet @p be sent now? Its first try waits until its flow's window has room. */
+/**
+ * engine_flow_open - may packet @p be sent now? Its first try waits until its flow's window has
+ * room.
+ */
 bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 
 /** engine_flow_number - the first try of packet @i: it gets its number. */
@@ -62,8 +68,8 @@ void engine_flow_leave(struct engine *e, uint16_t i);
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);
 
 /**
- * engine_flow_key - what names the flow from @src in a packet's tag. @dst: a node, or a group's whole
- * address. Pure.
+ * engine_flow_key - what names the flow from @src in a packet's tag. @dst: a node, or a group's
+ * whole address. Pure.
  */
 static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 {
@@ -72,7 +78,9 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
     return (uint32_t)emu_hash(key + 1);
 }
 
-/** engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not. */
+/**
+ * engine_heard_first - is this packet's number new? Then it is from now on not. Counts what is not.
+ */
 bool engine_heard_first(struct engine *e, const struct engine_incoming *in);
 
 #endif

@@ -3,9 +3,10 @@
  * group.c - what an adapter knows of groups: its place in them, words, what conditionals ask.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words is
- * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the source
- * sees one. A NACK may also mean that something was lost on the way, so a true answer is always
- * true, and a false one only says: not yet. Nothing is changed by it, so it needs no sequence number.
+ * as the packet says. An adapter answers ACK or NACK, the switches merge the answers, and the
+ * source sees one. A NACK may also mean that something was lost on the way, so a true answer is
+ * always true, and a false one only says: not yet. Nothing is changed by it, so it needs no
+ * sequence number.
  * Source: QsNet III §IV-A.
  *
  * Barriers have words of their own: one for each number of the group's stream that can be under way
@@ -19,14 +20,17 @@
 
 #include "nic/engine/internal.h"
 
-/* --- the manager's side ------------------------------------------------------------------ */
+/* --- the manager's side ------------------------------------------------------------- */
 
 size_t engine_group_bytes(uint32_t sources)
 {
     return sizeof(struct engine_group) + sources * sizeof(struct engine_heard);
 }
 
-/* Of each number of the stream under way: its host's contribution or what is kept for it, and a result. */
+/*
+ * Of each number of the stream under way: its host's contribution or what is kept for it, and a
+ * result.
+ */
 uint32_t engine_group_bufs(uint32_t id)
 {
     return 2 * emu_window(id);
@@ -40,7 +44,8 @@ static void group_free(struct engine_group *group)
     free(group);
 }
 
-static struct engine_tree *tree_create(struct engine_group *group, const struct engine_group_config *config)
+static struct engine_tree *tree_create(struct engine_group *group,
+                                       const struct engine_group_config *config)
 {
     uint32_t window = emu_window(group->id);
     struct engine_tree *tree = calloc(1, sizeof *tree + window * sizeof tree->state[0]);
@@ -143,7 +148,7 @@ void engine_groups_clear(struct engine *e, uint32_t id)
     emu_table_clear(&e->tree.groups, id);
 }
 
-/* --- the engine's ------------------------------------------------------------------------- */
+/* --- the engine's ------------------------------------------------------------------- */
 
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id)
 {
@@ -169,7 +174,9 @@ struct engine_heard *engine_group_heard(struct engine_group *group, uint32_t src
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class)
 {
-    return (struct engine_to){.dst = group->id, .class = class, .group = true,
+    return (struct engine_to){.dst = group->id,
+                              .class = class,
+                              .group = true,
                               .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
 }
 
@@ -200,5 +207,6 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     if (seg->hdr.len != sizeof word)
         return false;
     memcpy(&word, seg->payload, sizeof word);
-    return word.word < EMU_WORDS && emu_word_is(group->tree->word[word.word], word.value, word.test);
+    return word.word < EMU_WORDS &&
+           emu_word_is(group->tree->word[word.word], word.value, word.test);
 }

@@ -2,9 +2,10 @@
 /*
  * group.h - groups that a node is in, and the trees in which they combine.
  *
- * Owner: the manager makes a group and frees it; from when it is published (engine_groups_set()) until the
- * grace period after it was taken out it is the engine's worker's. It is freed only when nothing of it waits
- * in a queue of the engine's (`waiting`). A group for multicasts only has no tree.
+ * Owner: the manager makes a group and frees it; from when it is published (engine_groups_set())
+ * until the grace period after it was taken out it is the engine's worker's. It is freed only when
+ * nothing of it waits in a queue of the engine's (`waiting`). A group for multicasts only has no
+ * tree.
  */
 #ifndef NIC_ENGINE_GROUP_H
 #define NIC_ENGINE_GROUP_H
@@ -20,7 +21,8 @@
 #include "nic/engine/list.h"
 #include "nic/engine/send.h"
 
-/* Who contributes to a collective at an adapter, or a combine unit: the inputs of a combiner, bits. */
+/* Who contributes to a collective at an adapter, or a combine unit: the inputs of a combiner, bits.
+ */
 #define ENGINE_HERE   0u /* its host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* and those after it */
@@ -28,7 +30,8 @@
 #define ENGINE_ASK    62u /* not one of them: all are to be asked, by a conditional */
 #define ENGINE_GROUP  63u /* nor this: where a result goes as well */
 
-enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER }; /* in the op of a conditional's segment */
+/* in the op of a conditional's segment */
+enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
 /* One segment of a collective. Free: `have` is 0. */
 struct engine_coll {
@@ -47,33 +50,36 @@ struct engine_coll {
 
 /* What a member of a group that combines has of it. */
 struct engine_tree {
-    uint64_t all;     /* inputs there are: bits */
-    uint8_t width;    /* ENGINE_CHILD + children */
-    bool by_link;     /* contributions go by the group's link, too */
-    uint32_t window;  /* numbers of the stream that may be under way; a power of two */
-    uint32_t *kept;   /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
+    uint64_t all;    /* inputs there are: bits */
+    uint8_t width;   /* ENGINE_CHILD + children */
+    bool by_link;    /* contributions go by the group's link, too */
+    uint32_t window; /* numbers of the stream that may be under way; a power of two */
+    /* reductions in the order of inputs: engine_kept() of each state; NULL: as they come */
+    uint32_t *kept;
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
-    struct engine_coll state[];  /* window, by sequence number */
+    struct engine_coll state[]; /* window, by sequence number */
 };
 
 struct engine_group {
     uint32_t id;
     uint8_t link;
-    struct engine_tree *tree;   /* NULL: for multicasts only */
-    _Atomic uint32_t waiting;   /* states in queues of the engine's: it may not be freed */
-    struct engine_flow flow;    /* what this node sends to it */
+    struct engine_tree *tree; /* NULL: for multicasts only */
+    _Atomic uint32_t waiting; /* states in queues of the engine's: it may not be freed */
+    struct engine_flow flow;  /* what this node sends to it */
     uint32_t sources;
-    struct engine_heard heard[]; /* of each of the sources: a hash table, all of which may be full */
+    /* of each of the sources: a hash table, all of which may be full */
+    struct engine_heard heard[];
 };
 
 /* What an engine has of all its groups. Results go one after the other, in the order of due_ps. */
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     struct engine_queue results;        /* those that wait to go */
-    uint64_t results_ps;                /* when they can go on; EMU_NEVER: none, or no free packet */
-    uint64_t combine_ps;                /* until then contributions are being combined, */
-    uint64_t header_ps, word_ps;        /* which takes so long for one, and for each word of it */
+    /* when they can go on; EMU_NEVER: none, or no free packet */
+    uint64_t results_ps;
+    uint64_t combine_ps;         /* until then contributions are being combined, */
+    uint64_t header_ps, word_ps; /* which takes so long for one, and for each word of it */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)
@@ -87,18 +93,22 @@ static inline struct engine_coll *engine_state(struct engine_tree *tree, uint32_
 }
 
 /* The buffers that are kept for @state, where reductions are in order. */
-static inline struct emu_kept engine_kept(const struct engine_tree *tree, const struct engine_coll *state)
+static inline struct emu_kept engine_kept(const struct engine_tree *tree,
+                                          const struct engine_coll *state)
 {
-    return (struct emu_kept){.buf = &tree->kept[(size_t)(state - tree->state) * emu_kept_slots(tree->all)],
-                             .all = tree->all};
+    return (
+        struct emu_kept){.buf =
+                             &tree->kept[(size_t)(state - tree->state) * emu_kept_slots(tree->all)],
+                         .all = tree->all};
 }
 
-static inline bool engine_state_in_order(const struct engine_tree *tree, const struct engine_coll *state)
+static inline bool engine_state_in_order(const struct engine_tree *tree,
+                                         const struct engine_coll *state)
 {
     return tree->kept && state->hdr.kind != EMU_BARRIER;
 }
 
-/* --- group.c ----------------------------------------------------------------------------------- */
+/* --- group.c ------------------------------------------------------------------------ */
 
 /** engine_group_of - NULL: the node is not in it. */
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
@@ -136,7 +146,7 @@ static inline void engine_group_release(struct engine_group *group)
     atomic_store_explicit(&group->waiting, waiting - 1, memory_order_release); /* T1 */
 }
 
-/* --- tree.c ------------------------------------------------------------------------------------ */
+/* --- tree.c ------------------------------------------------------------------------- */
 
 /**
  * engine_contribute - a contribution from @from, a node, or this engine's own for its host. Its

@@ -3,8 +3,9 @@
  * host.h - the engine's side towards its host: what it posts (post.c), what is handed over to it
  * (deliver.c).
  *
- * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). One packet at a
- * time is handed over, and it may wait for room. Which machine the engine is in says how (`deliver`).
+ * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). One packet
+ * at a time is handed over, and it may wait for room. Which machine the engine is in says how
+ * (`deliver`).
  */
 #ifndef NIC_ENGINE_HOST_H
 #define NIC_ENGINE_HOST_H
@@ -18,8 +19,8 @@ struct engine;
 struct engine_delivery {
     bool active;
     enum engine_notice word;
-    uint8_t answer;   /* enum emu_test_answer */
-    uint8_t at;       /* host segments handed over */
+    uint8_t answer; /* enum emu_test_answer */
+    uint8_t at;     /* host segments handed over */
     uint8_t count;
     uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
     uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
@@ -31,11 +32,12 @@ struct engine_delivery {
 typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 
 struct engine_host {
-    struct emu_rx in;    /* from the host */
-    struct emu_tx out;   /* to it */
-    uint64_t in_ps;      /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
-    bool in_full;        /* segments of the host wait for a free packet */
-    uint32_t process;    /* names the one that is attached: emu_edge.serial; 0: none */
+    struct emu_rx in;  /* from the host */
+    struct emu_tx out; /* to it */
+    /* when the next of its segments can be taken; EMU_NEVER: none is known, or full */
+    uint64_t in_ps;
+    bool in_full;     /* segments of the host wait for a free packet */
+    uint32_t process; /* names the one that is attached: emu_edge.serial; 0: none */
     struct engine_delivery delivery;
     engine_deliver_fn *deliver; /* of the engine's machine: one of the two below */
 };
@@ -52,15 +54,17 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 /** engine_take - a segment of the host's enters. False: no room for it now; nothing changed. */
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
-/** engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on. */
+/**
+ * engine_posts_again - if the host's segments wait for a free packet, and there is one, they go on.
+ */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
 /** engine_back - @word about packet @i goes to the host; it is in no list. */
 void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps);
 
 /**
- * engine_deliver_raw, engine_deliver_timed - hand over to the host what there is, as far as it has room.
- * Once for each packet; all but the machines call it by engine_deliver().
+ * engine_deliver_raw, engine_deliver_timed - hand over to the host what there is, as far as it has
+ * room. Once for each packet; all but the machines call it by engine_deliver().
  */
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
 

@@ -2,8 +2,9 @@
 /*
  * internal.h - the engine: what it has whatever its clock. All of it is its worker's.
  *
- * Its parts have headers of their own, which say who may touch them and what must hold. Around it stands
- * one of two machines, chosen when it is made: raw (raw.c), which has no time, and timed (timed.c).
+ * Its parts have headers of their own, which say who may touch them and what must hold. Around it
+ * stands one of two machines, chosen when it is made: raw (raw.c), which has no time, and timed
+ * (timed.c).
  */
 #ifndef NIC_ENGINE_INTERNAL_H
 #define NIC_ENGINE_INTERNAL_H
@@ -67,12 +68,14 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * A host inside the fabric may send only lengths: then its segment has no payload, its buffer is the
- * engine's own and goes no further than to the far end's engine. The header stored in the buffer says so,
- * in a bit of its kind that is the engines': no host sees it. It is set and asked for here alone.
+ * A host inside the fabric may send only lengths: then its segment has no payload, its buffer is
+ * the engine's own and goes no further than to the far end's engine. The header stored in the
+ * buffer says so, in a bit of its kind that is the engines': no host sees it. It is set and asked
+ * for here alone.
  */
 #define ENGINE_LENGTH_ONLY EMU_STORED
-static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY, "a bit to spare");
+static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY,
+              "a bit to spare");
 
 static inline bool engine_is_length_only(const struct emu_hdr *hdr)
 {
@@ -81,7 +84,8 @@ static inline bool engine_is_length_only(const struct emu_hdr *hdr)
 
 static inline void engine_set_length_only(struct emu_hdr *hdr, bool length_only)
 {
-    hdr->kind = (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
+    hdr->kind =
+        (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
 }
 
 /* When the host segment in @buf was posted. */
@@ -93,7 +97,7 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 /* What its host, or the fabric, asks for. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
-    return hdr->kind & (uint8_t)~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
+    return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
 }
 
 /* What a host segment takes of a packet's payload. */
@@ -129,7 +133,7 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
     e->host.deliver(e, at_ps);
 }
 
-/* --- for both machines -------------------------------------------------------------------------- */
+/* --- for both machines -------------------------------------------------------------- */
 
 /** engine_host_look - look the host's edge up, once for this pass, and see who is there. */
 static inline void engine_host_look(struct engine *e)
@@ -142,8 +146,8 @@ static inline void engine_host_look(struct engine *e)
 }
 
 /**
- * engine_next_link - the link that sends next by @until_ps: the earliest; then the least loaded; then in
- * turn. NULL: none.
+ * engine_next_link - the link that sends next by @until_ps: the earliest; then the least loaded;
+ * then in turn. NULL: none.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {

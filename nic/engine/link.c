@@ -3,14 +3,14 @@
  * link.c - what a link sends next: replies, segments of what it has begun, new packets.
  *
  * A link serves replies first, then by priority: first what it has begun, packet by packet in the
- * order in which they were begun as far as there is room for their next segment, then new packets. So
- * segments of several packets interleave where one of them has to wait, and at every segment's end
- * something of a higher priority goes first.
+ * order in which they were begun as far as there is room for their next segment, then new packets.
+ * So segments of several packets interleave where one of them has to wait, and at every segment's
+ * end something of a higher priority goes first.
  * Source: QsNet III §III, §IV-B; which of several packets goes on first is ours.
  */
 #include "nic/engine/internal.h"
 
-/* --- what comes back -------------------------------------------------------------------------------- */
+/* --- what comes back ---------------------------------------------------------------- */
 
 void engine_take_credits(struct engine_link *l, uint64_t until_ps)
 {
@@ -52,7 +52,7 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     engine_replied(e, i, reply->kind == EMU_PACKET_ACK, at_ps);
 }
 
-/* --- what goes out ---------------------------------------------------------------------------------- */
+/* --- what goes out ------------------------------------------------------------------ */
 
 /*
  * The ring has room for a segment in each buffer slot of the far end, for a reply on each
@@ -80,8 +80,8 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
 }
 
 /* The next segment of the packet on open channel @c; there is room for it. */
-static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, struct emu_entry *entry,
-                         uint64_t at_ps)
+static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
+                         struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[l->packet[c]];
     uint32_t s = p->sent++;
@@ -99,10 +99,13 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c, st
         entry->packet.cont = emu_cont_pack(&(struct emu_cont){
             .channel = (uint8_t)c, .priority = p->priority, .index = (uint8_t)s, .last = last});
     else
-        entry->packet.head = emu_head_pack(&(struct emu_head){
-            .channel = (uint8_t)c, .priority = p->priority, .group = p->group,
-            .more = p->more, .dst = (uint16_t)p->dst, .bytes = p->bytes,
-            .stamp = at_ps / 64000 % 1024});
+        entry->packet.head = emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
+                                                              .priority = p->priority,
+                                                              .group = p->group,
+                                                              .more = p->more,
+                                                              .dst = (uint16_t)p->dst,
+                                                              .bytes = p->bytes,
+                                                              .stamp = at_ps / 64000 % 1024});
     if (last) {
         entry->crc = engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group);
         l->left[p->priority] &= ~(1u << c);
@@ -148,7 +151,8 @@ static bool packet_follows(const struct engine *e, uint16_t i)
     return next->dst == p->dst && next->group == p->group && next->class == p->class;
 }
 
-/* Does it need places for all of it before its head is sent? What can never have them gets a NACK. */
+/* Does it need places for all of it before its head is sent? What can never have them gets a NACK.
+ */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_slots;
@@ -202,7 +206,8 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     return ENGINE_SENT;
 }
 
-/* Of @channels, the one served last, or the next one after it: the order in which they were opened. */
+/* Of @channels, the one served last, or the next one after it: the order in which they were opened.
+ */
 static uint32_t next_channel(uint32_t channels, uint32_t at)
 {
     uint32_t from = channels & UINT32_MAX << at;
@@ -211,8 +216,8 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 }
 
 /*
- * Channels that a packet of @priority may open. The last one is not for bulk: a packet above it would
- * have to wait for a bulk packet's reply.
+ * Channels that a packet of @priority may open. The last one is not for bulk: a packet above it
+ * would have to wait for a bulk packet's reply.
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {

@@ -2,9 +2,9 @@
 /*
  * link.h - the engine's end of a cable: which packet's segment, or which reply, it sends next.
  *
- * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). An open channel
- * has a packet that awaits its reply. What is sent is chosen here and put on the wire by the engine's
- * machine (raw.c, timed.c), for only that knows when it leaves.
+ * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). An open
+ * channel has a packet that awaits its reply. What is sent is chosen here and put on the wire by
+ * the engine's machine (raw.c, timed.c), for only that knows when it leaves.
  */
 #ifndef NIC_ENGINE_LINK_H
 #define NIC_ENGINE_LINK_H
@@ -15,7 +15,8 @@
 #include "emu/link/link.h"
 #include "emu/packet/vc.h"
 
-#define ENGINE_LOOK 16u /* waiting packets that are looked at, at most, to find one whose flow may send */
+/* waiting packets that are looked at, at most, to find one whose flow may send */
+#define ENGINE_LOOK 16u
 
 struct engine;
 
@@ -25,12 +26,13 @@ struct engine_link {
     uint32_t replies;                 /* channels to reply on */
     uint32_t nacks;                   /* of them, those that get a NACK */
     uint8_t at;                       /* channel served last */
-    bool blocked;                     /* has something to send and no room; EMU_EVENT_CREDIT tells */
+    /* has something to send and no room; EMU_EVENT_CREDIT tells */
+    bool blocked;
     struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
-    struct emu_faults *faults;        /* of the cable to here; NULL: none */
-    uint16_t packet[EMU_VCS];    /* by open channel */
+    struct emu_faults *faults; /* of the cable to here; NULL: none */
+    uint16_t packet[EMU_VCS];  /* by open channel */
     uint32_t reply_tag[EMU_VCS];
 };
 
@@ -51,8 +53,8 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 }
 
 /**
- * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry. The caller puts
- * it on the wire at once: the ring has a slot for it.
+ * engine_link_send - the next reply or segment that link @l sends at @at_ps, into @entry. The
+ * caller puts it on the wire at once: the ring has a slot for it.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                                   uint64_t at_ps);
@@ -61,7 +63,10 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);
 
-/** engine_link_close - packet @i gives its channel up and is in no list; its link looks for the next one. */
+/**
+ * engine_link_close - packet @i gives its channel up and is in no list; its link looks for the next
+ * one.
+ */
 void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps);
 
 /** engine_take_credits - those that came back on link @l by @until_ps. */

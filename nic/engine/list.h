@@ -2,12 +2,12 @@
 /*
  * list.h - the two kinds of list that an engine has. Both are their worker's; neither allocates.
  *
- * struct engine_list: objects of one array (packets, incoming packets), each in one list at a time and
- * taken out of its middle. Links are indexes in an array beside that of the objects, 4 bytes for each, so
- * that a walk along a list stays in few lines. ENGINE_NONE is no index.
+ * struct engine_list: objects of one array (packets, incoming packets), each in one list at a time
+ * and taken out of its middle. Links are indexes in an array beside that of the objects, 4 bytes
+ * for each, so that a walk along a list stays in few lines. ENGINE_NONE is no index.
  *
- * struct engine_queue: objects that lie elsewhere (questions, results of collectives), first in, first
- * out. The link is the object's first member. An object does not know in which queue it is.
+ * struct engine_queue: objects that lie elsewhere (questions, results of collectives), first in,
+ * first out. The link is the object's first member. An object does not know in which queue it is.
  */
 #ifndef NIC_ENGINE_LIST_H
 #define NIC_ENGINE_LIST_H
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- by index --------------------------------------------------------------------------------- */
+/* --- by index ----------------------------------------------------------------------- */
 
 #define ENGINE_NONE UINT16_MAX
 
@@ -65,7 +65,7 @@ static inline void engine_list_drop(struct engine_list *list, struct engine_join
     *(next == ENGINE_NONE ? &list->last : &join[next].prev) = prev;
 }
 
-/* --- by pointer, first in, first out -------------------------------------------------------------- */
+/* --- by pointer, first in, first out ------------------------------------------------ */
 
 struct engine_queued {
     struct engine_queued *next; /* NULL: the last one */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - what the host posts: its segments are gathered into packets, or are for this adapter itself.
+ * post.c - what the host posts: its segments are gathered into packets, or are for this adapter
+ * itself.
  *
  * A packet grows for as long as it waits for a channel: what the host posts at one time is one
  * packet, and what it posts faster than the links go, too. Nothing waits in order to grow. What
@@ -30,9 +31,9 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
- * May the packet that is being formed have this segment as well? Not one of the process that was there
- * before: what becomes of it, only that process would be told. One to a group only as far as switches
- * have places for all of it: they refuse what is longer.
+ * May the packet that is being formed have this segment as well? Not one of the process that was
+ * there before: what becomes of it, only that process would be told. One to a group only as far as
+ * switches have places for all of it: they refuse what is longer.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -45,8 +46,8 @@ static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct
     bytes = p->bytes + engine_seg_bytes(hdr);
     segs = emu_packet_segments(bytes);
     return p->process == e->host.process && p->dst == to.dst && p->class == to.class &&
-           p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes && p->count < segs &&
-           (!to.group || segs <= 1 + e->profile->pool_slots);
+           p->group == to.group && p->segs > 1 && bytes <= e->profile->packet_bytes &&
+           p->count < segs && (!to.group || segs <= 1 + e->profile->pool_slots);
 }
 
 static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
@@ -107,7 +108,7 @@ bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t a
     return true;
 }
 
-/* --- what the host asks for: its reference to @buf is the engine's, unless it is false -------- */
+/* --- what the host asks for: its reference to @buf is the engine's, unless it is false --- */
 
 static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count, uint64_t at_ps)
 {
@@ -174,7 +175,8 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
     uint8_t kind = engine_kind(hdr);
     struct engine_group *group;
 
-    if (hdr->len > EMU_PAYLOAD_BYTES || kind > EMU_TEST || (kind == EMU_UNICAST && hdr->dst >= e->nodes))
+    if (hdr->len > EMU_PAYLOAD_BYTES || kind > EMU_TEST ||
+        (kind == EMU_UNICAST && hdr->dst >= e->nodes))
         return take_refused(e, buf, at_ps);
     if (kind == EMU_UNICAST)
         return engine_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);

@@ -2,8 +2,8 @@
 /*
  * raw.c - the engine on clock raw, which has no time: everything goes on as soon as it can.
  *
- * A pass takes credits, what came from the links and from the host, looks after time-outs, and sends. Only
- * time-outs know a time, that of the host's clock.
+ * A pass takes credits, what came from the links and from the host, looks after time-outs, and
+ * sends. Only time-outs know a time, that of the host's clock.
  */
 #include "nic/engine/internal.h"
 
@@ -19,8 +19,8 @@ struct engine_raw {
 };
 
 /*
- * The host's clock, read rarely. Between two looks at most a quarter of the time-out counts: if this
- * thread had to wait that long, nobody else is late.
+ * The host's clock, read rarely. Between two looks at most a quarter of the time-out counts: if
+ * this thread had to wait that long, nobody else is late.
  */
 static void raw_clock(struct engine_raw *r)
 {
@@ -70,7 +70,8 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     enum emu_fate fate;
     uint32_t moved = 0;
 
-    while (moved < ENGINE_BURST && emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
+    while (moved < ENGINE_BURST &&
+           emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
             emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_VCS, 0);
@@ -78,7 +79,8 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
         }
         engine_arrive(e, l, &entry, fate, 0);
     }
-    if (moved == ENGINE_BURST || (l->faults && l->faults->held)) /* that comes when nothing else does */
+    if (moved == ENGINE_BURST ||
+        (l->faults && l->faults->held)) /* that comes when nothing else does */
         r->more |= emu_bit(i);
     return moved;
 }
@@ -89,7 +91,8 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     const struct emu_entry *entry = NULL;
     uint32_t taken = 0;
 
-    for (; taken < most && (entry = emu_rx_front(&e->host.in, 0)) && engine_take(e, entry, 0); taken++)
+    for (; taken < most && (entry = emu_rx_front(&e->host.in, 0)) && engine_take(e, entry, 0);
+         taken++)
         emu_rx_skip(&e->host.in);
     if (taken) {
         emu_rx_done(&e->host.in, taken);

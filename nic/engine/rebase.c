@@ -2,8 +2,8 @@
 /*
  * rebase.c - an engine when the clock is rebased: all the times that it keeps (emu/clock.h).
  *
- * On clock raw an engine has a time of its own, which counts for time-outs alone; it turns that back
- * itself.
+ * On clock raw an engine has a time of its own, which counts for time-outs alone; it turns that
+ * back itself.
  */
 #include "nic/engine/timed.h"
 

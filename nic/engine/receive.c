@@ -9,7 +9,7 @@
  */
 #include "nic/engine/internal.h"
 
-/* --- a packet ends ------------------------------------------------------------------------------- */
+/* --- a packet ends ------------------------------------------------------------------ */
 
 static void incoming_drop(struct engine *e, struct engine_incoming *in)
 {
@@ -43,8 +43,8 @@ static void incoming_abandon(struct engine *e, uint32_t i)
         engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
-    engine_list_drop(in->state == ENGINE_PARTS ? &e->receive.parts : &e->receive.whole, e->receive.join,
-                     (uint16_t)i);
+    engine_list_drop(in->state == ENGINE_PARTS ? &e->receive.parts : &e->receive.whole,
+                     e->receive.join, (uint16_t)i);
     incoming_drop(e, in);
 }
 
@@ -71,7 +71,8 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
     return kind == EMU_UNICAST ? hdr->dst == head->dst : kind != EMU_MULTICAST && kind != EMU_TEST;
 }
 
-/* Do the host segments in it make up the packet, for here, from one node? And is the CRC-32 right? */
+/* Do the host segments in it make up the packet, for here, from one node? And is the CRC-32 right?
+ */
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
     const struct emu_head *head = &in->head;
@@ -144,7 +145,10 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_deliver(e, at_ps);
 }
 
-/* Has it come whole, is it for here, and as it was sent? Sets `count`. @crc came with its last segment. */
+/*
+ * Has it come whole, is it for here, and as it was sent? Sets `count`. @crc came with its last
+ * segment.
+ */
 static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t crc)
 {
     in->count = incoming_count(in);
@@ -196,11 +200,13 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
 {
     uint16_t i;
 
-    while ((i = e->receive.stored.first) != ENGINE_NONE && e->receive.incoming[i].due_ps <= e->now_ps) {
+    while ((i = e->receive.stored.first) != ENGINE_NONE &&
+           e->receive.incoming[i].due_ps <= e->now_ps) {
         engine_list_drop(&e->receive.stored, e->receive.join, i);
         engine_answer(e, i, true, at_ps);
     }
-    while ((i = e->receive.parts.first) != ENGINE_NONE && e->receive.incoming[i].due_ps <= e->now_ps) {
+    while ((i = e->receive.parts.first) != ENGINE_NONE &&
+           e->receive.incoming[i].due_ps <= e->now_ps) {
         struct engine_incoming *in = &e->receive.incoming[i];
 
         engine_list_drop(&e->receive.parts, e->receive.join, i);
@@ -214,7 +220,7 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
     }
 }
 
-/* --- segments ------------------------------------------------------------------------------------ */
+/* --- segments ----------------------------------------------------------------------- */
 
 /* The header of a segment, or of what should be the next one of packet @in. False: broken. */
 static bool segment_good(const struct engine *e, struct engine_incoming *in,
@@ -262,8 +268,8 @@ static void packet_goes_on(struct engine *e, uint32_t i, struct emu_entry *entry
     incoming_judge(e, i, entry->crc, at_ps);
 }
 
-void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry, enum emu_fate fate,
-                   uint64_t at_ps)
+void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
+                   enum emu_fate fate, uint64_t at_ps)
 {
     const struct emu_packet_hdr *hdr = &entry->packet;
     uint32_t i = (uint32_t)(l - e->link) * EMU_VCS + hdr->channel % EMU_VCS;
@@ -280,7 +286,8 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
         break;
     default:
         assert(hdr->kind == EMU_PACKET_CONT);
-        if (e->receive.incoming[i].state != ENGINE_PARTS || e->receive.incoming[i].tag != hdr->tag) {
+        if (e->receive.incoming[i].state != ENGINE_PARTS ||
+            e->receive.incoming[i].tag != hdr->tag) {
             emu_count(&e->counts.stale, 1);
             emu_pool_drop(engine_cache(e), entry->buf);
             return;

@@ -2,9 +2,9 @@
 /*
  * receive.h - packets that come in, one for each channel of each link.
  *
- * Owner: the engine's worker. A packet is closed; in parts; or whole, and waits for room at the host; or
- * taken by the host's delivery; or stored, where memory takes time to write and its acknowledgment waits
- * for that. In parts and whole it holds a reference to each segment's buffer.
+ * Owner: the engine's worker. A packet is closed; in parts; or whole, and waits for room at the
+ * host; or taken by the host's delivery; or stored, where memory takes time to write and its
+ * acknowledgment waits for that. In parts and whole it holds a reference to each segment's buffer.
  */
 #ifndef NIC_ENGINE_RECEIVE_H
 #define NIC_ENGINE_RECEIVE_H
@@ -34,25 +34,26 @@ struct engine_incoming {
     struct emu_head head;
     uint32_t tag;
     enum engine_incoming_state state;
-    bool broken;        /* will be answered with a NACK */
-    uint8_t segs;       /* that came */
-    uint8_t count;      /* whole: host segments */
+    bool broken;                   /* will be answered with a NACK */
+    uint8_t segs;                  /* that came */
+    uint8_t count;                 /* whole: host segments */
     uint32_t buf[ENGINE_SEGS_MAX]; /* by segment, or EMU_NO_BUF */
 };
 
 struct engine_receiving {
-    struct engine_list parts;  /* by due_ps, as `stored` */
+    struct engine_list parts; /* by due_ps, as `stored` */
     struct engine_list whole;
     struct engine_list stored;
-    uint64_t late_ps;          /* the segment that is being taken was here so much earlier than it shows */
+    /* the segment that is being taken was here so much earlier than it shows */
+    uint64_t late_ps;
     struct engine_incoming *incoming; /* links * EMU_VCS */
     struct engine_join *join;         /* like incoming */
     struct engine_heard *heard;       /* by node; what is to groups they know */
 };
 
 /**
- * engine_arrives_credit - had @entry a place at this end of the cable, which is free now that it is here?
- * Replies need none, and a copy that a fault made has none of its own.
+ * engine_arrives_credit - had @entry a place at this end of the cable, which is free now that it is
+ * here? Replies need none, and a copy that a fault made has none of its own.
  */
 static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu_fate fate)
 {
@@ -61,16 +62,18 @@ static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu
 }
 
 /**
- * engine_arrive - what came on link @l, as a whole. Its reference is the engine's. Its credit, if it has
- * one, the caller has given back.
+ * engine_arrive - what came on link @l, as a whole. Its reference is the engine's. Its credit, if
+ * it has one, the caller has given back.
  */
-void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry, enum emu_fate fate,
-                   uint64_t at_ps);
+void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
+                   enum emu_fate fate, uint64_t at_ps);
 
 /** engine_answer - reply to incoming packet @i, and close it. */
 void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps);
 
-/** engine_receive_due - packets whose rest did not come by e->now_ps, and those that are in memory. */
+/**
+ * engine_receive_due - packets whose rest did not come by e->now_ps, and those that are in memory.
+ */
 void engine_receive_due(struct engine *e, uint64_t at_ps);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * send.c - a packet's life at its source: until it is acknowledged or given up.
  *
- * It waits for a channel, by priority; link.c opens one and sends it; then it awaits its reply. A try that
- * comes to nothing is followed by a rest, and another one.
+ * It waits for a channel, by priority; link.c opens one and sends it; then it awaits its reply. A
+ * try that comes to nothing is followed by a rest, and another one.
  * Source: QsNet III §III, §IV-B.
  */
 #include "nic/engine/send.h"
@@ -65,7 +65,8 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     p->state = ENGINE_FREE;
     engine_list_insert(&e->send.free, e->send.join, ENGINE_NONE, i); /* the last one is warm */
     if (!engine_queue_empty(&e->tree.results) && e->tree.results_ps == EMU_NEVER) {
-        e->tree.results_ps = at_ps; /* results before conditionals, and these before what the host posts */
+        /* results before conditionals, and these before what the host posts */
+        e->tree.results_ps = at_ps;
         return;
     }
     if (!engine_queue_empty(&e->asks.due))
@@ -92,7 +93,8 @@ static uint64_t packet_rest_ps(struct engine *e, const struct engine_packet *p)
     if (doublings > ENGINE_DOUBLINGS)
         doublings = ENGINE_DOUBLINGS;
     rest_ps = e->profile->retry_ps << doublings;
-    return rest_ps + (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
+    return rest_ps +
+           (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
 /* Is it to a group that all have left? Tried on, it would hold up those to other groups. */
@@ -152,7 +154,8 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
     while ((i = e->send.awaiting.first) != ENGINE_NONE && e->send.packet[i].due_ps <= e->now_ps) {
         struct engine_packet *p = &e->send.packet[i];
 
-        if (p->active_ps + e->timeout_ps > e->now_ps) { /* has been heard of since it was put here */
+        if (p->active_ps + e->timeout_ps > e->now_ps) {
+            /* has been heard of since it was put here */
             p->due_ps = p->active_ps + e->timeout_ps;
             engine_list_drop(&e->send.awaiting, e->send.join, i);
             timer_add(e, &e->send.awaiting, i);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.h - packets that an engine sends, from their first host segment until they are acknowledged or
- * given up.
+ * send.h - packets that an engine sends, from their first host segment until they are acknowledged
+ * or given up.
  *
  * Owner: the engine's worker. A packet is in one list at a time: free; waiting for a channel, by
- * priority; awaiting its reply; resting until its next try; or back, until the host has been told. Or it
- * is in the host's delivery, and in no list. Each of its host segments is a reference to a buffer, which
- * the packet holds until it is over.
+ * priority; awaiting its reply; resting until its next try; or back, until the host has been told.
+ * Or it is in the host's delivery, and in no list. Each of its host segments is a reference to a
+ * buffer, which the packet holds until it is over.
  */
 #ifndef NIC_ENGINE_SEND_H
 #define NIC_ENGINE_SEND_H
@@ -46,60 +46,63 @@ struct engine_to {
 /* What goes to the host. */
 enum engine_notice {
     ENGINE_NOTICE_NONE,
-    ENGINE_NOTICE_SEGMENTS,   /* the segments themselves */
-    ENGINE_NOTICE_FAILED, /* its own: given up */
-    ENGINE_NOTICE_ACKED,   /* its own: acknowledged, if it asked */
-    ENGINE_NOTICE_ANSWER  /* its own: what a conditional came to */
+    ENGINE_NOTICE_SEGMENTS, /* the segments themselves */
+    ENGINE_NOTICE_FAILED,   /* its own: given up */
+    ENGINE_NOTICE_ACKED,    /* its own: acknowledged, if it asked */
+    ENGINE_NOTICE_ANSWER    /* its own: what a conditional came to */
 } __attribute__((packed));
 
 struct engine_packet {
-    uint64_t due_ps;    /* awaiting, resting: the list is in this order */
-    uint64_t active_ps; /* awaiting: when its last segment was sent; due_ps follows lazily */
+    uint64_t due_ps;        /* awaiting, resting: the list is in this order */
+    uint64_t active_ps;     /* awaiting: when its last segment was sent; due_ps follows lazily */
     struct engine_ask *ask; /* a conditional that is asked until it is true; else NULL */
-    uint32_t process;   /* engine_host.process when it began: who is told of it */
-    uint32_t dst;       /* node, or a group's address */
-    uint32_t seq;       /* given with the first try */
-    uint32_t tag;       /* of this try */
-    uint32_t crc;       /* over the payload */
-    uint16_t bytes;     /* of payload */
+    uint32_t process;       /* engine_host.process when it began: who is told of it */
+    uint32_t dst;           /* node, or a group's address */
+    uint32_t seq;           /* given with the first try */
+    uint32_t tag;           /* of this try */
+    uint32_t crc;           /* over the payload */
+    uint16_t bytes;         /* of payload */
     uint16_t tries;
     enum engine_state state;
     bool group;
-    bool more;          /* another one to there waits right behind */
+    bool more; /* another one to there waits right behind */
     enum engine_class class;
-    uint8_t only;       /* 1 + the link that it must go by; 0: any */
+    uint8_t only;            /* 1 + the link that it must go by; 0: any */
     enum engine_notice back; /* what the host is told when it is acknowledged, or of it now */
-    uint8_t answer;     /* enum emu_test_answer */
-    uint8_t asked;      /* 1 + the priority that was asked for: of conditionals, that are asked again,
-                           bulk's. No host does yet. 0: none */
+    uint8_t answer;          /* enum emu_test_answer */
+    uint8_t asked; /* 1 + the priority that was asked for: of conditionals, that are asked again,
+                      bulk's. No host does yet. 0: none */
     uint8_t priority;
-    uint8_t count;      /* host segments */
-    uint8_t segs;       /* on the wire */
-    uint8_t sent;       /* of them, in this try */
-    uint8_t link;       /* awaiting: which, */
-    uint8_t channel;    /* and its channel */
+    uint8_t count;                 /* host segments */
+    uint8_t segs;                  /* on the wire */
+    uint8_t sent;                  /* of them, in this try */
+    uint8_t link;                  /* awaiting: which, */
+    uint8_t channel;               /* and its channel */
     uint32_t buf[ENGINE_SEGS_MAX]; /* of host segments: a reference each */
 };
 
 struct engine_sending {
-    uint32_t first_seq;                          /* where sequence numbers begin */
-    uint32_t tests;                              /* conditionals sent so far: names them */
-    uint32_t waiting_any;                        /* a bit a priority with some that wait */
+    uint32_t first_seq;   /* where sequence numbers begin */
+    uint32_t tests;       /* conditionals sent so far: names them */
+    uint32_t waiting_any; /* a bit a priority with some that wait */
     struct engine_list waiting[EMU_PRIORITIES];
-    struct engine_list awaiting;                 /* in the order of due_ps, as the next */
+    struct engine_list awaiting; /* in the order of due_ps, as the next */
     struct engine_list resting;
     struct engine_list back;
     struct engine_list free;
-    uint16_t forming;          /* the newest waiting packet, which may still grow; ENGINE_NONE */
-    uint8_t last_served;              /* link that opened a channel last */
+    uint16_t forming;    /* the newest waiting packet, which may still grow; ENGINE_NONE */
+    uint8_t last_served; /* link that opened a channel last */
     uint32_t packets;
     struct engine_packet *packet;
-    struct engine_join *join;  /* like packet */
+    struct engine_join *join;      /* like packet */
     struct engine_join *flow_join; /* like packet: of those in one flow */
-    struct engine_flow *flow;  /* by node; those to groups are theirs */
+    struct engine_flow *flow;      /* by node; those to groups are theirs */
 };
 
-/** engine_packets - packets that an engine keeps: as many again as can be on their way may rest. Pure. */
+/**
+ * engine_packets - packets that an engine keeps: as many again as can be on their way may rest.
+ * Pure.
+ */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {
     return 2 * links * channels + ENGINE_QUEUE;
@@ -117,7 +120,10 @@ void engine_waiting_drop(struct engine *e, uint16_t i);
 /** engine_await - packet @i awaits a reply from now on. */
 void engine_await(struct engine *e, uint16_t i);
 
-/** engine_replied - the try of packet @i has ended, and the packet is in no list. @taken: it had an ACK. */
+/**
+ * engine_replied - the try of packet @i has ended, and the packet is in no list. @taken: it had an
+ * ACK.
+ */
 void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 
 /** engine_free - packet @i is over; it is in no list. */

@@ -3,13 +3,20 @@
  * timed.c - the engine on clock real or virtual: one event at a time.
  *
  * Everything happens in the order of its times, and at one time in this order: what comes
- * from the links, what the host posts, what the host has room for again, time-outs, what leaves. So a
- * packet holds all that the host posted at one time, and nothing depends on how time was cut into
+ * from the links, what the host posts, what the host has room for again, time-outs, what leaves. So
+ * a packet holds all that the host posted at one time, and nothing depends on how time was cut into
  * windows. A segment counts as here when its last byte is.
  */
 #include "nic/engine/timed.h"
 
-enum engine_event_kind { EVENT_ARRIVE, EVENT_POST, EVENT_DELIVER, EVENT_DUE, EVENT_RESULT, EVENT_SEND };
+enum engine_event_kind {
+    EVENT_ARRIVE,
+    EVENT_POST,
+    EVENT_DELIVER,
+    EVENT_DUE,
+    EVENT_RESULT,
+    EVENT_SEND
+};
 
 struct engine_event {
     uint64_t at_ps;
@@ -17,7 +24,8 @@ struct engine_event {
     struct engine_link *link;
 };
 
-/* From the time of an entry until its last byte is here. With faults all count as whole segments. */
+/* From the time of an entry until its last byte is here. With faults all count as whole segments.
+ */
 static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
 {
     uint64_t wire_ps = bytes * e->profile->link_ps_per_byte;
@@ -65,8 +73,9 @@ static struct engine_event event_next(struct engine_timed *t)
 }
 
 /*
- * An entry shows when a switch would have passed it on: its delay after the first byte. A segment that
- * is shorter than that was here before, by the time returned. (On a cable with faults none is.)
+ * An entry shows when a switch would have passed it on: its delay after the first byte. A segment
+ * that is shorter than that was here before, by the time returned. (On a cable with faults none
+ * is.)
  */
 static uint64_t late_ps(const struct engine *e, const struct engine_link *l,
                         const struct emu_entry *entry)
@@ -98,13 +107,15 @@ static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
 
     if (entry) {
         if (!engine_take(e, entry, at_ps)) {
-            e->host.in_ps = e->host.in_full ? EMU_NEVER : at_ps + e->profile->retry_ps; /* no buffers */
+            e->host.in_ps = e->host.in_full ? EMU_NEVER
+                                            : at_ps + e->profile->retry_ps; /* no buffers */
             return;
         }
         emu_rx_skip(&e->host.in);
         emu_rx_done(&e->host.in, 1);
         e->host.in.owed = 1;
-        emu_rx_pay(&e->host.in, at_ps + (e->host.in.kind == EMU_LINK_LOCAL ? e->profile->credit_ps : 0));
+        emu_rx_pay(&e->host.in,
+                   at_ps + (e->host.in.kind == EMU_LINK_LOCAL ? e->profile->credit_ps : 0));
     }
     front_ps = emu_rx_front_ps(&e->host.in, until_ps);
     e->host.in_ps = front_ps > at_ps ? front_ps : at_ps;
@@ -190,7 +201,8 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     timed_begin(t, until_ps);
     while ((event = event_next(t)).at_ps <= until_ps) {
         moved++;
-        if (event.at_ps < e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
+        if (event.at_ps <
+            e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
             event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;
         timed_event(e, &event, until_ps);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.h - the engine on a clock that has times: real or virtual. What raw has instead stands in raw.c.
+ * timed.h - the engine on a clock that has times: real or virtual. What raw has instead stands in
+ * raw.c.
  *
  * Owner: the engine's worker.
  */
@@ -10,8 +11,9 @@
 #include "nic/engine/internal.h"
 
 struct engine_timed {
-    struct engine base;    /* first: engine_timed_of() */
-    uint64_t out_ps;       /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
+    struct engine base; /* first: engine_timed_of() */
+    /* when the delivery goes on; EMU_NEVER: nothing, or no room at the host */
+    uint64_t out_ps;
     uint64_t recv_ps;      /* from the judgement of a packet until it is in the host's memory, */
     uint64_t lookahead_ps; /* and never less than this */
     uint64_t handed_ps;    /* when the last segment for the host is in memory */

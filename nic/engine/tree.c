@@ -8,15 +8,16 @@
  * The adapters of a group form a tree. Each counts what has come: from its own host, from its
  * parent, from its children; combines it; and when all but one have contributed sends the result on
  * to that one. So a reduction ends at the host that did not contribute, wherever it is (the rule
- * of the switches' trees, emu/link/seg.h). What every member gets (barriers, all-reduces) is complete at
- * the tree's top, which broadcasts it to the group; the switches copy it and merge the replies.
- * With barrier=conditional nothing is sent up: the top asks all members whether they have come.
+ * of the switches' trees, emu/link/seg.h). What every member gets (barriers, all-reduces) is
+ * complete at the tree's top, which broadcasts it to the group; the switches copy it and merge the
+ * replies. With barrier=conditional nothing is sent up: the top asks all members whether they have
+ * come.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
  * What comes from another adapter is exactly once there (flow.c), what comes from the
- * host is by its protocol, and a contribution that was made already, or to what is over, is dropped:
- * nothing is counted twice. There is room for all results that can be under way: the manager has set it
- * aside.
+ * host is by its protocol, and a contribution that was made already, or to what is over, is
+ * dropped: nothing is counted twice. There is room for all results that can be under way: the
+ * manager has set it aside.
  */
 #include "nic/engine/internal.h"
 
@@ -37,7 +38,7 @@ static uint32_t position_of(const struct engine *e, const struct engine_tree *tr
     return ENGINE_WIDTH;
 }
 
-/* --- the arithmetic ------------------------------------------------------------------------- */
+/* --- the arithmetic ----------------------------------------------------------------- */
 
 /* Hosts that send only lengths give no payload. */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
@@ -57,7 +58,7 @@ static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32
     return acc;
 }
 
-/* --- contributions ---------------------------------------------------------------------------- */
+/* --- contributions ------------------------------------------------------------------ */
 
 static bool by_conditional(const struct engine *e, const struct engine_coll *state)
 {
@@ -83,8 +84,8 @@ static uint64_t state_outs(const struct engine *e, const struct engine_coll *sta
 
     if (by_conditional(e, state))
         return is_top(tree) ? emu_bit(ENGINE_ASK) : 0;
-    return emu_combiner_outs(state->hdr.kind, tree->all, state->have, tree->all & emu_bit(ENGINE_PARENT),
-                             all_get(tree));
+    return emu_combiner_outs(state->hdr.kind, tree->all, state->have,
+                             tree->all & emu_bit(ENGINE_PARENT), all_get(tree));
 }
 
 /* Does it begin an operation that is not over, or is it of the one that is under way, and new? */
@@ -155,7 +156,7 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
         state_go(e, state, outs);
 }
 
-/* --- barriers by conditional --------------------------------------------------------------------- */
+/* --- barriers by conditional -------------------------------------------------------- */
 
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
@@ -175,7 +176,7 @@ void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr)
     state->have = 0;
 }
 
-/* --- results ---------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------ */
 
 /* One reference to the result goes to @out. False: there is no free packet. */
 static bool result_send(struct engine *e, struct engine_coll *state, uint32_t out, uint64_t at_ps)
@@ -188,8 +189,10 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
         return engine_post(e, state->buf, to, at_ps);
     if (out != ENGINE_HERE)
         return engine_post(e, state->buf,
-                           (struct engine_to){.dst = tree->node[out], .class = ENGINE_TREE,
-                                              .only = tree->by_link ? to.only : 0}, at_ps);
+                           (struct engine_to){.dst = tree->node[out],
+                                              .class = ENGINE_TREE,
+                                              .only = tree->by_link ? to.only : 0},
+                           at_ps);
     if (engine_list_empty(&e->send.free))
         return false;
     engine_back(e, engine_begin(e, state->buf, to), ENGINE_NOTICE_SEGMENTS, at_ps);
@@ -203,7 +206,8 @@ static void result_make(struct engine *e, struct engine_coll *state)
     struct emu_pool_cache *cache = engine_cache(e);
 
     if (engine_state_in_order(tree, state))
-        state->buf = emu_kept_fold(cache, &state->hdr, engine_kept(tree, state), state->have, has_payload);
+        state->buf =
+            emu_kept_fold(cache, &state->hdr, engine_kept(tree, state), state->have, has_payload);
     else
         state->buf = emu_combiner_own(cache, state->buf, state->hdr.len);
     engine_hdr(e, state->buf)->src = e->node;

@@ -2,17 +2,17 @@
 /*
  * adapter.h - struct fabemu: all that an adapter is, part by part.
  *
- * One lock an adapter. Whoever holds it may step: an application thread that waits, or the adapter's thread
- * when none does. Everything here is under the lock but what says otherwise. Each part names the files that
- * move it: others read it at most. This header has no functions but nic_gone(); each part's header has its
- * own.
+ * One lock an adapter. Whoever holds it may step: an application thread that waits, or the
+ * adapter's thread when none does. Everything here is under the lock but what says otherwise. Each
+ * part names the files that move it: others read it at most. This header has no functions but
+ * nic_gone(); each part's header has its own.
  *
  * Memory: no step waits for memory of a peer. What a peer can make this process hold is bounded by
- * NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW bytes of charged messages, NIC_PARKED_MAX messages (of
- * all peers) to queues that are not open, NIC_SERVED_MAX transfers (likewise) and an answer to each of its
- * requests. Not bounded here, but by what the senders choose to send: messages of one segment, and NIC_RTS,
- * to an open queue whose application takes none. They are not charged, as asking first would cost the
- * receiver as much as the message.
+ * NIC_ORDER_WINDOW early segments, NIC_EAGER_WINDOW bytes of charged messages, NIC_PARKED_MAX
+ * messages (of all peers) to queues that are not open, NIC_SERVED_MAX transfers (likewise) and an
+ * answer to each of its requests. Not bounded here, but by what the senders choose to send:
+ * messages of one segment, and NIC_RTS, to an open queue whose application takes none. They are not
+ * charged, as asking first would cost the receiver as much as the message.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -30,9 +30,11 @@
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-#define NIC_BROKEN_GROUPS 1024u    /* groups left after a break whose late segments are known as such */
-#define NIC_EARLY_GROUPS_MAX 1024u /* groups that others use before we joined: as many as a fabric has */
-#define NIC_MSG_POOLS 4
+/* groups left after a break whose late segments are known as such */
+#define NIC_BROKEN_GROUPS 1024u
+/* groups that others use before we joined: as many as a fabric has */
+#define NIC_EARLY_GROUPS_MAX 1024u
+#define NIC_MSG_POOLS        4
 
 struct nic_control;
 struct nic_early;
@@ -49,8 +51,9 @@ struct nic_counts {
     uint64_t out_of_window; /* a request number nobody may have sent yet, or a repeated one */
     uint64_t stale;         /* names a transfer that is over */
     uint64_t refused;       /* memory or a bound ran out */
-    uint64_t late;          /* for a group, or a region of one, that is not here (any more) or broken */
-    uint64_t given_up;      /* segments of ours that the network gave up */
+    /* for a group, or a region of one, that is not here (any more) or broken */
+    uint64_t late;
+    uint64_t given_up; /* segments of ours that the network gave up */
 };
 
 struct fabemu {
@@ -59,52 +62,52 @@ struct fabemu {
 
     /* Written once, by life.c. */
     struct fabemu_info info;
-    uint64_t life;        /* this process's seat: names it to its peers */
-    uint32_t eager_bytes; /* longest eager message */
-    uint64_t send_ps;     /* from a post to the wire */
+    uint64_t life;           /* this process's seat: names it to its peers */
+    uint32_t eager_bytes;    /* longest eager message */
+    uint64_t send_ps;        /* from a post to the wire */
     uint64_t hello_limit_ns; /* a peer that does not answer for so long is unreachable */
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
-    uint64_t hello_scan_ns;  /* when the hellos are looked at next */
+    uint64_t hello_scan_ns; /* when the hellos are looked at next */
     uint32_t endings;       /* of the edge's: looked at */
     uint32_t steps;         /* so far, modulo 2^32 */
     uint64_t watch_ns;      /* when to ask next whether those we wait for are there */
     uint64_t watch_gap_ns;
-    bool leaving;         /* nothing new begins: leave.c */
+    bool leaving;                /* nothing new begins: leave.c */
     uint64_t bye_ns, bye_gap_ns; /* when the peers are asked again, and how long after that */
     uint64_t bye_began_ns;       /* when they were asked first */
 
-    bool timed;           /* written once */
-    uint64_t now_ps;      /* fabric time of this step; 0 unless timed: lock.c */
-    _Atomic bool gone;    /* forked child, or no fabric any more. Read without the lock */
+    bool timed;        /* written once */
+    uint64_t now_ps;   /* fabric time of this step; 0 unless timed: lock.c */
+    _Atomic bool gone; /* forked child, or no fabric any more. Read without the lock */
 
     /* Peers, and what goes out to them: peer/, send/. */
-    struct nic_peer *peers;            /* info.nodes of them */
-    struct emu_list ready;             /* peers that have requests: send/request.c */
-    struct emu_list connecting;           /* peers */
-    struct emu_list bulk;              /* operations that stream: send/bulk.c */
-    struct emu_list ctls;              /* answers: send/answer.c */
-    uint32_t ctl_count;                /* hellos and acknowledgments among them */
-    struct nic_loop *loop;             /* to ourselves; NULL until needed: send/up.c */
+    struct nic_peer *peers;     /* info.nodes of them */
+    struct emu_list ready;      /* peers that have requests: send/request.c */
+    struct emu_list connecting; /* peers */
+    struct emu_list bulk;       /* operations that stream: send/bulk.c */
+    struct emu_list ctls;       /* answers: send/answer.c */
+    uint32_t ctl_count;         /* hellos and acknowledgments among them */
+    struct nic_loop *loop;      /* to ourselves; NULL until needed: send/up.c */
 
     /* Operations: op/op.c. */
-    struct nic_slot *slots;            /* transfers by id; slot 0 is never used */
+    struct nic_slot *slots; /* transfers by id; slot 0 is never used */
     uint32_t slot_count, slot_free, served;
-    struct emu_list serving;           /* free operations for serving peers */
+    struct emu_list serving; /* free operations for serving peers */
 
     /* Messages: message/. */
-    struct fabemu_queue **queues;      /* by id */
-    uint32_t parked;                   /* messages in queues that are not open */
-    uint32_t queue_any;                /* the id that fabemu_queue_open_any() tries first */
+    struct fabemu_queue **queues; /* by id */
+    uint32_t parked;              /* messages in queues that are not open */
+    uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */
 
     /* Memory: memory/region.c. */
-    struct nic_region **regions;       /* by low bits of the key */
+    struct nic_region **regions; /* by low bits of the key */
     uint32_t region_count;
-    struct nic_region *symmetric;      /* those of groups */
+    struct nic_region *symmetric; /* those of groups */
 
     /* Events: op/complete.c. */
-    struct emu_list events;            /* open */
-    struct emu_list fired;             /* of them, those on which something may be due */
+    struct emu_list events; /* open */
+    struct emu_list fired;  /* of them, those on which something may be due */
 
     /* Free objects of receive.c, send/answer.c, message/message.c. */
     struct nic_early *early_free;
@@ -113,27 +116,31 @@ struct fabemu {
 
     /* Groups: group/. */
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
-    struct emu_list busy;              /* groups that have something to send */
-    struct emu_list setting;           /* groups with words that their adapters do not have yet: send/up.c */
-    struct emu_list again;             /* groups with conditionals that are to be asked again, */
-    uint64_t again_ns;                 /* then */
+    struct emu_list busy;                           /* groups that have something to send */
+    /* groups with words that their adapters do not have yet: send/up.c */
+    struct emu_list setting;
+    struct emu_list again; /* groups with conditionals that are to be asked again, */
+    uint64_t again_ns;     /* then */
     uint32_t early_groups;
-    uint32_t broken_ids[NIC_BROKEN_GROUPS]; /* the last that were left after a member's death; a ring */
-    uint32_t broken_count;             /* ever left so */
+    /* the last that were left after a member's death; a ring */
+    uint32_t broken_ids[NIC_BROKEN_GROUPS];
+    uint32_t broken_count; /* ever left so */
 
-    uint32_t completions;              /* in this turn of the lock */
-    bool locked;                       /* somebody holds the lock: for assertions at the doors of parts */
+    uint32_t completions; /* in this turn of the lock */
+    /* somebody holds the lock: for assertions at the doors of parts */
+    bool locked;
     struct nic_counts counts;
 
     /* Read without the lock. */
     alignas(EMU_LINE) _Atomic uint32_t polls;     /* by the application; relaxed: a hint */
     alignas(EMU_LINE) _Atomic uint32_t seen_tail; /* down ring: read up to here */
     _Atomic uint32_t sleepers;                    /* application threads in fabemu_wait()'s sleep */
-    _Atomic bool stalled;                         /* something waits for room in the up ring: do not sleep */
+    /* something waits for room in the up ring: do not sleep */
+    _Atomic bool stalled;
 
     /* Written by attach.c while nobody else knows the adapter. */
-    struct nic_control *control;       /* NULL in tests */
-    struct nic_thread *thread;         /* NULL when switched off */
+    struct nic_control *control; /* NULL in tests */
+    struct nic_thread *thread;   /* NULL when switched off */
 
     /* The registry's in attach.c, under its lock. */
     struct fabemu *next;
@@ -143,7 +150,8 @@ struct fabemu {
 };
 
 /**
- * nic_gone - has this process no fabric, or is it a forked child? Then even the lock is not to be touched.
+ * nic_gone - has this process no fabric, or is it a forked child? Then even the lock is not to be
+ * touched.
  */
 static inline bool nic_gone(const struct fabemu *fab)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base.c - what knows nothing of adapters: the clock, random numbers, the error line, starting a thread.
+ * base.c - what knows nothing of adapters: the clock, random numbers, the error line, starting a
+ * thread.
  */
 #include "nic/host/base.h"
 
@@ -23,7 +24,7 @@ uint64_t nic_random(void)
     return random;
 }
 
-/* --- the error line --------------------------------------------------------------- */
+/* --- the error line ----------------------------------------------------------------- */
 
 static _Thread_local char error_line[256]; /* fabemu_error() is a thread's own */
 
@@ -61,7 +62,7 @@ const char *fabemu_error(void)
     return error_line;
 }
 
-/* --- threads ---------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------ */
 
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base.h - what knows nothing of adapters: the clock, random numbers, the error line, starting a thread.
+ * base.h - what knows nothing of adapters: the clock, random numbers, the error line, starting a
+ * thread.
  *
  * Owner: nobody; the error line is each thread's own. Lock: none. Callers: all of nic/host.
  */

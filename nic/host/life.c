@@ -19,7 +19,7 @@
 #include "nic/host/progress/watch.h"
 #include "nic/host/send/answer.h"
 
-#define EAGER_DEFAULT 8192u
+#define EAGER_DEFAULT  8192u
 #define HELLO_LIMIT_MS 10000u
 
 static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
@@ -42,8 +42,8 @@ static void nic_init(struct fabemu *fab)
 
     fab->life = fab->info.seat = emu_seat_first(emu_edge_nic_seat(&fab->edge, fab->info.node));
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
-    fab->hello_limit_ns =
-        env_number("FABEMU_PEER_TIMEOUT_MS", HELLO_LIMIT_MS, UINT32_MAX) * UINT64_C(1000000);
+    fab->hello_limit_ns = env_number("FABEMU_PEER_TIMEOUT_MS", HELLO_LIMIT_MS, UINT32_MAX) *
+                          UINT64_C(1000000);
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
     fab->timed = sh->timed;

@@ -2,8 +2,8 @@
 /*
  * life.h - an adapter begins on an edge, and ends.
  *
- * Owner: struct fabemu as a whole. Lock: none; nobody else knows the adapter yet, or any more. Callers:
- * attach.c, and tests.
+ * Owner: struct fabemu as a whole. Lock: none; nobody else knows the adapter yet, or any more.
+ * Callers: attach.c, and tests.
  */
 #ifndef NIC_LIFE_H
 #define NIC_LIFE_H

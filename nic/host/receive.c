@@ -2,8 +2,8 @@
 /*
  * receive.c - what the down ring brings: checked, put in order, given to its handler.
  *
- * Everything goes to memory at once (the buffer posted for it, an unexpected message, a stash), so the
- * network never waits for the application.
+ * Everything goes to memory at once (the buffer posted for it, an unexpected message, a stash), so
+ * the network never waits for the application.
  */
 #include "nic/host/receive.h"
 
@@ -28,9 +28,9 @@
 #include "nic/host/send/up.h"
 
 #define NIC_RECEIVE_BURST 256u /* segments a step takes */
-#define NIC_RECEIVE_TELL 64u   /* and after so many gives their room back */
+#define NIC_RECEIVE_TELL  64u  /* and after so many gives their room back */
 
-/* --- requests: in order ----------------------------------------------------------- */
+/* --- requests: in order ------------------------------------------------------------- */
 
 /* Handle a request whose turn it is. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -87,8 +87,8 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 }
 
 /*
- * Would it park a message more than may be? Then it and all behind it stay early, and the window stops the
- * sender. Who leaves takes all, up to the last: nobody opens that queue any more.
+ * Would it park a message more than may be? Then it and all behind it stay early, and the window
+ * stops the sender. Who leaves takes all, up to the last: nobody opens that queue any more.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
@@ -148,7 +148,7 @@ void nic_receive_resume(struct fabemu *fab)
     }
 }
 
-/* --- answers: in any order -------------------------------------------------------- */
+/* --- answers: in any order ---------------------------------------------------------- */
 
 static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
@@ -186,7 +186,10 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/* May a FIN end @op? With success when all of it was moved; an atomic's success is what NIC_RESULT tells. */
+/*
+ * May a FIN end @op? With success when all of it was moved; an atomic's success is what NIC_RESULT
+ * tells.
+ */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
@@ -227,7 +230,7 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     if ((op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && fin.status == -ENOBUFS &&
         op->state == NIC_OP_WAITING && !op->moved) {
         op->state = NIC_OP_ARMED;
-        op->named = true; /* the same process */
+        op->named = true;           /* the same process */
         nic_request(fab, peer, op); /* it serves as many as it can: ask again */
     } else {
         nic_op_end(fab, op, fin.status);
@@ -274,7 +277,7 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     nic_op_end(fab, op, op->kind == NIC_OP_RECV ? nic_recv_of(op)->status : 0);
 }
 
-/* --- all -------------------------------------------------------------------------- */
+/* --- all ---------------------------------------------------------------------------- */
 
 static void receive_hello(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
@@ -334,19 +337,20 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         nic_leave_receive(fab, peer, seg, true);
 }
 
-/* --- what the network says of segments of ours ------------------------------------ */
+/* --- what the network says of segments of ours -------------------------------------- */
 
 /* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
 static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
 {
     return fab->info.acknowledged && seg->hdr.src == fab->info.node &&
            seg->hdr.len <= EMU_PAYLOAD_BYTES &&
-           (kind != EMU_UNICAST || (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));
+           (kind != EMU_UNICAST ||
+            (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));
 }
 
 static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_NOTIFY);
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
 
     if (kind > EMU_TEST || !ours(fab, seg, kind)) {
         fab->counts.malformed++;

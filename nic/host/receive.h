@@ -2,8 +2,8 @@
 /*
  * receive.h - what the down ring brings: checked, put in order, given to its handler.
  *
- * Owner: peers' early segments while they wait for their turn. Lock: held. Callers: the step; who opens a
- * queue, and who leaves.
+ * Owner: peers' early segments while they wait for their turn. Lock: held. Callers: the step; who
+ * opens a queue, and who leaves.
  */
 #ifndef NIC_RECEIVE_H
 #define NIC_RECEIVE_H

@@ -32,31 +32,33 @@ enum nic_what {
     NIC_REQUEST_LAST = NIC_ATOMIC,
 
     /* Answers, unordered. */
-    NIC_CTS,  /* nic_wire_cts: send so many bytes to this transfer of mine */
-    NIC_FIN,  /* nic_wire_fin: your transfer is over, with this status (0: I have all of it); or, if it waits
-                 for data, gets no more */
+    NIC_CTS, /* nic_wire_cts: send so many bytes to this transfer of mine */
+    NIC_FIN, /* nic_wire_fin: your transfer is over, with this status (0: I have all of it); or, if it waits
+                for data, gets no more */
     NIC_RESULT, /* nic_wire_result: your atomic is done */
-    NIC_ACK,  /* nic_wire_head: nothing but its acknowledgment */
-    NIC_BYE,  /* nic_wire_bye */
-    NIC_DATA, /* nic_wire_data, then bytes of a transfer */
-    NIC_HELLO /* nic_wire_hello */
+    NIC_ACK,    /* nic_wire_head: nothing but its acknowledgment */
+    NIC_BYE,    /* nic_wire_bye */
+    NIC_DATA,   /* nic_wire_data, then bytes of a transfer */
+    NIC_HELLO   /* nic_wire_hello */
 };
 
 /* Begins every segment but NIC_DATA and NIC_HELLO. */
 struct nic_wire_head {
-    uint8_t what;   /* enum nic_what */
+    uint8_t what; /* enum nic_what */
     uint8_t spare;
     uint16_t queue; /* messages: the receiver's queue */
     uint32_t check; /* nic_check() of both processes: others' segments are strangers' */
     uint32_t ack;   /* requests of yours that I dispatched, free-running */
-    uint32_t consumed; /* bytes of your charged eager messages that the application took, free-running */
+    /* bytes of your charged eager messages that the application took, free-running */
+    uint32_t consumed;
 };
 
 struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
     uint16_t spare;
-    uint32_t id; /* the sender's transfer; NIC_EAGER: 0, or which is to be told (NIC_FIN) when all is here */
+    /* the sender's transfer; NIC_EAGER: 0, or which is to be told (NIC_FIN) when all is here */
+    uint32_t id;
     uint64_t tag;
     uint64_t data;
     uint64_t bytes; /* of the whole message */
@@ -116,21 +118,26 @@ struct nic_wire_data {
  */
 struct nic_wire_hello {
     uint8_t what;
-    uint8_t want;   /* 1: answer with a hello of yours */
+    uint8_t want; /* 1: answer with a hello of yours */
     uint16_t spare;
-    uint32_t epoch; /* of the pair, one more each time its streams broke off; modulo 2^32, the later counts */
+    /* of the pair, one more each time its streams broke off; modulo 2^32, the later counts */
+    uint32_t epoch;
     uint64_t life;  /* the sending process's seat */
     uint64_t known; /* the receiving process as the sender knows it, 0: not at all */
 };
 
 /*
- * Two processes part (peer/leave.c, peer/bye.c). The one that leaves asks; the other answers once it has all
- * that the head's sender says it has sent, and does not send more.
+ * Two processes part (peer/leave.c, peer/bye.c). The one that leaves asks; the other answers once
+ * it has all that the head's sender says it has sent, and does not send more.
  */
 enum nic_bye {
     NIC_BYE_ASK,
     NIC_BYE_ANSWER,
-    NIC_BYE_UNKNOWN /* to a process that the sender has not met and will not meet; it carries the check of the question */
+    /*
+     * to a process that the sender has not met and will not meet; it carries the check of the
+     * question
+     */
+    NIC_BYE_UNKNOWN
 };
 
 struct nic_wire_bye {
@@ -139,20 +146,22 @@ struct nic_wire_bye {
     uint8_t kind;  /* enum nic_bye */
     uint8_t spare;
     uint16_t number; /* of the question, in the answer, too */
-    uint64_t life; /* the sending process's seat */
+    uint64_t life;   /* the sending process's seat */
 };
 
 /*
- * What a multicast segment is. Those of the collective stream (group/stream.c) have hdr.op 0, as before
- * there were others; the rest have hdr.op one of these, EMU_NOTIFY, and are not numbered: hdr.seq is
- * the sender's operation, so that the network's word on it finds that.
+ * What a multicast segment is. Those of the collective stream (group/stream.c) have hdr.op 0, as
+ * before there were others; the rest have hdr.op one of these, EMU_NOTIFY, and are not numbered:
+ * hdr.seq is the sender's operation, so that the network's word on it finds that.
  */
 enum nic_multicast_kind {
     NIC_MULTICAST_STREAM,
-    NIC_MULTICAST_PART,  /* nic_wire_broadcast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
-    NIC_MULTICAST_LAST,  /* the same: the last one of its put */
+    /* nic_wire_broadcast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
+    NIC_MULTICAST_PART,
+    NIC_MULTICAST_LAST,   /* the same: the last one of its put */
     NIC_MULTICAST_BROKEN, /* empty: the group is broken at the sender, and thereby at all members */
-    NIC_MULTICAST_PROBE   /* empty: the sender waits, and asks the network whether all can be reached */
+    /* empty: the sender waits, and asks the network whether all can be reached */
+    NIC_MULTICAST_PROBE
 };
 
 struct nic_wire_broadcast {
@@ -160,12 +169,14 @@ struct nic_wire_broadcast {
     uint64_t offset; /* of these bytes in it */
 };
 
-#define NIC_INLINE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg)) /* with the first segment */
-#define NIC_MORE_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
-#define NIC_DATA_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
+/* with the first segment */
+#define NIC_INLINE_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg))
+#define NIC_MORE_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
+#define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
-#define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32) /* bytes: pieces are numbered in 32 bits */
+/* bytes: pieces are numbered in 32 bits */
+#define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32)
 
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
 static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
@@ -180,8 +191,8 @@ static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 /**
  * nic_check - names the pair (sender, receiver) of processes in this epoch. Pure.
  *
- * Where only one of the three differs, and by less than 65536, the check does, in its lower half as well: a
- * late segment to or from a process is never taken for one to or from its successor.
+ * Where only one of the three differs, and by less than 65536, the check does, in its lower half as
+ * well: a late segment to or from a process is never taken for one to or from its successor.
  */
 static inline uint32_t nic_check(uint64_t from_life, uint64_t to_life, uint32_t epoch)
 {

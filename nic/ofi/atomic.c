@@ -8,7 +8,7 @@
 #include "nic/ofi/ofi.h"
 
 #define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
-#define NOT_HERE FABEMU_ATOMIC_OPS
+#define NOT_HERE     FABEMU_ATOMIC_OPS
 
 /* Which of libfabric's three calls. */
 enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
@@ -28,7 +28,7 @@ struct atomic {
     bool silent;
 };
 
-/* --- what can be done ------------------------------------------------------------------- */
+/* --- what can be done --------------------------------------------------------------- */
 
 static int atomic_type(enum fi_datatype type)
 {
@@ -116,7 +116,7 @@ static int atomic_one(enum atomic_call call, enum fi_datatype type, enum fi_op o
     return err;
 }
 
-/* --- doing it ---------------------------------------------------------------------------- */
+/* --- doing it ----------------------------------------------------------------------- */
 
 static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
 {
@@ -152,12 +152,15 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     op->req.seat = peer.seat;
     op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
     err = fabemu_atomic(ep->domain->fab,
-                        &(struct fabemu_atomic){.node = peer.node, .key = a->key,
+                        &(struct fabemu_atomic){.node = peer.node,
+                                                .key = a->key,
                                                 .offset = a->offset,
                                                 .op = atomic_op(a->call, a->op),
                                                 .type = (unsigned)atomic_type(a->type),
-                                                .operand = a->operand, .compare = a->compare,
-                                                .result = a->result}, &op->req);
+                                                .operand = a->operand,
+                                                .compare = a->compare,
+                                                .result = a->result},
+                        &op->req);
     if (err)
         ofi_op_put(op);
     return err ? -ofi_errno(err) : 0;
@@ -175,15 +178,20 @@ static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
     return pieces == 1 ? iov->count : 0;
 }
 
-/* --- the calls ------------------------------------------------------------------------------ */
+/* --- the calls ---------------------------------------------------------------------- */
 
 static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                             fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
                             enum fi_op op, void *context)
 {
     (void)desc;
-    return atomic_start(ep, &(struct atomic){.operand = buf, .count = count, .dest = dest,
-                                             .offset = addr, .key = key, .type = type, .op = op,
+    return atomic_start(ep, &(struct atomic){.operand = buf,
+                                             .count = count,
+                                             .dest = dest,
+                                             .offset = addr,
+                                             .key = key,
+                                             .type = type,
+                                             .op = op,
                                              .flags = ofi_ep_of(ep)->tx.op_flags,
                                              .context = context});
 }
@@ -201,11 +209,16 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
 static struct atomic atomic_of(enum atomic_call call, const struct fi_msg_atomic *msg,
                                uint64_t flags)
 {
-    return (struct atomic){.call = call, .operand = piece(msg->msg_iov, msg->iov_count),
+    return (struct atomic){.call = call,
+                           .operand = piece(msg->msg_iov, msg->iov_count),
                            .count = msg->rma_iov_count == 1 ? msg->rma_iov->count : 0,
-                           .dest = msg->addr, .offset = msg->rma_iov->addr,
-                           .key = msg->rma_iov->key, .type = msg->datatype, .op = msg->op,
-                           .flags = flags, .context = msg->context};
+                           .dest = msg->addr,
+                           .offset = msg->rma_iov->addr,
+                           .key = msg->rma_iov->key,
+                           .type = msg->datatype,
+                           .op = msg->op,
+                           .flags = flags,
+                           .context = msg->context};
 }
 
 static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
@@ -218,9 +231,15 @@ static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *ms
 static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest,
                              uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op)
 {
-    return atomic_start(ep, &(struct atomic){.operand = buf, .count = count, .dest = dest,
-                                             .offset = addr, .key = key, .type = type, .op = op,
-                                             .flags = FI_INJECT, .silent = true});
+    return atomic_start(ep, &(struct atomic){.operand = buf,
+                                             .count = count,
+                                             .dest = dest,
+                                             .offset = addr,
+                                             .key = key,
+                                             .type = type,
+                                             .op = op,
+                                             .flags = FI_INJECT,
+                                             .silent = true});
 }
 
 static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
@@ -228,9 +247,15 @@ static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count
                                 uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc, (void)result_desc;
-    return atomic_start(ep, &(struct atomic){.call = ATOMIC_FETCH, .operand = buf,
-                                             .result = result, .count = count, .dest = dest,
-                                             .offset = addr, .key = key, .type = type, .op = op,
+    return atomic_start(ep, &(struct atomic){.call = ATOMIC_FETCH,
+                                             .operand = buf,
+                                             .result = result,
+                                             .count = count,
+                                             .dest = dest,
+                                             .offset = addr,
+                                             .key = key,
+                                             .type = type,
+                                             .op = op,
                                              .flags = ofi_ep_of(ep)->tx.op_flags,
                                              .context = context});
 }
@@ -262,10 +287,16 @@ static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count
                                 enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc, (void)compare_desc, (void)result_desc;
-    return atomic_start(ep, &(struct atomic){.call = ATOMIC_COMPARE, .operand = buf,
-                                             .compare = compare, .result = result, .count = count,
-                                             .dest = dest, .offset = addr, .key = key,
-                                             .type = type, .op = op,
+    return atomic_start(ep, &(struct atomic){.call = ATOMIC_COMPARE,
+                                             .operand = buf,
+                                             .compare = compare,
+                                             .result = result,
+                                             .count = count,
+                                             .dest = dest,
+                                             .offset = addr,
+                                             .key = key,
+                                             .type = type,
+                                             .op = op,
                                              .flags = ofi_ep_of(ep)->tx.op_flags,
                                              .context = context});
 }

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define AV_CHUNK_PEERS 1024u
-#define AV_CHUNKS 1024u
+#define AV_CHUNKS      1024u
 #define AV_SLOTS_FIRST 64u
-#define AV_NONE UINT32_MAX
+#define AV_NONE        UINT32_MAX
 
 /* One slot of the hash: open addressing, linear probing. */
 struct av_slot {
@@ -29,16 +29,16 @@ struct av_slot {
 struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
-    _Atomic uint32_t refs;  /* endpoints bound */
-    _Atomic uint32_t count; /* entries ever used; read by senders */
+    _Atomic uint32_t refs;             /* endpoints bound */
+    _Atomic uint32_t count;            /* entries ever used; read by senders */
     struct ofi_peer *chunk[AV_CHUNKS]; /* written before count reaches it */
 
-    pthread_mutex_t lock;   /* an inserter's or a remover's: guards what follows */
-    uint32_t *spare;        /* removed entries, to be used again */
+    pthread_mutex_t lock; /* an inserter's or a remover's: guards what follows */
+    uint32_t *spare;      /* removed entries, to be used again */
     uint32_t spares;
     struct av_slot *slot;
-    uint32_t slots;         /* a power of two */
-    uint32_t slots_used;    /* tombs included; at most half of slots */
+    uint32_t slots;      /* a power of two */
+    uint32_t slots_used; /* tombs included; at most half of slots */
 };
 
 struct ofi_av *ofi_av_of(struct fid *fid)
@@ -95,8 +95,8 @@ static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
     uint32_t old_slots = av->slots;
-    uint32_t live = OFI_KINDS * (atomic_load_explicit(&av->count, memory_order_relaxed) -
-                                 av->spares);
+    uint32_t live = OFI_KINDS *
+                    (atomic_load_explicit(&av->count, memory_order_relaxed) - av->spares);
     uint32_t slots = AV_SLOTS_FIRST;
     struct av_slot *slot;
 
@@ -226,9 +226,8 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
     return av_insert(fid, &addr, 1, fi_addr, flags, context);
 }
 
-static int av_no_insertsym(struct fid_av *fid, const char *node, size_t nodes,
-                           const char *service, size_t services, fi_addr_t *fi_addr,
-                           uint64_t flags, void *context)
+static int av_no_insertsym(struct fid_av *fid, const char *node, size_t nodes, const char *service,
+                           size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
     (void)fid, (void)node, (void)nodes, (void)service, (void)services;
     (void)fi_addr, (void)flags, (void)context;

@@ -40,8 +40,8 @@ static int domain_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
     return -FI_ENOSYS;
 }
 
-static int domain_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr,
-                             struct fid_ep **ep, void *context)
+static int domain_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ep,
+                             void *context)
 {
     (void)domain, (void)attr, (void)ep, (void)context;
     return -FI_ENOSYS;
@@ -76,8 +76,8 @@ static struct fi_ops_domain domain_ops = {
     .query_collective = domain_no_collective,
 };
 
-int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info,
-                    struct fid_domain **ret, void *context)
+int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_domain **ret,
+                    void *context)
 {
     struct ofi_fabric *fabric = container_of(fabric_fid, struct ofi_fabric, fabric_fid);
     struct ofi_domain *domain;

@@ -227,15 +227,15 @@ static int ep_no_setopt(fid_t fid, int level, int name, const void *value, size_
     return -FI_ENOPROTOOPT;
 }
 
-static int ep_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
-                        struct fid_ep **tx, void *context)
+static int ep_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr, struct fid_ep **tx,
+                        void *context)
 {
     (void)ep, (void)index, (void)attr, (void)tx, (void)context;
     return -FI_ENOSYS;
 }
 
-static int ep_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
-                        struct fid_ep **rx, void *context)
+static int ep_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
+                        void *context)
 {
     (void)ep, (void)index, (void)attr, (void)rx, (void)context;
     return -FI_ENOSYS;
@@ -357,8 +357,7 @@ static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
     ep->ep_fid.atomic = &ofi_atomic_ops;
 }
 
-int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret,
-                void *context)
+int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
 {
     struct ofi_ep *ep;
 

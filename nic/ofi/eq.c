@@ -21,8 +21,7 @@ static int eq_close(struct fid *fid)
     return 0;
 }
 
-static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes,
-                       uint64_t flags)
+static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes, uint64_t flags)
 {
     (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
     return -FI_EAGAIN;
@@ -41,8 +40,8 @@ static ssize_t eq_no_write(struct fid_eq *eq, uint32_t event, const void *buf, s
     return -FI_ENOSYS;
 }
 
-static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes,
-                        int timeout_ms, uint64_t flags)
+static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes, int timeout_ms,
+                        uint64_t flags)
 {
     int64_t until = ofi_clock_ms() + timeout_ms;
 

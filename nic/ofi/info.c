@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INFO_QUEUE_DEPTH 4096 /* operations under way that an endpoint is good for */
-#define INFO_ENDPOINTS 32640  /* two queues each, of those from 256 up */
-#define INFO_REGIONS 65536
+#define INFO_QUEUE_DEPTH 4096  /* operations under way that an endpoint is good for */
+#define INFO_ENDPOINTS   32640 /* two queues each, of those from 256 up */
+#define INFO_REGIONS     65536
 
 static int info_refuse(const char *what)
 {
@@ -37,7 +37,8 @@ static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {
     uint64_t can = info_memory_allowed(version, hints)
-                       ? OFI_CAPS : OFI_CAPS & ~(OFI_CAPS_MEMORY | OFI_CAPS_ACCESS);
+                       ? OFI_CAPS
+                       : OFI_CAPS & ~(OFI_CAPS_MEMORY | OFI_CAPS_ACCESS);
     uint64_t caps = hints ? hints->caps : 0;
 
     if (!(caps & (FI_MSG | FI_TAGGED | OFI_CAPS_MEMORY)))
@@ -123,8 +124,7 @@ static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
     if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 || domain->max_ep_stx_ctx ||
         domain->max_ep_srx_ctx)
         return info_refuse("count of contexts");
-    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) &&
-        caps & OFI_CAPS_MEMORY)
+    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & OFI_CAPS_MEMORY)
         return info_refuse("size of memory keys");
     if (domain->auth_key_size)
         return info_refuse("authorization key");
@@ -176,8 +176,8 @@ static int info_addr_set(void **to, size_t *bytes, const void *from)
 }
 
 /* From the caller's names, or else from the hints. */
-static int info_addrs(struct fi_info *info, const char *node, const char *service,
-                      uint64_t flags, const struct fi_info *hints)
+static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
+                      const struct fi_info *hints)
 {
     struct ofi_addr addr;
     int err = 0;
@@ -247,7 +247,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .data_progress = want->data_progress ? want->data_progress : FI_PROGRESS_AUTO,
         .resource_mgmt = want->resource_mgmt ? want->resource_mgmt : FI_RM_ENABLED,
         .av_type = want->av_type ? want->av_type : FI_AV_TABLE,
-        .mr_mode = old                   ? (want->mr_mode ? want->mr_mode : FI_MR_SCALABLE)
+        .mr_mode = old                            ? (want->mr_mode ? want->mr_mode : FI_MR_SCALABLE)
                    : info->caps & OFI_CAPS_MEMORY ? FI_MR_PROV_KEY
                                                   : 0,
         .mr_key_size = sizeof(uint64_t),

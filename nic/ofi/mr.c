@@ -72,16 +72,18 @@ static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint6
                    uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
                    void *context)
 {
-    struct fi_mr_attr attr = {
-        .mr_iov = iov, .iov_count = count, .access = access, .offset = offset,
-        .requested_key = requested_key, .context = context};
+    struct fi_mr_attr attr = {.mr_iov = iov,
+                              .iov_count = count,
+                              .access = access,
+                              .offset = offset,
+                              .requested_key = requested_key,
+                              .context = context};
 
     return mr_regattr(fid, &attr, flags, mr);
 }
 
-static int mr_reg(struct fid *fid, const void *buf, size_t bytes, uint64_t access,
-                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-                  void *context)
+static int mr_reg(struct fid *fid, const void *buf, size_t bytes, uint64_t access, uint64_t offset,
+                  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
 

@@ -8,18 +8,24 @@ static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t
 {
     if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
         return -FI_EBADFLAGS;
-    return ofi_recv(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = msg->msg_iov, .iovs = msg->iov_count, .addr = msg->addr,
-        .flags = flags, .context = msg->context});
+    return ofi_recv(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = msg->msg_iov,
+                                                      .iovs = msg->iov_count,
+                                                      .addr = msg->addr,
+                                                      .flags = flags,
+                                                      .context = msg->context});
 }
 
 static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                          fi_addr_t source, void *context)
 {
     (void)desc;
-    return ofi_recv(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = iov, .iovs = count, .addr = source,
-        .flags = ofi_ep_of(ep)->rx.op_flags, .context = context});
+    return ofi_recv(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = iov,
+                                                      .iovs = count,
+                                                      .addr = source,
+                                                      .flags = ofi_ep_of(ep)->rx.op_flags,
+                                                      .context = context});
 }
 
 static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
@@ -32,18 +38,25 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t bytes, void *desc, 
 
 static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = msg->msg_iov, .iovs = msg->iov_count, .addr = msg->addr,
-        .data = msg->data, .flags = flags, .context = msg->context});
+    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = msg->msg_iov,
+                                                      .iovs = msg->iov_count,
+                                                      .addr = msg->addr,
+                                                      .data = msg->data,
+                                                      .flags = flags,
+                                                      .context = msg->context});
 }
 
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                          fi_addr_t dest, void *context)
 {
     (void)desc;
-    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = iov, .iovs = count, .addr = dest,
-        .flags = ofi_ep_of(ep)->tx.op_flags, .context = context});
+    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = iov,
+                                                      .iovs = count,
+                                                      .addr = dest,
+                                                      .flags = ofi_ep_of(ep)->tx.op_flags,
+                                                      .context = context});
 }
 
 static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
@@ -60,18 +73,26 @@ static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t bytes, vo
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
 
     (void)desc;
-    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = &iov, .iovs = 1, .addr = dest, .data = data,
-        .flags = ofi_ep_of(ep)->tx.op_flags | FI_REMOTE_CQ_DATA, .context = context});
+    return ofi_send(ofi_ep_of(ep),
+                    &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                       .iov = &iov,
+                                       .iovs = 1,
+                                       .addr = dest,
+                                       .data = data,
+                                       .flags = ofi_ep_of(ep)->tx.op_flags | FI_REMOTE_CQ_DATA,
+                                       .context = context});
 }
 
 static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_addr_t dest)
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
 
-    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = &iov, .iovs = 1, .addr = dest, .flags = FI_INJECT,
-        .silent = true});
+    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = &iov,
+                                                      .iovs = 1,
+                                                      .addr = dest,
+                                                      .flags = FI_INJECT,
+                                                      .silent = true});
 }
 
 static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data,
@@ -79,9 +100,13 @@ static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, 
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
 
-    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){
-        .kind = OFI_UNTAGGED, .iov = &iov, .iovs = 1, .addr = dest, .data = data,
-        .flags = FI_INJECT | FI_REMOTE_CQ_DATA, .silent = true});
+    return ofi_send(ofi_ep_of(ep), &(struct ofi_xfer){.kind = OFI_UNTAGGED,
+                                                      .iov = &iov,
+                                                      .iovs = 1,
+                                                      .addr = dest,
+                                                      .data = data,
+                                                      .flags = FI_INJECT | FI_REMOTE_CQ_DATA,
+                                                      .silent = true});
 }
 
 struct fi_ops_msg ofi_msg_ops = {

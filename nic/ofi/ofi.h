@@ -41,31 +41,32 @@
 
 #include "nic/fabemu.h"
 
-#define OFI_NAME "fabemu"
-#define OFI_IOV_MAX 4
-#define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
-#define OFI_CQ_DATA_BYTES 4     /* the upper half of fabemu's 64 bits carries OFI_HAS_DATA */
-#define OFI_HAS_DATA ((uint64_t)1 << 32)
-#define OFI_ADDR_FORMAT (FI_PROV_SPECIFIC | 0xfabu) /* struct ofi_addr */
-#define OFI_QUEUE_NONE UINT16_MAX
-#define OFI_SLAB_OPS 128        /* operations that a pool grows by */
-#define OFI_SLABS_MAX 8192      /* about a million operations under way; then -FI_EAGAIN */
-#define OFI_POLLS_BEFORE_IDLE 4 /* empty polls in a row before fabemu_idle() */
+#define OFI_NAME               "fabemu"
+#define OFI_IOV_MAX            4
+#define OFI_MESSAGE_MAX_BYTES  ((size_t)1 << 39)
+#define OFI_CQ_DATA_BYTES      4 /* the upper half of fabemu's 64 bits carries OFI_HAS_DATA */
+#define OFI_HAS_DATA           ((uint64_t)1 << 32)
+#define OFI_ADDR_FORMAT        (FI_PROV_SPECIFIC | 0xfabu) /* struct ofi_addr */
+#define OFI_QUEUE_NONE         UINT16_MAX
+#define OFI_SLAB_OPS           128  /* operations that a pool grows by */
+#define OFI_SLABS_MAX          8192 /* about a million operations under way; then -FI_EAGAIN */
+#define OFI_POLLS_BEFORE_IDLE  4    /* empty polls in a row before fabemu_idle() */
 #define OFI_POLLS_BEFORE_SLEEP 4096 /* in calls that block: empty polls before short sleeps */
-#define OFI_SLEEP_NS 50000
+#define OFI_SLEEP_NS           50000
 
 /* What the provider can; fi_getinfo() offers no more. */
-#define OFI_CAPS_SIDE (FI_SEND | FI_RECV)
+#define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
 #define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* what needs keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define OFI_CAPS_COMM (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define OFI_CAPS_TX (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
-#define OFI_CAPS_RX (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | \
-                     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
+#define OFI_CAPS_RX                                                                  \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | OFI_CAPS_MEMORY | \
+     FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Flags of operations that an endpoint may have for all of its own. */
-#define OFI_DELIVERED (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* one and the same here */
+#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) /* one and the same here */
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
 #define OFI_OP_FLAGS_RX FI_COMPLETION
 
@@ -73,10 +74,10 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
 /* The address of an endpoint, as fi_getname() gives it; the same length everywhere. */
 struct ofi_addr {
-    uint32_t node;            /* FABEMU_ANY_NODE in a source: whichever we get */
+    uint32_t node;             /* FABEMU_ANY_NODE in a source: whichever we get */
     uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source: whichever is free */
-    uint64_t fabric;          /* the fabric's id; 0: not known */
-    uint64_t seat;            /* which process of the node; 0: not known, whoever is there */
+    uint64_t fabric;           /* the fabric's id; 0: not known */
+    uint64_t seat;             /* which process of the node; 0: not known, whoever is there */
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
@@ -118,15 +119,15 @@ struct ofi_cntr {
 struct ofi_cq {
     struct fid_cq cq_fid;
     struct ofi_domain *domain;
-    size_t entry_bytes;         /* of one entry in the format asked for */
+    size_t entry_bytes; /* of one entry in the format asked for */
     enum fi_wait_obj wait_obj;
-    _Atomic uint32_t refs;      /* endpoints bound */
-    _Atomic unsigned empty;     /* polls in a row that found nothing; lost updates do no harm */
-    _Atomic bool signalled;     /* fi_cq_signal(): the next fi_cq_sread() returns */
-    struct ofi_stack arrived;   /* newest first; callbacks push, the reader takes all */
+    _Atomic uint32_t refs;    /* endpoints bound */
+    _Atomic unsigned empty;   /* polls in a row that found nothing; lost updates do no harm */
+    _Atomic bool signalled;   /* fi_cq_signal(): the next fi_cq_sread() returns */
+    struct ofi_stack arrived; /* newest first; callbacks push, the reader takes all */
 
-    pthread_mutex_t lock;       /* a reader's: guards oldest and newest */
-    struct ofi_op *oldest;      /* what was taken from arrived, in order */
+    pthread_mutex_t lock;  /* a reader's: guards oldest and newest */
+    struct ofi_op *oldest; /* what was taken from arrived, in order */
     struct ofi_op *newest;
 };
 
@@ -146,27 +147,27 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    struct ofi_addr source;     /* what the user asked for; our address once enabled */
+    struct ofi_addr source; /* what the user asked for; our address once enabled */
     bool enabled;
-    _Atomic bool closing;       /* completions are dropped from now on */
+    _Atomic bool closing; /* completions are dropped from now on */
     struct ofi_av *av;
     struct ofi_side tx;
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    struct ofi_stack spare;     /* operations given back; any thread pushes */
+    struct ofi_stack spare; /* operations given back; any thread pushes */
 
-    pthread_mutex_t lock;       /* guards what follows; never taken by a callback */
-    struct ofi_op *free;        /* operations to hand out; refilled from spare */
-    struct ofi_op *claims;      /* claimed messages, by context */
+    pthread_mutex_t lock;  /* guards what follows; never taken by a callback */
+    struct ofi_op *free;   /* operations to hand out; refilled from spare */
+    struct ofi_op *claims; /* claimed messages, by context */
     struct ofi_slab *slabs;
     uint32_t slab_count;
 };
 
 /* An operation: free, then under way, then an entry of a completion queue. */
 struct ofi_op {
-    struct fabemu_req req;          /* req.context is the user's */
-    struct ofi_op *next;            /* in the pool, the claims or a completion queue */
+    struct fabemu_req req; /* req.context is the user's */
+    struct ofi_op *next;   /* in the pool, the claims or a completion queue */
     struct ofi_ep *ep;
     struct ofi_cq *cq;              /* NULL: nowhere to report to */
     struct ofi_cntr *cntr;          /* or NULL */
@@ -177,7 +178,7 @@ struct ofi_op {
     int error;                      /* a positive FI_E number, or 0 */
     bool wanted;                    /* an entry even if nothing went wrong */
     enum ofi_kind kind;
-    _Atomic bool cancellable;       /* a receive that is posted: fi_cancel() may try */
+    _Atomic bool cancellable;                /* a receive that is posted: fi_cancel() may try */
     unsigned char copy[FABEMU_INJECT_BYTES]; /* of what was injected and is not sent at once */
 };
 
@@ -194,10 +195,10 @@ struct ofi_xfer {
     fi_addr_t addr;
     uint64_t tag;
     uint64_t ignore;
-    uint64_t data;   /* with FI_REMOTE_CQ_DATA */
+    uint64_t data; /* with FI_REMOTE_CQ_DATA */
     uint64_t flags;
     void *context;
-    bool silent;     /* fi_inject(): never an entry */
+    bool silent; /* fi_inject(): never an entry */
 };
 
 /*
@@ -229,7 +230,10 @@ int ofi_errno(int err);
 /** ofi_tell - one line on stderr, the first that this process has to say, and no other. */
 void ofi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** ofi_socket_check - does somebody listen at $FABEMU_SOCKET? Tells why not, where it is set. -FI_ENODATA. */
+/**
+ * ofi_socket_check - does somebody listen at $FABEMU_SOCKET? Tells why not, where it is set.
+ * -FI_ENODATA.
+ */
 int ofi_socket_check(void);
 
 /* info.c */
@@ -300,8 +304,7 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 extern struct fi_ops_mr ofi_mr_ops;
 
 /* ep.c */
-int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                void *context);
+int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
 /* op.c */
 /**
@@ -333,7 +336,9 @@ void ofi_op_pool_free(struct ofi_ep *ep);
 
 /** ofi_op_claim - remember what the user claimed, under the context of @op. */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
-/** ofi_op_claimed - take the operation that remembers it; NULL: nothing is claimed under @context. */
+/**
+ * ofi_op_claimed - take the operation that remembers it; NULL: nothing is claimed under @context.
+ */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */

@@ -148,8 +148,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
             struct ofi_op *op = &slab->op[i];
 
             if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* O1 */
-                op->req.context == context &&
-                fabemu_req_status(&op->req) == FABEMU_PENDING)
+                op->req.context == context && fabemu_req_status(&op->req) == FABEMU_PENDING)
                 return op;
         }
     return NULL;

@@ -3,8 +3,8 @@
  * rma.c - libfabric's reads and writes of registered memory: get and put.
  *
  * One remote piece. A write is complete when it is acknowledged, so it has the
- * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read. Writes that carry completion data
- * are not there: a put says nothing to the target's process.
+ * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read. Writes that carry completion
+ * data are not there: a put says nothing to the target's process.
  */
 #include "nic/ofi/ofi.h"
 
@@ -23,10 +23,9 @@ static int rma_post(struct ofi_ep *ep, enum ofi_count count, uint32_t node,
                     const struct rma_place *place, const struct fabemu_iov *iov, unsigned pieces,
                     struct fabemu_req *req)
 {
-    return count == OFI_COUNT_WRITE ? fabemu_putv(ep->domain->fab, node, place->key, place->offset,
-                                                  iov, pieces, req)
-                                    : fabemu_getv(ep->domain->fab, node, place->key, place->offset,
-                                                  iov, pieces, req);
+    return count == OFI_COUNT_WRITE
+               ? fabemu_putv(ep->domain->fab, node, place->key, place->offset, iov, pieces, req)
+               : fabemu_getv(ep->domain->fab, node, place->key, place->offset, iov, pieces, req);
 }
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
@@ -72,18 +71,22 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
     return rma_start(ofi_ep_of(ep), count,
-                     &(struct ofi_xfer){.iov = msg->msg_iov, .iovs = msg->iov_count,
-                                        .flags = flags, .context = msg->context},
+                     &(struct ofi_xfer){.iov = msg->msg_iov,
+                                        .iovs = msg->iov_count,
+                                        .flags = flags,
+                                        .context = msg->context},
                      &(struct rma_place){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
                                          msg->rma_iov->len});
 }
 
-static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov,
-                     size_t iovs, const struct rma_place *place, void *context)
+static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov, size_t iovs,
+                     const struct rma_place *place, void *context)
 {
     return rma_start(ofi_ep_of(ep), count,
-                     &(struct ofi_xfer){.iov = iov, .iovs = iovs,
-                                        .flags = ofi_ep_of(ep)->tx.op_flags, .context = context},
+                     &(struct ofi_xfer){.iov = iov,
+                                        .iovs = iovs,
+                                        .flags = ofi_ep_of(ep)->tx.op_flags,
+                                        .context = context},
                      place);
 }
 
@@ -135,8 +138,7 @@ static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_a
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
 
     return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE,
-                     &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT,
-                                        .silent = true},
+                     &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT, .silent = true},
                      &(struct rma_place){dest, addr, key, RMA_AS_LOCAL});
 }
 

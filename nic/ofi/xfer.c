@@ -139,7 +139,10 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* Whom to receive from, and which process of its node. A source is only looked at with FI_DIRECTED_RECV. */
+/*
+ * Whom to receive from, and which process of its node. A source is only looked at with
+ * FI_DIRECTED_RECV.
+ */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *seat)
 {

@@ -42,11 +42,10 @@ static size_t channels_bytes(uint32_t ports, const struct emu_profile *profile)
     uint32_t slots = channels_segments(ports, profile);
 
     return sizeof(struct switch_channels_timed) +
-           ports * (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
-                    EMU_VCS *
-                        (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
-                    ports * sizeof(struct switch_channel_pair) +
-                    emu_link_bytes(EMU_VC_SLOTS)) +
+           ports *
+               (sizeof(struct switch_channel_port) + 3 * sizeof(uint64_t) +
+                EMU_VCS * (sizeof(struct switch_channel_in) + sizeof(struct switch_channel_out)) +
+                ports * sizeof(struct switch_channel_pair) + emu_link_bytes(EMU_VC_SLOTS)) +
            switch_agenda_bytes(ports) + switch_store_bytes(slots) +
            slots * sizeof(struct switch_channel_hold);
 }
@@ -94,7 +93,8 @@ static bool channels_alloc(struct switch_channels *ch)
     ch->out = emu_zeros(ports * EMU_VCS * sizeof *ch->out);
     ch->pair = emu_zeros(ports * ports * sizeof *ch->pair);
     ch->hold = calloc(slots, sizeof *ch->hold);
-    return switch_store_init(&ch->store, slots) && ch->port && ch->in && ch->out && ch->pair && ch->hold;
+    return switch_store_init(&ch->store, slots) && ch->port && ch->in && ch->out && ch->pair &&
+           ch->hold;
 }
 
 static void channels_begin(struct switch_channels *ch, bool timed)
@@ -117,7 +117,7 @@ static void channels_begin(struct switch_channels *ch, bool timed)
     }
 }
 
-/* --- the kind ------------------------------------------------------------------------------------ */
+/* --- the kind ----------------------------------------------------------------------- */
 
 static void channels_destroy(struct switch_dev *sw)
 {

@@ -23,46 +23,48 @@
 #include "switch/events.h"
 #include "switch/store.h"
 
-#define CHANNEL_NONE     UINT16_MAX
-#define CHANNEL_TICKS    8u  /* to a time-out */
-#define CHANNEL_UNCREDITED_MAX   64u /* segments without a credit (faults) that a switch holds at most */
+#define CHANNEL_NONE  UINT16_MAX
+#define CHANNEL_TICKS 8u /* to a time-out */
+/* segments without a credit (faults) that a switch holds at most */
+#define CHANNEL_UNCREDITED_MAX 64u
 
 /* What the packet on an input's channel is at. */
 enum switch_channel_state {
     CHANNEL_CLOSED,
-    CHANNEL_OPEN,   /* it has copies, or waits for channels */
+    CHANNEL_OPEN,    /* it has copies, or waits for channels */
     CHANNEL_DRAINED, /* it goes nowhere: its segments are dropped, and the last one makes a NACK */
-    CHANNEL_REPLIED /* everything is known of it; the reply waits for the wire */
+    CHANNEL_REPLIED  /* everything is known of it; the reply waits for the wire */
 };
 
 /* A channel of an input. */
 struct switch_channel_in {
-    uint64_t wants;           /* outputs whose channel it waits for: any of them; of a group's, all */
+    /* outputs whose channel it waits for: any of them; of a group's, all */
+    uint64_t wants;
     struct switch_list queue; /* its segments here */
     uint32_t tag;
-    uint16_t copies;          /* first of them; the others by switch_channel_out.next */
-    uint16_t tick;            /* when its last segment came */
-    uint8_t state;            /* enum switch_channel_state */
-    uint8_t queued;           /* segments in the queue */
-    uint8_t index;            /* of the segment to come next, or a later one */
-    uint8_t last;             /* index of the last one */
-    uint8_t last_wire;        /* what stands in its `wire` */
+    uint16_t copies;   /* first of them; the others by switch_channel_out.next */
+    uint16_t tick;     /* when its last segment came */
+    uint8_t state;     /* enum switch_channel_state */
+    uint8_t queued;    /* segments in the queue */
+    uint8_t index;     /* of the segment to come next, or a later one */
+    uint8_t last;      /* index of the last one */
+    uint8_t last_wire; /* what stands in its `wire` */
     uint8_t priority;
-    uint8_t unsettled;        /* copies, made or wanted, without a reply */
+    uint8_t unsettled; /* copies, made or wanted, without a reply */
     bool group : 1;
-    bool whole : 1;           /* the last one has come */
-    bool nack : 1;            /* a copy was refused, or given up */
+    bool whole : 1; /* the last one has come */
+    bool nack : 1;  /* a copy was refused, or given up */
 };
 static_assert(sizeof(struct switch_channel_in) == 32, "two a line");
 
 /* A channel of an output. */
 struct switch_channel_out {
-    uint16_t from;     /* channel of the input; CHANNEL_NONE: its packet was given up there */
-    uint16_t next;     /* of the packet's copies */
-    uint16_t cursor;   /* slot of the segment to send next; CHANNEL_NONE: it has not come */
-    uint16_t tick;     /* when it was opened, or sent a segment */
+    uint16_t from;   /* channel of the input; CHANNEL_NONE: its packet was given up there */
+    uint16_t next;   /* of the packet's copies */
+    uint16_t cursor; /* slot of the segment to send next; CHANNEL_NONE: it has not come */
+    uint16_t tick;   /* when it was opened, or sent a segment */
     uint8_t priority;
-    bool ended;        /* the last one was sent */
+    bool ended; /* the last one was sent */
 };
 
 struct switch_channel_port {
@@ -77,32 +79,33 @@ struct switch_channel_port {
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
     uint8_t last_grant[2]; /* input that was given a channel; and one for a packet that collects */
-    uint8_t collects;   /* by priority, whose turn it is for a channel: a packet that collects */
-    uint8_t pending;    /* channels that are open */
-    uint8_t input_of[EMU_VCS]; /* of the packet on an open channel */
+    uint8_t collects;      /* by priority, whose turn it is for a channel: a packet that collects */
+    uint8_t pending;       /* channels that are open */
+    uint8_t input_of[EMU_VCS];        /* of the packet on an open channel */
     uint32_t open_of[TOPO_PORTS_MAX]; /* by input: open channels with its packets, by bit */
     struct emu_vcs vcs;
-    uint64_t reply_ps[EMU_VCS]; /* of this port's input: the last reply to a broadcast's copies so far */
+    /* of this port's input: the last reply to a broadcast's copies so far */
+    uint64_t reply_ps[EMU_VCS];
 
     /* The receiving end. */
     alignas(EMU_LINE) struct emu_rx rx;
-    uint32_t held;                      /* segments at the input */
+    uint32_t held;                        /* segments at the input */
     uint32_t of_priority[EMU_PRIORITIES]; /* channels whose packets wait for one of an output; */
     uint32_t collect;                     /* of them, those whose packets collect slots there */
-    struct emu_faults *faults;          /* NULL: none */
+    struct emu_faults *faults;            /* NULL: none */
 };
 
 /* What an output keeps of an input. */
 struct switch_channel_pair {
-    uint32_t waiting;   /* channels of the input that wait for one of the output */
-    uint8_t last_sent;  /* channel of the output that sent for the input last */
+    uint32_t waiting;      /* channels of the input that wait for one of the output */
+    uint8_t last_sent;     /* channel of the output that sent for the input last */
     uint8_t last_grant[2]; /* channel of the input that was given one last; and as above */
 };
 
 /* What holds a segment at an input. */
 struct switch_channel_hold {
-    uint8_t left; /* copies that are still to leave */
-    bool no_credit;   /* no credit stands for it */
+    uint8_t left;   /* copies that are still to leave */
+    bool no_credit; /* no credit stands for it */
 };
 
 /* What the machine keeps where the clock has times; each array by output. */
@@ -119,33 +122,35 @@ struct switch_channels {
     struct switch_dev sw;
 
     /* Outputs, by bit. */
-    uint64_t news;    /* with something to send that they did not have before */
-    uint64_t plugged; /* with a cable; all that routes may name */
+    uint64_t news;        /* with something to send that they did not have before */
+    uint64_t plugged;     /* with a cable; all that routes may name */
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
-    uint64_t light;   /* with fewer than profile->light_pending open channels */
-    uint64_t queued;  /* with segments to send, or replies */
+    uint64_t light;       /* with fewer than profile->light_pending open channels */
+    uint64_t queued;      /* with segments to send, or replies */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
-    uint32_t channels;  /* of a link */
-    uint32_t first_unit;     /* see switch_units(); UINT32_MAX: there are none */
+    uint32_t channels;                /* of a link */
+    uint32_t first_unit;              /* see switch_units(); UINT32_MAX: there are none */
     uint32_t unit;
     const uint32_t *unit_at;
-    uint32_t open;      /* channels of all outputs that are open */
-    uint32_t uncredited;    /* held now */
-    uint16_t tick;      /* time, for time-outs: CHANNEL_TICKS to one */
-    uint64_t tick_ps;   /* how long a tick is */
-    struct switch_store store;        /* segments at the inputs */
-    struct switch_channel_hold *hold; /* like the store's slots */
+    uint32_t open;                        /* channels of all outputs that are open */
+    uint32_t uncredited;                  /* held now */
+    uint16_t tick;                        /* time, for time-outs: CHANNEL_TICKS to one */
+    uint64_t tick_ps;                     /* how long a tick is */
+    struct switch_store store;            /* segments at the inputs */
+    struct switch_channel_hold *hold;     /* like the store's slots */
     struct switch_channel_timing *timing; /* every event is seen: the clock has times; else NULL */
-    struct switch_channel_port *port; /* sw.ports */
-    struct switch_channel_in *in;     /* sw.ports * EMU_VCS */
-    struct switch_channel_out *out;   /* as many */
-    struct switch_channel_pair *pair; /* [output][input] */
-    uint16_t head_crc[EMU_VCS];  /* what another channel changes in a header's CRC-16, by the bits */
-    uint16_t cont_crc[EMU_VCS];  /* that differ; and in a continuation's */
+    struct switch_channel_port *port;     /* sw.ports */
+    struct switch_channel_in *in;         /* sw.ports * EMU_VCS */
+    struct switch_channel_out *out;       /* as many */
+    struct switch_channel_pair *pair;     /* [output][input] */
+    /* what another channel changes in a header's CRC-16, by the bits */
+    uint16_t head_crc[EMU_VCS];
+    uint16_t cont_crc[EMU_VCS]; /* that differ; and in a continuation's */
 };
 
-/* The machine where the clock has times: timing lies beside the rest, at a slot that timed.c knows. */
+/* The machine where the clock has times: timing lies beside the rest, at a slot that timed.c knows.
+ */
 struct switch_channels_timed {
     struct switch_channels ch; /* ch.timing is: */
     struct switch_channel_timing timing;
@@ -232,7 +237,8 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
-/* channel/input.c: the oldest segments of @v that no copy wants any more leave, with their credits. */
+/* channel/input.c: the oldest segments of @v that no copy wants any more leave, with their credits.
+ */
 void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
 /* channel/route.c: the head of the packet @v is here: where to, and by which channels. */

@@ -54,8 +54,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
     return NULL;
 }
 
-const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p, const struct emu_vcs *vcs,
-                                        const uint32_t *promised)
+const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
+                                        const struct emu_vcs *vcs, const uint32_t *promised)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint32_t held[EMU_VCS];

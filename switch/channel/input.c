@@ -89,7 +89,8 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
     in->queued++;
     in->tick = ch->tick;
     in->whole = entry->packet.last;
-    ch->hold[slot] = (struct switch_channel_hold){.left = in->unsettled, .no_credit = fate == EMU_FATE_TWICE};
+    ch->hold[slot] =
+        (struct switch_channel_hold){.left = in->unsettled, .no_credit = fate == EMU_FATE_TWICE};
     if (fate == EMU_FATE_TWICE)
         ch->uncredited++;
     else
@@ -151,8 +152,13 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
     if (in->state != CHANNEL_CLOSED)
         switch_channel_give_up(ch, v, at_ps);
     *in = (struct switch_channel_in){
-        .tag = hdr->tag, .copies = CHANNEL_NONE, .tick = ch->tick, .state = CHANNEL_OPEN,
-        .index = 1, .last = (uint8_t)(segments - 1), .priority = head.priority,
+        .tag = hdr->tag,
+        .copies = CHANNEL_NONE,
+        .tick = ch->tick,
+        .state = CHANNEL_OPEN,
+        .index = 1,
+        .last = (uint8_t)(segments - 1),
+        .priority = head.priority,
         .last_wire = (uint8_t)(emu_packet_wire_bytes(head.bytes, segments - 1) - 1),
         .group = head.group};
     switch_channel_route(ch, v, &head, at_ps);

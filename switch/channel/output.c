@@ -25,7 +25,7 @@ void switch_channel_mute(struct switch_channels *ch, uint32_t w)
     switch_channel_untell(ch, o);
 }
 
-/* --- credits ----------------------------------------------------------------------- */
+/* --- credits ------------------------------------------------------------------------ */
 
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
@@ -47,7 +47,7 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
         switch_channel_grant(ch, o, at_ps);
 }
 
-/* --- arbitration ---------------------------------------------------------------------- */
+/* --- arbitration -------------------------------------------------------------------- */
 
 /*
  * Of the channels @ready, that of the input next in turn. An input's packets go one after the other
@@ -92,7 +92,7 @@ static uint32_t output_pick(struct switch_channels *ch, uint32_t o)
     return EMU_VCS;
 }
 
-/* --- the wire --------------------------------------------------------------------------- */
+/* --- the wire ----------------------------------------------------------------------- */
 
 static inline void output_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
                                  uint64_t at_ps)
@@ -113,8 +113,10 @@ static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     struct switch_channel_port *port = &ch->port[o];
     uint32_t c = emu_bits_next(port->replies, port->last_reply);
     struct switch_channel_in *in = &ch->in[o * EMU_VCS + c];
-    struct emu_entry entry = {.packet = {.tag = in->tag, .wire = EMU_REPLY_BYTES - 1,
-                                         .channel = (uint8_t)c, .last = 1,
+    struct emu_entry entry = {.packet = {.tag = in->tag,
+                                         .wire = EMU_REPLY_BYTES - 1,
+                                         .channel = (uint8_t)c,
+                                         .last = 1,
                                          .kind = port->nacks >> c & 1 ? EMU_PACKET_NACK
                                                                       : EMU_PACKET_ACK},
                               .buf = EMU_NO_BUF};

@@ -10,7 +10,10 @@
 
 #define CHANNEL_BURST EMU_VC_SLOTS /* entries taken from one port, or sent, in one pass */
 
-/* All that has come: a sender that gives up and sends anew never finds the ring full of old replies. */
+/*
+ * All that has come: a sender that gives up and sends anew never finds the ring full of old
+ * replies.
+ */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
     struct emu_entry entry;
@@ -32,12 +35,15 @@ static uint32_t raw_take(struct switch_channels *ch)
     uint32_t moved = 0;
 
     ch->sw.arriving = 0;
-    emu_each_bit(p, ports)
+    emu_each_bit (p, ports)
         moved += raw_take_port(ch, p);
     return moved;
 }
 
-/* If the ring is full of replies (channels_sane() in channel.c), the far end empties it in its next step. */
+/*
+ * If the ring is full of replies (channels_sane() in channel.c), the far end empties it in its next
+ * step.
+ */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {
     uint64_t bit = emu_bit(o);
@@ -64,7 +70,7 @@ static uint32_t raw_send(struct switch_channels *ch)
     uint32_t sent = 0;
 
     ch->news = 0;
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         sent += raw_send_port(ch, o);
     return sent;
 }
@@ -79,7 +85,8 @@ static void raw_tick(struct switch_channels_raw *raw)
     struct switch_channels *ch = &raw->ch;
     uint64_t now_ps = emu_time_ns(CLOCK_MONOTONIC_COARSE) * 1000u;
 
-    if (now_ps - raw->swept_ps < ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
+    if (now_ps - raw->swept_ps <
+        ch->tick_ps) /* modulo 2^64: a host may be up for longer than 213 days */
         return;
     raw->swept_ps = now_ps;
     ch->tick++;

@@ -58,7 +58,8 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v)
     switch_channel_tell(ch, p);
 }
 
-/* The reply to a broadcast is no earlier than its copies': clock real may see these out of order. */
+/* The reply to a broadcast is no earlier than its copies': clock real may see these out of order.
+ */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     uint64_t *reply_ps = &ch->port[v / EMU_VCS].reply_ps[v % EMU_VCS];
@@ -142,13 +143,14 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
     switch_channel_untell(ch, p);
     in->state = CHANNEL_CLOSED;
     emu_count(&ch->sw.counts.given_up, 1);
-    emu_each_bit(o, closed)
+    emu_each_bit (o, closed)
         switch_channel_grant(ch, o, at_ps);
 }
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Has nothing happened since tick @since for as long as a time-out? Part of a tick counts for none. */
+/* Has nothing happened since tick @since for as long as a time-out? Part of a tick counts for none.
+ */
 static bool sweep_late(const struct switch_channels *ch, uint16_t since)
 {
     return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;
@@ -159,7 +161,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    emu_each_bit(c, port->vcs.open) {
+    emu_each_bit (c, port->vcs.open) {
         if (!sweep_late(ch, ch->out[o * EMU_VCS + c].tick))
             continue;
         port->vcs.open &= ~(1u << c);

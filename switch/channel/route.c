@@ -4,26 +4,27 @@
  * a channel there or a turn to wait for one.
  *
  * Nobody waits for an output that has a channel to give (but a packet that has to collect slots,
- * while another one does there): so who comes never passes who waits. Who waits is served by priority;
- * then those that collect and the others take turns, so neither starves the other; and among each,
- * round robin over inputs and their channels.
- * A link of EMU_VCS_KEPT_OF channels or more keeps its last one for packets above bulk, which
- * otherwise would wait for a bulk packet's reply.
+ * while another one does there): so who comes never passes who waits. Who waits is served by
+ * priority; then those that collect and the others take turns, so neither starves the other; and
+ * among each, round robin over inputs and their channels. A link of EMU_VCS_KEPT_OF channels or
+ * more keeps its last one for packets above bulk, which otherwise would wait for a bulk packet's
+ * reply.
  *
- * Why nothing deadlocks. As in input/fifo.c, cables can be put in an order such that every packet takes
- * them in that order: the ways up, by level, then the ways down. Take a cable X from S, a switch or a
- * node, to F, and assume that each open channel of cables after X is closed at some time. Then:
+ * Why nothing deadlocks. As in input/fifo.c, cables can be put in an order such that every packet
+ * takes them in that order: the ways up, by level, then the ways down. Take a cable X from S, a
+ * switch or a node, to F, and assume that each open channel of cables after X is closed at some
+ * time. Then:
  * (1) What lies at F leaves. It waits for a channel after X: one is closed, and given in turn. Then
  *     for slots there, which come back by (1) on that cable.
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its segment before has left. It has one on every cable of its way: so
  *     all of it comes.
- * (3) A broadcast's segment leaves F only after its last copy. Sent as in (2), a copy would wait for
- *     its siblings' slots and for its own rest, which waits for slots that others hold who wait for
- *     the copy. So from its source on a broadcast of several segments is sent only into slots that
- *     it has, for all of it (emu/packet/vc.h): once they are promised nothing stops it before F. Those
- *     it collects are held by segments at F, which leave (1), and by promises to packets that nothing
- *     stops. Others on X do not take them meanwhile, and go on as in (2).
+ * (3) A broadcast's segment leaves F only after its last copy. Sent as in (2), a copy would wait
+ *     for its siblings' slots and for its own rest, which waits for slots that others hold who wait
+ *     for the copy. So from its source on a broadcast of several segments is sent only into slots
+ *     that it has, for all of it (emu/packet/vc.h): once they are promised nothing stops it before
+ *     F. Those it collects are held by segments at F, which leave (1), and by promises to packets
+ *     that nothing stops. Others on X do not take them meanwhile, and go on as in (2).
  * (4) Each copy opens its channel, collects and goes alone. What waits for all copies are the slots
  *     and the channel of the cable *into* S, and that is before them all.
  * (5) So the last segment comes to F and is answered in the end. A reply needs no slot, and no turn
@@ -41,7 +42,7 @@ static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint
     outs &= ~ch->queued;
     if (!ch->timing)
         return outs;
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
     return outs;
 }
@@ -74,11 +75,11 @@ static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
 }
 
 /*
- * D-mod-K: digits of the destination's number choose, at each level the next one, the device to go to
- * and then the link to it. So the switches of a level share out the destinations among the devices
- * above, and all of those for one destination agree: it is reached by few links, and each link of a
- * full tree leads to equally many. Source: Zahavi, D-Mod-K Routing Providing Non-Blocking Traffic for
- * Shift Permutations on Real Life Fat Trees, CCIT Report 776, Technion, 2010.
+ * D-mod-K: digits of the destination's number choose, at each level the next one, the device to go
+ * to and then the link to it. So the switches of a level share out the destinations among the
+ * devices above, and all of those for one destination agree: it is reached by few links, and each
+ * link of a full tree leads to equally many. Source: Zahavi, D-Mod-K Routing Providing Non-Blocking
+ * Traffic for Shift Permutations on Real Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
 static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, uint32_t dst)
 {
@@ -114,8 +115,8 @@ static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
 }
 
 /*
- * Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says of a
- * group.
+ * Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says
+ * of a group.
  */
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
@@ -143,9 +144,11 @@ static void route_open(struct switch_channels *ch, uint32_t v, uint32_t o, uint6
     uint32_t c = (uint32_t)emu_vcs_open(&port->vcs, in->tag);
     uint32_t w = o * EMU_VCS + c;
 
-    ch->out[w] = (struct switch_channel_out){
-        .from = (uint16_t)v, .next = in->copies, .tick = ch->tick, .priority = in->priority,
-        .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
+    ch->out[w] = (struct switch_channel_out){.from = (uint16_t)v,
+                                             .next = in->copies,
+                                             .tick = ch->tick,
+                                             .priority = in->priority,
+                                             .cursor = in->queued ? in->queue.first : CHANNEL_NONE};
     in->copies = (uint16_t)w;
     switch_channel_opened(ch, o, c, v / EMU_VCS);
     if (route_collects(in)) {
@@ -179,7 +182,7 @@ static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
     ch->port[p].of_priority[ch->in[v].priority] |= 1u << c;
     ch->port[p].collect |= (uint32_t)route_collects(&ch->in[v]) << c;
     ch->waiting[ch->in[v].priority]++;
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         switch_channel_pair(ch, o, p)->waiting |= 1u << c;
         ch->port[o].waiters |= emu_bit(p);
     }
@@ -197,7 +200,7 @@ static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
         ch->port[p].collect &= ~(1u << c);
         ch->waiting[in->priority]--;
     }
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         struct switch_channel_pair *pair = switch_channel_pair(ch, o, p);
 
         pair->waiting &= ~(1u << c);
@@ -215,7 +218,7 @@ static void route_all(struct switch_channels *ch, uint32_t v, uint64_t outs, uin
     uint64_t wants = 0;
 
     ch->in[v].unsettled = (uint8_t)__builtin_popcountll(outs);
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         if (route_may_open(ch, v, o))
             route_open(ch, v, o, at_ps);
         else
@@ -239,8 +242,7 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
                           uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst)
-                              : route_candidates(ch, head->dst);
+    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst) : route_candidates(ch, head->dst);
 
     if (!outs) {
         emu_count(&ch->sw.counts.refused, 1);

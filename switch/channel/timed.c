@@ -43,7 +43,7 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
     uint64_t outs = ch->news;
 
     ch->news = 0;
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         timed_plan(ch, o, at_ps);
 }
 
@@ -102,11 +102,12 @@ static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
     timed_news(ch, event.at_ps);
 }
 
-/* --- what switch_events_run() asks for ------------------------------------------------------------ */
+/* --- what switch_events_run() asks for ---------------------------------------------- */
 
 static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 {
-    const struct switch_channel_timing *timing = &((const struct switch_channels_timed *)sw)->timing;
+    const struct switch_channel_timing *timing =
+        &((const struct switch_channels_timed *)sw)->timing;
     uint64_t act_ps = emu_order_next_ps(&timing->agenda.acts);
 
     return act_ps < timing->sweep_ps ? act_ps : timing->sweep_ps;
@@ -124,7 +125,8 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
     return 1;
 }
 
-static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals,
+                                    uint64_t until_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     struct emu_order_event event = emu_order_take(arrivals);
@@ -146,7 +148,7 @@ static inline void timed_take_credits(struct switch_channels *ch)
 {
     uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & timing_of(ch)->agenda.stalled;
 
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
         uint64_t stalled_ps = timing_of(ch)->stalled_ps[o];
 
@@ -155,7 +157,8 @@ static inline void timed_take_credits(struct switch_channels *ch)
     }
 }
 
-static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals,
+                                   uint64_t until_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint64_t later_ps = EMU_NEVER;
@@ -166,7 +169,7 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
     timed_take_credits(ch);
     ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
     sw->arriving = 0;
-    emu_each_bit(p, ports) {
+    emu_each_bit (p, ports) {
         uint64_t next_ps = timed_look(ch, arrivals, p, until_ps);
 
         later_ps = next_ps < later_ps ? next_ps : later_ps;
@@ -176,8 +179,10 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
 
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_events timed_events = {
-        .begin = timed_begin, .next_ps = timed_next_ps, .arrive = timed_arrive, .act = timed_act};
+    static const struct switch_events timed_events = {.begin = timed_begin,
+                                                      .next_ps = timed_next_ps,
+                                                      .arrive = timed_arrive,
+                                                      .act = timed_act};
 
     return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events);
 }

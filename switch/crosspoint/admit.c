@@ -18,13 +18,17 @@ static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
     return (uint8_t)(i + 1);
 }
 
-/* Copies of a multicast that go to processes at once need the buffer no longer. Returns the other outputs. */
-static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs, const struct emu_entry *entry)
+/*
+ * Copies of a multicast that go to processes at once need the buffer no longer. Returns the other
+ * outputs.
+ */
+static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
+                               const struct emu_entry *entry)
 {
     const struct emu_seg *payload = emu_pool_payload(switch_cache(xp)->pool, entry->buf);
     uint64_t left = outs;
 
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         struct emu_tx *tx = &xp->bar.out[o].tx;
 
         if (o < xp->bar.sw.ports && emu_tx_copies_out(tx) && switch_passes(xp, o)) {
@@ -35,7 +39,8 @@ static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs, con
     return left;
 }
 
-/* A segment for several outputs. Returns those that it still has to go to, each with a reference. */
+/* A segment for several outputs. Returns those that it still has to go to, each with a reference.
+ */
 static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                                 const struct emu_entry *entry, uint8_t *copy_of)
 {
@@ -61,7 +66,7 @@ void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
 
     if (emu_bits_several(outs))
         outs = queue_multicast(xp, row, outs, entry, &copy_of);
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         uint32_t slot;
 
         if (switch_passes(xp, o)) {
@@ -75,8 +80,8 @@ void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
 }
 
 /* Not queued: takes no room. */
-static void admit_drop(struct switch_crosspoints *xp, uint32_t row, const struct switch_group *group,
-                       const struct emu_entry *entry)
+static void admit_drop(struct switch_crosspoints *xp, uint32_t row,
+                       const struct switch_group *group, const struct emu_entry *entry)
 {
     switch_count_drop(&xp->bar.sw, group, &entry->hdr);
     emu_pool_drop(switch_cache(xp), entry->buf);
@@ -102,7 +107,8 @@ static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row,
         switch_queue(xp, row, outs, entry);
 }
 
-static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
+static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row,
+                                 const struct emu_entry *entry)
 {
     uint64_t outs = topo_route_ports(xp->bar.sw.route, entry->hdr.dst);
     uint32_t o, slot;

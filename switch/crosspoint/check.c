@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock is
- * rebased.
+ * check.c - what must hold at crosspoints at any time, counted anew; and their times when the clock
+ * is rebased.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -42,14 +42,16 @@ const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, ui
     return NULL;
 }
 
-const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check)
+const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
+                                     switch_row_check_fn row_check)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    return switch_crossbar_check(&xp->bar, now_ps, xp->timing ? &xp->timing->little : NULL, row_check);
+    return switch_crossbar_check(&xp->bar, now_ps, xp->timing ? &xp->timing->little : NULL,
+                                 row_check);
 }
 
-/* --- the clock is rebased ---------------------------------------------------------------- */
+/* --- the clock is rebased ----------------------------------------------------------- */
 
 /* Results that wait for room say since when. */
 static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)

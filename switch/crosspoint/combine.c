@@ -17,9 +17,9 @@
  *
  * A REDUCE is complete with k - 1 of the tree's k ports here and leaves by the
  * k-th. Which one that is, is settled once: what comes after it is too late, though the root still
- * waits for the leaves' parts. An ALLREDUCE or BARRIER folds towards the tree's top switch, is complete
- * there with all k, and goes out by all k: the paper's reduction and broadcast
- * without the way down to a root's adapter and up again.
+ * waits for the leaves' parts. An ALLREDUCE or BARRIER folds towards the tree's top switch, is
+ * complete there with all k, and goes out by all k: the paper's reduction and broadcast without the
+ * way down to a root's adapter and up again.
  */
 #include "emu/combiner.h"
 #include "switch/crosspoint/combine.h"
@@ -27,7 +27,7 @@
 
 #define COMBINE_BURST 64 /* contributions in one pass */
 
-/* --- folding: what is in a state, and what comes of it ------------------------------------------- */
+/* --- folding: what is in a state, and what comes of it ------------------------------ */
 
 /* A barrier has no buffer. */
 static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
@@ -45,8 +45,8 @@ static uint64_t combine_outs(const struct switch_group *group, const struct swit
 }
 
 /* In port order: fold what was kept of state @i. Returns the buffer with the result. */
-static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
-                             uint64_t have)
+static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
+                             uint32_t i, uint64_t have)
 {
     return emu_kept_fold(switch_cache(xp), &switch_group_state(group, i)->hdr,
                          switch_group_kept(group, i, xp->bar.sw.ports), have, combine_has_payload);
@@ -60,23 +60,23 @@ static inline void combine_begin(struct switch_state *state, const struct emu_en
     state->active = state->used = true;
 }
 
-/* --- results go on --------------------------------------------------------------------------------- */
+/* --- results go on ------------------------------------------------------------------ */
 
 /* May the unit's row take one more segment for each of @outs? */
 static bool results_room(const struct switch_crosspoints *xp, uint32_t row, uint64_t outs)
 {
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         if (*switch_count(&xp->bar, row, o) == xp->xpoint_slots)
             return false;
     return true;
 }
 
 /*
- * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else into
- * the crossbar. False: its crosspoints have no room.
+ * Unit @u's result of state @i goes on: raw, to processes that have room for it now, at once; else
+ * into the crossbar. False: its crosspoints have no room.
  */
-static bool results_enter(struct switch_crosspoints *xp, uint32_t u, const struct switch_group *group,
-                          uint32_t i, uint64_t at_ps)
+static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
+                          const struct switch_group *group, uint32_t i, uint64_t at_ps)
 {
     const struct switch_state *state = switch_group_state(group, i);
     const struct switch_part *part = &state->part[u];
@@ -128,8 +128,8 @@ static inline bool combine_at_once(struct switch_crosspoints *xp, const struct s
 }
 
 /* Unit @u has its part of state @i: its result goes on. */
-static inline void combine_pass(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
-                         uint32_t u, uint64_t at_ps)
+static inline void combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
+                                uint32_t i, uint32_t u, uint64_t at_ps)
 {
     struct switch_part *part = switch_group_part(group, i, u);
 
@@ -141,7 +141,7 @@ static inline void combine_pass(struct switch_crosspoints *xp, const struct swit
         combine_queue(xp, group, i, u);
 }
 
-/* --- a state makes progress ------------------------------------------------------------------------- */
+/* --- a state makes progress --------------------------------------------------------- */
 
 /* The ports of leaf @u. */
 static uint64_t combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
@@ -163,8 +163,8 @@ static uint64_t combine_leaves(const struct switch_crosspoints *xp, uint64_t hav
 }
 
 /* A leaf has contributions: pass them on, if it is time. */
-static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t i,
-                              uint32_t u, bool all, uint64_t at_ps)
+static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group,
+                              uint32_t i, uint32_t u, bool all, uint64_t at_ps)
 {
     const struct switch_part *part = switch_group_part(group, i, u);
     uint64_t missing = group->ports & combine_leaf(xp, u) & ~part->have;
@@ -218,7 +218,7 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
     combine_end(xp, state);
 }
 
-/* --- a contribution comes --------------------------------------------------------------------------- */
+/* --- a contribution comes ----------------------------------------------------------- */
 
 static void combine_drop(struct switch_crosspoints *xp, const struct switch_group *group,
                          const struct emu_entry *in)
@@ -231,9 +231,9 @@ static void combine_drop(struct switch_crosspoints *xp, const struct switch_grou
  * May @in be folded from @row? A new state begins if there is none. From a port only until it is
  * settled where the result goes: from then on the leaves' parts are not theirs any more.
  */
-static inline bool combine_fits(const struct switch_crosspoints *xp, const struct switch_group *group,
-                                struct switch_state *state, uint32_t u, uint32_t row,
-                                const struct emu_entry *in)
+static inline bool combine_fits(const struct switch_crosspoints *xp,
+                                const struct switch_group *group, struct switch_state *state,
+                                uint32_t u, uint32_t row, const struct emu_entry *in)
 {
     bool port = row < xp->bar.sw.ports;
 
@@ -287,11 +287,11 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     combine_came(xp, group, state, i, u, row, at_ps);
 }
 
-/* --- results that waited ---------------------------------------------------------------------------- */
+/* --- results that waited ------------------------------------------------------------ */
 
 /* Move one group's results to the crosspoints. Returns true when none is left. */
-static bool results_move(struct switch_crosspoints *xp, uint32_t u, const struct switch_group *group,
-                         uint64_t at_ps)
+static bool results_move(struct switch_crosspoints *xp, uint32_t u,
+                         const struct switch_group *group, uint64_t at_ps)
 {
     struct switch_results *results = &group->results[u];
 
@@ -332,7 +332,7 @@ void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps)
             switch_unit_flush(xp, u, at_ps);
 }
 
-/* --- what units do ------------------------------------------------------------------------------------ */
+/* --- what units do ------------------------------------------------------------------ */
 
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps)
 {
@@ -349,11 +349,11 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     uint64_t bit = emu_bit(row);
 
     if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
-        !state->part[u].have || (state->part[u].have & bit) || !emu_combiner_agrees(&state->hdr, hdr))
+        !state->part[u].have || (state->part[u].have & bit) ||
+        !emu_combiner_agrees(&state->hdr, hdr))
         return false;
-    emu_combine_fold(hdr->op, hdr->type,
-                     emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf), seg->payload,
-                     hdr->len);
+    emu_combine_fold(hdr->op, hdr->type, emu_pool_bytes(switch_cache(xp)->pool, state->part[u].buf),
+                     seg->payload, hdr->len);
     combine_came(xp, group, state, i, u, row, 0);
     return true;
 }

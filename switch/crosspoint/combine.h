@@ -23,7 +23,10 @@ static inline bool switch_unit_pending(const struct switch_crosspoints *xp, uint
 bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
 
-/* Raw. The same for a contribution that nothing waits before: it need not stand at the unit's crosspoint. */
+/*
+ * Raw. The same for a contribution that nothing waits before: it need not stand at the unit's
+ * crosspoint.
+ */
 void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                       uint32_t row, const struct emu_entry *in);
 

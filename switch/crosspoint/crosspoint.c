@@ -22,8 +22,10 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
 {
     uint32_t units = profile->combine_units, rows = ports + units;
 
-    return sizeof(struct switch_crosspoints_timed) + switch_crossbar_bytes(ports, rows, slots, profile) +
-           rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) + switch_agenda_bytes(rows) +
+    return sizeof(struct switch_crosspoints_timed) +
+           switch_crossbar_bytes(ports, rows, slots, profile) +
+           rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) +
+           switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
                     SWITCH_PENDING_MAX * sizeof(uint32_t)) +
            sizeof(struct switch_copies) + ports * EMU_XPOINT_MAX + slots * sizeof(uint16_t);
@@ -96,7 +98,7 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     switch_crossbar_free(&xp->bar);
 }
 
-/* --- the kind ------------------------------------------------------------------------------------ */
+/* --- the kind ----------------------------------------------------------------------- */
 
 static void crosspoint_destroy(struct switch_dev *sw)
 {
@@ -142,7 +144,8 @@ static bool crosspoint_init(struct switch_dev *sw, bool timed)
     uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
 
     return switch_crosspoints_init(xp, timed, slots) &&
-           (sw->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp) : credit_by_counter(xp, slots));
+           (sw->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp)
+                                                  : credit_by_counter(xp, slots));
 }
 
 static uint32_t crosspoint_bufs(struct switch_dev *sw)

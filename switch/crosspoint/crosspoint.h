@@ -2,9 +2,10 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
  *
- * The router of input/fifo.c has it behind its inputs' buffers: see inputs, advance and backed. All of it is
- * the switch's worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and
- * timed.c where the clock has times; a contribution to a reduction turns off into combine.c on the way.
+ * The router of input/fifo.c has it behind its inputs' buffers: see inputs, advance and backed. All
+ * of it is the switch's worker's. What a segment meets, in order: admit.c (or through.c), then
+ * send.c on clock raw and timed.c where the clock has times; a contribution to a reduction turns
+ * off into combine.c on the way.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
@@ -34,13 +35,13 @@ struct switch_settling {
 
 /* Where the clock has times: how full the crosspoints of a row are now. */
 struct switch_level {
-    uint8_t fullest;               /* segments at the fullest of them */
+    uint8_t fullest;                /* segments at the fullest of them */
     uint8_t at[EMU_XPOINT_MAX + 1]; /* those that hold so many segments */
 };
 
 /* Where the clock has times: what a combine unit does. */
 struct switch_work {
-    bool working;     /* on the oldest segment of `row`, until its next act */
+    bool working; /* on the oldest segment of `row`, until its next act */
     uint8_t row;
     uint64_t free_ps; /* when its last work ended */
 };
@@ -49,20 +50,21 @@ struct switch_work {
 struct switch_timing {
     struct switch_agenda agenda;
     struct switch_little little;
-    bool by_row; /* credits stand for the fullest crosspoint */
+    bool by_row;                /* credits stand for the fullest crosspoint */
     struct switch_level *level; /* rows */
     struct switch_work *work;   /* units */
 };
 
 /* The plain counter: a credit is back when the last copy has left. */
 struct switch_copies {
-    uint8_t (*left)[EMU_XPOINT_MAX]; /* ports: copies of a multicast not yet sent; there is one a credit */
-    uint16_t *of;                    /* like slot: 1 + index into its row's left, or 0 */
+    /* ports: copies of a multicast not yet sent; there is one a credit */
+    uint8_t (*left)[EMU_XPOINT_MAX];
+    uint16_t *of; /* like slot: 1 + index into its row's left, or 0 */
 };
 
 /* A combine unit: output and row number `ports` + its own number. */
 struct switch_unit {
-    uint32_t first;  /* groups with results that wait for room in its row: free-running */
+    uint32_t first; /* groups with results that wait for room in its row: free-running */
     uint32_t last;
     uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
 };
@@ -70,30 +72,44 @@ struct switch_unit {
 struct switch_crosspoints {
     struct switch_crossbar bar;
     uint64_t touched; /* rows that something came to, or left, in this pass: they may owe credits */
-    uint64_t shut;    /* outputs that segments do not pass through in this pass: see switch_passes() */
-    uint64_t open;    /* those that they do; neither: not known yet. Times: all are shut, always */
-    uint64_t backed;  /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
+    /* outputs that segments do not pass through in this pass: see switch_passes() */
+    uint64_t shut;
+    uint64_t open; /* those that they do; neither: not known yet. Times: all are shut, always */
+    /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
+    uint64_t backed;
     uint32_t xpoint_slots; /* a copy of the profile's, for the path of every segment */
-    bool through;     /* what finds nothing in its way does not stop here: raw, by the row guarantee */
+    /* what finds nothing in its way does not stop here: raw, by the row guarantee */
+    bool through;
 
-    /* How a row's credits are accounted for; where none is, they stand for places before the crosspoints. */
+    /*
+     * How a row's credits are accounted for; where none is, they stand for places before the
+     * crosspoints.
+     */
     struct switch_settling *settling; /* ports: raw, by the row guarantee; else NULL */
     struct switch_copies *copies;     /* by the plain counter; else NULL */
     struct switch_timing *timing;     /* every event is seen: the clock has times; else NULL */
-    struct switch_inputs *inputs;     /* what is before the crosspoints (input/fifo.c); NULL: nothing is */
+    /* what is before the crosspoints (input/fifo.c); NULL: nothing is */
+    struct switch_inputs *inputs;
 
     /* A segment enters by @row, which has room: its credit says so. */
     void (*admit)(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
-    /* What is in the buffer of input @row moves on; timed: at @at_ps. Did any? While `backed` says so. */
+    /*
+     * What is in the buffer of input @row moves on; timed: at @at_ps. Did any? While `backed` says
+     * so.
+     */
     bool (*advance)(struct switch_crosspoints *xp, uint32_t row, uint64_t at_ps);
 
     uint32_t units;           /* combine units */
     uint32_t leaf_ports;      /* ports that one leaf unit serves */
     struct switch_unit *unit; /* units */
-    uint32_t room[SWITCH_ROWS_MAX]; /* by output in `open`: segments that may pass through in this pass */
+    /* by output in `open`: segments that may pass through in this pass */
+    uint32_t room[SWITCH_ROWS_MAX];
 };
 
-/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows. */
+/*
+ * The machine where the clock has times: timing lies beside the rest, at a place that timed.c
+ * knows.
+ */
 struct switch_crosspoints_timed {
     struct switch_crosspoints xp; /* xp.timing is: */
     struct switch_timing timing;
@@ -110,7 +126,7 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
     return &xp->bar.sw.dev.worker->cache;
 }
 
-/* --- made, and what must hold: crosspoint.c, check.c ------------------------------------------ */
+/* --- made, and what must hold: crosspoint.c, check.c -------------------------------- */
 
 /* Its parts, in a machine whose base is filled in. False: there is no memory. Freed in any case. */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots);
@@ -127,33 +143,44 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /* check of a struct switch_kind, with @row_check as well. */
-const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check);
+const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
+                                     switch_row_check_fn row_check);
 
 /* NULL, or what is wrong with the crosspoints of row @r by themselves: part of a row_check. */
 const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r);
 
-/* Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain counter. */
+/*
+ * Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain
+ * counter.
+ */
 uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r);
 
-/* --- steps: raw.c, timed.c -------------------------------------------------------------------- */
+/* --- steps: raw.c, timed.c ---------------------------------------------------------- */
 
 uint32_t switch_step_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps);
 
-/* --- a segment's way -------------------------------------------------------------------------- */
+/* --- a segment's way ---------------------------------------------------------------- */
 
-/* admit.c: xp->admit, by how credits are accounted for: raw and timed by the row guarantee, plain counter. */
-void switch_admit_settling(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+/*
+ * admit.c: xp->admit, by how credits are accounted for: raw and timed by the row guarantee, plain
+ * counter.
+ */
+void switch_admit_settling(struct switch_crosspoints *xp, uint32_t row,
+                           const struct emu_entry *entry);
 void switch_admit_level(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
-void switch_admit_copies(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
+void switch_admit_copies(struct switch_crosspoints *xp, uint32_t row,
+                         const struct emu_entry *entry);
 
 /* admit.c: a segment enters; the row's credits are the caller's to see to. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
-void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs, const struct emu_entry *entry);
+void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
+                  const struct emu_entry *entry);
 
-/* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time. */
+/* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time.
+ */
 uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r);
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
@@ -206,7 +233,8 @@ static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uin
  * The entry stays readable until the next one is put anywhere in the switch.
  * Source: output-queued routers §2; FACTS A, "Two readings of the credit counter".
  */
-static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r,
+                                               uint32_t o)
 {
     struct switch_crossbar *bar = &xp->bar;
     uint32_t slot = switch_remove(&bar->store, switch_xpoint(bar, r, o));

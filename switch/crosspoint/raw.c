@@ -10,7 +10,7 @@ static void raw_take_credits(struct switch_crosspoints *xp)
 {
     uint64_t ports = emu_dev_take(&xp->bar.sw.dev, EMU_EVENT_CREDIT);
 
-    emu_each_bit(o, ports) {
+    emu_each_bit (o, ports) {
         emu_tx_take_credits(&xp->bar.out[o].tx);
         if (xp->bar.out[o].waiting)
             xp->bar.runnable |= emu_bit(o);
@@ -42,7 +42,7 @@ static uint32_t raw_take_segments(struct switch_crosspoints *xp)
     uint32_t moved = 0;
 
     xp->bar.sw.arriving = 0;
-    emu_each_bit(r, ports) {
+    emu_each_bit (r, ports) {
         bool edge = xp->through && xp->bar.row[r].rx.kind == EMU_LINK_EDGE;
 
         moved += edge ? switch_through(xp, r) : raw_take_port(xp, r);
@@ -56,7 +56,7 @@ static void raw_return_credits(struct switch_crosspoints *xp)
     uint64_t rows = xp->touched & emu_bits_below(xp->bar.sw.ports);
 
     xp->touched = 0;
-    emu_each_bit(r, rows) {
+    emu_each_bit (r, rows) {
         if (switch_row_settle(xp, r))
             emu_rx_pay(&xp->bar.row[r].rx, 0);
     }
@@ -75,7 +75,7 @@ static void raw_advance(struct switch_crosspoints *xp)
 {
     bool moved = false;
 
-    emu_each_bit(r, xp->backed & emu_bits_below(xp->bar.sw.ports))
+    emu_each_bit (r, xp->backed & emu_bits_below(xp->bar.sw.ports))
         moved |= xp->advance(xp, r, 0);
     if (moved)
         emu_dev_again(&xp->bar.sw.dev);

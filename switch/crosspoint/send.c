@@ -77,7 +77,7 @@ uint32_t switch_send(struct switch_crosspoints *xp)
     uint32_t sent = 0;
 
     xp->bar.runnable = 0;
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         if (xp->bar.out[o].waiting)
             sent += send_port(xp, o);
         emu_tx_flush(&xp->bar.out[o].tx);

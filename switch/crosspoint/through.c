@@ -2,14 +2,14 @@
 /*
  * through.c - clock raw: segments that come from a process and go no further than this switch.
  *
- * Raw has no time. A segment that finds its outputs free leaves in the pass in which it came; if all
- * of them lead to processes too, its payload need not lie anywhere in between: it is copied from the
- * one's memory to the others'. A contribution to a reduction is folded into what is there from where
- * it lies. Routing, credits, room and counters are those of any segment; whatever has to wait goes
- * the usual way, through a buffer and a crosspoint.
+ * Raw has no time. A segment that finds its outputs free leaves in the pass in which it came; if
+ * all of them lead to processes too, its payload need not lie anywhere in between: it is copied
+ * from the one's memory to the others'. A contribution to a reduction is folded into what is there
+ * from where it lies. Routing, credits, room and counters are those of any segment; whatever has to
+ * wait goes the usual way, through a buffer and a crosspoint.
  *
- * The sender may change its payload while we copy it: it harms nobody but itself, for the header was
- * read once, and nothing in a payload is ever followed.
+ * The sender may change its payload while we copy it: it harms nobody but itself, for the header
+ * was read once, and nothing in a payload is ever followed.
  */
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
@@ -18,9 +18,10 @@
 struct through_way {
     uint32_t dst;
     uint8_t kind;
-    bool copies_out;  /* all outputs lead to processes */
-    uint32_t unit; /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
-    uint64_t outs; /* 0: no way is known */
+    bool copies_out; /* all outputs lead to processes */
+    /* the unit that takes it, for now: nothing waits for it at this row; or SWITCH_NO_UNIT */
+    uint32_t unit;
+    uint64_t outs;                    /* 0: no way is known */
     const struct switch_group *group; /* collective kinds */
 };
 
@@ -42,15 +43,16 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     if (o >= xp->bar.sw.ports)
         way->unit = o - xp->bar.sw.ports;
     way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
-                 switch_copies_out(xp, way->outs);
+                      switch_copies_out(xp, way->outs);
 }
 
 /* One segment, the way it takes. False: there is no buffer for it now. */
-static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r, const struct through_way *way,
-                                struct emu_edge *edge, const struct emu_seg *seg,
-                                struct emu_entry *entry)
+static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
+                                const struct through_way *way, struct emu_edge *edge,
+                                const struct emu_seg *seg, struct emu_entry *entry)
 {
-    bool folds = way->unit != SWITCH_NO_UNIT && !*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit);
+    bool folds = way->unit != SWITCH_NO_UNIT &&
+                 !*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit);
 
     if (way->copies_out && switch_copy_out(xp, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
         return true;

@@ -15,8 +15,8 @@ uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r);
 
 /*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
- * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is credited
- * as if it had been. Is output @o open to the next one?
+ * leave its crosspoint in the pass in which it came: it is not put there at all. Its row is
+ * credited as if it had been. Is output @o open to the next one?
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
@@ -53,25 +53,26 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
 /* Do all of @outs lead to processes, or to nobody? */
 static inline bool switch_copies_out(const struct switch_crosspoints *xp, uint64_t outs)
 {
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         if (o >= xp->bar.sw.ports || !emu_tx_copies_out(&xp->bar.out[o].tx))
             return false;
     return true;
 }
 
 /*
- * Copies of a segment for @outs, which copy out, if all of them are open; the payload is the caller's, or NULL.
+ * Copies of a segment for @outs, which copy out, if all of them are open; the payload is the
+ * caller's, or NULL.
  * False: nothing was done.
  */
-static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs, const struct emu_hdr *hdr,
-                               const struct emu_seg *payload)
+static inline bool switch_copy_out(struct switch_crosspoints *xp, uint64_t outs,
+                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         if (!switch_is_open(xp, o))
             return false;
     if (emu_bits_several(outs))
         emu_count(&xp->bar.sw.counts.multicasts, 1);
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         switch_pass(xp, o);
         emu_tx_put(&xp->bar.out[o].tx, hdr, payload);
     }

@@ -57,10 +57,12 @@ static uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, 
 {
     const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
 
-    return entry->time_ps + (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
+    return entry->time_ps +
+           (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
 }
 
-/* Unit @u is idle: when can it begin? Not before @now_ps, nor (on clock real) before it was idle. */
+/* Unit @u is idle: when can it begin? Not before @now_ps, nor (on clock real) before it was idle.
+ */
 static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
     struct switch_agenda *agenda = timed_agenda(xp);
@@ -73,7 +75,7 @@ static void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t 
     if (agenda->due >> o & 1)
         emu_order_drop(&agenda->acts, o);
     agenda->due &= ~emu_bit(o);
-    emu_each_bit(row, xp->bar.out[o].waiting) {
+    emu_each_bit (row, xp->bar.out[o].waiting) {
         uint64_t whole_ps = timed_whole_ps(xp, u, row);
 
         if (whole_ps < begin_ps)
@@ -92,18 +94,20 @@ static inline void timed_news(struct switch_crosspoints *xp, uint64_t at_ps)
     uint64_t outs = xp->bar.runnable;
 
     xp->bar.runnable = 0;
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         if (o >= ports) {
             if (!timing->work[o - ports].working)
                 timed_plan_unit(xp, o - ports, at_ps);
-        } else if (!((agenda->due | agenda->stalled) >> o & 1)) { /* else it knows, or waits for a credit */
+        } else if (!((agenda->due | agenda->stalled) >> o & 1)) {
+            /* else it knows, or waits for a credit */
             timed_plan_port(xp, o, at_ps);
         }
     }
 }
 
 /* Input @r has room at a crosspoint again: its fifo moves on. Seldom, hence not inline. */
-__attribute__((noinline)) static void timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+__attribute__((noinline)) static void timed_advance(struct switch_crosspoints *xp, uint32_t r,
+                                                    uint64_t at_ps)
 {
     xp->advance(xp, r, at_ps);
     switch_pay(&xp->bar, r, at_ps);
@@ -197,7 +201,7 @@ static void timed_work(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps
                           (entry->hdr.len + 7u) / 8u * profile->combine_word_ps);
 }
 
-/* --- what switch_events_run() asks for -------------------------------------------------------- */
+/* --- what switch_events_run() asks for ---------------------------------------------- */
 
 static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
 {
@@ -218,7 +222,8 @@ static inline uint64_t timed_next_ps(const struct switch_dev *sw)
     return emu_order_next_ps(&((const struct switch_crosspoints_timed *)sw)->timing.agenda.acts);
 }
 
-static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals,
+                                    uint64_t until_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct emu_order_event event = emu_order_take(arrivals);
@@ -232,22 +237,25 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
 }
 
 /* Ports that something arrived at, and outputs that wait for a credit that has come. */
-static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arrivals,
+                                   uint64_t until_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct switch_agenda *agenda = timed_agenda(xp);
     uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & agenda->stalled;
 
     agenda->stalled &= ~outs;
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         timed_plan_port(xp, o, 0);
     return switch_look_all(&xp->bar, arrivals, until_ps);
 }
 
 uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_events timed_events = {
-        .begin = timed_begin, .next_ps = timed_next_ps, .arrive = timed_arrive, .act = timed_act};
+    static const struct switch_events timed_events = {.begin = timed_begin,
+                                                      .next_ps = timed_next_ps,
+                                                      .arrive = timed_arrive,
+                                                      .act = timed_act};
     struct switch_crosspoints *xp = (struct switch_crosspoints *)dev;
     uint32_t moved = switch_events_run(&xp->bar.sw, until_ps, &timed_events);
 

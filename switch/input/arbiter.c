@@ -48,7 +48,7 @@ static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool 
     uint64_t grants[SWITCH_ROWS_MAX];
     uint64_t rows = 0;
 
-    emu_each_bit(o, free->outs) {
+    emu_each_bit (o, free->outs) {
         uint64_t asks = sw->bar.out[o].waiting & free->rows;
         uint32_t r;
 
@@ -60,7 +60,7 @@ static bool arbiter_iterate(struct switch_slots *sw, struct arbiter *free, bool 
         grants[r] |= emu_bit(o);
         rows |= emu_bit(r);
     }
-    emu_each_bit(r, rows) {
+    emu_each_bit (r, rows) {
         uint32_t o = emu_bits_next(grants[r], sw->arbiter[r].last);
 
         arbiter_take(free, r, emu_bit(o), false);
@@ -94,7 +94,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, uint64_t rows, u
     int64_t most = INT64_MIN;
     uint32_t best = 0;
 
-    emu_each_bit(r, rows) {
+    emu_each_bit (r, rows) {
         int64_t weight = arbiter_weight(sw, r, slot);
 
         if (weight < most ||
@@ -111,7 +111,7 @@ static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct ar
 {
     uint64_t rows = 0;
 
-    emu_each_bit(r, free->rows) {
+    emu_each_bit (r, free->rows) {
         if (sw->in.fifo[r].queued)
             rows |= emu_bit(r);
     }
@@ -127,8 +127,7 @@ static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct ar
 
 void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends)
 {
-    struct arbiter free = {
-        .rows = emu_bits_below(sw->bar.sw.ports), .outs = outs, .sends = sends};
+    struct arbiter free = {.rows = emu_bits_below(sw->bar.sw.ports), .outs = outs, .sends = sends};
 
     for (uint32_t r = 0; r < sw->bar.sw.ports; r++)
         sends[r] = (struct switch_sends){0};

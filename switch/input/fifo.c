@@ -46,12 +46,15 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
 {
     uint64_t room = 0;
 
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         room |= (uint64_t)(*switch_count(&xp->bar, r, o) < xp->xpoint_slots) << o;
     return room;
 }
 
-/* The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to go to. */
+/*
+ * The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to
+ * go to.
+ */
 static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
     struct switch_inputs *in = xp->inputs;
@@ -69,7 +72,7 @@ static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at
         switch_put(xp, r, o, &entry);
         return 0;
     }
-    emu_each_bit(out, room)
+    emu_each_bit (out, room)
         switch_put(xp, r, out, &entry);
     return in->outs[slot] = outs & ~room;
 }
@@ -125,7 +128,7 @@ static void fifo_admit(struct switch_crosspoints *xp, uint32_t r, const struct e
         fifo_advance(xp, r, entry->time_ps);
 }
 
-/* --- the kind ------------------------------------------------------------------------------------ */
+/* --- the kind ----------------------------------------------------------------------- */
 
 static uint32_t fifo_segments(uint32_t ports, const struct emu_profile *profile)
 {

@@ -33,8 +33,8 @@ void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct em
     bar->row[r].rx.owed++;
 }
 
-void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r, uint64_t outs,
-                          const struct emu_entry *entry)
+void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
+                          uint64_t outs, const struct emu_entry *entry)
 {
     struct switch_fifo *fifo = &in->fifo[r];
     uint32_t slot = switch_append(&bar->store, &fifo->list, fifo->queued, entry);
@@ -43,7 +43,8 @@ void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar,
     in->outs[slot] = outs;
     if (entry->hdr.kind == EMU_UNICAST || !emu_bits_several(outs))
         return;
-    emu_pool_share(bar->sw.dev.worker->cache.pool, entry->buf, (unsigned)__builtin_popcountll(outs) - 1);
+    emu_pool_share(bar->sw.dev.worker->cache.pool, entry->buf,
+                   (unsigned)__builtin_popcountll(outs) - 1);
     emu_count(&bar->sw.counts.multicasts, 1);
 }
 
@@ -64,7 +65,8 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 }
 
 /* Of an input's fifo: a multicast's copies that have not left it yet have a reference each. */
-static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar, uint32_t r)
+static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar,
+                          uint32_t r)
 {
     uint32_t slot = in->fifo[r].list.first, bufs = 0;
 

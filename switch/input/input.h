@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.h - inputs with a buffer of their own: a credit is a slot in it. Two routers have them: fifo.c,
- * fifos before crosspoints, and slots.c, virtual output queues and fifos of multicasts.
+ * input.h - inputs with a buffer of their own: a credit is a slot in it. Two routers have them:
+ * fifo.c, fifos before crosspoints, and slots.c, virtual output queues and fifos of multicasts.
  *
  * All of it is the switch's worker's.
  */
@@ -19,7 +19,8 @@ struct switch_fifo {
 /* The fifos of all inputs; their segments are in the crossbar's store. */
 struct switch_inputs {
     struct switch_fifo *fifo; /* ports */
-    uint64_t *outs;           /* like the store's slots: outputs that a segment of a fifo still goes to */
+    /* like the store's slots: outputs that a segment of a fifo still goes to */
+    uint64_t *outs;
 };
 
 /* input.c: false: there is no memory. Freed by switch_inputs_free() in any case. */
@@ -28,15 +29,15 @@ void switch_inputs_free(struct switch_inputs *in);
 size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 
 /* input.c: a segment for @outs, at the end of the fifo of @r. It has room: its credit says so. */
-void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r, uint64_t outs,
-                          const struct emu_entry *entry);
+void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
+                          uint64_t outs, const struct emu_entry *entry);
 
 /* input.c: not queued: its slot is free again. */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);
 
 /*
- * input.c: who is where in the fifo of @r: adds to the segments held, and to how long they have waited.
- * Returns NULL, or what is wrong.
+ * input.c: who is where in the fifo of @r: adds to the segments held, and to how long they have
+ * waited. Returns NULL, or what is wrong.
  */
 const char *switch_inputs_check(const struct switch_inputs *in, const struct switch_crossbar *bar,
                                 uint32_t r, uint64_t now_ps, uint64_t *held, uint64_t *waited_ps);
@@ -44,8 +45,12 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 /* input.c: pool buffers that the fifos hold: references. */
 uint32_t switch_inputs_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar);
 
-/* The first segment of the fifo of @r has left: its slot is free. Returns its slot: see switch_remove(). */
-static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r)
+/*
+ * The first segment of the fifo of @r has left: its slot is free. Returns its slot: see
+ * switch_remove().
+ */
+static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar,
+                                           uint32_t r)
 {
     struct switch_fifo *fifo = &in->fifo[r];
 

@@ -56,7 +56,7 @@ static uint64_t slots_wanted(const struct switch_slots *sw)
 /* Something waits for @outs: when can it go? */
 static void slots_plan_outs(struct switch_slots *sw, uint64_t outs)
 {
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         uint64_t due_ps = emu_tx_earliest_ps(&sw->bar.out[o].tx, sw->from_ps);
 
         if (due_ps == EMU_NEVER)
@@ -80,7 +80,7 @@ static uint64_t slots_free(struct switch_slots *sw, uint64_t outs, uint64_t at_p
 {
     uint64_t free = 0;
 
-    emu_each_bit(o, outs) {
+    emu_each_bit (o, outs) {
         uint64_t bit = emu_bit(o);
         struct emu_tx *tx = &sw->bar.out[o].tx;
 
@@ -94,7 +94,8 @@ static uint64_t slots_free(struct switch_slots *sw, uint64_t outs, uint64_t at_p
     return free;
 }
 
-static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry entry, uint64_t at_ps)
+static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry entry,
+                         uint64_t at_ps)
 {
     struct emu_tx *tx = &sw->bar.out[o].tx;
 
@@ -107,7 +108,8 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
 static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
     struct switch_crossbar *bar = &sw->bar;
-    const struct emu_entry *entry = &bar->store.slot[switch_remove(&bar->store, switch_xpoint(bar, r, o))];
+    const struct emu_entry *entry =
+        &bar->store.slot[switch_remove(&bar->store, switch_xpoint(bar, r, o))];
     uint8_t left = --*switch_count(bar, r, o);
 
     switch_out_loses(bar, r, o, left);
@@ -125,7 +127,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t o
 
     at_ps = switch_no_sooner(at_ps, entry);
     sw->in.outs[slot] &= ~outs;
-    emu_each_bit(o, outs)
+    emu_each_bit (o, outs)
         slots_depart(sw, o, *entry, at_ps);
     if (sw->in.outs[slot])
         return;
@@ -159,10 +161,11 @@ static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps)
     return moved;
 }
 
-/* --- a segment arrives ---------------------------------------------------------------------------- */
+/* --- a segment arrives -------------------------------------------------------------- */
 
 /* A unicast waits in the queue of its output. */
-static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o, const struct emu_entry *entry)
+static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o,
+                      const struct emu_entry *entry)
 {
     struct switch_crossbar *bar = &sw->bar;
     uint8_t *count = switch_count(bar, r, o);
@@ -178,9 +181,9 @@ static uint32_t slots_queued(const void *of, uint32_t o)
 }
 
 /*
- * One of several candidate outputs: of those that fewest segments of row @r wait for. What an input sees
- * is its own queues; and if it looked at whole outputs instead, an output that has just taken a
- * segment of an input would get that input's next one, and inputs that wait at few outputs would
+ * One of several candidate outputs: of those that fewest segments of row @r wait for. What an input
+ * sees is its own queues; and if it looked at whole outputs instead, an output that has just taken
+ * a segment of an input would get that input's next one, and inputs that wait at few outputs would
  * get less than others for good.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, uint64_t outs)
@@ -210,9 +213,10 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
         switch_inputs_append(&sw->in, &sw->bar, r, outs, entry);
 }
 
-/* --- what switch_events_run() asks for ------------------------------------------------------------ */
+/* --- what switch_events_run() asks for ---------------------------------------------- */
 
-static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *arrivals,
+                                    uint64_t until_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
     struct emu_order_event event = emu_order_take(arrivals);
@@ -229,7 +233,8 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     return switch_look(&sw->bar, arrivals, r, until_ps);
 }
 
-static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *arrivals, uint64_t until_ps)
+static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *arrivals,
+                                   uint64_t until_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
 
@@ -244,13 +249,15 @@ static inline uint64_t slots_next_ps(const struct switch_dev *base)
 
 static uint32_t slots_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_events slots_events = {
-        .begin = slots_begin, .next_ps = slots_next_ps, .arrive = slots_arrive, .act = slots_act};
+    static const struct switch_events slots_events = {.begin = slots_begin,
+                                                      .next_ps = slots_next_ps,
+                                                      .arrive = slots_arrive,
+                                                      .act = slots_act};
 
     return switch_events_run((struct switch_dev *)dev, until_ps, &slots_events);
 }
 
-/* --- the kind ------------------------------------------------------------------------------------- */
+/* --- the kind ----------------------------------------------------------------------- */
 
 static bool slots_fits(const struct emu_profile *profile)
 {
@@ -333,7 +340,8 @@ static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
     return switch_crossbar_check(&sw->bar, now_ps, &sw->little, check_row);
 }
 
-/* Time slots go on to be multiples of their length: at the turn one may be longer than the others. */
+/* Time slots go on to be multiples of their length: at the turn one may be longer than the others.
+ */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
@@ -347,7 +355,8 @@ static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 }
 
 const struct switch_kind switch_slots_kind = {
-    .timed = {sizeof(struct switch_slots), slots_step}, /* clock raw has no time to cut into slots */
+    /* clock raw has no time to cut into slots */
+    .timed = {sizeof(struct switch_slots), slots_step},
     .fits = slots_fits,
     .sane = slots_sane,
     .segments = slots_segments,

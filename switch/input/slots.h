@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. Its worker's.
+ * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. Its
+ * worker's.
  *
- * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs' fifos. Time is
- * cut into slots of a whole segment's wire time.
+ * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs'
+ * fifos. Time is cut into slots of a whole segment's wire time.
  */
 #ifndef SWITCH_SLOTS_H
 #define SWITCH_SLOTS_H
@@ -21,11 +22,11 @@ struct switch_slots {
     struct switch_inputs in;
     struct switch_little little;
     struct switch_arbiter *arbiter; /* ports */
-    uint64_t stalled;   /* outputs with a segment and no credit on its way */
-    uint64_t counted;   /* outputs whose stall has been counted */
-    uint64_t length_ps; /* of a time slot */
-    uint64_t next_ps;   /* the arbiter works then; EMU_NEVER: nothing that waits can go */
-    uint64_t from_ps;   /* and no earlier than then: slots before it are over */
+    uint64_t stalled;               /* outputs with a segment and no credit on its way */
+    uint64_t counted;               /* outputs whose stall has been counted */
+    uint64_t length_ps;             /* of a time slot */
+    uint64_t next_ps; /* the arbiter works then; EMU_NEVER: nothing that waits can go */
+    uint64_t from_ps; /* and no earlier than then: slots before it are over */
 };
 
 /* What a row sends in one time slot. */
@@ -35,7 +36,8 @@ struct switch_sends {
 };
 
 /* arbiter.c: the match of time slot @slot, by row: outputs of @outs, none of them twice. */
-void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs, struct switch_sends *sends);
+void switch_match(struct switch_slots *sw, uint64_t slot, uint64_t outs,
+                  struct switch_sends *sends);
 
 static inline struct switch_slots *switch_slots_of(struct switch_dev *sw)
 {

@@ -13,7 +13,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-#define MOST 31         /* elements */
+#define MOST          31 /* elements */
 #define ELEMENT_BYTES 32 /* of the largest type */
 
 enum kind { INTEGER, REAL, PAIR };
@@ -27,24 +27,15 @@ static const struct {
     char index;
     size_t value_bytes;
 } types[EMU_TYPES] = {
-    [EMU_I8] = { INTEGER, 1, 0, 'i', 0, 1 },
-    [EMU_U8] = { INTEGER, 1, 0, 'u', 0, 1 },
-    [EMU_I16] = { INTEGER, 2, 0, 'i', 0, 2 },
-    [EMU_U16] = { INTEGER, 2, 0, 'u', 0, 2 },
-    [EMU_I32] = { INTEGER, 4, 0, 'i', 0, 4 },
-    [EMU_U32] = { INTEGER, 4, 0, 'u', 0, 4 },
-    [EMU_I64] = { INTEGER, 8, 0, 'i', 0, 8 },
-    [EMU_U64] = { INTEGER, 8, 0, 'u', 0, 8 },
-    [EMU_F32] = { REAL, 4, 0, 'f', 0, 4 },
-    [EMU_F64] = { REAL, 8, 0, 'f', 0, 8 },
-    [EMU_F32_I32] = { PAIR, 8, 4, 'f', 'i', 4 },
-    [EMU_F64_I32] = { PAIR, 16, 8, 'f', 'i', 8 },
-    [EMU_I64_I32] = { PAIR, 16, 8, 'i', 'i', 8 },
-    [EMU_I32_I32] = { PAIR, 8, 4, 'i', 'i', 4 },
-    [EMU_I16_I32] = { PAIR, 8, 4, 'i', 'i', 2 },
-    [EMU_F128_I32] = { PAIR, 32, 16, 'f', 'i', 16 },
-    [EMU_F32_F32] = { PAIR, 8, 4, 'f', 'f', 4 },
-    [EMU_F64_F64] = { PAIR, 16, 8, 'f', 'f', 8 },
+    [EMU_I8] = {INTEGER, 1, 0, 'i', 0, 1},      [EMU_U8] = {INTEGER, 1, 0, 'u', 0, 1},
+    [EMU_I16] = {INTEGER, 2, 0, 'i', 0, 2},     [EMU_U16] = {INTEGER, 2, 0, 'u', 0, 2},
+    [EMU_I32] = {INTEGER, 4, 0, 'i', 0, 4},     [EMU_U32] = {INTEGER, 4, 0, 'u', 0, 4},
+    [EMU_I64] = {INTEGER, 8, 0, 'i', 0, 8},     [EMU_U64] = {INTEGER, 8, 0, 'u', 0, 8},
+    [EMU_F32] = {REAL, 4, 0, 'f', 0, 4},        [EMU_F64] = {REAL, 8, 0, 'f', 0, 8},
+    [EMU_F32_I32] = {PAIR, 8, 4, 'f', 'i', 4},  [EMU_F64_I32] = {PAIR, 16, 8, 'f', 'i', 8},
+    [EMU_I64_I32] = {PAIR, 16, 8, 'i', 'i', 8}, [EMU_I32_I32] = {PAIR, 8, 4, 'i', 'i', 4},
+    [EMU_I16_I32] = {PAIR, 8, 4, 'i', 'i', 2},  [EMU_F128_I32] = {PAIR, 32, 16, 'f', 'i', 16},
+    [EMU_F32_F32] = {PAIR, 8, 4, 'f', 'f', 4},  [EMU_F64_F64] = {PAIR, 16, 8, 'f', 'f', 8},
 };
 
 __extension__ typedef __int128 int128;
@@ -58,7 +49,7 @@ struct scalar {
 
 static struct scalar scalar_get(char class, size_t bytes, const uint8_t *from)
 {
-    struct scalar s = { 0, 0 };
+    struct scalar s = {0, 0};
     uint64_t bits = 0;
     double f64;
     float f32;
@@ -95,16 +86,26 @@ static void scalar_put(char class, size_t bytes, uint8_t *to, struct scalar s)
 static int128 model_integer(unsigned op, int128 a, int128 b)
 {
     switch (op) {
-    case EMU_SUM: return a + b;
-    case EMU_MIN: return b < a ? b : a;
-    case EMU_MAX: return b > a ? b : a;
-    case EMU_PROD: return (int128)((uint128)a * (uint128)b);
-    case EMU_LAND: return a != 0 && b != 0;
-    case EMU_LOR: return a != 0 || b != 0;
-    case EMU_LXOR: return (a != 0) + (b != 0) == 1;
-    case EMU_BAND: return a & b;
-    case EMU_BOR: return a | b;
-    default: return a ^ b;
+    case EMU_SUM:
+        return a + b;
+    case EMU_MIN:
+        return b < a ? b : a;
+    case EMU_MAX:
+        return b > a ? b : a;
+    case EMU_PROD:
+        return (int128)((uint128)a * (uint128)b);
+    case EMU_LAND:
+        return a != 0 && b != 0;
+    case EMU_LOR:
+        return a != 0 || b != 0;
+    case EMU_LXOR:
+        return (a != 0) + (b != 0) == 1;
+    case EMU_BAND:
+        return a & b;
+    case EMU_BOR:
+        return a | b;
+    default:
+        return a ^ b;
     }
 }
 
@@ -112,10 +113,14 @@ static int128 model_integer(unsigned op, int128 a, int128 b)
 static long double model_real(unsigned op, double a, double b)
 {
     switch (op) {
-    case EMU_SUM: return a + b;
-    case EMU_PROD: return a * b;
-    case EMU_MIN: return a < b ? a : b;
-    default: return a > b ? a : b;
+    case EMU_SUM:
+        return a + b;
+    case EMU_PROD:
+        return a * b;
+    case EMU_MIN:
+        return a < b ? a : b;
+    default:
+        return a > b ? a : b;
     }
 }
 
@@ -157,10 +162,14 @@ static struct scalar scalar_random(uint64_t *random)
     int small = (int)(test_random(random) % 5) - 2;
 
     switch (test_random(random) % 4) {
-    case 0: return (struct scalar){ small, small };
-    case 1: return (struct scalar){ (int128)1 << (bits % 65), ldexpl(1, (int)(bits % 65)) };
-    case 2: return (struct scalar){ ((int128)1 << (bits % 65)) - 1, -ldexpl(1, (int)(bits % 65)) };
-    default: return (struct scalar){ (int64_t)bits, (int64_t)bits / 1048576.0L };
+    case 0:
+        return (struct scalar){small, small};
+    case 1:
+        return (struct scalar){(int128)1 << (bits % 65), ldexpl(1, (int)(bits % 65))};
+    case 2:
+        return (struct scalar){((int128)1 << (bits % 65)) - 1, -ldexpl(1, (int)(bits % 65))};
+    default:
+        return (struct scalar){(int64_t)bits, (int64_t)bits / 1048576.0L};
     }
 }
 
@@ -219,7 +228,7 @@ static bool agrees_with_model(unsigned op, unsigned type, size_t count, size_t s
 
 static void emu_combine_fold__agrees_with_the_model(void)
 {
-    static const size_t counts[] = { 0, 1, 7, MOST };
+    static const size_t counts[] = {0, 1, 7, MOST};
     uint64_t random = test_seed();
 
     for (unsigned op = 0; op < EMU_OPS; op++)
@@ -293,7 +302,8 @@ static void emu_combine_fold__integers_wrap(void)
     CU_ASSERT_EQUAL(a64, INT64_MIN);
     emu_combine_fold(EMU_SUM, EMU_I64, &a64, &minus64, sizeof a64);
     CU_ASSERT_EQUAL(a64, INT64_MAX);
-    emu_combine_fold(EMU_PROD, EMU_U16, &a16, &b16, sizeof a16); /* promoted to int it would overflow */
+    /* promoted to int it would overflow */
+    emu_combine_fold(EMU_PROD, EMU_U16, &a16, &b16, sizeof a16);
     CU_ASSERT_EQUAL(a16, 1);
     emu_combine_fold(EMU_SUM, EMU_I8, &a8, &b8, sizeof a8);
     CU_ASSERT_EQUAL(a8, 127);
@@ -304,7 +314,7 @@ static void emu_combine_fold__logic_gives_0_or_1(void)
     int32_t and = 6, or = 0, xor = 6, eight = 8;
 
     emu_combine_fold(EMU_LAND, EMU_I32, &and, &eight, sizeof and);
-    emu_combine_fold(EMU_LOR, EMU_I32, &or, &eight, sizeof or);
+    emu_combine_fold(EMU_LOR, EMU_I32, & or, &eight, sizeof or);
     emu_combine_fold(EMU_LXOR, EMU_I32, &xor, &eight, sizeof xor);
     CU_ASSERT_EQUAL(and, 1);
     CU_ASSERT_EQUAL(or, 1);
@@ -313,7 +323,10 @@ static void emu_combine_fold__logic_gives_0_or_1(void)
 
 static void emu_combine_fold__ties_go_to_the_smaller_index(void)
 {
-    struct { double value; int index; } a = { 2.5, 7 }, b = { 2.5, 3 }, far = { 2.5, 9 };
+    struct {
+        double value;
+        int index;
+    } a = {2.5, 7}, b = {2.5, 3}, far = {2.5, 9};
 
     emu_combine_fold(EMU_MINLOC, EMU_F64_I32, &a, &b, sizeof a);
     CU_ASSERT_EQUAL(a.index, 3);
@@ -330,7 +343,7 @@ static void emu_combine_fold__ties_go_to_the_smaller_index(void)
 /* No order is total with these: what counts is that a op b is (a < b ? a : b). */
 static void emu_combine_fold__keeps_operand_order_of_floats(void)
 {
-    double nan_first[] = { NAN, 1, 0.0, -0.0 }, other[] = { 1, NAN, -0.0, 0.0 };
+    double nan_first[] = {NAN, 1, 0.0, -0.0}, other[] = {1, NAN, -0.0, 0.0};
 
     emu_combine_fold(EMU_MIN, EMU_F64, nan_first, other, sizeof nan_first);
     CU_ASSERT_EQUAL(nan_first[0], 1);
@@ -338,16 +351,16 @@ static void emu_combine_fold__keeps_operand_order_of_floats(void)
     CU_ASSERT(signbit(nan_first[2]));
     CU_ASSERT_FALSE(signbit(nan_first[3]));
 
-    struct { float value; int index; } pair[] = { { NAN, 1 }, { 0, 1 } },
-                                       in[] = { { 1, 0 }, { -0.0f, 0 } };
+    struct {
+        float value;
+        int index;
+    } pair[] = {{NAN, 1}, {0, 1}}, in[] = {{1, 0}, {-0.0f, 0}};
     emu_combine_fold(EMU_MINLOC, EMU_F32_I32, pair, in, sizeof pair);
     CU_ASSERT(isnan(pair[0].value));
     CU_ASSERT_EQUAL(pair[0].index, 1);
     CU_ASSERT_FALSE(signbit(pair[1].value)); /* equal: the value stays, */
     CU_ASSERT_EQUAL(pair[1].index, 0);       /* the index is the smaller */
 }
-
-#define CASE(name) { #name, name }
 
 int main(void)
 {
@@ -361,7 +374,7 @@ int main(void)
         CASE(emu_combine_fold__logic_gives_0_or_1),
         CASE(emu_combine_fold__ties_go_to_the_smaller_index),
         CASE(emu_combine_fold__keeps_operand_order_of_floats),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("combine", cases);

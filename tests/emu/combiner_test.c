@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combiner_test.c - contributions become one result: who writes into which buffer, in which order, and
- * where the result goes.
+ * combiner_test.c - contributions become one result: who writes into which buffer, in which order,
+ * and where the result goes.
  */
 #include "emu/combiner.h"
 #include "tests/test.h"
@@ -30,7 +30,10 @@ static void bufs_close(struct bufs *b)
     emu_pool_destroy(b->pool);
 }
 
-/* A contribution of one 64-bit number. @bare: it stands for its length alone; its source says so here. */
+/*
+ * A contribution of one 64-bit number. @bare: it stands for its length alone; its source says so
+ * here.
+ */
 static uint32_t contribution(struct bufs *b, uint64_t value, bool bare)
 {
     uint32_t buf = emu_pool_take(&b->cache);
@@ -38,7 +41,10 @@ static uint32_t contribution(struct bufs *b, uint64_t value, bool bare)
 
     CU_ASSERT_NOT_EQUAL_FATAL(buf, EMU_NO_BUF);
     seg = emu_pool_seg(b->pool, buf);
-    seg->hdr = (struct emu_hdr){.kind = EMU_ALLREDUCE, .len = sizeof value, .op = EMU_SUM, .type = EMU_U64};
+    seg->hdr = (struct emu_hdr){.kind = EMU_ALLREDUCE,
+                                .len = sizeof value,
+                                .op = EMU_SUM,
+                                .type = EMU_U64};
     seg->hdr.src = bare;
     memcpy(seg->payload, &value, sizeof value);
     *emu_pool_note(b->pool, buf) = (uint32_t)value;
@@ -59,9 +65,15 @@ static uint64_t value_of(struct bufs *b, uint32_t buf)
 }
 
 static const struct emu_hdr sum = {.kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM, .type = EMU_U64};
-static const struct emu_hdr least = {.kind = EMU_ALLREDUCE, .len = 8, .op = EMU_MIN, .type = EMU_F64};
+static const struct emu_hdr least = {.kind = EMU_ALLREDUCE,
+                                     .len = 8,
+                                     .op = EMU_MIN,
+                                     .type = EMU_F64};
 
-/* Only a buffer that somebody else holds is copied, with its note; the other holder's stays as it was. */
+/*
+ * Only a buffer that somebody else holds is copied, with its note; the other holder's stays as it
+ * was.
+ */
 static void own__copies_what_is_shared(void)
 {
     struct bufs b;
@@ -84,7 +96,8 @@ static void own__copies_what_is_shared(void)
     bufs_close(&b);
 }
 
-/* What has no payload is counted by its owner, and folds into nothing; its reference is given up. */
+/* What has no payload is counted by its owner, and folds into nothing; its reference is given up.
+ */
 static void fold__leaves_out_what_has_no_payload(void)
 {
     struct bufs b;
@@ -100,7 +113,10 @@ static void fold__leaves_out_what_has_no_payload(void)
     bufs_close(&b);
 }
 
-/* A lesser input is the left operand, whenever it came: the smaller of 0.0 and -0.0 is the right one. */
+/*
+ * A lesser input is the left operand, whenever it came: the smaller of 0.0 and -0.0 is the right
+ * one.
+ */
 static void kept__folds_in_order_of_inputs(void)
 {
     uint64_t zero = 0, minus = UINT64_C(1) << 63, all = emu_bit(3) | emu_bit(17) | emu_bit(63);
@@ -171,14 +187,17 @@ static void outs__say_where_the_result_goes(void)
 
         CU_ASSERT_EQUAL(emu_combiner_outs(EMU_REDUCE, all, have, up, everyone), one ? missing : 0);
         CU_ASSERT_EQUAL(emu_combiner_outs(EMU_REDUCE, all, have, 0, everyone), one ? missing : 0);
-        CU_ASSERT_EQUAL(emu_combiner_outs(EMU_BARRIER, all, have, up, everyone), missing == up ? up : 0);
-        CU_ASSERT_EQUAL(emu_combiner_outs(EMU_ALLREDUCE, all, have, 0, everyone), missing ? 0 : everyone);
+        CU_ASSERT_EQUAL(emu_combiner_outs(EMU_BARRIER, all, have, up, everyone),
+                        missing == up ? up : 0);
+        CU_ASSERT_EQUAL(emu_combiner_outs(EMU_ALLREDUCE, all, have, 0, everyone),
+                        missing ? 0 : everyone);
     }
 }
 
 static void agrees__looks_at_the_operation_alone(void)
 {
-    struct emu_hdr a = {.dst = 1, .src = 2, .seq = 3, .kind = EMU_REDUCE, .len = 8, .op = EMU_SUM}, b = a;
+    struct emu_hdr a = {.dst = 1, .src = 2, .seq = 3, .kind = EMU_REDUCE, .len = 8, .op = EMU_SUM},
+                   b = a;
 
     b.dst = b.src = 9;
     CU_ASSERT_TRUE(emu_combiner_agrees(&a, &b));
@@ -192,8 +211,6 @@ static void agrees__looks_at_the_operation_alone(void)
     CU_ASSERT_FALSE(emu_combiner_agrees(&a, &b));
 }
 
-#define CASE(name) { #name, name }
-
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -204,7 +221,7 @@ int main(void)
         CASE(kept__may_have_no_buffers),
         CASE(outs__say_where_the_result_goes),
         CASE(agrees__looks_at_the_operation_alone),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("combiner", cases);

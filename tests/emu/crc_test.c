@@ -31,12 +31,11 @@ static void fill(uint8_t *data, size_t bytes, uint64_t *state)
 static void crc32__is_castagnolis(void)
 {
     static const char check[] = "123456789";
-    static const uint8_t zeros[32], ones[32] = { 255, 255, 255, 255, 255, 255, 255, 255,
-                                                 255, 255, 255, 255, 255, 255, 255, 255,
-                                                 255, 255, 255, 255, 255, 255, 255, 255,
-                                                 255, 255, 255, 255, 255, 255, 255, 255 };
+    static const uint8_t zeros[32],
+        ones[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 
-    CU_ASSERT_EQUAL(emu_crc32(0, check, 9), 0xe3069283); /* the catalogues' check value */
+    CU_ASSERT_EQUAL(emu_crc32(0, check, 9), 0xe3069283);  /* the catalogues' check value */
     CU_ASSERT_EQUAL(emu_crc32(0, zeros, 32), 0x8a9136aa); /* RFC 3720, B.4 */
     CU_ASSERT_EQUAL(emu_crc32(0, ones, 32), 0x62a8ab43);
     CU_ASSERT_EQUAL(emu_crc32(0, check, 0), 0);
@@ -56,8 +55,7 @@ static void crc32__is_the_same_by_tables(void)
         const uint8_t *at = data + test_random(&state) % 64;
 
         wrong += emu_crc32(before, at, bytes) != emu_crc32_by_tables(before, at, bytes);
-        wrong += emu_crc32(before, at, bytes) !=
-                 ~shift_register(~before, 0x82f63b78, at, bytes);
+        wrong += emu_crc32(before, at, bytes) != ~shift_register(~before, 0x82f63b78, at, bytes);
     }
     for (size_t from = 0; from < 64; from++)
         wrong += emu_crc32(0, data + from, 4096) != emu_crc32_by_tables(0, data + from, 4096);
@@ -119,12 +117,12 @@ static void crc16__is_a_shift_register(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        { "crc32__is_castagnolis", crc32__is_castagnolis },
-        { "crc32__is_the_same_by_tables", crc32__is_the_same_by_tables },
-        { "crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended },
-        { "crc32__sees_every_bit", crc32__sees_every_bit },
-        { "crc16__is_a_shift_register", crc16__is_a_shift_register },
-        { NULL, NULL },
+        {"crc32__is_castagnolis", crc32__is_castagnolis},
+        {"crc32__is_the_same_by_tables", crc32__is_the_same_by_tables},
+        {"crc32__goes_on_where_it_ended", crc32__goes_on_where_it_ended},
+        {"crc32__sees_every_bit", crc32__sees_every_bit},
+        {"crc16__is_a_shift_register", crc16__is_a_shift_register},
+        {NULL, NULL},
     };
 
     return test_run("crc", cases);

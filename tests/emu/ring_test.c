@@ -77,12 +77,12 @@ static void ring_push__refuses_when_full(void)
 static void ring_front__gives_what_was_pushed(void)
 {
     struct ring ring = ring_at(1, 0);
-    struct emu_entry entry = {.time_ps = EMU_RING_FULL - 1,
-                              .full = 1,
-                              .hdr = {.dst = 1, .src = 2, .seq = 3, .kind = 4, .len = 5,
-                                      .op = 6, .type = 7},
-                              .buf = EMU_NO_BUF,
-                              .born_ns = UINT32_MAX};
+    struct emu_entry entry = {
+        .time_ps = EMU_RING_FULL - 1,
+        .full = 1,
+        .hdr = {.dst = 1, .src = 2, .seq = 3, .kind = 4, .len = 5, .op = 6, .type = 7},
+        .buf = EMU_NO_BUF,
+        .born_ns = UINT32_MAX};
     struct emu_entry popped;
 
     CU_ASSERT_TRUE(ring_push(&ring, &entry));
@@ -251,7 +251,7 @@ static void pool_drop__frees_at_the_last_reference(void)
 }
 
 #define POOL_ROUNDS 20000
-#define POOL_HELD 150
+#define POOL_HELD   150
 
 struct pool_worker {
     struct emu_pool *pool;

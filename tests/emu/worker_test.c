@@ -8,19 +8,19 @@
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 
-#define HANG_MS 60000 /* a hang, not a slow host */
+#define HANG_MS 60000                /* a hang, not a slow host */
 #define REST_PS UINT64_C(1000000000) /* 1 ms */
-#define ROUNDS 2000
+#define ROUNDS  2000
 
 /* A device that counts its steps. All but the atomics is its worker's. */
 struct counter {
     struct emu_dev dev;
-    uint64_t rest_ps;         /* what it says it can do without being stepped; EMU_NEVER */
-    struct counter *peer;     /* told of every event that came here; NULL: nobody */
-    _Atomic uint32_t told;    /* events that came */
-    _Atomic uint32_t woke;    /* steps right after a sleep */
-    _Atomic uint32_t early;   /* timed: steps after a sleep, before the time it was for */
-    uint64_t due_ps;          /* timed: that time */
+    uint64_t rest_ps;       /* what it says it can do without being stepped; EMU_NEVER */
+    struct counter *peer;   /* told of every event that came here; NULL: nobody */
+    _Atomic uint32_t told;  /* events that came */
+    _Atomic uint32_t woke;  /* steps right after a sleep */
+    _Atomic uint32_t early; /* timed: steps after a sleep, before the time it was for */
+    uint64_t due_ps;        /* timed: that time */
 };
 
 static uint32_t counter_step(struct emu_dev *dev, uint64_t until_ps)

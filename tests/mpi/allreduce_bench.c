@@ -38,7 +38,8 @@ static void do_barrier(const struct bench *b, int call)
 static void do_allreduce(const struct bench *b, int call)
 {
     (void)call;
-    MPI_Allreduce(b->in, b->out, b->bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(b->in, b->out, b->bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM,
+                  MPI_COMM_WORLD);
 }
 
 static void do_bcast(const struct bench *b, int call)
@@ -57,10 +58,10 @@ static const struct {
     void (*run)(const struct bench *b, int call);
     bool has_bytes;
 } ops[] = {
-    { "barrier", do_barrier, false },
-    { "allreduce", do_allreduce, true },
-    { "bcast", do_bcast, true },
-    { "reduce", do_reduce, true },
+    {"barrier", do_barrier, false},
+    {"allreduce", do_allreduce, true},
+    {"bcast", do_bcast, true},
+    {"reduce", do_reduce, true},
 };
 #define OPS (sizeof ops / sizeof ops[0])
 
@@ -76,9 +77,11 @@ static void print(const struct bench *b, size_t op, const double *us, double mea
     const int n = b->iterations;
     const int bytes = ops[op].has_bytes ? b->bytes : 0;
 
-    printf(b->json ? "{\"bench\":\"%s\",\"ranks\":%d,\"bytes\":%d,\"iterations\":%d,\"median_us\":%.3f,"
-                     "\"mean_us\":%.3f,\"min_us\":%.3f,\"p90_us\":%.3f}\n"
-                   : "%-10s %3d ranks %8d bytes %7d calls: median %.2f us, mean %.2f, least %.2f, 90%% within %.2f\n",
+    printf(b->json
+               ? "{\"bench\":\"%s\",\"ranks\":%d,\"bytes\":%d,\"iterations\":%d,\"median_us\":%.3f,"
+                 "\"mean_us\":%.3f,\"min_us\":%.3f,\"p90_us\":%.3f}\n"
+               : "%-10s %3d ranks %8d bytes %7d calls: median %.2f us, mean %.2f, least %.2f, 90%% "
+                 "within %.2f\n",
            ops[op].name, b->size, bytes, n, us[n / 2], mean_us, us[0], us[n * 9 / 10]);
     fflush(stdout);
 }
@@ -118,37 +121,55 @@ static bool known(const char *op)
 
 static void usage(int status)
 {
-    printf("usage: allreduce_bench [--op barrier|allreduce|bcast|reduce] [--bytes N] [--iterations N] [--warmup N] [--json]\n");
+    printf("usage: allreduce_bench [--op barrier|allreduce|bcast|reduce] [--bytes N] [--iterations "
+           "N] [--warmup N] [--json]\n");
     exit(status);
 }
 
 static void options(struct bench *b, int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "op", required_argument, NULL, 'o' },     { "bytes", required_argument, NULL, 'b' },
-        { "iterations", required_argument, NULL, 'i' }, { "warmup", required_argument, NULL, 'w' },
-        { "json", no_argument, NULL, 'j' },         { "help", no_argument, NULL, 'h' },
-        { 0 },
+        {"op", required_argument, NULL, 'o'},
+        {"bytes", required_argument, NULL, 'b'},
+        {"iterations", required_argument, NULL, 'i'},
+        {"warmup", required_argument, NULL, 'w'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
         switch (c) {
-        case 'o': b->op = optarg; break;
-        case 'b': b->bytes = atoi(optarg); break;
-        case 'i': b->iterations = atoi(optarg); break;
-        case 'w': b->warmup = atoi(optarg); break;
-        case 'j': b->json = true; break;
-        case 'h': usage(0); break;
-        default: usage(2);
+        case 'o':
+            b->op = optarg;
+            break;
+        case 'b':
+            b->bytes = atoi(optarg);
+            break;
+        case 'i':
+            b->iterations = atoi(optarg);
+            break;
+        case 'w':
+            b->warmup = atoi(optarg);
+            break;
+        case 'j':
+            b->json = true;
+            break;
+        case 'h':
+            usage(0);
+            break;
+        default:
+            usage(2);
         }
-    if (optind != argc || (b->op && !known(b->op)) || b->iterations < 1 || b->warmup < 0 || b->bytes < (int)sizeof(double))
+    if (optind != argc || (b->op && !known(b->op)) || b->iterations < 1 || b->warmup < 0 ||
+        b->bytes < (int)sizeof(double))
         usage(2);
 }
 
 int main(int argc, char **argv)
 {
-    struct bench b = { .bytes = 8, .iterations = 2000, .warmup = 200 };
+    struct bench b = {.bytes = 8, .iterations = 2000, .warmup = 200};
 
     options(&b, argc, argv);
     MPI_Init(&argc, &argv);

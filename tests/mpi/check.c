@@ -23,21 +23,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FAILURES_SHOWN 10 /* a rank; the rest are only counted */
-#define TIMEOUT_S 900     /* a run that takes longer hangs */
+#define FAILURES_SHOWN 10  /* a rank; the rest are only counted */
+#define TIMEOUT_S      900 /* a run that takes longer hangs */
 
 static const struct {
     const char *name;
     void (*run)(struct check *check, const struct check_comm *comms, size_t count);
 } tests[] = {
-    { "reductions", check_reductions },
-    { "broadcasts", check_broadcasts },
-    { "barriers", check_barriers },
-    { "in-flight", check_in_flight },
-    { "run-ahead", check_run_ahead },
-    { "threads", check_threads },
-    { "odds", check_odds },
-    { "one-sided", check_onesided },
+    {"reductions", check_reductions},
+    {"broadcasts", check_broadcasts},
+    {"barriers", check_barriers},
+    {"in-flight", check_in_flight},
+    {"run-ahead", check_run_ahead},
+    {"threads", check_threads},
+    {"odds", check_odds},
+    {"one-sided", check_onesided},
 };
 #define TESTS (sizeof tests / sizeof tests[0])
 
@@ -71,7 +71,7 @@ void check_epoch(struct check *check)
 
 struct check_comm check_comm_of(const char *name, MPI_Comm comm)
 {
-    struct check_comm c = { .name = name, .comm = comm };
+    struct check_comm c = {.name = name, .comm = comm};
 
     MPI_Comm_rank(comm, &c.rank);
     MPI_Comm_size(comm, &c.size);
@@ -80,7 +80,7 @@ struct check_comm check_comm_of(const char *name, MPI_Comm comm)
 
 void check_sleep_us(uint64_t us)
 {
-    struct timespec t = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000 };
+    struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
 
     nanosleep(&t, NULL);
 }
@@ -96,7 +96,8 @@ void *check_alloc(size_t bytes)
 
 static void on_alarm(int sig)
 {
-    static const char line[] = "check: --timeout is over: the test after the last one named here hangs\n";
+    static const char line[] =
+        "check: --timeout is over: the test after the last one named here hangs\n";
 
     (void)sig;
     (void)!write(STDERR_FILENO, line, sizeof line - 1);
@@ -125,27 +126,50 @@ static bool known(const char *name)
 static void options(struct check *check, int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "quick", no_argument, NULL, 'q' },          { "full", no_argument, NULL, 'f' },
-        { "threads", no_argument, NULL, 't' },        { "strict", no_argument, NULL, 'S' },
-        { "only", required_argument, NULL, 'o' },       { "seed", required_argument, NULL, 's' },
-        { "iterations", required_argument, NULL, 'i' }, { "timeout", required_argument, NULL, 'w' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        {"quick", no_argument, NULL, 'q'},
+        {"full", no_argument, NULL, 'f'},
+        {"threads", no_argument, NULL, 't'},
+        {"strict", no_argument, NULL, 'S'},
+        {"only", required_argument, NULL, 'o'},
+        {"seed", required_argument, NULL, 's'},
+        {"iterations", required_argument, NULL, 'i'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
         switch (c) {
-        case 'q': check->quick = true; break;
-        case 'f': check->full = true; break;
-        case 't': check->threads = true; break;
-        case 'S': check->strict = true; break;
-        case 'o': check->only = optarg; break;
-        case 's': check->seed = strtoull(optarg, NULL, 0); break;
-        case 'i': check->iterations = (unsigned)strtoul(optarg, NULL, 0); break;
-        case 'w': check->timeout_s = atoi(optarg); break;
-        case 'h': usage(0); break;
-        default: usage(2);
+        case 'q':
+            check->quick = true;
+            break;
+        case 'f':
+            check->full = true;
+            break;
+        case 't':
+            check->threads = true;
+            break;
+        case 'S':
+            check->strict = true;
+            break;
+        case 'o':
+            check->only = optarg;
+            break;
+        case 's':
+            check->seed = strtoull(optarg, NULL, 0);
+            break;
+        case 'i':
+            check->iterations = (unsigned)strtoul(optarg, NULL, 0);
+            break;
+        case 'w':
+            check->timeout_s = atoi(optarg);
+            break;
+        case 'h':
+            usage(0);
+            break;
+        default:
+            usage(2);
         }
     if (optind != argc || (check->only && !known(check->only)))
         usage(2);
@@ -171,7 +195,7 @@ static void agree_on_seed(struct check *check)
 /* Everybody's counts, by messages. Returns the failures on rank 0, one's own elsewhere. */
 static uint64_t conclude(struct check *check)
 {
-    uint64_t counts[2] = { check->passed, check->failed }, others[2];
+    uint64_t counts[2] = {check->passed, check->failed}, others[2];
 
     if (check->rank != 0) {
         MPI_Send(counts, 2, MPI_UINT64_T, 0, 1, MPI_COMM_WORLD);
@@ -216,11 +240,12 @@ static void run_tests(struct check *check)
 
 int main(int argc, char **argv)
 {
-    struct check check = { .timeout_s = TIMEOUT_S };
+    struct check check = {.timeout_s = TIMEOUT_S};
     int provided;
 
     options(&check, argc, argv);
-    MPI_Init_thread(&argc, &argv, check.threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Init_thread(&argc, &argv, check.threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                    &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &check.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &check.size);
     if (check.threads && provided < MPI_THREAD_MULTIPLE) {

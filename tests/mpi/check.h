@@ -15,8 +15,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum check_op { OP_MAX, OP_MIN, OP_SUM, OP_PROD, OP_LAND, OP_LOR, OP_LXOR, OP_BAND, OP_BOR, OP_BXOR,
-                OP_MINLOC, OP_MAXLOC, OPS };
+enum check_op {
+    OP_MAX,
+    OP_MIN,
+    OP_SUM,
+    OP_PROD,
+    OP_LAND,
+    OP_LOR,
+    OP_LXOR,
+    OP_BAND,
+    OP_BOR,
+    OP_BXOR,
+    OP_MINLOC,
+    OP_MAXLOC,
+    OPS
+};
 
 /* One draw of input: all values follow from it. */
 struct draw {
@@ -24,17 +37,18 @@ struct draw {
     int rank;     /* whose input */
     int size;     /* of the communicator: sums and products must stay exact */
     enum check_op op;
-    bool strict;  /* see struct check */
+    bool strict; /* see struct check */
 };
 
 struct check_type {
     const char *name;
     MPI_Datatype mpi;
-    size_t bytes;                                                      /* of an element in memory */
-    unsigned ops;                                                      /* bit per enum check_op */
-    void (*fill)(void *buf, size_t count, const struct draw *draw);    /* input */
+    size_t bytes;                                                   /* of an element in memory */
+    unsigned ops;                                                   /* bit per enum check_op */
+    void (*fill)(void *buf, size_t count, const struct draw *draw); /* input */
     void (*fold)(void *acc, const void *in, size_t count, enum check_op op); /* plain computation */
-    size_t (*differs)(const void *a, const void *b, size_t count);     /* first difference, or count */
+    /* first difference, or count */
+    size_t (*differs)(const void *a, const void *b, size_t count);
 };
 extern const struct check_type check_types[];
 extern const size_t check_types_count;
@@ -56,14 +70,14 @@ struct check_comm {
 struct check {
     /* Set once. */
     uint64_t seed;
-    bool quick;     /* a few seconds */
-    bool full;      /* every combination */
-    bool strict;    /* also what Open MPI 4.1.4 itself gets wrong */
-    bool threads;   /* MPI_THREAD_MULTIPLE, two threads */
+    bool quick;          /* a few seconds */
+    bool full;           /* every combination */
+    bool strict;         /* also what Open MPI 4.1.4 itself gets wrong */
+    bool threads;        /* MPI_THREAD_MULTIPLE, two threads */
     unsigned iterations; /* of the mixed test; 0: the whole check */
-    int timeout_s;  /* of the run */
-    const char *only; /* NULL, or the name of one test */
-    int rank;       /* in the world */
+    int timeout_s;       /* of the run */
+    const char *only;    /* NULL, or the name of one test */
+    int rank;            /* in the world */
     int size;
 
     uint64_t tests; /* numbers the draws: the same on every rank */

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #define GUARD_BYTES 64
-#define POISON 0xa5
-#define LONG_COUNT 100000
+#define POISON      0xa5
+#define LONG_COUNT  100000
 
-static const size_t counts[] = { 1, 2, 7, 31, 1000, LONG_COUNT };
+static const size_t counts[] = {1, 2, 7, 31, 1000, LONG_COUNT};
 #define COUNTS (sizeof counts / sizeof counts[0])
 
 static struct draw draw_of(uint64_t key, const struct check_comm *comm, int root)
 {
-    return (struct draw){ .key = key, .rank = root, .size = comm->size, .op = OP_MAX };
+    return (struct draw){.key = key, .rank = root, .size = comm->size, .op = OP_MAX};
 }
 
 /* Every rank can draw what the root sends. */
@@ -39,15 +39,18 @@ static void bcast_once(struct check *check, const struct check_comm *comm,
 
     for (size_t i = 0; i < GUARD_BYTES; i++)
         guard = guard && buf[bytes + i] == POISON;
-    check_that(check, at == count && guard, "bcast(%s, %zu) from %d on %s of %d: element %zu is wrong%s",
-               type->name, count, root, comm->name, comm->size, at, guard ? "" : ", wrote past the end");
+    check_that(check, at == count && guard,
+               "bcast(%s, %zu) from %d on %s of %d: element %zu is wrong%s", type->name, count,
+               root, comm->name, comm->size, at, guard ? "" : ", wrote past the end");
     free(buf);
     free(want);
 }
 
-static bool wanted(const struct check *check, bool first_comm, const struct check_type *type, size_t count)
+static bool wanted(const struct check *check, bool first_comm, const struct check_type *type,
+                   size_t count)
 {
-    const bool core = type->mpi == MPI_BYTE || type->mpi == MPI_DOUBLE || type->mpi == MPI_DOUBLE_INT;
+    const bool core = type->mpi == MPI_BYTE || type->mpi == MPI_DOUBLE ||
+                      type->mpi == MPI_DOUBLE_INT;
 
     if (check->full)
         return true;
@@ -109,13 +112,15 @@ static void bcast_layouts(struct check *check, const struct check_comm *comm, in
 
     for (int i = 0; i < n * STRIDE; i++)
         ints[i] = comm->rank == root && i % step == 0 && i / step < n
-                      ? (int)check_mix(key, (uint64_t)(i / step), 0) : -i;
+                      ? (int)check_mix(key, (uint64_t)(i / step), 0)
+                      : -i;
     MPI_Bcast(address, count, type, root, comm->comm);
     for (int i = 0; i < n * STRIDE; i++)
         right = right && ints[i] == (i % step == 0 && i / step < n
-                                         ? (int)check_mix(key, (uint64_t)(i / step), 0) : -i);
-    check_that(check, right, "bcast of %d ints from %d on %s of %d: layout %d got the wrong ones", n,
-               root, comm->name, comm->size, layout);
+                                         ? (int)check_mix(key, (uint64_t)(i / step), 0)
+                                         : -i);
+    check_that(check, right, "bcast of %d ints from %d on %s of %d: layout %d got the wrong ones",
+               n, root, comm->name, comm->size, layout);
     if (type != MPI_INT)
         MPI_Type_free(&type);
     free(ints);

@@ -17,12 +17,12 @@ static struct affine affine_draw(uint64_t key, int rank)
 {
     const uint64_t h = check_mix(key, (uint64_t)rank, 0);
 
-    return (struct affine){ (uint32_t)h | 1, (uint32_t)(h >> 32) };
+    return (struct affine){(uint32_t)h | 1, (uint32_t)(h >> 32)};
 }
 
 static struct affine affine_after(struct affine second, struct affine first)
 {
-    return (struct affine){ second.factor * first.factor, second.factor * first.plus + second.plus };
+    return (struct affine){second.factor * first.factor, second.factor * first.plus + second.plus};
 }
 
 /* MPI_User_function: @in comes from the lower ranks. */
@@ -48,7 +48,7 @@ static void add_mod(void *in, void *inout, int *count, MPI_Datatype *type)
 static void odd_user_type(struct check *check, const struct check_comm *comm, int root)
 {
     const uint64_t key = check_key(check);
-    struct affine mine = affine_draw(key, comm->rank), all = { 0, 0 }, at_root = { 0, 0 };
+    struct affine mine = affine_draw(key, comm->rank), all = {0, 0}, at_root = {0, 0};
     struct affine want = affine_draw(key, 0);
     MPI_Datatype type;
     MPI_Op op;
@@ -62,8 +62,10 @@ static void odd_user_type(struct check *check, const struct check_comm *comm, in
     MPI_Reduce(&mine, &at_root, 1, type, op, root, comm->comm);
     check_that(check, all.factor == want.factor && all.plus == want.plus,
                "allreduce(user operation, user type) on %s of %d is wrong", comm->name, comm->size);
-    check_that(check, comm->rank != root || (at_root.factor == want.factor && at_root.plus == want.plus),
-               "reduce(user operation, user type) to %d on %s of %d is wrong", root, comm->name, comm->size);
+    check_that(check,
+               comm->rank != root || (at_root.factor == want.factor && at_root.plus == want.plus),
+               "reduce(user operation, user type) to %d on %s of %d is wrong", root, comm->name,
+               comm->size);
     MPI_Op_free(&op);
     MPI_Type_free(&type);
 }
@@ -109,7 +111,8 @@ static void odd_alone(struct check *check)
 /* Collectives that fabrics leave alone, between others that they take. */
 static void odd_others(struct check *check, const struct check_comm *comm)
 {
-    int *from = check_alloc((size_t)comm->size * sizeof(int)), *to = check_alloc((size_t)comm->size * sizeof(int));
+    int *from = check_alloc((size_t)comm->size * sizeof(int)),
+        *to = check_alloc((size_t)comm->size * sizeof(int));
     int scan = 0, block = 0, gathered = 0;
     bool right = true;
 
@@ -145,8 +148,8 @@ static bool came(const struct check_comm *comm, const unsigned char *in, size_t 
 }
 
 /* One @type at @buf to the right, one of @bytes from the left, by a request that is kept. */
-static void send_persistent(const struct check_comm *comm, const void *buf, MPI_Datatype type, void *in,
-                            int bytes)
+static void send_persistent(const struct check_comm *comm, const void *buf, MPI_Datatype type,
+                            void *in, int bytes)
 {
     MPI_Request request;
 
@@ -159,8 +162,8 @@ static void send_persistent(const struct check_comm *comm, const void *buf, MPI_
 }
 
 /* The same in a collective. */
-static void send_alltoallw(const struct check_comm *comm, const void *buf, MPI_Datatype type, void *in,
-                           int bytes)
+static void send_alltoallw(const struct check_comm *comm, const void *buf, MPI_Datatype type,
+                           void *in, int bytes)
 {
     const size_t n = (size_t)comm->size;
     int *counts = calloc(3 * n, sizeof(int)), *zero = counts + 2 * n;
@@ -182,7 +185,7 @@ static void odd_lower_bound(struct check *check, const struct check_comm *comm, 
 {
     const uint64_t key = check_key(check);
     unsigned char *out = check_alloc((size_t)bytes + 24), *in = check_alloc((size_t)bytes);
-    MPI_Aint begins[2] = { 24 };
+    MPI_Aint begins[2] = {24};
 
     memset(out, 0xee, 24);
     for (int i = 0; i < bytes; i++)
@@ -196,12 +199,14 @@ static void odd_lower_bound(struct check *check, const struct check_comm *comm, 
         MPI_Type_commit(&type);
         memset(in, 0, (size_t)bytes);
         send_persistent(comm, buf, type, in, bytes);
-        check_that(check, came(comm, in, (size_t)bytes, key), "a persistent send of %d bytes from %s is wrong on %s of %d",
-                   bytes, bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
+        check_that(check, came(comm, in, (size_t)bytes, key),
+                   "a persistent send of %d bytes from %s is wrong on %s of %d", bytes,
+                   bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
         memset(in, 0, (size_t)bytes);
         send_alltoallw(comm, buf, type, in, bytes);
-        check_that(check, came(comm, in, (size_t)bytes, key), "alltoallw of %d bytes from %s is wrong on %s of %d",
-                   bytes, bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
+        check_that(check, came(comm, in, (size_t)bytes, key),
+                   "alltoallw of %d bytes from %s is wrong on %s of %d", bytes,
+                   bottom ? "MPI_BOTTOM" : "lower bound 24", comm->name, comm->size);
         MPI_Type_free(&type);
     }
     free(out);
@@ -243,7 +248,8 @@ static void odd_churn(struct check *check)
         MPI_Comm_split(MPI_COMM_WORLD, (check->rank >> (i & 3)) & 1, -check->rank, &comm);
         c = check_comm_of("a passing one", comm);
         MPI_Allreduce(&c.rank, &sum, 1, MPI_INT, MPI_SUM, comm);
-        check_that(check, sum == c.size * (c.size - 1) / 2, "allreduce on communicator number %d is wrong", i);
+        check_that(check, sum == c.size * (c.size - 1) / 2,
+                   "allreduce on communicator number %d is wrong", i);
         if (i & 1)
             MPI_Barrier(comm);
         MPI_Comm_free(&comm);

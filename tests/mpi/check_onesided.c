@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_onesided.c - one-sided communication: puts, gets and accumulates of all sizes under all ways
- * to synchronise, first one at a time, then many at random, against a plain model of the memory.
+ * check_onesided.c - one-sided communication: puts, gets and accumulates of all sizes under all
+ * ways to synchronise, first one at a time, then many at random, against a plain model of the
+ * memory.
  *
- * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory, which no
- * network carries.
+ * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory, which
+ * no network carries.
  */
 #include "check.h"
 
@@ -13,8 +14,8 @@
 
 enum sync { FENCE, PSCW, LOCK_EXCLUSIVE, LOCK_SHARED, FLUSH, FLUSH_ALL, FLUSH_LOCAL, SYNCS };
 
-static const char *const sync_names[] = { "fence", "post and start", "lock", "shared lock", "flush",
-                                          "flush_all", "flush_local" };
+static const char *const sync_names[] = {"fence", "post and start", "lock",       "shared lock",
+                                         "flush", "flush_all",      "flush_local"};
 
 /* A window of this rank's, and whom it talks to. */
 struct side {
@@ -25,7 +26,7 @@ struct side {
     bool many;          /* it has operations with others under way as well */
 };
 
-/* --- ways to synchronise ----------------------------------------------------------------- */
+/* --- ways to synchronise ------------------------------------------------------------ */
 
 static void side_open(struct side *s, enum sync sync)
 {
@@ -39,7 +40,8 @@ static void side_open(struct side *s, enum sync sync)
         break;
     case LOCK_EXCLUSIVE:
     case LOCK_SHARED:
-        MPI_Win_lock(sync == LOCK_SHARED ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, s->target, 0, s->win);
+        MPI_Win_lock(sync == LOCK_SHARED ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, s->target, 0,
+                     s->win);
         break;
     default:
         MPI_Win_lock_all(0, s->win);
@@ -91,9 +93,10 @@ static void side_done(struct side *s, enum sync sync)
     }
 }
 
-static struct side side_make(const struct check_comm *comm, void *base, size_t bytes, int to, int from)
+static struct side side_make(const struct check_comm *comm, void *base, size_t bytes, int to,
+                             int from)
 {
-    struct side s = { .comm = comm, .target = to };
+    struct side s = {.comm = comm, .target = to};
     MPI_Group all;
 
     MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, comm->comm, &s.win);
@@ -111,16 +114,20 @@ static void side_free(struct side *s)
     MPI_Win_free(&s->win);
 }
 
-/* --- one at a time, all sizes ---------------------------------------------------------------- */
+/* --- one at a time, all sizes ------------------------------------------------------- */
 
-#define ROOM (1u << 20)
-#define GUARD 64u /* bytes before and behind that nobody may write */
+#define ROOM       (1u << 20)
+#define GUARD      64u /* bytes before and behind that nobody may write */
 #define GUARD_BYTE 0x5a
 
-/* Around what fits a segment, several, a packet, what goes without asking first, and powers of two; 65536 always. */
-static const size_t sizes[] = { 0, 1, 7, 8, 143, 144, 145, 191, 192, 193, 231, 232, 233, 927, 928, 929, 1023,
-                                1024, 1025, 4096, 8191, 8192, 8193, 16384, 32768, 65535, 65536, 65537,
-                                262143, 262144, 262145, ROOM - 1, ROOM };
+/*
+ * Around what fits a segment, several, a packet, what goes without asking first, and powers of two;
+ * 65536 always.
+ */
+static const size_t sizes[] = {0,     1,      7,      8,      143,      144,   145,   191,   192,
+                               193,   231,    232,    233,    927,      928,   929,   1023,  1024,
+                               1025,  4096,   8191,   8192,   8193,     16384, 32768, 65535, 65536,
+                               65537, 262143, 262144, 262145, ROOM - 1, ROOM};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 struct pass {
@@ -157,11 +164,11 @@ static void pass_put_get(struct pass *p)
 
     draw(p->out, p->bytes, p->key, comm->rank, 0);
     memset(p->got, 0xff, p->bytes);
-    MPI_Put(p->out, (int)p->bytes, MPI_BYTE, p->side.target, (MPI_Aint)p->offset, (int)p->bytes, MPI_BYTE,
-            p->side.win);
+    MPI_Put(p->out, (int)p->bytes, MPI_BYTE, p->side.target, (MPI_Aint)p->offset, (int)p->bytes,
+            MPI_BYTE, p->side.win);
     side_done(&p->side, p->sync);
-    MPI_Get(p->got, (int)p->bytes, MPI_BYTE, p->side.target, (MPI_Aint)p->offset, (int)p->bytes, MPI_BYTE,
-            p->side.win);
+    MPI_Get(p->got, (int)p->bytes, MPI_BYTE, p->side.target, (MPI_Aint)p->offset, (int)p->bytes,
+            MPI_BYTE, p->side.win);
     side_done(&p->side, p->sync);
     pass_that(p, !memcmp(p->got, p->out, p->bytes), "get after put");
 }
@@ -174,8 +181,8 @@ static void pass_accumulate(struct pass *p)
     bool right = true;
 
     draw(p->out, p->bytes, p->key, p->side.comm->rank, 1);
-    MPI_Accumulate(out, count, MPI_UINT32_T, p->side.target, (MPI_Aint)p->offset, count, MPI_UINT32_T,
-                   MPI_BXOR, p->side.win);
+    MPI_Accumulate(out, count, MPI_UINT32_T, p->side.target, (MPI_Aint)p->offset, count,
+                   MPI_UINT32_T, MPI_BXOR, p->side.win);
     side_done(&p->side, p->sync);
     memset(p->got, 0xff, p->bytes);
     MPI_Get_accumulate(out, count, MPI_UINT32_T, got, count, MPI_UINT32_T, p->side.target,
@@ -212,7 +219,9 @@ static void pass_look(struct pass *p, int source, bool accumulated)
     for (size_t i = p->offset + p->bytes; i < ROOM + 2 * GUARD; i++)
         alone = alone && p->mem[i] == GUARD_BYTE;
     MPI_Win_unlock(p->side.comm->rank, p->side.win);
-    pass_that(p, right, accumulated ? "the target's memory after accumulates" : "the target's memory after a put");
+    pass_that(p, right,
+              accumulated ? "the target's memory after accumulates"
+                          : "the target's memory after a put");
     pass_that(p, alone, "beside the target's memory after a put");
     free(put);
     free(more);
@@ -242,9 +251,12 @@ static void onesided_sizes(struct check *check, const struct check_comm *comm)
 {
     const uint64_t shift = check_key(check);
     const int step = comm->size > 1 ? 1 + (int)(shift % (uint64_t)(comm->size - 1)) : 0;
-    const int to = (comm->rank + step) % comm->size, from = (comm->rank + comm->size - step) % comm->size;
-    struct pass p = { .check = check, .mem = check_alloc(ROOM + 2 * GUARD), .out = check_alloc(ROOM),
-                      .got = check_alloc(ROOM) };
+    const int to = (comm->rank + step) % comm->size,
+              from = (comm->rank + comm->size - step) % comm->size;
+    struct pass p = {.check = check,
+                     .mem = check_alloc(ROOM + 2 * GUARD),
+                     .out = check_alloc(ROOM),
+                     .got = check_alloc(ROOM)};
 
     p.side = side_make(comm, p.mem, ROOM + 2 * GUARD, to, from);
     for (size_t i = 0; i < SIZES; i++)
@@ -260,12 +272,12 @@ static void onesided_sizes(struct check *check, const struct check_comm *comm)
     free(p.got);
 }
 
-/* --- many at random -------------------------------------------------------------------------- */
+/* --- many at random ----------------------------------------------------------------- */
 
-#define SLOTS 6          /* operations of a rank in a round; each has its part of the memory */
-#define SLOT_WORDS 5000  /* beyond what goes without asking first */
-#define SHARED_WORDS 16  /* that all ranks add to */
-#define STRIPE (SLOTS * SLOT_WORDS)
+#define SLOTS        6    /* operations of a rank in a round; each has its part of the memory */
+#define SLOT_WORDS   5000 /* beyond what goes without asking first */
+#define SHARED_WORDS 16   /* that all ranks add to */
+#define STRIPE       (SLOTS * SLOT_WORDS)
 
 enum action { PUT, GET, ADD, REPLACE, FETCH_ADD, FETCH_ONE, SWAP_IF, ADD_SHARED, ACTIONS };
 
@@ -296,13 +308,13 @@ static uint64_t mixture_draw(struct mixture *m, uint64_t below)
 
 static struct access access_draw(struct mixture *m, uint32_t slot)
 {
-    static const uint32_t words[] = { 1, 1, 2, 36, 48, 49, 58, 59, 232, 256, 2048, 2049, SLOT_WORDS };
-    struct access a = { .action = (enum action)mixture_draw(m, ACTIONS),
-                        .target = (int)mixture_draw(m, (uint64_t)m->side.comm->size),
-                        .by_request = m->sync >= LOCK_EXCLUSIVE && mixture_draw(m, 3) == 0,
-                        .words = words[mixture_draw(m, sizeof words / sizeof words[0])],
-                        .out = m->buf + 2 * slot * SLOT_WORDS,
-                        .got = m->buf + (2 * slot + 1) * SLOT_WORDS };
+    static const uint32_t words[] = {1, 1, 2, 36, 48, 49, 58, 59, 232, 256, 2048, 2049, SLOT_WORDS};
+    struct access a = {.action = (enum action)mixture_draw(m, ACTIONS),
+                       .target = (int)mixture_draw(m, (uint64_t)m->side.comm->size),
+                       .by_request = m->sync >= LOCK_EXCLUSIVE && mixture_draw(m, 3) == 0,
+                       .words = words[mixture_draw(m, sizeof words / sizeof words[0])],
+                       .out = m->buf + 2 * slot * SLOT_WORDS,
+                       .got = m->buf + (2 * slot + 1) * SLOT_WORDS};
 
     if (a.action == FETCH_ONE || a.action == SWAP_IF || a.action == ADD_SHARED)
         a.words = 1;
@@ -371,7 +383,8 @@ static void access_start(struct mixture *m, struct access *a)
         MPI_Fetch_and_op(a->out, a->got, MPI_UINT32_T, a->target, at, MPI_SUM, win);
         break;
     default:
-        a->compare = m->model[(size_t)a->target * STRIPE + a->at] + (a->out[0] & 1); /* or not as it is */
+        a->compare = m->model[(size_t)a->target * STRIPE + a->at] +
+                     (a->out[0] & 1); /* or not as it is */
         MPI_Compare_and_swap(a->out, &a->compare, a->got, MPI_UINT32_T, a->target, at, win);
     }
 }
@@ -390,7 +403,8 @@ static bool access_model(struct mixture *m, const struct access *a)
     }
     for (uint32_t i = 0; i < a->words; i++) {
         right = right && (!fetches || a->got[i] == word[i]);
-        if (a->action == PUT || a->action == REPLACE || (a->action == SWAP_IF && a->compare == word[i]))
+        if (a->action == PUT || a->action == REPLACE ||
+            (a->action == SWAP_IF && a->compare == word[i]))
             word[i] = a->out[i];
         else if (a->action == ADD || a->action == FETCH_ADD || a->action == FETCH_ONE)
             word[i] += a->out[i];
@@ -398,7 +412,8 @@ static bool access_model(struct mixture *m, const struct access *a)
     return right;
 }
 
-/* Locks are each operation's own; other epochs hold a rank's operations of the round, to whomever. */
+/* Locks are each operation's own; other epochs hold a rank's operations of the round, to whomever.
+ */
 static void mixture_round(struct mixture *m)
 {
     const bool locks = m->sync == LOCK_EXCLUSIVE || m->sync == LOCK_SHARED;
@@ -422,9 +437,10 @@ static void mixture_round(struct mixture *m)
         side_close(&m->side, m->sync);
     for (uint32_t i = 0; i < count; i++)
         check_that(m->check, access_model(m, &access[i]),
-                   "action %d on %u words of rank %d by %s%s fetched wrong data on %s of %d", access[i].action,
-                   access[i].words, access[i].target, sync_names[m->sync],
-                   access[i].by_request ? " and a request" : "", m->side.comm->name, m->side.comm->size);
+                   "action %d on %u words of rank %d by %s%s fetched wrong data on %s of %d",
+                   access[i].action, access[i].words, access[i].target, sync_names[m->sync],
+                   access[i].by_request ? " and a request" : "", m->side.comm->name,
+                   m->side.comm->size);
 }
 
 /* Every rank tells every other what it should find in its window. */
@@ -432,15 +448,17 @@ static void mixture_look(struct mixture *m)
 {
     const struct check_comm *comm = m->side.comm;
     const size_t stripes = (size_t)comm->size * STRIPE;
-    uint32_t *want = check_alloc(4 * stripes), *shares = check_alloc(4 * (size_t)comm->size * SHARED_WORDS);
+    uint32_t *want = check_alloc(4 * stripes),
+             *shares = check_alloc(4 * (size_t)comm->size * SHARED_WORDS);
     bool right = true;
 
     MPI_Barrier(comm->comm);
     MPI_Alltoall(m->model, STRIPE, MPI_UINT32_T, want, STRIPE, MPI_UINT32_T, comm->comm);
-    MPI_Alltoall(m->shared, SHARED_WORDS, MPI_UINT32_T, shares, SHARED_WORDS, MPI_UINT32_T, comm->comm);
+    MPI_Alltoall(m->shared, SHARED_WORDS, MPI_UINT32_T, shares, SHARED_WORDS, MPI_UINT32_T,
+                 comm->comm);
     MPI_Win_lock(MPI_LOCK_SHARED, comm->rank, 0, m->side.win);
-    check_that(m->check, !memcmp(m->mem, want, 4 * stripes), "a window is not as the model says on %s of %d",
-               comm->name, comm->size);
+    check_that(m->check, !memcmp(m->mem, want, 4 * stripes),
+               "a window is not as the model says on %s of %d", comm->name, comm->size);
     for (uint32_t i = 0; i < SHARED_WORDS; i++) {
         uint32_t sum = 0;
 
@@ -449,7 +467,8 @@ static void mixture_look(struct mixture *m)
         right = right && m->mem[stripes + i] == sum;
     }
     MPI_Win_unlock(comm->rank, m->side.win);
-    check_that(m->check, right, "what all ranks added to is not the sum on %s of %d", comm->name, comm->size);
+    check_that(m->check, right, "what all ranks added to is not the sum on %s of %d", comm->name,
+               comm->size);
     MPI_Barrier(comm->comm);
     free(want);
     free(shares);
@@ -460,10 +479,12 @@ static void onesided_random(struct check *check, const struct check_comm *comm)
     const size_t words = (size_t)comm->size * STRIPE + SHARED_WORDS;
     const int rounds = check->quick ? 14 : 140;
     const uint64_t key = check_key(check);
-    struct mixture m = { .check = check, .random = check_mix(key, (uint64_t)comm->rank, 1),
-                         .mem = check_alloc(4 * words), .model = check_alloc(4 * words),
-                         .shared = check_alloc((size_t)comm->size * SHARED_WORDS * 4),
-                         .buf = check_alloc(SLOTS * 2 * SLOT_WORDS * 4) };
+    struct mixture m = {.check = check,
+                        .random = check_mix(key, (uint64_t)comm->rank, 1),
+                        .mem = check_alloc(4 * words),
+                        .model = check_alloc(4 * words),
+                        .shared = check_alloc((size_t)comm->size * SHARED_WORDS * 4),
+                        .buf = check_alloc(SLOTS * 2 * SLOT_WORDS * 4)};
 
     memset(m.mem, 0, 4 * words);
     memset(m.model, 0, 4 * words);
@@ -488,14 +509,15 @@ static void onesided_random(struct check *check, const struct check_comm *comm)
     free(m.buf);
 }
 
-/* --- addresses ---------------------------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------------------- */
 
 /* Buffers named by their addresses alone, in types that begin elsewhere, and in pieces. */
 static void onesided_layouts(struct check *check, const struct check_comm *comm)
 {
-    static const int lengths[] = { 8, 200, 4000, 100000 };
+    static const int lengths[] = {8, 200, 4000, 100000};
     const int to = (comm->rank + 1) % comm->size, from = (comm->rank + comm->size - 1) % comm->size;
-    unsigned char *mem = check_alloc(200000), *out = check_alloc(200000), *want = check_alloc(200000);
+    unsigned char *mem = check_alloc(200000), *out = check_alloc(200000),
+                  *want = check_alloc(200000);
     struct side s = side_make(comm, mem, 200000, to, from);
 
     for (size_t i = 0; i < 4; i++) {
@@ -517,13 +539,15 @@ static void onesided_layouts(struct check *check, const struct check_comm *comm)
         MPI_Win_fence(0, s.win);
         for (int b = 0; b < bytes; b++)
             right = right && mem[2 * b] == want[b];
-        check_that(check, right, "put of %d bytes from MPI_BOTTOM to every other byte is wrong", bytes);
+        check_that(check, right, "put of %d bytes from MPI_BOTTOM to every other byte is wrong",
+                   bytes);
         memset(out, 0, (size_t)bytes);
         MPI_Win_fence(0, s.win);
         MPI_Get(MPI_BOTTOM, 1, bottom, to, 0, 1, odd, s.win);
         MPI_Win_fence(MPI_MODE_NOSUCCEED, s.win);
         draw(want, (size_t)bytes, key, comm->rank, 0);
-        check_that(check, !memcmp(out, want, (size_t)bytes), "get of %d bytes to MPI_BOTTOM is wrong", bytes);
+        check_that(check, !memcmp(out, want, (size_t)bytes),
+                   "get of %d bytes to MPI_BOTTOM is wrong", bytes);
         MPI_Type_free(&bottom);
         MPI_Type_free(&odd);
     }
@@ -536,9 +560,11 @@ static void onesided_layouts(struct check *check, const struct check_comm *comm)
 void check_onesided(struct check *check, const struct check_comm *comms, size_t count)
 {
     if (check->threads)
-        return; /* Open MPI 4.1 has no one-sided communication over messages with MPI_THREAD_MULTIPLE */
+        /* Open MPI 4.1 has no one-sided communication over messages with MPI_THREAD_MULTIPLE */
+        return;
 
-    const size_t other = count > 1 ? 1 + check_key(check) % (count - 1) : 0; /* the same at all ranks */
+    /* the same at all ranks */
+    const size_t other = count > 1 ? 1 + check_key(check) % (count - 1) : 0;
 
     for (size_t c = 0; c < count; c++) {
         if (check->quick && c != 0 && c != other)

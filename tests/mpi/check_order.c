@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* --- barriers ------------------------------------------------------------ */
+/* --- barriers ----------------------------------------------------------------------- */
 
 static int64_t now_ns(void)
 {
@@ -38,8 +38,9 @@ static void barrier_once(struct check *check, const struct check_comm *comm)
         last_in = all[2 * r] > last_in ? all[2 * r] : last_in;
         first_out = all[2 * r + 1] < first_out ? all[2 * r + 1] : first_out;
     }
-    check_that(check, first_out >= last_in, "barrier on %s of %d: a rank left %lld ns before the last entered",
-               comm->name, comm->size, (long long)(last_in - first_out));
+    check_that(check, first_out >= last_in,
+               "barrier on %s of %d: a rank left %lld ns before the last entered", comm->name,
+               comm->size, (long long)(last_in - first_out));
     free(all);
 }
 
@@ -54,7 +55,7 @@ void check_barriers(struct check *check, const struct check_comm *comms, size_t 
     }
 }
 
-/* --- several in flight ----------------------------------------------------- */
+/* --- several in flight -------------------------------------------------------------- */
 
 /* What rank r gives to the sum of a key: whole numbers that fit whatever the size. */
 static int64_t share(uint64_t key, int rank, uint64_t i)
@@ -99,7 +100,7 @@ static void reduce_sums(struct check *check, const struct check_comm *comm, uint
 /* Lengths from one byte to many segments. */
 static void bcast_bytes(struct check *check, const struct check_comm *comm, uint64_t key)
 {
-    static const int lengths[] = { 1, 8, 239, 240, 241, 4096, 30000 };
+    static const int lengths[] = {1, 8, 239, 240, 241, 4096, 30000};
     const int root = (int)(key % (uint64_t)comm->size);
     const int bytes = lengths[(key >> 8) % (sizeof lengths / sizeof lengths[0])];
     uint8_t *buf = check_alloc((size_t)bytes);
@@ -110,8 +111,8 @@ static void bcast_bytes(struct check *check, const struct check_comm *comm, uint
     MPI_Bcast(buf, bytes, MPI_BYTE, root, comm->comm);
     for (int i = 0; i < bytes; i++)
         right = right && buf[i] == (uint8_t)check_mix(key, (uint64_t)i, 7);
-    check_that(check, right, "bcast in flight of %d bytes from %d on %s of %d is wrong", bytes, root,
-               comm->name, comm->size);
+    check_that(check, right, "bcast in flight of %d bytes from %d on %s of %d is wrong", bytes,
+               root, comm->name, comm->size);
     free(buf);
 }
 
@@ -122,7 +123,7 @@ struct ring {
     uint8_t *out[RINGS], *in[RINGS];
     uint64_t key;
 };
-static const int ring_bytes[RINGS] = { 8, 4000, 70000 };
+static const int ring_bytes[RINGS] = {8, 4000, 70000};
 
 static void ring_start(struct ring *ring, const struct check *check)
 {
@@ -134,8 +135,10 @@ static void ring_start(struct ring *ring, const struct check *check)
         ring->out[i] = check_alloc((size_t)ring_bytes[i]);
         memset(ring->out[i], (int)(check_mix(ring->key, (uint64_t)check->rank, (uint64_t)i) & 0xff),
                (size_t)ring_bytes[i]);
-        MPI_Irecv(ring->in[i], ring_bytes[i], MPI_BYTE, left, i, MPI_COMM_WORLD, &ring->requests[2 * i]);
-        MPI_Isend(ring->out[i], ring_bytes[i], MPI_BYTE, right, i, MPI_COMM_WORLD, &ring->requests[2 * i + 1]);
+        MPI_Irecv(ring->in[i], ring_bytes[i], MPI_BYTE, left, i, MPI_COMM_WORLD,
+                  &ring->requests[2 * i]);
+        MPI_Isend(ring->out[i], ring_bytes[i], MPI_BYTE, right, i, MPI_COMM_WORLD,
+                  &ring->requests[2 * i + 1]);
     }
 }
 
@@ -150,7 +153,8 @@ static void ring_finish(struct ring *ring, struct check *check)
 
         for (int b = 0; b < ring_bytes[i]; b++)
             right = right && ring->in[i][b] == want;
-        check_that(check, right, "message of %d bytes from %d is wrong after collectives", ring_bytes[i], left);
+        check_that(check, right, "message of %d bytes from %d is wrong after collectives",
+                   ring_bytes[i], left);
         free(ring->out[i]);
         free(ring->in[i]);
     }
@@ -169,10 +173,18 @@ static void mixed_collectives(struct check *check, const struct check_comm *comm
         if (check_mix(step, (uint64_t)check->rank, 1) % 8 == 0)
             check_sleep_us(check_mix(step, (uint64_t)check->rank, 2) % 100);
         switch (step >> 8 & 3) {
-        case 0: allreduce_sums(check, comm, step >> 16); break;
-        case 1: reduce_sums(check, comm, step >> 16); break;
-        case 2: bcast_bytes(check, comm, step >> 16); break;
-        default: MPI_Barrier(comm->comm); break;
+        case 0:
+            allreduce_sums(check, comm, step >> 16);
+            break;
+        case 1:
+            reduce_sums(check, comm, step >> 16);
+            break;
+        case 2:
+            bcast_bytes(check, comm, step >> 16);
+            break;
+        default:
+            MPI_Barrier(comm->comm);
+            break;
         }
     }
 }
@@ -182,7 +194,7 @@ void check_in_flight(struct check *check, const struct check_comm *comms, size_t
     const unsigned rounds = check->iterations ? check->iterations : check->quick ? 30 : 200;
 
     for (unsigned i = 0; i < rounds; i++) {
-        struct ring ring = { .key = check_key(check) };
+        struct ring ring = {.key = check_key(check)};
         const uint64_t key = ring.key >> 16;
         int64_t in = share(key, check->rank, 9), out = 0;
         MPI_Request request;
@@ -191,12 +203,13 @@ void check_in_flight(struct check *check, const struct check_comm *comms, size_t
         MPI_Iallreduce(&in, &out, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &request);
         mixed_collectives(check, comms, count);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        check_that(check, out == total(key, check->size, 9), "iallreduce around other collectives is wrong");
+        check_that(check, out == total(key, check->size, 9),
+                   "iallreduce around other collectives is wrong");
         ring_finish(&ring, check);
     }
 }
 
-/* --- running ahead ----------------------------------------------------------- */
+/* --- running ahead ------------------------------------------------------------------ */
 
 /*
  * A root that broadcasts, or members that contribute, need nobody's answer and
@@ -241,7 +254,7 @@ void check_run_ahead(struct check *check, const struct check_comm *comms, size_t
     }
 }
 
-/* --- threads -------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------ */
 
 #define THREADS 2
 
@@ -280,8 +293,9 @@ void check_threads(struct check *check, const struct check_comm *comms, size_t c
         MPI_Comm comm;
 
         MPI_Comm_dup(comms[0].comm, &comm);
-        workers[i] = (struct worker){ .check = check, .comm = check_comm_of("a thread's", comm),
-                                      .key = check_key(check) };
+        workers[i] = (struct worker){.check = check,
+                                     .comm = check_comm_of("a thread's", comm),
+                                     .key = check_key(check)};
     }
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]))

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHIFTS 13      /* call k starts at element k modulo this */
+#define SHIFTS      13 /* call k starts at element k modulo this */
 #define GUARD_BYTES 64 /* behind the result: nobody writes there */
-#define POISON 0xa5
+#define POISON      0xa5
 
-static const size_t counts[] = { 1, 2, 7, 31, 1000, 100000 };
-#define COUNTS (sizeof counts / sizeof counts[0])
+static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
+#define COUNTS     (sizeof counts / sizeof counts[0])
 #define LONG_COUNT 100000
 
 /* Inputs and results of one (type, operation, count) on one communicator. */
@@ -47,8 +47,10 @@ static void reduction_draw(struct reduction *r)
 {
     const size_t elements = r->count + SHIFTS;
     const size_t bytes = elements * r->type->bytes;
-    struct draw draw = { .key = check_key(r->check), .size = r->comm->size, .op = r->op,
-                         .strict = r->check->strict };
+    struct draw draw = {.key = check_key(r->check),
+                        .size = r->comm->size,
+                        .op = r->op,
+                        .strict = r->check->strict};
 
     memset(r->in, 0, bytes); /* padding, too: we compare copies */
     r->type->fill(r->want, elements, &draw);
@@ -75,12 +77,14 @@ static void reduction_verify(struct reduction *r, bool has_result, bool was_in_p
     if (has_result) {
         size_t at = r->type->differs(r->out, r->want + reduction_offset(r), r->count);
 
-        check_that(r->check, at == r->count, "%s(%s, %s, %zu) root %d on %s of %d: element %zu is wrong",
-                   what, check_op_name(r->op), r->type->name, r->count, root, r->comm->name,
+        check_that(r->check, at == r->count,
+                   "%s(%s, %s, %zu) root %d on %s of %d: element %zu is wrong", what,
+                   check_op_name(r->op), r->type->name, r->count, root, r->comm->name,
                    r->comm->size, at);
     } else if (!was_in_place) {
-        check_that(r->check, poisoned(r->out, bytes), "%s(%s, %s, %zu) root %d on %s: wrote off the root",
-                   what, check_op_name(r->op), r->type->name, r->count, root, r->comm->name);
+        check_that(r->check, poisoned(r->out, bytes),
+                   "%s(%s, %s, %zu) root %d on %s: wrote off the root", what, check_op_name(r->op),
+                   r->type->name, r->count, root, r->comm->name);
     }
     if (!poisoned(r->out + bytes, GUARD_BYTES) ||
         memcmp(r->in, r->in_before, bytes + reduction_offset(r)) != 0)
@@ -113,7 +117,8 @@ static void reduce_once(struct reduction *r, int root, bool in_place)
     const void *in = reduction_input(r, in_place && is_root);
 
     MPI_Reduce(in, r->out, (int)r->count, r->type->mpi, check_op_mpi(r->op), root, r->comm->comm);
-    reduction_verify(r, is_root, in_place && is_root, in_place ? "in-place reduce" : "reduce", root);
+    reduction_verify(r, is_root, in_place && is_root, in_place ? "in-place reduce" : "reduce",
+                     root);
 }
 
 /* Quick: the first and the last root only. */
@@ -136,8 +141,14 @@ static void reduction_run(struct check *check, const struct check_comm *comm,
 {
     const size_t bytes = (count + SHIFTS) * type->bytes;
     struct reduction r = {
-        .check = check, .comm = comm, .type = type, .op = op, .count = count,
-        .in = check_alloc(bytes), .in_before = check_alloc(bytes), .want = check_alloc(bytes),
+        .check = check,
+        .comm = comm,
+        .type = type,
+        .op = op,
+        .count = count,
+        .in = check_alloc(bytes),
+        .in_before = check_alloc(bytes),
+        .want = check_alloc(bytes),
         .out = check_alloc(count * type->bytes + GUARD_BYTES),
     };
 
@@ -156,10 +167,17 @@ static bool is_core(const struct check_type *type, enum check_op op)
         MPI_Datatype type;
         enum check_op op;
     } core[] = {
-        { MPI_INT, OP_SUM },        { MPI_INT, OP_MAX },    { MPI_DOUBLE, OP_SUM },
-        { MPI_DOUBLE, OP_PROD },    { MPI_FLOAT, OP_MIN },  { MPI_DOUBLE_INT, OP_MAXLOC },
-        { MPI_2INT, OP_MINLOC },    { MPI_BYTE, OP_BXOR },  { MPI_SHORT, OP_LAND },
-        { MPI_INT64_T, OP_BAND },   { MPI_LONG_DOUBLE_INT, OP_MINLOC },
+        {MPI_INT, OP_SUM},
+        {MPI_INT, OP_MAX},
+        {MPI_DOUBLE, OP_SUM},
+        {MPI_DOUBLE, OP_PROD},
+        {MPI_FLOAT, OP_MIN},
+        {MPI_DOUBLE_INT, OP_MAXLOC},
+        {MPI_2INT, OP_MINLOC},
+        {MPI_BYTE, OP_BXOR},
+        {MPI_SHORT, OP_LAND},
+        {MPI_INT64_T, OP_BAND},
+        {MPI_LONG_DOUBLE_INT, OP_MINLOC},
     };
 
     for (size_t i = 0; i < sizeof core / sizeof core[0]; i++)

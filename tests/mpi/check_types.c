@@ -15,11 +15,11 @@
 
 #define BIT(op) (1u << (op))
 #define NUMBERS (BIT(OP_MAX) | BIT(OP_MIN) | BIT(OP_SUM) | BIT(OP_PROD))
-#define TRUTHS (BIT(OP_LAND) | BIT(OP_LOR) | BIT(OP_LXOR))
-#define BITS (BIT(OP_BAND) | BIT(OP_BOR) | BIT(OP_BXOR))
-#define ALL (NUMBERS | TRUTHS | BITS)
-#define RINGS (BIT(OP_SUM) | BIT(OP_PROD))
-#define PLACES (BIT(OP_MINLOC) | BIT(OP_MAXLOC))
+#define TRUTHS  (BIT(OP_LAND) | BIT(OP_LOR) | BIT(OP_LXOR))
+#define BITS    (BIT(OP_BAND) | BIT(OP_BOR) | BIT(OP_BXOR))
+#define ALL     (NUMBERS | TRUTHS | BITS)
+#define RINGS   (BIT(OP_SUM) | BIT(OP_PROD))
+#define PLACES  (BIT(OP_MINLOC) | BIT(OP_MAXLOC))
 
 uint64_t check_mix(uint64_t a, uint64_t b, uint64_t c)
 {
@@ -62,13 +62,17 @@ static bool truth(const struct draw *d, size_t i)
     const bool odd_one = (all >> 32 & 1) && (uint64_t)d->rank == all % (uint64_t)d->size;
 
     switch (d->op) {
-    case OP_LAND: return !odd_one;
-    case OP_LOR: return odd_one;
-    default: return own(d, i) & 1;
+    case OP_LAND:
+        return !odd_one;
+    case OP_LOR:
+        return odd_one;
+    default:
+        return own(d, i) & 1;
     }
 }
 
-/* An integer input; the caller cuts it to @bits. @weak: Open MPI mistakes its sign in comparisons. */
+/* An integer input; the caller cuts it to @bits. @weak: Open MPI mistakes its sign in comparisons.
+ */
 static uint64_t int_value(const struct draw *d, size_t i, unsigned bits, bool is_signed, bool weak)
 {
     const uint64_t h = own(d, i);
@@ -80,7 +84,9 @@ static uint64_t int_value(const struct draw *d, size_t i, unsigned bits, bool is
         return is_signed ? h % (2 * limit + 1) - limit : h % (limit + 1);
     case OP_PROD:
         return (uint64_t)(is_signed ? factor(d, i) : abs(factor(d, i)));
-    case OP_LAND: case OP_LOR: case OP_LXOR:
+    case OP_LAND:
+    case OP_LOR:
+    case OP_LXOR:
         return truth(d, i) ? UINT64_C(1) << (h >> 8) % bits : 0; /* any bit makes it true */
     case OP_BAND:
         return h | check_mix(h, 1, i) | check_mix(h, 2, i);
@@ -96,15 +102,18 @@ static double real_value(const struct draw *d, size_t i)
     const uint64_t h = own(d, i);
 
     switch (d->op) {
-    case OP_SUM: return (double)(int)(h % 2001) - 1000.0;
-    case OP_PROD: return factor(d, i);
-    default: return (double)(int32_t)h / 1024.0;
+    case OP_SUM:
+        return (double)(int)(h % 2001) - 1000.0;
+    case OP_PROD:
+        return factor(d, i);
+    default:
+        return (double)(int32_t)h / 1024.0;
     }
 }
 
 static double _Complex complex_value(const struct draw *d, size_t i)
 {
-    static const double units[4][2] = { { 1, 0 }, { 0, 1 }, { -1, 0 }, { 0, -1 } };
+    static const double units[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
     const uint64_t h = own(d, i);
 
     if (d->op == OP_SUM)
@@ -113,38 +122,74 @@ static double _Complex complex_value(const struct draw *d, size_t i)
 }
 
 /* The operations on two elements of a type. */
-#define FOLD_INT(acc, in, op)                                \
-    switch (op) {                                            \
-    case OP_MAX: acc = in > acc ? in : acc; break;           \
-    case OP_MIN: acc = in < acc ? in : acc; break;           \
-    case OP_SUM: acc = acc + in; break;                      \
-    case OP_PROD: acc = acc * in; break;                     \
-    case OP_LAND: acc = acc && in; break;                    \
-    case OP_LOR: acc = acc || in; break;                     \
-    case OP_LXOR: acc = !acc != !in; break;                  \
-    case OP_BAND: acc = acc & in; break;                     \
-    case OP_BOR: acc = acc | in; break;                      \
-    case OP_BXOR: acc = acc ^ in; break;                     \
-    default: break;                                          \
+#define FOLD_INT(acc, in, op)      \
+    switch (op) {                  \
+    case OP_MAX:                   \
+        acc = in > acc ? in : acc; \
+        break;                     \
+    case OP_MIN:                   \
+        acc = in < acc ? in : acc; \
+        break;                     \
+    case OP_SUM:                   \
+        acc = acc + in;            \
+        break;                     \
+    case OP_PROD:                  \
+        acc = acc * in;            \
+        break;                     \
+    case OP_LAND:                  \
+        acc = acc && in;           \
+        break;                     \
+    case OP_LOR:                   \
+        acc = acc || in;           \
+        break;                     \
+    case OP_LXOR:                  \
+        acc = !acc != !in;         \
+        break;                     \
+    case OP_BAND:                  \
+        acc = acc & in;            \
+        break;                     \
+    case OP_BOR:                   \
+        acc = acc | in;            \
+        break;                     \
+    case OP_BXOR:                  \
+        acc = acc ^ in;            \
+        break;                     \
+    default:                       \
+        break;                     \
     }
-#define FOLD_TRUTH(acc, in, op)                              \
-    switch (op) {                                            \
-    case OP_LAND: acc = acc && in; break;                    \
-    case OP_LOR: acc = acc || in; break;                     \
-    default: acc = !acc != !in; break;                       \
+#define FOLD_TRUTH(acc, in, op) \
+    switch (op) {               \
+    case OP_LAND:               \
+        acc = acc && in;        \
+        break;                  \
+    case OP_LOR:                \
+        acc = acc || in;        \
+        break;                  \
+    default:                    \
+        acc = !acc != !in;      \
+        break;                  \
     }
-#define FOLD_REAL(acc, in, op)                               \
-    switch (op) {                                            \
-    case OP_MAX: acc = in > acc ? in : acc; break;           \
-    case OP_MIN: acc = in < acc ? in : acc; break;           \
-    case OP_SUM: acc = acc + in; break;                      \
-    case OP_PROD: acc = acc * in; break;                     \
-    default: break;                                          \
+#define FOLD_REAL(acc, in, op)     \
+    switch (op) {                  \
+    case OP_MAX:                   \
+        acc = in > acc ? in : acc; \
+        break;                     \
+    case OP_MIN:                   \
+        acc = in < acc ? in : acc; \
+        break;                     \
+    case OP_SUM:                   \
+        acc = acc + in;            \
+        break;                     \
+    case OP_PROD:                  \
+        acc = acc * in;            \
+        break;                     \
+    default:                       \
+        break;                     \
     }
 #define FOLD_COMPLEX(acc, in, op) acc = op == OP_SUM ? acc + in : acc * in;
-#define FOLD_PAIR(acc, in, op)                                                          \
-    if ((op == OP_MINLOC ? in.value < acc.value : in.value > acc.value) ||              \
-        (in.value == acc.value && in.index < acc.index))                                \
+#define FOLD_PAIR(acc, in, op)                                             \
+    if ((op == OP_MINLOC ? in.value < acc.value : in.value > acc.value) || \
+        (in.value == acc.value && in.index < acc.index))                   \
         acc = in;
 
 /* The three functions of a type. @VALUE: an expression for element i of draw d. */
@@ -173,32 +218,35 @@ static double _Complex complex_value(const struct draw *d, size_t i)
     }
 
 #define SAME_VALUE(a, b) ((a) == (b))
-#define SAME_PAIR(a, b) ((a).value == (b).value && (a).index == (b).index)
+#define SAME_PAIR(a, b)  ((a).value == (b).value && (a).index == (b).index)
 
-#define INT(mpi, ctype, ops)                                                            \
-    FUNCTIONS(mpi, ctype,                                                               \
-              (ctype)int_value(d, i, sizeof(ctype) * CHAR_BIT, (ctype)-1 < (ctype)1,    \
+#define INT(mpi, ctype, ops)                                                               \
+    FUNCTIONS(mpi, ctype,                                                                  \
+              (ctype)int_value(d, i, sizeof(ctype) * CHAR_BIT, (ctype)-1 < (ctype)1,       \
                                MPI_##mpi == MPI_UNSIGNED_LONG || MPI_##mpi == MPI_OFFSET), \
               FOLD_INT, SAME_VALUE)
 #define TRUTH(mpi, ctype) FUNCTIONS(mpi, ctype, truth(d, i), FOLD_TRUTH, SAME_VALUE)
-#define REAL(mpi, ctype) FUNCTIONS(mpi, ctype, (ctype)real_value(d, i), FOLD_REAL, SAME_VALUE)
+#define REAL(mpi, ctype)  FUNCTIONS(mpi, ctype, (ctype)real_value(d, i), FOLD_REAL, SAME_VALUE)
 #define COMPLEX(mpi, ctype) \
     FUNCTIONS(mpi, ctype, (ctype)complex_value(d, i), FOLD_COMPLEX, SAME_VALUE)
-#define PAIR(mpi, vtype, itype)                                                         \
-    struct pair_##mpi { vtype value; itype index; };                                    \
-    FUNCTIONS(mpi, struct pair_##mpi,                                                   \
-              ((struct pair_##mpi){ (vtype)((int)(own(d, i) % 5) - 2),                  \
-                                    (itype)(own(d, i) / 8 % 1000) }),                   \
+#define PAIR(mpi, vtype, itype)                                       \
+    struct pair_##mpi {                                               \
+        vtype value;                                                  \
+        itype index;                                                  \
+    };                                                                \
+    FUNCTIONS(mpi, struct pair_##mpi,                                 \
+              ((struct pair_##mpi){(vtype)((int)(own(d, i) % 5) - 2), \
+                                   (itype)(own(d, i) / 8 % 1000)}),   \
               FOLD_PAIR, SAME_PAIR)
 #include "check_types.def"
 
 #define ROW(mpi, ctype, ops) \
-    { "MPI_" #mpi, MPI_##mpi, sizeof(ctype), ops, fill_##mpi, fold_##mpi, differs_##mpi },
+    {"MPI_" #mpi, MPI_##mpi, sizeof(ctype), ops, fill_##mpi, fold_##mpi, differs_##mpi},
 const struct check_type check_types[] = {
-#define INT(mpi, ctype, ops) ROW(mpi, ctype, ops)
-#define TRUTH(mpi, ctype) ROW(mpi, ctype, TRUTHS)
-#define REAL(mpi, ctype) ROW(mpi, ctype, NUMBERS)
-#define COMPLEX(mpi, ctype) ROW(mpi, ctype, RINGS)
+#define INT(mpi, ctype, ops)    ROW(mpi, ctype, ops)
+#define TRUTH(mpi, ctype)       ROW(mpi, ctype, TRUTHS)
+#define REAL(mpi, ctype)        ROW(mpi, ctype, NUMBERS)
+#define COMPLEX(mpi, ctype)     ROW(mpi, ctype, RINGS)
 #define PAIR(mpi, vtype, itype) ROW(mpi, struct pair_##mpi, PLACES)
 #include "check_types.def"
 };
@@ -208,12 +256,12 @@ static const struct {
     const char *name;
     MPI_Op mpi;
 } ops[OPS] = {
-    [OP_MAX] = { "MPI_MAX", MPI_MAX },          [OP_MIN] = { "MPI_MIN", MPI_MIN },
-    [OP_SUM] = { "MPI_SUM", MPI_SUM },          [OP_PROD] = { "MPI_PROD", MPI_PROD },
-    [OP_LAND] = { "MPI_LAND", MPI_LAND },       [OP_LOR] = { "MPI_LOR", MPI_LOR },
-    [OP_LXOR] = { "MPI_LXOR", MPI_LXOR },       [OP_BAND] = { "MPI_BAND", MPI_BAND },
-    [OP_BOR] = { "MPI_BOR", MPI_BOR },          [OP_BXOR] = { "MPI_BXOR", MPI_BXOR },
-    [OP_MINLOC] = { "MPI_MINLOC", MPI_MINLOC }, [OP_MAXLOC] = { "MPI_MAXLOC", MPI_MAXLOC },
+    [OP_MAX] = {"MPI_MAX", MPI_MAX},          [OP_MIN] = {"MPI_MIN", MPI_MIN},
+    [OP_SUM] = {"MPI_SUM", MPI_SUM},          [OP_PROD] = {"MPI_PROD", MPI_PROD},
+    [OP_LAND] = {"MPI_LAND", MPI_LAND},       [OP_LOR] = {"MPI_LOR", MPI_LOR},
+    [OP_LXOR] = {"MPI_LXOR", MPI_LXOR},       [OP_BAND] = {"MPI_BAND", MPI_BAND},
+    [OP_BOR] = {"MPI_BOR", MPI_BOR},          [OP_BXOR] = {"MPI_BXOR", MPI_BXOR},
+    [OP_MINLOC] = {"MPI_MINLOC", MPI_MINLOC}, [OP_MAXLOC] = {"MPI_MAXLOC", MPI_MAXLOC},
 };
 
 const char *check_op_name(enum check_op op)

@@ -5,11 +5,12 @@
  *   mpirun -np 8 pairs_bench [--bytes N] [--windows N] [--json]
  *
  * Rank i of the first half sends windows of messages to rank i + half, which sends a word back for
- * each window. The figure is all bytes by the time from the first pair's start to the last one's end.
+ * each window. The figure is all bytes by the time from the first pair's start to the last one's
+ * end.
  *
- * Each rank also says what the kernel counts of its first thread, from MPI_Init to MPI_Finalize: how
- * long it was ready to run and did not. With more ranks than cores that decides about the bandwidth,
- * and not the network.
+ * Each rank also says what the kernel counts of its first thread, from MPI_Init to MPI_Finalize:
+ * how long it was ready to run and did not. With more ranks than cores that decides about the
+ * bandwidth, and not the network.
  */
 #include <getopt.h>
 #include <mpi.h>
@@ -19,9 +20,9 @@
 #include <string.h>
 
 #define IN_FLIGHT 32 /* messages of a window */
-#define WARMUP 2     /* windows */
-#define TAG_DATA 1
-#define TAG_WORD 2
+#define WARMUP    2  /* windows */
+#define TAG_DATA  1
+#define TAG_WORD  2
 
 struct bench {
     int bytes;
@@ -32,7 +33,8 @@ struct bench {
     char *buf; /* one for all: contents do not matter here */
 };
 
-/* Nanoseconds that this thread, the process's first, has waited for a core so far; 0: not counted. */
+/* Nanoseconds that this thread, the process's first, has waited for a core so far; 0: not counted.
+ */
 static unsigned long long waited_ns(void)
 {
     unsigned long long ran, waited = 0;
@@ -94,7 +96,8 @@ static void print(const struct bench *b, double took_s, unsigned long long waite
     double bytes = (double)b->bytes * IN_FLIGHT * b->windows * b->pairs;
 
     if (b->json)
-        printf("{\"bench\":\"pairs\",\"pairs\":%d,\"bytes\":%d,\"mb_per_s\":%.1f,\"waited_ns\":%llu}\n",
+        printf("{\"bench\":\"pairs\",\"pairs\":%d,\"bytes\":%d,\"mb_per_s\":%.1f,\"waited_ns\":%"
+               "llu}\n",
                b->pairs, b->bytes, bytes / took_s / 1e6, waited);
     else
         printf("pairs     %4d of %d bytes: %.1f MB/s; ranks waited %.3f s for cores\n", b->pairs,

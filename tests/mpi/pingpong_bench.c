@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 32            /* messages in flight */
+#define WINDOW     32        /* messages in flight */
 #define MOST_BYTES (4 << 20) /* of the list of sizes */
-#define WARMUP 20
-#define TAG_DATA 1
-#define TAG_WORD 2
+#define WARMUP     20
+#define TAG_DATA   1
+#define TAG_WORD   2
 
 struct bench {
     int bytes; /* -1: a list */
@@ -72,8 +72,8 @@ static double bandwidth_mb_per_s(const struct bench *b, int bytes, double *sampl
             if (b->rank == 0)
                 MPI_Isend(b->buf, bytes, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[w]);
             else
-                MPI_Irecv(b->buf + (size_t)w * (size_t)bytes, bytes, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD,
-                          &requests[w]);
+                MPI_Irecv(b->buf + (size_t)w * (size_t)bytes, bytes, MPI_BYTE, 0, TAG_DATA,
+                          MPI_COMM_WORLD, &requests[w]);
         MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
         if (b->rank == 0)
             MPI_Recv(&word, 1, MPI_BYTE, 1, TAG_WORD, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -106,9 +106,11 @@ static void measure(const struct bench *b, int bytes)
     free(samples);
     if (b->rank != 0)
         return;
-    printf(b->json ? "{\"bench\":\"pingpong\",\"bytes\":%d,\"trips\":%d,\"windows\":%d,\"latency_us\":%.3f,"
-                     "\"bandwidth_mb_per_s\":%.1f}\n"
-                   : "pingpong %8d bytes, %5d trips, %4d windows: half round trip %.2f us, %.1f MB/s\n",
+    printf(b->json
+               ? "{\"bench\":\"pingpong\",\"bytes\":%d,\"trips\":%d,\"windows\":%d,\"latency_us\":%"
+                 ".3f,"
+                 "\"bandwidth_mb_per_s\":%.1f}\n"
+               : "pingpong %8d bytes, %5d trips, %4d windows: half round trip %.2f us, %.1f MB/s\n",
            bytes, trips, windows, us, mb);
     fflush(stdout);
 }
@@ -122,19 +124,30 @@ static void usage(int status)
 static void options(struct bench *b, int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "bytes", required_argument, NULL, 'b' }, { "iterations", required_argument, NULL, 'i' },
-        { "json", no_argument, NULL, 'j' },        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        {"bytes", required_argument, NULL, 'b'},
+        {"iterations", required_argument, NULL, 'i'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
         switch (c) {
-        case 'b': b->bytes = atoi(optarg); break;
-        case 'i': b->iterations = atoi(optarg); break;
-        case 'j': b->json = true; break;
-        case 'h': usage(0); break;
-        default: usage(2);
+        case 'b':
+            b->bytes = atoi(optarg);
+            break;
+        case 'i':
+            b->iterations = atoi(optarg);
+            break;
+        case 'j':
+            b->json = true;
+            break;
+        case 'h':
+            usage(0);
+            break;
+        default:
+            usage(2);
         }
     if (optind != argc || b->iterations < 1 || b->bytes < -1)
         usage(2);
@@ -152,7 +165,7 @@ static void measure_all(const struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = { .bytes = -1, .iterations = 2000 };
+    struct bench b = {.bytes = -1, .iterations = 2000};
     int size;
     char word = 0;
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spawn.c - starts processes again and again on nodes that others have left, talks with them each time.
+ * spawn.c - starts processes again and again on nodes that others have left, talks with them each
+ * time.
  *
- * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. Over any transport a child of
- * Open MPI 4.1.4 waits in PMIx_Init() for ever now and then: so on stderr the parent says "spawn: wanted", the
- * child, once it is initialised, "spawn: there", and who waits for us can tell that from what is ours.
+ * spawn TIMES: one child at a time; prints "spawned TIMES times" at the end. Over any transport a
+ * child of Open MPI 4.1.4 waits in PMIx_Init() for ever now and then: so on stderr the parent says
+ * "spawn: wanted", the child, once it is initialised, "spawn: there", and who waits for us can tell
+ * that from what is ours.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -10,10 +10,10 @@
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
 
-#define HOP_PS   60000u  /* qsnet3: a cable and the switch behind it */
-#define BYTE_PS  400u
-#define WIRE_PS  102400u /* a whole segment */
-#define LONG_PS  (UINT64_C(1) << 42)
+#define HOP_PS  60000u /* qsnet3: a cable and the switch behind it */
+#define BYTE_PS 400u
+#define WIRE_PS 102400u /* a whole segment */
+#define LONG_PS (UINT64_C(1) << 42)
 
 /* FABEMU_TEST_LONG=N: N times as many packets, or rounds, where it says so. */
 static uint32_t longer(uint32_t count)
@@ -77,10 +77,13 @@ static void random_posts(struct vcnet *w, uint64_t *random, uint32_t packets, ui
         uint16_t bytes = sizes[test_draw(random, 0, 8)];
 
         at_ps += within_ps ? test_draw(random, 0, 2 * within_ps / packets) : 0;
-        vcnet_post(w, src, at_ps, (struct vcnet_post){
-            .group = group, .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
-            .bytes = group && bytes > broadcast_bytes ? broadcast_bytes : bytes,
-            .dst = (uint16_t)(group ? test_draw(random, 0, 3) : test_draw(random, 0, w->nodes - 1))});
+        vcnet_post(w, src, at_ps,
+                   (struct vcnet_post){
+                       .group = group,
+                       .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
+                       .bytes = group && bytes > broadcast_bytes ? broadcast_bytes : bytes,
+                       .dst = (uint16_t)(group ? test_draw(random, 0, 3)
+                                               : test_draw(random, 0, w->nodes - 1))});
     }
 }
 
@@ -110,12 +113,13 @@ static void posts_judge(const struct vcnet *w, uint32_t packets)
     CU_ASSERT_EQUAL(verdict.twice, 0);
     CU_ASSERT_EQUAL(verdict.lost, 0);
     if (late && w->clock != EMU_CLOCK_VIRTUAL)
-        printf("\n    %u packets, %llu time-outs, %u of nodes: %u NACKs, %llu of them refused\n    ",
-               packets, (unsigned long long)VCNET_SUM(w, timeouts), timed_out, nacked,
-               (unsigned long long)VCNET_SUM(w, refused));
+        printf(
+            "\n    %u packets, %llu time-outs, %u of nodes: %u NACKs, %llu of them refused\n    ",
+            packets, (unsigned long long)VCNET_SUM(w, timeouts), timed_out, nacked,
+            (unsigned long long)VCNET_SUM(w, refused));
 }
 
-/* --- exact times ------------------------------------------------------------------------ */
+/* --- exact times -------------------------------------------------------------------- */
 
 /* A head takes a cable and a switch each hop, the rest follows at the rate of the link. */
 static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
@@ -144,7 +148,8 @@ static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
     }
 }
 
-/* One slot, its credit 60 ns after its segment has left: two segments of a channel, 120 ns apart. */
+/* One slot, its credit 60 ns after its segment has left: two segments of a channel, 120 ns apart.
+ */
 static void times__a_segment_waits_for_its_slot(void)
 {
     uint64_t first_ps;
@@ -205,7 +210,7 @@ static void channels__two_or_three_fill_a_link(void)
     }
 }
 
-/* --- priorities ------------------------------------------------------------------------------ */
+/* --- priorities --------------------------------------------------------------------- */
 
 /* A small packet of high priority waits for no more than one segment of bulk on each cable. */
 static void priorities__a_small_packet_passes_bulk(void)
@@ -237,8 +242,8 @@ static void priorities__a_small_packet_passes_bulk(void)
 }
 
 /*
- * Small packets from node 0 to node 63 beside bulk of @sources nodes, 0 among them, to there, by the
- * same links. Returns by how much one took longer than alone: exactly, the most.
+ * Small packets from node 0 to node 63 beside bulk of @sources nodes, 0 among them, to there, by
+ * the same links. Returns by how much one took longer than alone: exactly, the most.
  */
 static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sources)
 {
@@ -313,7 +318,8 @@ static void priorities__bulk_leaves_a_channel(void)
     vcnet_advance(&w, start_ps - 1);
     CU_ASSERT_EQUAL(emu_vcs_pending(&switch_channels_of(w.sw[0])->port[0].vcs), 31);
     CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
-    CU_ASSERT_TRUE(w.node[3]->post[0].reply_ps - start_ps < 4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
+    CU_ASSERT_TRUE(w.node[3]->post[0].reply_ps - start_ps <
+                   4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
     CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 401);
     CU_ASSERT_TRUE(vcnet_free(&w, false));
     vcnet_close(&w);
@@ -373,7 +379,7 @@ static void arbitration__broadcasts_and_others_take_turns(void)
     }
 }
 
-/* --- replies --------------------------------------------------------------------------------- */
+/* --- replies ------------------------------------------------------------------------ */
 
 static const uint32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
@@ -429,8 +435,10 @@ static void replies__one_nack_makes_a_nack(void)
 static void replies__what_goes_nowhere_gets_a_nack(void)
 {
     static const struct vcnet_post posts[] = {
-        {.dst = 4000, .bytes = 1024}, {.dst = 9, .group = true, .bytes = 1024},
-        {.dst = 7, .group = true, .bytes = 1024}, {.dst = 8, .group = true, .bytes = 24},
+        {.dst = 4000, .bytes = 1024},
+        {.dst = 9, .group = true, .bytes = 1024},
+        {.dst = 7, .group = true, .bytes = 1024},
+        {.dst = 8, .group = true, .bytes = 24},
     };
     struct vcnet w;
 
@@ -441,7 +449,8 @@ static void replies__what_goes_nowhere_gets_a_nack(void)
         vcnet_post(&w, 3, i * 10000000, posts[i]);
     vcnet_advance(&w, 9000000);
     CU_ASSERT_EQUAL(w.node[3]->post[0].state, POST_NACKED);
-    CU_ASSERT_EQUAL(w.node[3]->post[0].reply_ps, 4 * HOP_PS + wire_ps(1024, 4)); /* by the top switch */
+    /* by the top switch */
+    CU_ASSERT_EQUAL(w.node[3]->post[0].reply_ps, 4 * HOP_PS + wire_ps(1024, 4));
     CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     for (uint32_t i = 1; i < 4; i++) {
         uint64_t sent_ps = i * 10000000 + (i < 3 ? wire_ps(1024, 4) : 0);
@@ -456,7 +465,7 @@ static void replies__what_goes_nowhere_gets_a_nack(void)
     vcnet_close(&w);
 }
 
-/* --- time-outs ---------------------------------------------------------------------------------- */
+/* --- time-outs ---------------------------------------------------------------------- */
 
 /* Nobody replies: a NACK comes after the time-out, an eighth later at most; then all is free. */
 static void timeouts__free_everything(void)
@@ -470,7 +479,8 @@ static void timeouts__free_everything(void)
         vcnet_group(&w, 7, eight, 8);
         w.node[7]->silent = true;
         for (uint32_t i = 0; i < 20; i++)
-            vcnet_post(&w, 0, i * 300000, (struct vcnet_post){.dst = 7, .group = group, .bytes = 1024});
+            vcnet_post(&w, 0, i * 300000,
+                       (struct vcnet_post){.dst = 7, .group = group, .bytes = 1024});
         CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
         for (uint32_t i = 0; i < 20; i++) {
             const struct vcnet_post *post = &w.node[0]->post[i];
@@ -503,7 +513,8 @@ static void timeouts__late_replies_are_old(void)
     vcnet_close(&w);
 }
 
-/* The sender opens a channel anew whose packet the switch still waits with: that one is given up. */
+/* The sender opens a channel anew whose packet the switch still waits with: that one is given up.
+ */
 static void timeouts__a_new_head_ends_the_packet_before(void)
 {
     struct vcnet w;
@@ -516,7 +527,8 @@ static void timeouts__a_new_head_ends_the_packet_before(void)
         vcnet_post(&w, 0, 0, (struct vcnet_post){.dst = 1, .bytes = 1024});
     CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     CU_ASSERT_EQUAL(vcnet_count(&w, POST_TIMED_OUT) + vcnet_count(&w, POST_ACKED) +
-                    vcnet_count(&w, POST_NACKED), 10);
+                        vcnet_count(&w, POST_NACKED),
+                    10);
     CU_ASSERT_TRUE(VCNET_SUM(&w, given_up) > 0);
     CU_ASSERT_TRUE(vcnet_holds(&w));
     CU_ASSERT_TRUE(vcnet_free(&w, true));
@@ -550,7 +562,7 @@ static void timeouts__that_come_early_lose_nothing(void)
     }
 }
 
-/* --- routing ------------------------------------------------------------------------------------- */
+/* --- routing ------------------------------------------------------------------------ */
 
 /* Segments that left switch @s by ports [from, from + count): the least and the most of a port. */
 static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t count,
@@ -568,12 +580,14 @@ static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t 
     }
 }
 
-/* The nodes of one leaf send to one of another: by all ways up, or by the one of that destination. */
+/* The nodes of one leaf send to one of another: by all ways up, or by the one of that destination.
+ */
 static void routing__adaptive_spreads_static_does_not(void)
 {
-    static const char *const sets[] = {
-        "routing=adaptive choice=next_free", "routing=adaptive choice=random",
-        "routing=adaptive choice=first_free", "routing=oblivious", "routing=static"};
+    static const char *const sets[] = {"routing=adaptive choice=next_free",
+                                       "routing=adaptive choice=random",
+                                       "routing=adaptive choice=first_free", "routing=oblivious",
+                                       "routing=static"};
 
     for (uint32_t i = 0; i < 5; i++) {
         uint64_t least, most;
@@ -629,7 +643,8 @@ static void routing__static_uses_parallel_links(void)
     port_use(&w, 0, 16, 16, &least, &most);
     CU_ASSERT_EQUAL(least, 7 * 16);
     CU_ASSERT_EQUAL(most, 7 * 16);
-    for (uint32_t s = 8; s < 16; s++) { /* they come down by one of two links: that of their numbers */
+    for (uint32_t s = 8; s < 16; s++) {
+        /* they come down by one of two links: that of their numbers */
         port_use(&w, s, 2, 14, &least, &most);
         CU_ASSERT_EQUAL(least, 16);
         CU_ASSERT_EQUAL(most, 16);
@@ -645,7 +660,8 @@ static void routing__adaptive_uses_equivalent_links(void)
 
     for (uint32_t adaptive = 0; adaptive < 2; adaptive++) {
         row_open(&row, 2, 4, adaptive ? "" : "routing=static");
-        for (uint32_t n = 0; n < 3; n++) { /* three more sources, and three more cables into node 1 */
+        for (uint32_t n = 0; n < 3; n++) {
+            /* three more sources, and three more cables into node 1 */
             struct vcnode *from = vcnet_node(&row.w, 0), *into = vcnet_node(&row.w, 0);
 
             vcnet_plug(&row.w, from, row.w.sw[0], 1 + n);
@@ -669,18 +685,22 @@ static void routing__adaptive_uses_equivalent_links(void)
     }
 }
 
-/* --- what comes from outside ------------------------------------------------------------------------ */
+/* --- what comes from outside -------------------------------------------------------- */
 
 static struct emu_entry odd_entry(uint32_t kind, uint32_t channel, uint32_t tag, uint32_t bytes,
                                   uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);
-    struct emu_entry entry = {.packet = {.kind = (uint8_t)kind, .channel = (uint8_t)channel,
-                                         .tag = tag, .last = index + 1 == segments,
-                                         .wire = (uint8_t)(emu_packet_wire_bytes(bytes, index) - 1)},
+    struct emu_entry entry = {.packet = {.kind = (uint8_t)kind,
+                                         .channel = (uint8_t)channel,
+                                         .tag = tag,
+                                         .last = index + 1 == segments,
+                                         .wire =
+                                             (uint8_t)(emu_packet_wire_bytes(bytes, index) - 1)},
                               .buf = EMU_NO_BUF};
     struct emu_head head = {.channel = (uint8_t)channel, .dst = 1, .bytes = (uint16_t)bytes};
-    struct emu_cont cont = {.channel = (uint8_t)channel, .index = (uint8_t)index,
+    struct emu_cont cont = {.channel = (uint8_t)channel,
+                            .index = (uint8_t)index,
                             .last = index + 1 == segments};
 
     if (kind == EMU_PACKET_HEAD)
@@ -703,7 +723,8 @@ static void odd_send(struct vcnet *w, struct emu_entry entry)
         emu_worker_pass(w->worker[0]);
 }
 
-/* What breaks the protocol is counted and dropped, its credit comes back, and nothing else happens. */
+/* What breaks the protocol is counted and dropped, its credit comes back, and nothing else happens.
+ */
 static void input__drops_what_breaks_the_protocol(void)
 {
     struct vcnet w;
@@ -723,16 +744,17 @@ static void input__drops_what_breaks_the_protocol(void)
     odd[count++].packet.cont ^= 4;
     odd[count++] = odd_entry(EMU_PACKET_HEAD, 9, 78, 24, 0); /* no such channel */
     odd[count++] = odd_entry(EMU_PACKET_HEAD, 2, 77, 24, 0); /* twice */
-    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);   /* not what the descriptor says: channel, */
+    /* not what the descriptor says: channel, */
+    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);
     odd[count++].packet.channel = 4;
-    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0);   /* length, */
+    odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 24, 0); /* length, */
     odd[count++].packet.wire++;
     odd[count] = odd_entry(EMU_PACKET_HEAD, 3, 78, 1024, 0); /* end */
     odd[count++].packet.last = 1;
     odd[count++] = odd_entry(EMU_PACKET_CONT, 2, 77, 4096, 6); /* beyond the end */
     odd[count] = odd_entry(EMU_PACKET_CONT, 2, 77, 1024, 1);
     odd[count++].packet.wire--;
-    odd[count++] = odd_entry(50, 2, 77, 1024, 1);              /* no such kind */
+    odd[count++] = odd_entry(50, 2, 77, 1024, 1); /* no such kind */
     bad = count;
     odd[count++] = odd_entry(EMU_PACKET_CONT, 2, 99, 1024, 1); /* another packet's */
     odd[count++] = odd_entry(EMU_PACKET_CONT, 5, 77, 1024, 1); /* a closed channel's */
@@ -801,7 +823,7 @@ static void create__refuses_what_it_cannot_do(void)
     emu_worker_destroy(worker);
 }
 
-/* --- conservation, and that all comes to an end ---------------------------------------------------- */
+/* --- conservation, and that all comes to an end ------------------------------------- */
 
 /* Everything checked at every step, while the network backs up and drains. */
 static void conserve(const char *spec, const char *set, uint16_t broadcast_bytes)
@@ -853,7 +875,10 @@ static int live_group(const struct vcnet *w, uint32_t src, uint64_t *random)
     return -1;
 }
 
-/* Each node to each other one, in an order of its own, and before each to a group with chance 1 of 3. */
+/*
+ * Each node to each other one, in an order of its own, and before each to a group with chance 1 of
+ * 3.
+ */
 static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast_bytes)
 {
     static const uint16_t sizes[] = {0, 24, 240, 241, 500, 1024, 1024, 2000, 4096};
@@ -863,9 +888,10 @@ static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast
         uint32_t order = (uint32_t)test_draw(random, 0, w->nodes - 1);
 
         for (uint32_t i = 0; i < w->nodes; i++) {
-            struct vcnet_post post = {
-                .priority = (uint8_t)(test_draw(random, 0, 7) ? 0 : test_draw(random, 1, 3)),
-                .bytes = sizes[test_draw(random, 0, 8)]};
+            struct vcnet_post post = {.priority = (uint8_t)(test_draw(random, 0, 7)
+                                                                ? 0
+                                                                : test_draw(random, 1, 3)),
+                                      .bytes = sizes[test_draw(random, 0, 8)]};
             int group = test_draw(random, 0, 2) ? -1 : live_group(w, src, random);
 
             post.dst = (uint16_t)((i ^ order) < w->nodes ? i ^ order : i);
@@ -886,15 +912,16 @@ static uint32_t live_posts(struct vcnet *w, uint64_t *random, uint16_t broadcast
 /* All at full load, and no time-out to help: it ends, all came, all is free. */
 static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_t seed)
 {
-    static const uint16_t broadcast_bytes[] = {240, 492, 744, 996, 1248}; /* what the pool lets through */
+    /* what the pool lets through */
+    static const uint16_t broadcast_bytes[] = {240, 492, 744, 996, 1248};
     uint64_t random = seed;
     uint32_t packets;
     struct vcnet w;
     char set[80];
     bool done;
 
-    snprintf(set, sizeof set, "channels=%u pool_slots=%u reply_timeout_ps=1000000000000",
-             channels, pool);
+    snprintf(set, sizeof set, "channels=%u pool_slots=%u reply_timeout_ps=1000000000000", channels,
+             pool);
     vcnet_open(&w, spec, set);
     random_groups(&w, &random);
     packets = live_posts(&w, &random, pool < 5 ? broadcast_bytes[pool] : 4096);
@@ -914,8 +941,12 @@ static bool live_run(const char *spec, uint32_t channels, uint32_t pool, uint64_
  */
 static void liveness__at_full_load_in_minimal_buffers(void)
 {
-    static const char *const specs[] = {"kary:4,2", "kary:2,4", "qsnet:40", "qsnet:20",
-                                        "clos:down=4x6,up=3", "clos:down=4x4,up=4,cables=2",
+    static const char *const specs[] = {"kary:4,2",
+                                        "kary:2,4",
+                                        "qsnet:40",
+                                        "qsnet:20",
+                                        "clos:down=4x6,up=3",
+                                        "clos:down=4x4,up=4,cables=2",
                                         "clos:radix=4,levels=3"};
     static const uint32_t channels[] = {1, 2, 32}, pools[] = {0, 1, 4, 16};
 
@@ -946,12 +977,15 @@ static void liveness__on_three_levels(void)
     }
 }
 
-/* --- faults ---------------------------------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------- */
 
 static const struct emu_fault_rates rough = {
     .lost = 4000, .head = 2000, .payload = 3000, .twice = 4000, .late = 4000, .late_ps = 700000};
 
-/* Every packet gets a reply, or its node gives it up. What was acknowledged came whole, and only so. */
+/*
+ * Every packet gets a reply, or its node gives it up. What was acknowledged came whole, and only
+ * so.
+ */
 static void faults_judge(struct vcnet *w, uint32_t packets, bool broadcasts)
 {
     uint32_t over = vcnet_count(w, POST_ACKED) + vcnet_count(w, POST_NACKED) +
@@ -1032,7 +1066,7 @@ static void windows__do_not_change_what_happens(void)
         CU_ASSERT_EQUAL(digest[i], digest[0]);
 }
 
-/* --- clock raw ----------------------------------------------------------------------------------------- */
+/* --- clock raw ---------------------------------------------------------------------- */
 
 static bool raw_over(const struct vcnet *w)
 {
@@ -1044,8 +1078,8 @@ static bool raw_over(const struct vcnet *w)
 }
 
 /*
- * Passes until every packet is over; false: nothing has happened for so long that it never will. How
- * long a host takes for a pass is nobody's promise, so nothing is judged by that.
+ * Passes until every packet is over; false: nothing has happened for so long that it never will.
+ * How long a host takes for a pass is nobody's promise, so nothing is judged by that.
  */
 static bool raw_run(struct vcnet *w)
 {
@@ -1108,7 +1142,10 @@ static void raw__soak(void)
     raw_soak("channels=2 pool_slots=4 routing=oblivious", 1000, false, false);
 }
 
-/* However early time-outs come: nothing is lost that was acknowledged, nothing comes twice, or leaks. */
+/*
+ * However early time-outs come: nothing is lost that was acknowledged, nothing comes twice, or
+ * leaks.
+ */
 static void raw__early_timeouts_lose_nothing(void)
 {
     raw_soak("", 4096, true, true);

@@ -11,12 +11,12 @@
 #include "tests/world/switch/bench.h"
 
 #define STORM_GROUPS 1000u
-#define LEN 240u /* bytes: 30 numbers */
-#define ROOT 3u  /* number of the unit, where there are three leaves */
+#define LEN          240u /* bytes: 30 numbers */
+#define ROOT         3u   /* number of the unit, where there are three leaves */
 
 static uint32_t storm_groups = STORM_GROUPS;
 
-/* --- one switch, stepped by hand -------------------------------------------------------------- */
+/* --- one switch, stepped by hand ---------------------------------------------------- */
 
 /* A reduction of doubles from @node; every number is @value. */
 static bool contribute(struct bench *b, uint32_t node, const struct emu_hdr *hdr, double value)
@@ -54,8 +54,11 @@ static void leaves_open(struct bench *b, enum emu_combine_order order, struct em
     profile.combine_units = ROOT + 1;
     profile.combine_order = order;
     bench_start(b, "kary:8,1", &profile);
-    *hdr = (struct emu_hdr){.dst = world_group(b->fabric, members, 8), .kind = EMU_REDUCE, .op = EMU_SUM,
-                            .type = EMU_F64, .len = LEN};
+    *hdr = (struct emu_hdr){.dst = world_group(b->fabric, members, 8),
+                            .kind = EMU_REDUCE,
+                            .op = EMU_SUM,
+                            .type = EMU_F64,
+                            .len = LEN};
 }
 
 /* What node @n has sent is folded by its leaf: what a pass does with it, and no more than that. */
@@ -70,7 +73,10 @@ static void leaf_folds(struct bench *b, uint32_t n)
     emu_rx_done(rx, 1);
 }
 
-/* All but node 0 have contributed, and the leaves' parts wait at the root: the result is for node 0. */
+/*
+ * All but node 0 have contributed, and the leaves' parts wait at the root: the result is for node
+ * 0.
+ */
 static void leaves_pass_on(struct bench *b, const struct emu_hdr *hdr)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(b->fabric->sw[0]);
@@ -90,8 +96,8 @@ static void quieten(struct bench *b)
 }
 
 /*
- * The eighth contribution of eight, where seven make the result, comes after its leaf's part went to
- * the root, was folded there, and its buffer was given to somebody else.
+ * The eighth contribution of eight, where seven make the result, comes after its leaf's part went
+ * to the root, was folded there, and its buffer was given to somebody else.
  */
 static void late_contribution__writes_to_nobodys_buffer(void)
 {
@@ -206,7 +212,7 @@ static void parts__of_two_groups_do_not_fit_at_once(void)
     }
 }
 
-/* --- one that comes after all is over ------------------------------------------------------------ */
+/* --- one that comes after all is over ----------------------------------------------- */
 
 static void bench_of(struct bench *b, const char *profile, const char *spec, const char *set)
 {
@@ -220,7 +226,8 @@ static void bench_of(struct bench *b, const char *profile, const char *spec, con
     bench_start(b, spec, &p);
 }
 
-/* All of @count nodes but @without contribute, in a turn that begins at @first. Then all is quiet. */
+/* All of @count nodes but @without contribute, in a turn that begins at @first. Then all is quiet.
+ */
 static void operation(struct bench *b, uint32_t count, struct emu_hdr hdr, uint32_t first,
                       uint32_t without)
 {
@@ -248,10 +255,13 @@ static uint32_t results_since(const struct bench *b, uint32_t count, uint32_t *b
  * An operation that is over is not begun again by a contribution that comes now: its result does
  * not come twice, and the operation that has its state next, a window later, is as any other.
  */
-static void late_one_is_dropped(const char *profile, const char *spec, const char *set, uint8_t kind)
+static void late_one_is_dropped(const char *profile, const char *spec, const char *set,
+                                uint8_t kind)
 {
     uint32_t members[BENCH_NODES], count, seen = 0, want;
-    struct emu_hdr hdr = {.kind = kind, .op = EMU_SUM, .type = EMU_F64,
+    struct emu_hdr hdr = {.kind = kind,
+                          .op = EMU_SUM,
+                          .type = EMU_F64,
                           .len = kind == EMU_BARRIER ? 0 : LEN};
     uint32_t root = kind == EMU_REDUCE ? 1 : BENCH_NODES;
     struct bench b;
@@ -290,7 +300,7 @@ static void late_contribution__begins_nothing_anew(void)
     }
 }
 
-/* --- the audit itself --------------------------------------------------------------------------- */
+/* --- the audit itself --------------------------------------------------------------- */
 
 static void check_bufs__finds_what_nobody_holds(void)
 {
@@ -311,16 +321,17 @@ static void check_bufs__finds_what_nobody_holds(void)
     bench_close(&b);
 }
 
-/* --- many groups ---------------------------------------------------------------------------------- */
+/* --- many groups -------------------------------------------------------------------- */
 
 /* Who contributes to a group's operations, and how. */
 enum storm_kind {
     STORM_HONEST, /* as agreed: all, or to a reduction all but one */
     STORM_ALL,    /* to reductions, too */
     STORM_NONE,
-    STORM_LATE,   /* one waits until the others' result has gone, and contributes to that, too */
-    STORM_TWICE,  /* each contribution comes twice */
-    STORM_HOSTILE, /* lengths, operations, kinds and numbers that do not agree; nodes that are not members */
+    STORM_LATE,  /* one waits until the others' result has gone, and contributes to that, too */
+    STORM_TWICE, /* each contribution comes twice */
+    /* lengths, operations, kinds and numbers that do not agree; nodes that are not members */
+    STORM_HOSTILE,
     STORM_KINDS
 };
 
@@ -406,8 +417,12 @@ static void storm_operation(struct storm *s, uint32_t seq)
 {
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER};
     uint8_t kind = kinds[storm_draw(s, 3)];
-    struct emu_hdr hdr = {.dst = s->group, .seq = seq, .kind = kind, .op = EMU_SUM,
-                          .type = EMU_F64, .len = kind == EMU_BARRIER ? 0 : LEN};
+    struct emu_hdr hdr = {.dst = s->group,
+                          .seq = seq,
+                          .kind = kind,
+                          .op = EMU_SUM,
+                          .type = EMU_F64,
+                          .len = kind == EMU_BARRIER ? 0 : LEN};
     bool all = kind != EMU_REDUCE || s->kind == STORM_ALL;
     uint32_t root = storm_draw(s, s->members), first = storm_draw(s, s->members);
 
@@ -444,7 +459,8 @@ static void storm_group(struct storm *s)
     s->group = world_group(s->bench.fabric, s->member, s->members);
     for (uint32_t op = 0; s->kind != STORM_NONE && op < ops; op++)
         storm_operation(s, s->seq + op);
-    storm_pass(s, storm_draw(s, 3) ? 30 : storm_draw(s, 10)); /* some end with contributions under way */
+    /* some end with contributions under way */
+    storm_pass(s, storm_draw(s, 3) ? 30 : storm_draw(s, 10));
     for (uint32_t i = 0; i < s->members; i++)
         fabric_group_leave(s->bench.fabric, s->group, s->member[i]);
     if (storm_draw(s, 4) == 0) /* and what is for a group that has gone */
@@ -519,8 +535,6 @@ static void groups__give_every_buffer_back_with_acknowledgments(void)
     storm("qsnet3", "kary:4,2", "combining=switch combine_order=arrival");
     storm("qsnet3", "kary:4,2", "combining=switch combine_order=port");
 }
-
-#define CASE(name) {#name, name}
 
 int main(int argc, char **argv)
 {

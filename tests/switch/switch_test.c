@@ -39,7 +39,10 @@ static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
     return xp->copies ? taken : fullest;
 }
 
-/* Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way back. */
+/*
+ * Between passes, every credit of a link is at its sender, on the wire, in a row, or on its way
+ * back.
+ */
 static uint32_t credits_of(const struct emu_tx *tx, struct switch_dev *to, uint32_t port)
 {
     const struct emu_rx *rx = switch_rx(to, port);
@@ -102,8 +105,8 @@ static void conserve(const char *spec, const struct emu_profile *profile)
             uint32_t src = (uint32_t)(test_random(&random) % b.graph->nodes);
             bool many = test_random(&random) % 16 == 0;
             struct emu_hdr hdr = {.kind = many ? EMU_MULTICAST : EMU_UNICAST,
-                                  .dst = many ? group : (uint32_t)(test_random(&random) %
-                                                                   b.graph->nodes)};
+                                  .dst = many ? group
+                                              : (uint32_t)(test_random(&random) % b.graph->nodes)};
 
             if (probe_send(&b, src, &hdr))
                 cast += many;
@@ -167,7 +170,8 @@ static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
 
     bench_open(&b, "kary:4,1", EMU_CREDIT_ROW, 4);
     b.probe[1]->deaf = true;
-    for (uint32_t i = 0; i < 6; i++) { /* 4 fill the wire to the deaf node, 2 wait at the crosspoint */
+    for (uint32_t i = 0; i < 6; i++) {
+        /* 4 fill the wire to the deaf node, 2 wait at the crosspoint */
         CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
         emu_worker_pass(b.worker);
     }
@@ -187,7 +191,10 @@ static void credits__row_guarantee_lets_others_pass_a_blocked_output(void)
     bench_close(&b);
 }
 
-/* On clock real: node @n posts a segment for node 1 now, and it is taken. Returns the time of its post. */
+/*
+ * On clock real: node @n posts a segment for node 1 now, and it is taken. Returns the time of its
+ * post.
+ */
 static uint64_t post_now(struct bench *b, uint32_t n)
 {
     struct emu_entry entry = {.hdr = {.dst = 1}, .buf = EMU_NO_BUF};
@@ -207,8 +214,8 @@ static uint64_t stalled_of(struct switch_dev *sw)
 }
 
 /*
- * Clock real: a worker that waited for a core tells of a credit that is long past. What came to wait
- * for it since then does not leave before it came.
+ * Clock real: a worker that waited for a core tells of a credit that is long past. What came to
+ * wait for it since then does not leave before it came.
  */
 static void credits__that_are_late_send_nothing_early(void)
 {
@@ -242,7 +249,10 @@ static void credits__that_are_late_send_nothing_early(void)
     }
 }
 
-/* A multicast with one copy stuck keeps its credit under the plain counter until that copy has left. */
+/*
+ * A multicast with one copy stuck keeps its credit under the plain counter until that copy has
+ * left.
+ */
 static void credits__multicast_is_paid_after_the_last_copy(void)
 {
     struct bench b;
@@ -271,7 +281,7 @@ static void credits__multicast_is_paid_after_the_last_copy(void)
     bench_close(&b);
 }
 
-/* --- arbitration and choice ------------------------------------------------------------ */
+/* --- arbitration and choice --------------------------------------------------------- */
 
 /* Under symmetrical load on one output, inputs are served alike. */
 static void arbitration__serves_all_inputs_alike(void)
@@ -359,8 +369,7 @@ int main(void)
         {"credits__multicast_is_paid_after_the_last_copy",
          credits__multicast_is_paid_after_the_last_copy},
         {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
-        {"choice__spreads_one_pair_over_all_up_ports",
-         choice__spreads_one_pair_over_all_up_ports},
+        {"choice__spreads_one_pair_over_all_up_ports", choice__spreads_one_pair_over_all_up_ports},
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
         {NULL, NULL},
     };

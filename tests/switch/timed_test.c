@@ -27,7 +27,7 @@ static uint64_t slot_from(uint64_t at_ps)
     return (at_ps + WIRE_PS - 1) / WIRE_PS * WIRE_PS;
 }
 
-/* --- exact times ------------------------------------------------------------------ */
+/* --- exact times -------------------------------------------------------------------- */
 
 static void times__a_segment_takes_a_cable_and_a_switch_each_hop(void)
 {
@@ -131,8 +131,12 @@ static void times__a_combine_unit_takes_its_time(void)
         sim_open(&w, "kary:4,1", set);
         group = world_group_of_first(w.fabric, cases[i].members);
         for (uint32_t n = 0; n < cases[i].members; n++)
-            sim_post(&w, n, 0, (struct emu_hdr){.kind = EMU_ALLREDUCE, .dst = group, .len = 8,
-                                                .op = EMU_SUM, .type = EMU_I64});
+            sim_post(&w, n, 0,
+                     (struct emu_hdr){.kind = EMU_ALLREDUCE,
+                                      .dst = group,
+                                      .len = 8,
+                                      .op = EMU_SUM,
+                                      .type = EMU_I64});
         CU_ASSERT_TRUE(sim_drain(&w, 1u << 30));
         for (uint32_t n = 0; n < cases[i].members; n++) {
             CU_ASSERT_EQUAL_FATAL(w.node[n]->gots, 1);
@@ -144,7 +148,7 @@ static void times__a_combine_unit_takes_its_time(void)
     }
 }
 
-/* --- fairness -------------------------------------------------------------------------- */
+/* --- fairness ----------------------------------------------------------------------- */
 
 /*
  * Saturated, all arriving at the same times: of k inputs with segments for one output each is
@@ -206,7 +210,8 @@ static void fairness__who_chooses_first_is_drawn(void)
         CU_ASSERT_TRUE(sim_drain(&w, UINT64_C(1) << 40));
         top = w.fabric->sw[w.graph->sw[0].end[4].id];
         for (uint32_t n = 0; n < 3; n++) { /* its port n + 1 leads to where node n sends */
-            uint64_t first = emu_count_read(&switch_crossbar_of(top)->out[n + 1].tx.counts.segments);
+            uint64_t first =
+                emu_count_read(&switch_crossbar_of(top)->out[n + 1].tx.counts.segments);
 
             CU_ASSERT_TRUE(first > rounds / 3 - 71 && first < rounds / 3 + 71);
         }
@@ -250,7 +255,7 @@ static void fairness__sources_behind_adaptive_ways_get_alike(void)
     }
 }
 
-/* --- windows ------------------------------------------------------------------------------ */
+/* --- windows ------------------------------------------------------------------------ */
 
 /* What a run is compared by. */
 struct outcome {
@@ -318,7 +323,7 @@ static void windows__do_not_change_what_happens(void)
     }
 }
 
-/* --- conservation --------------------------------------------------------------------------- */
+/* --- conservation ------------------------------------------------------------------- */
 
 /* Checked at random moments; and nothing stays behind: no deadlock, no loss. */
 static void conserve(enum emu_buffers buffers)
@@ -360,7 +365,7 @@ static void conservation__holds_with_input_buffers(void)
     conserve(EMU_BUFFERS_INPUT);
 }
 
-/* --- reductions and barriers ------------------------------------------------------------------ */
+/* --- reductions and barriers -------------------------------------------------------- */
 
 /* Payloads of all results of a trial, in the order of nodes and operations. */
 static uint64_t results_digest(const struct trial *t, const struct sim *w)
@@ -395,7 +400,8 @@ static void reduction__port_order_gives_the_same_bits(void)
             struct sim w;
 
             t.spec = i % 2 ? "kary:4,2" : "kary:8,1";
-            world_profile(&t.profile, "oq2004", i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
+            world_profile(&t.profile, "oq2004",
+                          i % 4 < 2 ? "" : "buffers=input_xpoint xpoint_slots=1");
             t.profile.combine_units = units[i % 3];
             t.profile.combine_order = order;
             t.posts = 20;
@@ -443,7 +449,7 @@ static void barrier__lets_nobody_through_before_the_last(void)
     }
 }
 
-/* --- buffer policies ----------------------------------------------------------------------------- */
+/* --- buffer policies ---------------------------------------------------------------- */
 
 /* Is a fabric like this refused, and does the line say @why? */
 static bool refused(const char *spec, const char *set, enum emu_clock_mode clock, const char *why)
@@ -469,14 +475,13 @@ static void policies__say_what_they_cannot_do(void)
 
     CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input", EMU_CLOCK_RAW, "time slots"));
     CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input input_slots=17", EMU_CLOCK_REAL, "1 to 16"));
-    CU_ASSERT_TRUE(refused("kary:2,2", "buffers=input_xpoint input_slots=17", EMU_CLOCK_RAW,
-                           "1 to 16"));
+    CU_ASSERT_TRUE(
+        refused("kary:2,2", "buffers=input_xpoint input_slots=17", EMU_CLOCK_RAW, "1 to 16"));
     CU_ASSERT_FALSE(refused("kary:2,2", "buffers=input_xpoint input_slots=16", EMU_CLOCK_RAW, ""));
     CU_ASSERT_TRUE(refused("kary:30,2", "combine_units=5", EMU_CLOCK_RAW, "64 ports and units"));
     CU_ASSERT_FALSE(refused("kary:30,2", "combine_units=3", EMU_CLOCK_RAW, ""));
     sim_open(&w, "kary:2,1", "buffers=input");
-    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof error),
-                    -ENOTSUP);
+    CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &group, error, sizeof error), -ENOTSUP);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no combine units"));
     CU_ASSERT_EQUAL(fabric_multicast_create(w.fabric, nodes, 2, 2, &group, error, sizeof error), 0);
     sim_close(&w);
@@ -510,7 +515,8 @@ static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
     }
 }
 
-/* The copies of a multicast leave each when it can; the slot in the buffer is free after the last. */
+/* The copies of a multicast leave each when it can; the slot in the buffer is free after the last.
+ */
 static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
 {
     for (uint32_t policy = 1; policy < POLICIES; policy++) {
@@ -521,7 +527,8 @@ static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
         snprintf(set, sizeof set, "%s xpoint_slots=1 input_slots=2", policies[policy]);
         sim_open(&w, "kary:4,1", set);
         CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 4, 4, &group, error,
-                                                      sizeof error), 0);
+                                                      sizeof error),
+                              0);
         w.node[1]->service_ps = 100000000;
         for (uint32_t s = 0; s < 2 + 1; s++) /* its cable and its crosspoint from node 3 are full */
             sim_post(&w, 3, 0, whole_to(1));
@@ -562,8 +569,10 @@ static void input__no_multicast_waits_long_at_the_head(void)
                 nodes[members++] = n;
         group = world_multicast(w.fabric, nodes, members);
         for (uint32_t s = 0; s < 2; s++)
-            sim_post(&w, i % 8, 0, (struct emu_hdr){.kind = EMU_MULTICAST, .dst = group,
-                                                    .len = EMU_PAYLOAD_BYTES});
+            sim_post(&w, i % 8, 0,
+                     (struct emu_hdr){.kind = EMU_MULTICAST,
+                                      .dst = group,
+                                      .len = EMU_PAYLOAD_BYTES});
     }
     for (uint64_t slot = 1; slot < 200; slot++) {
         sim_advance(&w, slot * WIRE_PS);

@@ -69,9 +69,20 @@ static uint32_t differences(const struct topo_graph *a, const struct topo_graph 
 static void topo_write__is_read_as_the_same_graph(void)
 {
     static const char *const specs[] = {
-        "kary:2,1", "kary:4,2", "kary:3,3", "kary:2,5", "qsnet:16", "qsnet:100", "qsnet:256",
-        "qsnet:300", "qsnet:640", "qsnet:64,links=2", "qsnet:100,links=2,apart=chassis",
-        "qsnet:128,rails=2", "qsnet:512,tops=4", "clos:down=6x12x8,up=4x6,cables=2x1",
+        "kary:2,1",
+        "kary:4,2",
+        "kary:3,3",
+        "kary:2,5",
+        "qsnet:16",
+        "qsnet:100",
+        "qsnet:256",
+        "qsnet:300",
+        "qsnet:640",
+        "qsnet:64,links=2",
+        "qsnet:100,links=2,apart=chassis",
+        "qsnet:128,rails=2",
+        "qsnet:512,tops=4",
+        "clos:down=6x12x8,up=4x6,cables=2x1",
     };
 
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
@@ -112,7 +123,8 @@ static const char quirks[] =
     "devid=0xbd36\n"
     "sysimgguid=0x2c90200404728\t\t# Chassis 1\n"
     "switchguid=0x2c90200404728(2c90200404728)\t# Spine 1 Chip 1\n"
-    "Switch\t129 \"S-0002c90200404728\"\t\t# \"spine [1] \"odd\" name\" enhanced port 0 lid 3 lmc 0\n"
+    "Switch\t129 \"S-0002c90200404728\"\t\t# \"spine [1] \"odd\" name\" enhanced port 0 lid 3 lmc "
+    "0\n"
     "[120]\t\"S-0002c90200404001\"[24]\t\t# \"leaf 1\" lid 1 4xQDR s=4 w=2 v=4\n"
     "[7][ext 9]\t\"S-0002c90200404002\"[24][ext 3]\t\t# \"leaf 2\" lid 2 4xQDR\n"
     "[99]\t\"S-0002c90200404728\"[100]\t\t# \"spine\" lid 3 4xQDR\n"
@@ -202,66 +214,68 @@ static void topo_read__says_which_line_is_wrong(void)
     static const struct {
         const char *text, *error;
     } rows[] = {
-        { "", "net: no Switch line: this is not what ibnetdiscover prints" },
-        { "# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints" },
-        { "Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
-          "net: 1 Ca line; a network has at least 2 nodes" },
-        { "hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment" },
-        { "\n\nswitch 4 \"s\"\n",
-          "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment" },
-        { "[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line" },
-        { "Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\"" },
-        { "Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
-                          "\"NAME\"" },
-        { "Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
-                            "\"NAME\"" },
-        { "Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254" },
-        { "Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254" },
-        { "Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4" },
-        { "Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4" },
-        { "Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]" },
-        { "Switch 4 \"s\"\n[1] \"a\"\n",
-          "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]" },
-        { "Switch 4 \"s\"\n[1] a[1]\n", "net, line 2: no name of 1 to 63 characters in quotes; want: "
-                                        "[1] \"NAME\"[2]" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\n",
-          "net, line 2: a cable to \"a\", which no Switch or Ca line describes" },
-        { "Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
-          "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
-          "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
-          "\"s\"[1]" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[1] \"b\"[1]\n" TWO,
-          "net, line 3: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
-          "\"a\"[1]" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n" TWO "[1] \"s\"[1]\n",
-          "net, line 6: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
-          "\"a\"[1]" },
-        { "Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable" },
-        { "Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
-          "net, line 3: a cable between two adapters: there must be a switch between them" },
-        { "Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
-          "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
-          "net, line 8: \"a\" has 5 cables; an adapter here can have 4" },
-        { "Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
-          "net, line 4: \"s\" is described otherwise in line 1" },
-        { "Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1" },
-        { "level=x\n", "net, line 1: level is a number from 0 to 65535" },
-        { "level=65536\n", "net, line 1: level is a number from 0 to 65535" },
-        { "level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
-          "net, line 5: \"t\" has no level=N line before it; other switches have" },
-        { "level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
-          "[1] \"b\"[1]\n" TWO,
-          "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher" },
-        { "Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
-          "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, -H "
-          "and -R" },
-        { "SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
-          "net, line 1: a list of ports; run ibnetdiscover without -p" },
-        { "Switch 4 \"s\"\n< [1] \"a\"[1]\n",
-          "net, line 2: a difference of two networks; run ibnetdiscover without --diff" },
-        { "Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file" },
+        {"", "net: no Switch line: this is not what ibnetdiscover prints"},
+        {"# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints"},
+        {"Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
+         "net: 1 Ca line; a network has at least 2 nodes"},
+        {"hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
+        {"\n\nswitch 4 \"s\"\n",
+         "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
+        {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
+        {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
+        {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                         "\"NAME\""},
+        {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                           "\"NAME\""},
+        {"Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254"},
+        {"Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254"},
+        {"Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4"},
+        {"Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4"},
+        {"Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]"},
+        {"Switch 4 \"s\"\n[1] \"a\"\n",
+         "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]"},
+        {"Switch 4 \"s\"\n[1] a[1]\n",
+         "net, line 2: no name of 1 to 63 characters in quotes; want: "
+         "[1] \"NAME\"[2]"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\n",
+         "net, line 2: a cable to \"a\", which no Switch or Ca line describes"},
+        {"Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
+         "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
+         "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
+         "\"s\"[1]"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[1] \"b\"[1]\n" TWO,
+         "net, line 3: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+         "\"a\"[1]"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n" TWO "[1] \"s\"[1]\n",
+         "net, line 6: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+         "\"a\"[1]"},
+        {"Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable"},
+        {"Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
+         "net, line 3: a cable between two adapters: there must be a switch between them"},
+        {"Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
+         "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
+         "net, line 8: \"a\" has 5 cables; an adapter here can have 4"},
+        {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
+         "net, line 4: \"s\" is described otherwise in line 1"},
+        {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1"},
+        {"level=x\n", "net, line 1: level is a number from 0 to 65535"},
+        {"level=65536\n", "net, line 1: level is a number from 0 to 65535"},
+        {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
+         "net, line 5: \"t\" has no level=N line before it; other switches have"},
+        {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
+         "[1] \"b\"[1]\n" TWO,
+         "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher"},
+        {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
+         "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, "
+         "-H "
+         "and -R"},
+        {"SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
+         "net, line 1: a list of ports; run ibnetdiscover without -p"},
+        {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
+         "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
+        {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -328,7 +342,8 @@ static void topo_read__refuses_what_is_no_text(void)
     CU_ASSERT_PTR_NULL(graph);
 }
 
-/* One change to a text: a byte, a number, a line gone or twice, two lines swapped, the end cut off. */
+/* One change to a text: a byte, a number, a line gone or twice, two lines swapped, the end cut off.
+ */
 static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
 {
     size_t at = test_random(random) % *bytes;
@@ -375,7 +390,7 @@ static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
  */
 static void topo_read__survives_mutations(void)
 {
-    struct topo_graph *base[2] = { graph_of("qsnet:20,links=2,apart=router"), graph_of("kary:3,2") };
+    struct topo_graph *base[2] = {graph_of("qsnet:20,links=2,apart=router"), graph_of("kary:3,2")};
     uint64_t random = 20261120;
     uint32_t good = 0, bad = 0;
     size_t room = 65536;
@@ -442,8 +457,6 @@ static void topo_parse__reads_files(void)
     CU_ASSERT_PTR_NULL(graph);
 }
 
-#define CASE(name) { #name, name }
-
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -455,7 +468,7 @@ int main(void)
         CASE(topo_read__refuses_what_is_no_text),
         CASE(topo_read__survives_mutations),
         CASE(topo_parse__reads_files),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("topo_file", cases);

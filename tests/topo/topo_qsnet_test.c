@@ -15,7 +15,7 @@ static uint32_t candidates(const struct topo_graph *graph, uint32_t sw, uint32_t
 {
     uint32_t count = 0;
 
-    emu_each_bit(port, topo_route_ports(&graph->sw[sw].route, dst)) {
+    emu_each_bit (port, topo_route_ports(&graph->sw[sw].route, dst)) {
         const struct topo_end *end = &graph->sw[sw].end[port];
 
         count += end->kind == TOPO_END_NODE ? end->id == dst : end->id >= from && end->id <= to;
@@ -60,11 +60,15 @@ static void topo_qsnet__is_built_as_table_1_says(void)
         uint32_t nodes, node_chassis, cables, top_chassis;
         uint32_t routers; /* counted by hand: 16 a node chassis, and those of the top switches */
     } rows[] = {
-        { 128, 1, 128, 0, 16 },          { 256, 2, 384, 0, 32 },
-        { 512, 4, 1024, 2, 64 + 16 },    { 640, 5, 1280, 3, 80 + 22 },
-        { 1024, 8, 2048, 4, 128 + 32 },  { 2048, 16, 4096, 8, 256 + 64 },
-        { 4096, 32, 8192, 16, 512 + 128 }, { 8192, 64, 16384, 64, 2048 },
-        { 16384, 128, 32768, 128, 4096 },
+        {128, 1, 128, 0, 16},
+        {256, 2, 384, 0, 32},
+        {512, 4, 1024, 2, 64 + 16},
+        {640, 5, 1280, 3, 80 + 22},
+        {1024, 8, 2048, 4, 128 + 32},
+        {2048, 16, 4096, 8, 256 + 64},
+        {4096, 32, 8192, 16, 512 + 128},
+        {8192, 64, 16384, 64, 2048},
+        {16384, 128, 32768, 128, 4096},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -91,24 +95,24 @@ static void topo_qsnet__follows_the_rules_between_the_rows(void)
         const char *spec;
         uint32_t routers, node_chassis, top_chassis, cables, longest;
     } rows[] = {
-        { "qsnet:16", 1, 1, 0, 16, 1 },
-        { "qsnet:32", 1, 1, 0, 32, 1 },        /* a router with all links to the front */
-        { "qsnet:33", 3 + 8, 1, 0, 33, 3 },    /* cards without a cable are left out */
-        { "qsnet:64", 4 + 8, 1, 0, 64, 3 },
-        { "qsnet:200", 13 + 16, 2, 0, 200 + 128, 4 },
-        { "qsnet:384", 48 + 13, 3, 2, 384 + 384, 5 },    /* 10 x 3-way */
-        { "qsnet:1280", 160 + 43, 10, 6, 2560, 5 },      /* 3 x 10-way */
-        { "qsnet:2176", 272 + 128, 17, 16, 4352, 5 },    /* 1 x 17-way */
-        { "qsnet:4097", 513 + 8 * 33 + 8 * 80, 33, 64, 4097 + 33 * 128, 7 },
-        { "qsnet:512,tops=64", 64 + 8, 4, 1, 512 + 256, 5 },
-        { "qsnet:256,tops=32", 32, 2, 0, 256 + 32, 4 },
-        { "qsnet:16384,tops=16", 2048 + 256, 128, 16, 16384 + 128 * 16, 7 },
-        { "qsnet:64,links=2", 16, 1, 0, 128, 3 },
-        { "qsnet:128,rails=2", 32, 2, 0, 256, 3 },
-        { "qsnet:512,rails=2", 160, 8, 4, 2048, 5 },
-        { "qsnet:512,links=2", 160, 8, 4, 2048, 5 },
-        { "qsnet:128,links=2,apart=chassis", 32, 2, 0, 384, 3 }, /* a link in either chassis */
-        { "qsnet:300,links=2,apart=chassis", 2 * (8 + 8 + 3) + 6 * 8 + 26, 6, 4, 600 + 768, 5 },
+        {"qsnet:16", 1, 1, 0, 16, 1},
+        {"qsnet:32", 1, 1, 0, 32, 1},     /* a router with all links to the front */
+        {"qsnet:33", 3 + 8, 1, 0, 33, 3}, /* cards without a cable are left out */
+        {"qsnet:64", 4 + 8, 1, 0, 64, 3},
+        {"qsnet:200", 13 + 16, 2, 0, 200 + 128, 4},
+        {"qsnet:384", 48 + 13, 3, 2, 384 + 384, 5}, /* 10 x 3-way */
+        {"qsnet:1280", 160 + 43, 10, 6, 2560, 5},   /* 3 x 10-way */
+        {"qsnet:2176", 272 + 128, 17, 16, 4352, 5}, /* 1 x 17-way */
+        {"qsnet:4097", 513 + 8 * 33 + 8 * 80, 33, 64, 4097 + 33 * 128, 7},
+        {"qsnet:512,tops=64", 64 + 8, 4, 1, 512 + 256, 5},
+        {"qsnet:256,tops=32", 32, 2, 0, 256 + 32, 4},
+        {"qsnet:16384,tops=16", 2048 + 256, 128, 16, 16384 + 128 * 16, 7},
+        {"qsnet:64,links=2", 16, 1, 0, 128, 3},
+        {"qsnet:128,rails=2", 32, 2, 0, 256, 3},
+        {"qsnet:512,rails=2", 160, 8, 4, 2048, 5},
+        {"qsnet:512,links=2", 160, 8, 4, 2048, 5},
+        {"qsnet:128,links=2,apart=chassis", 32, 2, 0, 384, 3}, /* a link in either chassis */
+        {"qsnet:300,links=2,apart=chassis", 2 * (8 + 8 + 3) + 6 * 8 + 26, 6, 4, 600 + 768, 5},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -193,8 +197,8 @@ static void topo_qsnet__ways_up_spread_over_switches(void)
         const char *spec;
         uint32_t spread[3];
     } cases[] = {
-        {"qsnet:1024", {1, 8, 32}}, {"qsnet:512,links=2", {1, 8, 32}},
-        {"qsnet:256", {1, 8, 8}}, {"kary:4,3", {1, 4, 16}}, {"qsnet:16", {1, 1, 1}},
+        {"qsnet:1024", {1, 8, 32}}, {"qsnet:512,links=2", {1, 8, 32}}, {"qsnet:256", {1, 8, 8}},
+        {"kary:4,3", {1, 4, 16}},   {"qsnet:16", {1, 1, 1}},
     };
 
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -269,7 +273,8 @@ static void topo_qsnet__links_into_a_node_are_a_choice(void)
     topo_free(rails);
 }
 
-/* Fewer top switches than routers of a stage: some uppers lead nowhere, and nobody is sent there. */
+/* Fewer top switches than routers of a stage: some uppers lead nowhere, and nobody is sent there.
+ */
 static void topo_qsnet__sends_nothing_into_uppers_without_a_way_out(void)
 {
     struct topo_graph *graph = graph_of("qsnet:512,tops=4");
@@ -289,8 +294,13 @@ static void topo_qsnet__sends_nothing_into_uppers_without_a_way_out(void)
 static void topo_qsnet__trees_span_any_members(void)
 {
     static const char *const specs[] = {
-        "qsnet:200", "qsnet:640", "qsnet:300,links=2,apart=chassis", "qsnet:256,rails=2",
-        "qsnet:512,tops=4", "clos:down=6x8x4,up=4x4,cables=2x1", "clos:radix=12,levels=2,over=3",
+        "qsnet:200",
+        "qsnet:640",
+        "qsnet:300,links=2,apart=chassis",
+        "qsnet:256,rails=2",
+        "qsnet:512,tops=4",
+        "clos:down=6x8x4,up=4x4,cables=2x1",
+        "clos:radix=12,levels=2,over=3",
     };
     uint64_t random = test_seed();
 
@@ -363,13 +373,13 @@ static void topo_qsnet__says_what_is_right(void)
 static void topo_clos__counts_what_it_builds(void)
 {
     static const struct graph_size rows[] = {
-        { "clos:radix=36", "clos:down=18x36,up=18", 648, 54, 36, 2, 3 },
-        { "clos:radix=36,levels=2,over=2", "clos:down=24x36,up=12", 864, 48, 36, 2, 3 },
-        { "clos:radix=24,levels=3", "clos:down=12x12x24,up=12x12", 3456, 720, 24, 3, 5 },
-        { "clos:radix=8,levels=1", "clos:down=8", 8, 1, 8, 1, 1 },
-        { "clos:down=4x4,up=4", "clos:down=4x4,up=4", 16, 8, 8, 2, 3 },
-        { "clos:up=4,down=8x8,cables=2", "clos:down=8x8,up=4,cables=2", 32, 6, 12, 2, 3 },
-        { "clos:down=2x2x2x2x2,up=1x1x1x1", "clos:down=2x2x2x2x2,up=1x1x1x1", 32, 31, 3, 5, 9 },
+        {"clos:radix=36", "clos:down=18x36,up=18", 648, 54, 36, 2, 3},
+        {"clos:radix=36,levels=2,over=2", "clos:down=24x36,up=12", 864, 48, 36, 2, 3},
+        {"clos:radix=24,levels=3", "clos:down=12x12x24,up=12x12", 3456, 720, 24, 3, 5},
+        {"clos:radix=8,levels=1", "clos:down=8", 8, 1, 8, 1, 1},
+        {"clos:down=4x4,up=4", "clos:down=4x4,up=4", 16, 8, 8, 2, 3},
+        {"clos:up=4,down=8x8,cables=2", "clos:down=8x8,up=4,cables=2", 32, 6, 12, 2, 3},
+        {"clos:down=2x2x2x2x2,up=1x1x1x1", "clos:down=2x2x2x2x2,up=1x1x1x1", 32, 31, 3, 5, 9},
     };
 
     graph_counts(rows, sizeof rows / sizeof rows[0]);
@@ -405,7 +415,8 @@ static void topo_clos__says_what_is_right(void)
     CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a radix that F + 1 divides"));
     CU_ASSERT(refuses("clos:radix=9,levels=3,over=2", -EINVAL, "an even radix"));
     CU_ASSERT(refuses("clos:down=4x4", -EINVAL, "up is a number for each level but the top"));
-    CU_ASSERT(refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level but the top"));
+    CU_ASSERT(
+        refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level but the top"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=2x2", -EINVAL, "cables is a number"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=3", -EINVAL, "cables must divide the ports"));
     CU_ASSERT(refuses("clos:down=40x4,up=30", -EINVAL, "at most 60 ports"));
@@ -416,8 +427,6 @@ static void topo_clos__says_what_is_right(void)
     CU_ASSERT(refuses("clos:radix=32,levels=4", -E2BIG, "too large"));
     CU_ASSERT(refuses("clos:down=1", -EINVAL, "at least 2 nodes"));
 }
-
-#define CASE(name) { #name, name }
 
 int main(void)
 {
@@ -436,7 +445,7 @@ int main(void)
         CASE(topo_clos__counts_what_it_builds),
         CASE(topo_clos__all_ways_up_are_candidates),
         CASE(topo_clos__says_what_is_right),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("topo_qsnet", cases);

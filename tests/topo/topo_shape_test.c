@@ -13,9 +13,9 @@
 /* A network under construction, as a topology file. */
 struct net {
     uint32_t switches, nodes;
-    uint32_t ports[SWITCHES_MAX]; /* used, by switch */
+    uint32_t ports[SWITCHES_MAX];     /* used, by switch */
     uint32_t links[SWITCHES_MAX * 8]; /* used, by node */
-    char *text[SWITCHES_MAX];     /* its lines about cables, by switch */
+    char *text[SWITCHES_MAX];         /* its lines about cables, by switch */
 };
 
 static void net_line(struct net *net, uint32_t sw, const char *far, uint32_t number,
@@ -95,7 +95,7 @@ static struct topo_graph *net_graph(const struct net *net, const uint32_t *level
 /* Whatever hangs together, with nodes anywhere. */
 static void net_random(struct net *net, uint64_t *random)
 {
-    *net = (struct net){ .switches = 2 + (uint32_t)(test_random(random) % (SWITCHES_MAX - 2)) };
+    *net = (struct net){.switches = 2 + (uint32_t)(test_random(random) % (SWITCHES_MAX - 2))};
     for (uint32_t s = 1; s < net->switches; s++)
         net_cable(net, s, (uint32_t)(test_random(random) % s));
     for (uint32_t more = (uint32_t)(test_random(random) % (2 * net->switches)); more; more--) {
@@ -134,8 +134,8 @@ static uint64_t slow_step(const struct topo_graph *graph, uint32_t s, bool up, c
     for (uint32_t port = 0; port < graph->ports; port++) {
         const struct topo_end *end = &graph->sw[s].end[port];
 
-        if (end->kind != TOPO_END_SWITCH ||
-            (graph->sw[end->id].level > graph->sw[s].level) != up || dist[end->id] >= FAR)
+        if (end->kind != TOPO_END_SWITCH || (graph->sw[end->id].level > graph->sw[s].level) != up ||
+            dist[end->id] >= FAR)
             continue;
         if (dist[end->id] + 1 < *least) {
             *least = dist[end->id] + 1;
@@ -186,7 +186,7 @@ static uint32_t wrong_tables(const struct topo_graph *graph, uint64_t *parted)
 {
     uint32_t wrong = 0, longest = 0;
     struct slow slow;
-    bool has_nodes[SWITCHES_MAX * 8] = { false };
+    bool has_nodes[SWITCHES_MAX * 8] = {false};
 
     *parted = 0;
     for (uint32_t s = 0; s < graph->switches; s++)
@@ -228,12 +228,12 @@ static void topo_route_ports__is_what_its_definition_says(void)
 /* The same cables, told of in a file: the same routes as the generator's, in the same form. */
 static void topo_route_ports__two_ways_to_a_tree_agree(void)
 {
-    static const char *const specs[] = { "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
-                                         "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2" };
+    static const char *const specs[] = {"kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
+                                        "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2"};
 
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct topo_graph *graph = graph_of(specs[i]), *other = NULL;
-        struct topo_at none = { 0, 0 };
+        struct topo_at none = {0, 0};
         uint64_t parted;
         uint32_t bad = 0;
 
@@ -287,7 +287,7 @@ static void topo_route_ports__two_forms_agree(void)
 /* A ring: switch s is cabled to s + 1. One node each. */
 static struct net net_ring(uint32_t switches)
 {
-    struct net net = { .switches = switches };
+    struct net net = {.switches = switches};
 
     for (uint32_t s = 0; s < switches; s++)
         net_cable(&net, s, (s + 1) % switches);
@@ -298,7 +298,7 @@ static struct net net_ring(uint32_t switches)
 
 static struct net net_torus(uint32_t side)
 {
-    struct net net = { .switches = side * side };
+    struct net net = {.switches = side * side};
 
     for (uint32_t s = 0; s < side * side; s++) {
         net_cable(&net, s, s / side * side + (s + 1) % side);
@@ -338,7 +338,7 @@ static void topo_find_levels__routes_rings_and_tori(void)
  */
 static void topo_find_levels__nodes_on_spines_do_not_make_leaves_of_them(void)
 {
-    struct net net = { .switches = 12 };
+    struct net net = {.switches = 12};
     uint32_t bad = 0;
 
     for (uint32_t spine = 0; spine < 4; spine++)
@@ -403,20 +403,22 @@ static void topo_find_levels__nodes_on_cores_reach_each_other(void)
 
 static void topo_read__refuses_what_no_route_joins(void)
 {
-    struct net net = { .switches = 3 };
+    struct net net = {.switches = 3};
     struct topo_graph *graph = NULL;
-    const uint32_t level[] = { 1, 0, 1 };
+    const uint32_t level[] = {1, 0, 1};
     char error[1280];
 
     net_node(&net, 0, 0);
     net_node(&net, 1, 2);
     net_cable(&net, 0, 1);
     CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), -EHOSTUNREACH);
-    CU_ASSERT_STRING_EQUAL(error, "net: no cables join \"H1\" and \"H0\": the network is in pieces");
+    CU_ASSERT_STRING_EQUAL(error,
+                           "net: no cables join \"H1\" and \"H0\": the network is in pieces");
     net_cable(&net, 1, 2);
     CU_ASSERT_EQUAL(net_read(&graph, &net, level, error, sizeof error), -EHOSTUNREACH);
-    CU_ASSERT_STRING_EQUAL(error, "net: no route joins \"H1\" and \"H0\": ways go up and then down, "
-                                  "and with these levels none does");
+    CU_ASSERT_STRING_EQUAL(error,
+                           "net: no route joins \"H1\" and \"H0\": ways go up and then down, "
+                           "and with these levels none does");
     CU_ASSERT_PTR_NULL(graph);
     CU_ASSERT_EQUAL(net_read(&graph, &net, NULL, error, sizeof error), 0);
     net_free(&net);
@@ -429,18 +431,23 @@ static void overrule(struct topo_graph *graph, uint64_t *own, const uint32_t *po
     for (uint32_t s = 0; s < graph->switches; s++) {
         own[s] = UINT64_C(1) << graph->node[s].link[0].port;
         graph->sw[s].route = (struct topo_route){
-            .first = s, .span = 1, .stride = 1, .spread = 1, .sets = &own[s],
+            .first = s,
+            .span = 1,
+            .stride = 1,
+            .spread = 1,
+            .sets = &own[s],
             .elsewhere = UINT64_C(1) << port[s],
         };
     }
 }
 
-/* All the way round in one direction: every route arrives, and four segments can stop each other. */
+/* All the way round in one direction: every route arrives, and four segments can stop each other.
+ */
 static void topo_check__names_the_ring_of_a_deadlock(void)
 {
     struct net net = net_ring(4);
     struct topo_graph *graph = net_graph(&net, NULL);
-    const uint32_t clockwise[] = { 0, 1, 1, 1 }; /* as net_ring() cables them */
+    const uint32_t clockwise[] = {0, 1, 1, 1}; /* as net_ring() cables them */
     uint64_t own[4];
     char error[1280] = "";
 
@@ -486,7 +493,7 @@ static void topo_check__names_a_route_that_never_arrives(void)
         if (graph->sw[1].end[port].kind == TOPO_END_SWITCH && graph->sw[1].end[port].id == 0)
             to_0 = port;
     }
-    overrule(graph, own, (const uint32_t[]){ to_1, to_0, 0 });
+    overrule(graph, own, (const uint32_t[]){to_1, to_0, 0});
     CU_ASSERT_EQUAL(topo_check(graph, NULL, error, sizeof error), -EDEADLK);
     net_free(&net);
     topo_free(graph);
@@ -495,7 +502,7 @@ static void topo_check__names_a_route_that_never_arrives(void)
 /* Down and up again is no sin where no ring comes of it: a line whose middle is lowest. */
 static void topo_check__accepts_other_routes_without_a_ring(void)
 {
-    struct net net = { .switches = 3 };
+    struct net net = {.switches = 3};
 
     net_cable(&net, 0, 1);
     net_cable(&net, 1, 2);
@@ -506,9 +513,9 @@ static void topo_check__accepts_other_routes_without_a_ring(void)
     struct topo_checked what;
     char error[1280] = "";
 
-    overrule(graph, own, (const uint32_t[]){ 0, 0, 0 });
+    overrule(graph, own, (const uint32_t[]){0, 0, 0});
     middle[0] = 1u << 0, middle[1] = own[1], middle[2] = 1u << 1;
-    graph->sw[1].route = (struct topo_route){ .span = 3, .stride = 1, .spread = 1, .sets = middle };
+    graph->sw[1].route = (struct topo_route){.span = 3, .stride = 1, .spread = 1, .sets = middle};
     graph->sw[0].level = graph->sw[2].level = 1;
     graph->sw[1].level = 0;
     graph->levels = 2;
@@ -584,8 +591,14 @@ static bool any_spans(const struct topo_graph *graph, const uint32_t *members, u
 }
 
 static const char *const damage_specs[] = {
-    "kary:4,3", "kary:2,5", "qsnet:200", "qsnet:300", "clos:down=4x6x4,up=4x4,cables=2x1",
-    "qsnet:100,links=2,apart=router", "qsnet:64,rails=2", "clos:down=8x8,up=8",
+    "kary:4,3",
+    "kary:2,5",
+    "qsnet:200",
+    "qsnet:300",
+    "clos:down=4x6x4,up=4x4,cables=2x1",
+    "qsnet:100,links=2,apart=router",
+    "qsnet:64,rails=2",
+    "clos:down=8x8,up=8",
 };
 #define DAMAGES (sizeof damage_specs / sizeof damage_specs[0])
 
@@ -619,10 +632,10 @@ static void topo_without__refuses_what_is_not_there(void)
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
     uint64_t parted;
 
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){ 8, 0 }, 1, &parted), -EINVAL);
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){ 0, 8 }, 1, &parted), -EINVAL);
-    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){ 7, 4 }, 1, &parted), -EINVAL);
-    struct topo_at twice[] = { { 0, 4 }, { 0, 4 } };
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){8, 0}, 1, &parted), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){0, 8}, 1, &parted), -EINVAL);
+    CU_ASSERT_EQUAL(topo_without(&graph, whole, &(struct topo_at){7, 4}, 1, &parted), -EINVAL);
+    struct topo_at twice[] = {{0, 4}, {0, 4}};
     CU_ASSERT_EQUAL(topo_without(&graph, whole, twice, 2, &parted), -EINVAL);
     CU_ASSERT_PTR_NULL(graph);
     topo_free(whole);
@@ -704,7 +717,7 @@ static void topo_partition__is_even_for_any_network(void)
     uint64_t random = test_seed();
 
     for (uint32_t round = 0; round < 50; round++) {
-        uint32_t worker_of[SWITCHES_MAX], size[8] = { 0 };
+        uint32_t worker_of[SWITCHES_MAX], size[8] = {0};
         struct net net;
 
         net_random(&net, &random);
@@ -720,8 +733,6 @@ static void topo_partition__is_even_for_any_network(void)
         topo_free(graph);
     }
 }
-
-#define CASE(name) { #name, name }
 
 int main(void)
 {
@@ -742,7 +753,7 @@ int main(void)
         CASE(topo_tree_build__finds_a_way_in_damaged_networks),
         CASE(topo_tree_build__spans_members_of_any_network),
         CASE(topo_partition__is_even_for_any_network),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("topo_shape", cases);

@@ -10,7 +10,7 @@
 
 /* Trees of every shape that is small enough to walk between all pairs. */
 static const char *const small_trees[] = {
-    "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3", "kary:2,5",
+    "kary:2,1", "kary:60,1", "kary:2,2", "kary:3,3",  "kary:2,5",
     "kary:4,2", "kary:4,4",  "kary:5,3", "kary:16,2",
 };
 #define SMALL_TREES (sizeof small_trees / sizeof small_trees[0])
@@ -65,8 +65,8 @@ static void topo_parse__refuses_trailing_junk(void)
 static void topo_parse__refuses_what_no_switch_can_do(void)
 {
 #define K_OR_N "': K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)"
-#define PORTS "': K is too large: a switch has 2K ports (K if N is 1), at most 60"
-#define NODES "': too large: K to the power of N is at most 1048576 nodes"
+#define PORTS  "': K is too large: a switch has 2K ports (K if N is 1), at most 60"
+#define NODES  "': too large: K to the power of N is at most 1048576 nodes"
     CU_ASSERT(refuses("kary:0,2", -EINVAL, "bad topology 'kary:0,2" K_OR_N));
     CU_ASSERT(refuses("kary:1,2", -EINVAL, "bad topology 'kary:1,2" K_OR_N));
     CU_ASSERT(refuses("kary:4,0", -EINVAL, "bad topology 'kary:4,0" K_OR_N));
@@ -99,13 +99,13 @@ static void topo_parse__shortens_long_text(void)
 static void topo_parse__counts_what_it_builds(void)
 {
     static const struct graph_size rows[] = {
-        { "kary:4,2", "kary:4,2", 16, 8, 8, 2, 3 },
-        { "kary:016,02", "kary:16,2", 256, 32, 32, 2, 3 }, /* the paper's two networks */
-        { "kary:4,4", "kary:4,4", 256, 256, 8, 4, 7 },
-        { "kary:8,1", "kary:8,1", 8, 1, 8, 1, 1 },
-        { "kary:60,1", "kary:60,1", 60, 1, 60, 1, 1 },
-        { "kary:30,2", "kary:30,2", 900, 60, 60, 2, 3 },
-        { "kary:16,4", "kary:16,4", 65536, 16384, 32, 4, 7 },
+        {"kary:4,2", "kary:4,2", 16, 8, 8, 2, 3},
+        {"kary:016,02", "kary:16,2", 256, 32, 32, 2, 3}, /* the paper's two networks */
+        {"kary:4,4", "kary:4,4", 256, 256, 8, 4, 7},
+        {"kary:8,1", "kary:8,1", 8, 1, 8, 1, 1},
+        {"kary:60,1", "kary:60,1", 60, 1, 60, 1, 1},
+        {"kary:30,2", "kary:30,2", 900, 60, 60, 2, 3},
+        {"kary:16,4", "kary:16,4", 65536, 16384, 32, 4, 7},
     };
 
     graph_counts(rows, sizeof rows / sizeof rows[0]);
@@ -118,8 +118,8 @@ static void digits_of(uint32_t w, uint32_t k, uint32_t digit[8])
 }
 
 /* Is child port @up cabled to parent port @down? By the rule, digit by digit. */
-static bool cabled_by_rule(uint32_t k, uint32_t level, uint32_t child, uint32_t up,
-                           uint32_t parent, uint32_t down)
+static bool cabled_by_rule(uint32_t k, uint32_t level, uint32_t child, uint32_t up, uint32_t parent,
+                           uint32_t down)
 {
     uint32_t c[8], p[8];
 
@@ -159,7 +159,7 @@ static void topo_parse__cables_as_numbered(void)
 
 static void topo_parse__memory_is_linear_in_nodes(void)
 {
-    static const char *const specs[] = { "kary:16,2", "kary:16,3", "kary:16,4" };
+    static const char *const specs[] = {"kary:16,2", "kary:16,3", "kary:16,4"};
 
     for (size_t i = 0; i < 3; i++) {
         struct topo_graph *graph = graph_of(specs[i]);
@@ -247,19 +247,19 @@ static void topo_check__refuses_bad_routes(void)
     struct topo_graph *graph = graph_of("kary:4,3");
     struct topo_switch *middle = &graph->sw[16 + 3];
     struct topo_route *route = &middle->route, *leaf = &graph->sw[3].route;
-    uint64_t sets[] = { 1, 2, 4, 8 };
+    uint64_t sets[] = {1, 2, 4, 8};
 
-    route->sets = sets; /* its own: the others' stay whole */
-    REFUSED_WITH(leaf->stride, 4);         /* one port, four nodes */
+    route->sets = sets;            /* its own: the others' stay whole */
+    REFUSED_WITH(leaf->stride, 4); /* one port, four nodes */
     REFUSED_WITH(route->first, route->first + 4);
     REFUSED_WITH(route->first, graph->nodes);
-    REFUSED_WITH(route->span, 0);          /* nodes below would be sent up for ever */
+    REFUSED_WITH(route->span, 0); /* nodes below would be sent up for ever */
     REFUSED_WITH(route->span, route->span + 1);
     REFUSED_WITH(route->stride, 0);
     REFUSED_WITH(route->stride, 8);
     REFUSED_WITH(route->sets[2], 0);
-    REFUSED_WITH(route->sets[2], 1 << 1);  /* down, but to others */
-    REFUSED_WITH(route->sets[2], 1 << 5);  /* up and down for ever */
+    REFUSED_WITH(route->sets[2], 1 << 1); /* down, but to others */
+    REFUSED_WITH(route->sets[2], 1 << 5); /* up and down for ever */
     REFUSED_WITH(route->sets[2], 1 << 8);
     REFUSED_WITH(route->elsewhere, 0);
     REFUSED_WITH(route->elsewhere, 1 << 0);
@@ -276,16 +276,15 @@ static void topo_spec_for_nodes__finds_the_least_radix(void)
         uint32_t nodes;
         const char *spec;
     } rows[] = {
-        { 1, "kary:2,2" },    { 4, "kary:2,2" },      { 5, "kary:3,2" },
-        { 16, "kary:4,2" },   { 17, "kary:5,2" },     { 256, "kary:16,2" },
-        { 257, "kary:16,3" }, { 4096, "kary:16,3" },  { 4097, "kary:16,4" },
-        { 65536, "kary:16,4" }, { 1048576, "kary:16,5" },
+        {1, "kary:2,2"},     {4, "kary:2,2"},      {5, "kary:3,2"},        {16, "kary:4,2"},
+        {17, "kary:5,2"},    {256, "kary:16,2"},   {257, "kary:16,3"},     {4096, "kary:16,3"},
+        {4097, "kary:16,4"}, {65536, "kary:16,4"}, {1048576, "kary:16,5"},
     };
     char spec[64], error[160];
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        CU_ASSERT_EQUAL(topo_spec_for_nodes(rows[i].nodes, spec, sizeof spec, error,
-                                            sizeof error), 0);
+        CU_ASSERT_EQUAL(topo_spec_for_nodes(rows[i].nodes, spec, sizeof spec, error, sizeof error),
+                        0);
         CU_ASSERT_STRING_EQUAL(spec, rows[i].spec);
     }
 }
@@ -296,8 +295,7 @@ static void topo_spec_for_nodes__refuses_none_and_too_many(void)
 
     CU_ASSERT_EQUAL(topo_spec_for_nodes(0, spec, sizeof spec, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "no topology for 0 nodes: want 1 to 1048576");
-    CU_ASSERT_EQUAL(topo_spec_for_nodes(1048577, spec, sizeof spec, error, sizeof error),
-                    -EINVAL);
+    CU_ASSERT_EQUAL(topo_spec_for_nodes(1048577, spec, sizeof spec, error, sizeof error), -EINVAL);
     CU_ASSERT_EQUAL(topo_spec_for_nodes(UINT32_MAX, spec, sizeof spec, error, sizeof error),
                     -EINVAL);
     CU_ASSERT_EQUAL(topo_spec_for_nodes(16, spec, 8, error, sizeof error), -EINVAL);
@@ -337,7 +335,10 @@ static void topo_tree_build__climbs_no_higher_than_needed(void)
     static const struct {
         uint32_t members[2], level, switches;
     } rows[] = {
-        { { 8, 9 }, 0, 1 }, { { 9, 12 }, 1, 3 }, { { 16, 0 }, 2, 5 }, { { 0, 255 }, 3, 7 },
+        {{8, 9}, 0, 1},
+        {{9, 12}, 1, 3},
+        {{16, 0}, 2, 5},
+        {{0, 255}, 3, 7},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -361,11 +362,11 @@ static void topo_tree_build__refuses_bad_members(void)
     struct topo_tree tree;
 
     CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, NULL, 0, load), -EINVAL);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 3 }, 1, load), -EINVAL);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 3, 16 }, 2, load), -EINVAL);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ UINT32_MAX, 3 }, 2, load), -EINVAL);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 3, 3 }, 2, load), -EINVAL);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 3, 9, 3 }, 3, load), -EINVAL);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){3}, 1, load), -EINVAL);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){3, 16}, 2, load), -EINVAL);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){UINT32_MAX, 3}, 2, load), -EINVAL);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){3, 3}, 2, load), -EINVAL);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){3, 9, 3}, 3, load), -EINVAL);
     free(load);
     topo_free(graph);
 }
@@ -373,7 +374,7 @@ static void topo_tree_build__refuses_bad_members(void)
 /* Switch 0 has lost its ways up: members on either side of it cannot meet. */
 static void topo_tree_build__refuses_the_unreachable(void)
 {
-    static const struct topo_at cut[] = { { 0, 4 }, { 0, 5 }, { 0, 6 }, { 0, 7 } };
+    static const struct topo_at cut[] = {{0, 4}, {0, 5}, {0, 6}, {0, 7}};
     struct topo_graph *whole = graph_of("kary:4,2"), *graph = NULL;
     uint32_t *load = calloc(whole->switches, sizeof *load);
     uint64_t parted = 0;
@@ -381,8 +382,8 @@ static void topo_tree_build__refuses_the_unreachable(void)
 
     CU_ASSERT_EQUAL_FATAL(topo_without(&graph, whole, cut, 4, &parted), 0);
     CU_ASSERT_EQUAL(parted, 12 + 3 * 4); /* nodes that switch 0 cannot reach, and its, for others */
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 0, 9 }, 2, load), -EHOSTUNREACH);
-    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){ 0, 1 }, 2, load), 0);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 9}, 2, load), -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(topo_tree_build(&tree, graph, (uint32_t[]){0, 1}, 2, load), 0);
     topo_tree_release(&tree);
     free(load);
     topo_free(graph);
@@ -392,8 +393,8 @@ static void topo_tree_build__refuses_the_unreachable(void)
 /* Plug a cable that no generator made. */
 static void cable(struct topo_graph *graph, uint32_t a, uint8_t a_port, uint32_t b, uint8_t b_port)
 {
-    graph->sw[a].end[a_port] = (struct topo_end){ .kind = TOPO_END_SWITCH, .port = b_port, .id = b };
-    graph->sw[b].end[b_port] = (struct topo_end){ .kind = TOPO_END_SWITCH, .port = a_port, .id = a };
+    graph->sw[a].end[a_port] = (struct topo_end){.kind = TOPO_END_SWITCH, .port = b_port, .id = b};
+    graph->sw[b].end[b_port] = (struct topo_end){.kind = TOPO_END_SWITCH, .port = a_port, .id = a};
 }
 
 /*
@@ -403,21 +404,21 @@ static void cable(struct topo_graph *graph, uint32_t a, uint8_t a_port, uint32_t
 static void topo_tree_build__takes_one_of_several_ways_down(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
-    uint64_t sets[] = { 0x0f, 0xf0 };
-    uint32_t load[3] = { 0 };
+    uint64_t sets[] = {0x0f, 0xf0};
+    uint32_t load[3] = {0};
     struct topo_tree tree;
 
     graph->nodes = 8;
     graph->switches = 3;
     graph->sw[2].level = 1;
-    graph->sw[2].route = (struct topo_route){ .span = 8, .stride = 4, .spread = 1, .sets = sets };
+    graph->sw[2].route = (struct topo_route){.span = 8, .stride = 4, .spread = 1, .sets = sets};
     for (uint8_t i = 0; i < 4; i++) {
         cable(graph, 0, 4 + i, 2, i);
         cable(graph, 1, 4 + i, 2, 4 + i);
     }
     CU_ASSERT_FATAL(graph_passes(graph));
 
-    const uint32_t members[] = { 6, 0, 1, 4, 5, 3 };
+    const uint32_t members[] = {6, 0, 1, 4, 5, 3};
     CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, members, 6, load), 0);
     CU_ASSERT_EQUAL(graph_tree_faults(graph, &tree, members, 6), 0);
     CU_ASSERT_EQUAL(tree.count, 3);
@@ -462,7 +463,7 @@ static uint32_t top_load_spread(const struct topo_graph *graph, const uint32_t *
 
 static void topo_tree_build__spreads_over_the_tops(void)
 {
-    static const char *const specs[] = { "kary:4,2", "kary:4,3", "kary:2,5", "kary:16,2" };
+    static const char *const specs[] = {"kary:4,2", "kary:4,3", "kary:2,5", "kary:16,2"};
 
     for (size_t i = 0; i < 4; i++) {
         struct topo_graph *graph = graph_of(specs[i]);
@@ -490,10 +491,10 @@ static void topo_tree_build__spreads_over_the_tops(void)
 static void topo_tree_charge__undoes_itself(void)
 {
     struct topo_graph *graph = graph_of("kary:4,2");
-    uint32_t load[8] = { 0 };
+    uint32_t load[8] = {0};
     struct topo_tree tree;
 
-    CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, (uint32_t[]){ 1, 15 }, 2, load), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, (uint32_t[]){1, 15}, 2, load), 0);
     topo_tree_charge(&tree, load, 1);
     CU_ASSERT_EQUAL(load[0] + load[3], 2);
     CU_ASSERT_EQUAL(load[tree.switches[0].sw], 1);
@@ -560,8 +561,6 @@ static void topo_partition__keeps_neighbours_together(void)
     CU_ASSERT(local_percent("kary:16,3", 16) >= 50);
 }
 
-#define CASE(name) { #name, name }
-
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -589,7 +588,7 @@ int main(void)
         CASE(topo_tree_charge__undoes_itself),
         CASE(topo_partition__sizes_differ_by_one_at_most),
         CASE(topo_partition__keeps_neighbours_together),
-        { NULL, NULL },
+        {NULL, NULL},
     };
 
     return test_run("topo", cases);

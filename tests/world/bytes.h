@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bytes.h - bytes that follow from a key alone: who checks them needs no copy. Nothing here needs CUnit.
+ * bytes.h - bytes that follow from a key alone: who checks them needs no copy. Nothing here needs
+ * CUnit.
  */
 #ifndef TESTS_WORLD_BYTES_H
 #define TESTS_WORLD_BYTES_H
@@ -8,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 
 /** bytes_below - the next random number below @below, from @state. */
 uint32_t bytes_below(uint64_t *state, uint32_t below);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edges.h - a fabric, and this test at the processes' ends of all its edges, without a library there.
+ * edges.h - a fabric, and this test at the processes' ends of all its edges, without a library
+ * there.
  *
- * The world owns the network, the fabric and its ends of the edges. Where the fabric was not started stopped
- * its workers are threads, and time goes on by itself; otherwise in world_fabric_pass(). What was
- * lost or dropped is for the test to ask: fabric_totals_read().
+ * The world owns the network, the fabric and its ends of the edges. Where the fabric was not
+ * started stopped its workers are threads, and time goes on by itself; otherwise in
+ * world_fabric_pass(). What was lost or dropped is for the test to ask: fabric_totals_read().
  */
 #ifndef TESTS_WORLD_EDGES_H
 #define TESTS_WORLD_EDGES_H
@@ -30,7 +31,9 @@ void edges_close(struct edges *e);
 /** edges_attach, edges_detach - a process at @node comes, or goes. */
 void edges_attach(struct edges *e, uint32_t node);
 void edges_detach(struct edges *e, uint32_t node);
-/** edges_attach_at - the same of any fabric: only the edge's end, which is the caller's to close. */
+/**
+ * edges_attach_at - the same of any fabric: only the edge's end, which is the caller's to close.
+ */
 void edges_attach_at(struct fabric *fabric, uint32_t node, struct emu_edge_nic *nic);
 
 /** edges_now - the fabric's time, as the process at @node reads it; 0 on clock raw. */

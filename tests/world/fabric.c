@@ -67,8 +67,9 @@ uint32_t world_multicast(struct fabric *fabric, const uint32_t *nodes, uint32_t 
     uint32_t group = 0;
     char error[256];
 
-    CU_ASSERT_EQUAL_FATAL(
-        fabric_multicast_create(fabric, nodes, count, count, &group, error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(fabric, nodes, count, count, &group, error,
+                                                  sizeof error),
+                          0);
     return group;
 }
 

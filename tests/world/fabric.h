@@ -9,7 +9,8 @@
 #define WORLD_GROUP_MAX 64u /* nodes of world_group_of_first() */
 
 /**
- * world_fabric_start - a fabric over the network @spec, of @most nodes at most, the rest as @config says.
+ * world_fabric_start - a fabric over the network @spec, of @most nodes at most, the rest as @config
+ * says.
  * @graph: the network, the caller's; world_fabric_stop() takes both back.
  */
 struct fabric *world_fabric_start(struct topo_graph **graph, const char *spec, uint32_t most,
@@ -28,10 +29,16 @@ void world_group_end(struct fabric *fabric, uint32_t group);
 /** world_multicast - a group for multicasts, to which all of these nodes send; its address. */
 uint32_t world_multicast(struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
-/** world_fabric_pass - step every worker of a fabric that was started stopped. Returns segments moved. */
+/**
+ * world_fabric_pass - step every worker of a fabric that was started stopped. Returns segments
+ * moved.
+ */
 uint32_t world_fabric_pass(struct fabric *fabric);
 
-/** world_fabric_bufs_held - buffers that are in no cache and not in the depot. Nobody runs. No CUnit. */
+/**
+ * world_fabric_bufs_held - buffers that are in no cache and not in the depot. Nobody runs. No
+ * CUnit.
+ */
 static inline uint32_t world_fabric_bufs_held(const struct fabric *fabric)
 {
     return world_bufs_held(fabric->pool, fabric->worker, fabric->workers) - fabric->cache.count;

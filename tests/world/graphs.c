@@ -62,8 +62,7 @@ uint32_t graph_walk_from(const struct topo_graph *graph, uint32_t sw, uint32_t d
     return 0;
 }
 
-uint32_t graph_walk(const struct topo_graph *graph, uint32_t src, uint32_t dst,
-                    uint64_t *random)
+uint32_t graph_walk(const struct topo_graph *graph, uint32_t src, uint32_t dst, uint64_t *random)
 {
     return graph_walk_from(graph, graph->node[src].link[0].sw, dst, random);
 }
@@ -107,12 +106,12 @@ uint32_t graph_tree_faults(const struct topo_graph *graph, const struct topo_tre
     for (uint32_t i = 0; i < tree->count; i++) {
         const struct topo_tree_switch *at = &tree->switches[i];
 
-        faults += at != graph_tree_at(tree, at->sw);              /* a switch stands there once */
-        faults += !emu_bits_several(at->ports);             /* no dangling switch */
+        faults += at != graph_tree_at(tree, at->sw); /* a switch stands there once */
+        faults += !emu_bits_several(at->ports);      /* no dangling switch */
         faults += (at->up < 0) != (i == 0);
         faults += at->up >= 0 && !(at->ports >> at->up & 1);
         faults += !climbs_to_top(graph, tree, at);
-        emu_each_bit(port, at->ports) {
+        emu_each_bit (port, at->ports) {
             const struct topo_end *end = &graph->sw[at->sw].end[port];
 
             if (end->kind == TOPO_END_NODE) {
@@ -122,8 +121,7 @@ uint32_t graph_tree_faults(const struct topo_graph *graph, const struct topo_tre
             }
             const struct topo_tree_switch *far = graph_tree_at(tree, end->id);
             faults += end->kind != TOPO_END_SWITCH || !far || !(far->ports >> end->port & 1);
-            faults += (graph->sw[end->id].level > graph->sw[at->sw].level) !=
-                      (at->up == (int)port);
+            faults += (graph->sw[end->id].level > graph->sw[at->sw].level) != (at->up == (int)port);
             cable_ends++;
         }
     }

@@ -17,11 +17,16 @@ void *world_room(void *list, uint32_t count, uint32_t *room, size_t bytes)
 
 struct emu_fault_rates world_faults(uint32_t each)
 {
-    return (struct emu_fault_rates){.lost = each, .head = each, .payload = each, .twice = each,
-                                    .late = each, .late_ps = 2000000};
+    return (struct emu_fault_rates){.lost = each,
+                                    .head = each,
+                                    .payload = each,
+                                    .twice = each,
+                                    .late = each,
+                                    .late_ps = 2000000};
 }
 
-void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers)
+void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker,
+                        uint32_t workers)
 {
     for (uint32_t i = 0; i < workers; i++) {
         emu_thread_stop(thread[i]);
@@ -37,7 +42,8 @@ uint32_t world_bufs_held(const struct emu_pool *pool, struct emu_worker *const *
 
     for (uint32_t i = 0; i < workers; i++)
         held -= worker[i]->cache.count;
-    for (uint32_t at = (uint32_t)atomic_load(&pool->depot); at; at = atomic_load(&pool->chain[at - 1]))
+    for (uint32_t at = (uint32_t)atomic_load(&pool->depot); at;
+         at = atomic_load(&pool->chain[at - 1]))
         held -= EMU_POOL_CHAIN;
     return held;
 }

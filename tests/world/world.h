@@ -2,21 +2,18 @@
 /*
  * world.h - what all worlds of tests are made of: memory, profiles, networks, workers, pools.
  *
- * A *world* is what a test stands in: devices on workers, and what is at their ends. Each has a header of
- * its own, which says what it builds, what it owns, and how its time goes on. What cannot be made fails the
- * test there and then, so callers look at nothing. There are:
+ * A *world* is what a test stands in: devices on workers, and what is at their ends. Each has a
+ * header of its own, which says what it builds, what it owns, and how its time goes on. What cannot
+ * be made fails the test there and then, so callers look at nothing. There are:
  *
  *   switch/bench     crosspoint switches, stepped pass by pass; probes at the nodes
- *   switch/sim       whole fabrics in simulated time; nodes with lists of what to send (trial: random ones)
- *   switch/vcnet     switches with virtual channels and no fabric; nodes that speak packets
- *   engine/hosts     hosts behind link engines, back to back or over a fabric
- *   engine/trees     hosts that do collectives behind link engines
- *   engine/transport whole runs over bad cables, for tests and for the soak
- *   host/peers       adapters on a fake fabric (fake); host/team: a group of them
- *   host/cluster     adapters on a real fabric, and all that they can do
- *   ofi/rig          endpoints of the libfabric provider
- *   edges            a real fabric and the bare ends of its edges
- *   graphs           networks alone
+ *   switch/sim whole fabrics in simulated time; nodes with lists of what to send (trial: random
+ *   ones) switch/vcnet switches with virtual channels and no fabric; nodes that speak packets
+ *   engine/hosts hosts behind link engines, back to back or over a fabric engine/trees hosts that
+ *   do collectives behind link engines engine/transport whole runs over bad cables, for tests and
+ *   for the soak host/peers adapters on a fake fabric (fake); host/team: a group of them
+ *   host/cluster adapters on a real fabric, and all that they can do ofi/rig endpoints of the
+ *   libfabric provider edges a real fabric and the bare ends of its edges graphs networks alone
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -45,16 +42,28 @@ struct topo_graph *world_graph(const char *spec, uint32_t most);
 
 /* What follows asserts nothing: threads of workers, and programs without CUnit, have it, too. */
 
-/** world_room - @list, of @count elements of @bytes, with room for one more; realloc()ed where it is full. */
+/**
+ * world_room - @list, of @count elements of @bytes, with room for one more; realloc()ed where it is
+ * full.
+ */
 void *world_room(void *list, uint32_t count, uint32_t *room, size_t bytes);
 
-/** world_faults - loss, damage to heads, to payloads, doubles, delays of 2 us: each in @each of a million. */
+/**
+ * world_faults - loss, damage to heads, to payloads, doubles, delays of 2 us: each in @each of a
+ * million.
+ */
 struct emu_fault_rates world_faults(uint32_t each);
 
-/** world_threads_stop - end the threads of @workers workers; from then on these are stepped by hand. */
-void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker, uint32_t workers);
+/**
+ * world_threads_stop - end the threads of @workers workers; from then on these are stepped by hand.
+ */
+void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker,
+                        uint32_t workers);
 
-/** world_bufs_held - buffers of @pool that are in no worker's cache and not in the depot. Nobody runs. */
+/**
+ * world_bufs_held - buffers of @pool that are in no worker's cache and not in the depot. Nobody
+ * runs.
+ */
 uint32_t world_bufs_held(const struct emu_pool *pool, struct emu_worker *const *worker,
                          uint32_t workers);
 

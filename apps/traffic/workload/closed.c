@@ -3,8 +3,8 @@
  * closed.c - the driver of closed loops: reductions and barriers.
  *
  * The driver looks at the members every SLICE_PS of virtual time in which
- * something happens. A group's next operation is posted, at all members at once, when the driver sees that
- * the one before is complete at all of its receivers; or at fixed intervals.
+ * something happens. A group's next operation is posted, at all members at once, when the driver
+ * sees that the one before is complete at all of its receivers; or at fixed intervals.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "apps/traffic/workload/coll.h"
 #include "apps/traffic/inside.h"
 
-#define SLICE_PS     UINT64_C(1000000) /* 1 us */
+#define SLICE_PS     UINT64_C(1000000)   /* 1 us */
 #define TIME_MOST_PS (UINT64_C(1) << 62) /* of the last post */
 
 struct closed_run {
@@ -183,17 +183,17 @@ static int build(struct closed_run *closed)
     if (!closed->latency || traffic_coll_init(&closed->coll, nodes, &plan))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_stats_init(closed->latency, &phase);
-    int err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS),
-                                0);
+    int err =
+        traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS), 0);
     if (!err)
-        err = traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error,
-                                  run->error_bytes);
+        err =
+            traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error, run->error_bytes);
     return err;
 }
 
 int traffic_run_closed(struct traffic_run *run)
 {
-    struct closed_run closed = { .run = run };
+    struct closed_run closed = {.run = run};
     int err = build(&closed);
 
     if (!err)

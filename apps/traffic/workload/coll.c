@@ -33,9 +33,9 @@ struct traffic_member {
     struct traffic_group *group; /* NULL: of none */
     struct traffic_worker *worker;
     uint64_t weight;
-    uint64_t op;        /* being sent */
-    uint64_t part;      /* its segment to send next */
-    uint64_t got_op;    /* being received */
+    uint64_t op;     /* being sent */
+    uint64_t part;   /* its segment to send next */
+    uint64_t got_op; /* being received */
     uint64_t got_part;
     uint64_t got;       /* numbers below this one have been received; of those from it on: */
     uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was
@@ -48,7 +48,7 @@ struct traffic_member {
     uint64_t wrong_op;
 };
 
-/* --- values ----------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------- */
 
 static uint64_t weight_of(uint32_t node)
 {
@@ -71,7 +71,7 @@ static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
     return (uint32_t)(left < WORDS ? left : WORDS);
 }
 
-/* --- sending ---------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 /* When the state of number @seq is known to be free in all switches; EMU_NEVER: it is not yet. */
 static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
@@ -111,9 +111,9 @@ static uint64_t member_ready_ps(const struct traffic_member *member)
 
 static void member_put(struct traffic_member *member, struct emu_entry *entry)
 {
-    static const uint8_t kinds[] = { [TRAFFIC_REDUCE] = EMU_REDUCE,
-                                     [TRAFFIC_BARRIER] = EMU_BARRIER,
-                                     [TRAFFIC_ALLREDUCE] = EMU_ALLREDUCE };
+    static const uint8_t kinds[] = {[TRAFFIC_REDUCE] = EMU_REDUCE,
+                                    [TRAFFIC_BARRIER] = EMU_BARRIER,
+                                    [TRAFFIC_ALLREDUCE] = EMU_ALLREDUCE};
     const struct traffic_coll *all = member->all;
 
     entry->hdr = (struct emu_hdr){
@@ -156,7 +156,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
     while (member_sends(member)) {
         uint64_t ready_ps = member_ready_ps(member);
-        struct emu_entry entry = { .note = 0 };
+        struct emu_entry entry = {.note = 0};
 
         depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
         if (depart_ps > until_ps)
@@ -176,7 +176,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
     return depart_ps;
 }
 
-/* --- receiving -------------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 /* Is @number, which has come, one that could come now? */
 static bool member_awaits(const struct traffic_member *member, uint64_t number)
@@ -227,10 +227,10 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     if (++member->got_part < all->segments)
         return;
     traffic_log_add(&member->worker->log,
-                    &(struct traffic_part){ .birth_ps = member->got_op,
-                                            .at_ps = member->last_ps,
-                                            .src = (uint32_t)(member->group - all->group),
-                                            .of = traffic_coll_receivers(&all->plan) });
+                    &(struct traffic_part){.birth_ps = member->got_op,
+                                           .at_ps = member->last_ps,
+                                           .src = (uint32_t)(member->group - all->group),
+                                           .of = traffic_coll_receivers(&all->plan)});
     member->last_ps = 0;
     member->got_part = 0;
     member->got_op++;
@@ -268,15 +268,15 @@ static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
 
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps = traffic_take(&member->rx, member->tx.profile->credit_ps, until_ps, member,
-                             member_deliver);
+    arrive_ps =
+        traffic_take(&member->rx, member->tx.profile->credit_ps, until_ps, member, member_deliver);
     dev->next_ps = member_send(member, until_ps);
     if (arrive_ps < dev->next_ps)
         dev->next_ps = arrive_ps;
     return 0;
 }
 
-/* --- the driver's ----------------------------------------------------------------------- */
+/* --- the driver's ------------------------------------------------------------------- */
 
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan)
 {
@@ -376,7 +376,7 @@ int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error
     return 0;
 }
 
-/* --- made ------------------------------------------------------------------------------- */
+/* --- made --------------------------------------------------------------------------- */
 
 static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                          struct emu_tx **tx, struct emu_rx **rx)
@@ -438,7 +438,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
     uint64_t segments = traffic_segments_of(plan->bytes);
 
     *all = (struct traffic_coll){
-        .ops = { .create = member_create, .ctx = all },
+        .ops = {.create = member_create, .ctx = all},
         .plan = *plan,
         .nodes = nodes,
         .times = traffic_times_of(plan->profile),
@@ -501,11 +501,10 @@ void traffic_coll_free(struct traffic_coll *all)
     free(all->member);
     free(all->group);
     free(all->at);
-    *all = (struct traffic_coll){ .nodes = 0 };
+    *all = (struct traffic_coll){.nodes = 0};
 }
 
-uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan,
-                            uint64_t slice_ps)
+uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan, uint64_t slice_ps)
 {
     uint64_t segments = plan->operations * traffic_segments_of(plan->bytes);
     uint64_t window = segments > EMU_WINDOW ? EMU_WINDOW * sizeof(uint64_t) : 0;

@@ -28,25 +28,25 @@ struct traffic_coll_plan {
     uint64_t bytes;       /* of the vector, a multiple of 8; a barrier has none */
     uint64_t operations;  /* of each group */
     uint64_t interval_ps; /* from post to post; 0: when the one before is complete */
-    uint64_t skew_ps;     /* a member posts by up to so much later, drawn for each operation; at most
-                             interval_ps, if there is one */
+    uint64_t skew_ps; /* a member posts by up to so much later, drawn for each operation; at most
+                         interval_ps, if there is one */
     uint32_t groups;
-    uint32_t members;     /* of each group: no node is in two */
-    bool at_random;       /* nodes are drawn; else group g has the g-th block of them */
+    uint32_t members; /* of each group: no node is in two */
+    bool at_random;   /* nodes are drawn; else group g has the g-th block of them */
     uint64_t seed;
 };
 
 /* What the members of a group share. The driver writes it while the workers stand still. */
 struct traffic_group {
-    uint32_t id;         /* collective address */
+    uint32_t id;          /* collective address */
     const uint32_t *node; /* its members; the first is the root of a reduce */
-    uint64_t sum;        /* of the members' weights */
-    uint64_t posted;     /* operations */
-    uint64_t done;       /* of them, complete at all receivers, and the driver knows */
-    uint64_t done_ps;    /* when the last of these was */
-    uint64_t post_ps;    /* of the newest, if there is no interval */
-    uint64_t announced;  /* reduce: segments that the root has, and all know */
-    uint64_t *freed_ps;  /* reduce, by number: when all knew; NULL: fewer than a window */
+    uint64_t sum;         /* of the members' weights */
+    uint64_t posted;      /* operations */
+    uint64_t done;        /* of them, complete at all receivers, and the driver knows */
+    uint64_t done_ps;     /* when the last of these was */
+    uint64_t post_ps;     /* of the newest, if there is no interval */
+    uint64_t announced;   /* reduce: segments that the root has, and all know */
+    uint64_t *freed_ps;   /* reduce, by number: when all knew; NULL: fewer than a window */
 };
 
 struct traffic_coll {
@@ -54,12 +54,13 @@ struct traffic_coll {
     struct traffic_coll_plan plan;
     uint32_t nodes;
     struct traffic_times times;
-    uint64_t segments;  /* of an operation */
-    bool windowed;      /* more segments than a window in all */
-    uint32_t *at;       /* node numbers: groups * members of them */
+    uint64_t segments; /* of an operation */
+    bool windowed;     /* more segments than a window in all */
+    uint32_t *at;      /* node numbers: groups * members of them */
     struct traffic_group *group;
     struct traffic_member **member; /* by node */
-    struct traffic_workers workers; /* parts of the logs: src is the group, birth_ps the operation */
+    /* parts of the logs: src is the group, birth_ps the operation */
+    struct traffic_workers workers;
 };
 
 /**
@@ -79,7 +80,7 @@ void traffic_coll_free(struct traffic_coll *all);
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
                         char *error, size_t error_bytes);
 
-/* --- the driver's, while the workers stand still -------------------------------------- */
+/* --- the driver's, while the workers stand still ------------------------------------ */
 
 /**
  * traffic_coll_post - one more operation of group @g; nothing of it happens before @at_ps, up to
@@ -93,7 +94,10 @@ void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
  */
 bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps);
 
-/** traffic_coll_post_ps - when operation @op of group @g was posted, by the first at the earliest. Pure. */
+/**
+ * traffic_coll_post_ps - when operation @op of group @g was posted, by the first at the earliest.
+ * Pure.
+ */
 uint64_t traffic_coll_post_ps(const struct traffic_coll *all, uint32_t g, uint64_t op);
 
 /** traffic_coll_last_ps - when the last one who contributes has posted it. Pure. */

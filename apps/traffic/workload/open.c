@@ -17,7 +17,7 @@
 
 #define DRAIN_PHASES 10 /* times warm-up and measurement, that a drain may take */
 
-/* --- time ------------------------------------------------------------------------- */
+/* --- time --------------------------------------------------------------------------- */
 
 /* Copies that arrived: which multicasts are complete? */
 static int take_logs(struct open_run *open)
@@ -62,7 +62,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
     return err;
 }
 
-/* --- phases -------------------------------------------------------------------------- */
+/* --- phases ------------------------------------------------------------------------- */
 
 /* A count of messages as a fraction of what the sources' links can carry in a batch. */
 static double part_of_links(const struct open_run *open, double messages)
@@ -154,18 +154,18 @@ static void throughput(struct open_run *open)
     merge(open);
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++) {
         const struct traffic_batch *batch = &open->total->batch[i];
-        open->accepted[i] =
-            (double)batch->share_ps * factor / 1024 / (batch_ps * (double)open->all_links);
+        open->accepted[i] = (double)batch->share_ps * factor / 1024 /
+                            (batch_ps * (double)open->all_links);
         wire_ps += (double)batch->wire_ps * factor;
     }
     by_source(open);
     result->offered = traffic_mean_of(open->offered).mean;
     result->accepted = traffic_mean_of(open->accepted);
-    result->delivered =
-        wire_ps / (batch_ps * TRAFFIC_BATCHES *
-                   (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
-    result->saturated =
-        !too_cold(open) && traffic_saturated(open->offered, open->accepted, open->growth);
+    result->delivered = wire_ps /
+                        (batch_ps * TRAFFIC_BATCHES *
+                         (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
+    result->saturated = !too_cold(open) &&
+                        traffic_saturated(open->offered, open->accepted, open->growth);
 }
 
 /* Measured messages that are delivered: multicasts, if all of their copies are. */
@@ -232,8 +232,7 @@ static int measure_once(struct open_run *open)
 /* From now on, when nothing that counted before still arrives, and for @measure_ps. */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
-    struct traffic_phase phase =
-        traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
+    struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
 
     open->end_ps = phase.start_ps + phase.measure_ps;
     traffic_nodes_measure(&open->nodes, &phase);
@@ -255,7 +254,7 @@ static int measure_until_steady(struct open_run *open)
     return err;
 }
 
-/* --- the end --------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 /* What is born before now is sent and arrives: it counts in the digest. */
 static int finish_born(struct open_run *open)
@@ -272,14 +271,16 @@ static int finish_born(struct open_run *open)
 
 /*
  * When all that is inside has come, one after the other. With acknowledgments: when at least one
- * more has, though its packet may have to be sent again for want of a reply, after the longest rest.
+ * more has, though its packet may have to be sent again for want of a reply, after the longest
+ * rest.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {
     const struct emu_profile *profile = open->nodes.plan.profile;
     uint64_t hops = open->run->config->fabric.graph->longest + 1u;
     uint64_t rebase_ps = open->longest_ps + hops * profile->credit_ps;
-    uint64_t limit_ps = open->run->now_ps + (segments->awaited - segments->received + 2) * rebase_ps;
+    uint64_t limit_ps = open->run->now_ps +
+                        (segments->awaited - segments->received + 2) * rebase_ps;
 
     if (open->nodes.times.engines)
         limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));
@@ -339,7 +340,7 @@ static int run_phases(struct open_run *open)
 
 int traffic_run_open(struct traffic_run *run)
 {
-    struct open_run open = { .run = run };
+    struct open_run open = {.run = run};
     int err = traffic_open_build(&open);
 
     if (!err)

@@ -36,8 +36,8 @@ static int choose_senders(struct open_run *open)
     uint32_t senders = 0;
 
     if (config->pattern.md && !sources.count)
-        sources = (struct traffic_sources){ .spread = TRAFFIC_SPREAD_RANDOM,
-                                            .count = nodes < 16 ? 1 : nodes / 16 };
+        sources = (struct traffic_sources){.spread = TRAFFIC_SPREAD_RANDOM,
+                                           .count = nodes < 16 ? 1 : nodes / 16};
     if (sources.count > nodes)
         return traffic_run_wrong(open->run, -EINVAL, "%u sources: there are %u nodes",
                                  sources.count, nodes);
@@ -64,9 +64,7 @@ static int draw_sets(struct open_run *open)
     uint32_t nodes = config->fabric.graph->nodes;
     uint32_t senders = open->run->result->senders;
     uint32_t sets = config->sets;
-    double fanout = config->fanout > 0 ? config->fanout
-                    : config->pattern.md ? 16
-                                         : FANOUT_DEFAULT;
+    double fanout = config->fanout > 0 ? config->fanout : config->pattern.md ? 16 : FANOUT_DEFAULT;
 
     if (!sets && senders <= FABRIC_GROUPS_MAX)
         sets = FABRIC_GROUPS_MAX / senders < SETS_DEFAULT ? FABRIC_GROUPS_MAX / senders
@@ -102,10 +100,10 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
 {
     const struct traffic_config *config = open->run->config;
     uint64_t wire_ps = traffic_message_wire_ps(plan->profile, plan->bytes);
-    struct traffic_scale scale = { .load = config->load,
-                                   .longest_ps = longest_ps(config, wire_ps),
-                                   .wire_ps = wire_ps,
-                                   .links = open->all_links };
+    struct traffic_scale scale = {.load = config->load,
+                                  .longest_ps = longest_ps(config, wire_ps),
+                                  .wire_ps = wire_ps,
+                                  .links = open->all_links};
     uint64_t warmup_ps, measure_ps;
 
     traffic_phases_choose(&warmup_ps, &measure_ps, &scale);
@@ -162,7 +160,8 @@ static int make_nodes(struct open_run *open)
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;
-    uint32_t whole = EMU_HDR_BYTES + (bytes < EMU_PAYLOAD_BYTES ? (uint32_t)bytes : EMU_PAYLOAD_BYTES);
+    uint32_t whole = EMU_HDR_BYTES +
+                     (bytes < EMU_PAYLOAD_BYTES ? (uint32_t)bytes : EMU_PAYLOAD_BYTES);
 
     return !open->nodes.times.engines ||
            emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_slots;
@@ -175,8 +174,9 @@ static int make_groups(struct open_run *open)
     struct traffic_run *run = open->run;
 
     if (!fits_slots(open))
-        return traffic_run_wrong(run, -EINVAL, "with pool_slots=0 no switch has room for a multicast "
-                                               "of so many bytes: set pool_slots to 1 or more");
+        return traffic_run_wrong(run, -EINVAL,
+                                 "with pool_slots=0 no switch has room for a multicast "
+                                 "of so many bytes: set pool_slots to 1 or more");
     uint32_t *nodes = malloc((sets->fanout_max + 1) * sizeof nodes[0]);
     int err = nodes ? 0 : traffic_run_wrong(run, -ENOMEM, "out of memory");
 
@@ -225,8 +225,7 @@ int traffic_open_build(struct open_run *open)
         err = make_groups(open);
     if (open->sets.count) {
         open->run->result->multicast = true;
-        open->run->result->fanout =
-            (double)open->sets.first[open->sets.count] / open->sets.count;
+        open->run->result->fanout = (double)open->sets.first[open->sets.count] / open->sets.count;
     }
     return err;
 }

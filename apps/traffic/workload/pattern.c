@@ -62,25 +62,25 @@ static const struct {
     enum traffic_collective collective;
     bool md;
 } patterns[] = {
-    { .name = "uniform", .kind = TRAFFIC_UNIFORM },
-    { .name = "transpose", .kind = TRAFFIC_FIXED, .needs = POWER_OF_4, .to = to_transpose },
-    { .name = "reversal", .kind = TRAFFIC_FIXED, .needs = POWER_OF_2, .to = to_reversal },
-    { .name = "complement", .kind = TRAFFIC_FIXED, .to = to_complement },
-    { .name = "tornado", .kind = TRAFFIC_FIXED, .to = to_tornado },
-    { .name = "neighbour", .kind = TRAFFIC_FIXED, .to = to_neighbour },
-    { .name = "permutation", .kind = TRAFFIC_PERMUTATION },
-    { .name = "alltoall", .kind = TRAFFIC_ALLTOALL },
-    { .name = "hotspot", .kind = TRAFFIC_HOTSPOT },
-    { .name = "multicast", .kind = TRAFFIC_MULTICAST },
-    { .name = "md", .kind = TRAFFIC_MULTICAST, .md = true },
-    { .name = "reduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_REDUCE },
-    { .name = "barrier", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_BARRIER },
-    { .name = "allreduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_ALLREDUCE },
+    {.name = "uniform", .kind = TRAFFIC_UNIFORM},
+    {.name = "transpose", .kind = TRAFFIC_FIXED, .needs = POWER_OF_4, .to = to_transpose},
+    {.name = "reversal", .kind = TRAFFIC_FIXED, .needs = POWER_OF_2, .to = to_reversal},
+    {.name = "complement", .kind = TRAFFIC_FIXED, .to = to_complement},
+    {.name = "tornado", .kind = TRAFFIC_FIXED, .to = to_tornado},
+    {.name = "neighbour", .kind = TRAFFIC_FIXED, .to = to_neighbour},
+    {.name = "permutation", .kind = TRAFFIC_PERMUTATION},
+    {.name = "alltoall", .kind = TRAFFIC_ALLTOALL},
+    {.name = "hotspot", .kind = TRAFFIC_HOTSPOT},
+    {.name = "multicast", .kind = TRAFFIC_MULTICAST},
+    {.name = "md", .kind = TRAFFIC_MULTICAST, .md = true},
+    {.name = "reduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_REDUCE},
+    {.name = "barrier", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_BARRIER},
+    {.name = "allreduce", .kind = TRAFFIC_COLLECTIVE, .collective = TRAFFIC_ALLREDUCE},
 };
 
 #define PATTERNS (sizeof patterns / sizeof patterns[0])
 
-/* --- fixed ----------------------------------------------------------------------- */
+/* --- fixed -------------------------------------------------------------------------- */
 
 static int table_new(struct traffic_pattern *pattern, char *error, size_t error_bytes)
 {
@@ -203,14 +203,14 @@ static int hotspot(struct traffic_pattern *pattern, const char *text, char *erro
     return 0;
 }
 
-/* --- file ------------------------------------------------------------------------------ */
+/* --- file --------------------------------------------------------------------------- */
 
 struct table_file {
     const char *path;
     unsigned line;
-    uint32_t rows;      /* lines with destinations so far */
-    unsigned numbers;   /* of each row: 1 or 2 */
-    uint32_t *owner;    /* by destination: the line that named it, 0 for none */
+    uint32_t rows;    /* lines with destinations so far */
+    unsigned numbers; /* of each row: 1 or 2 */
+    uint32_t *owner;  /* by destination: the line that named it, 0 for none */
     char *error;
     size_t error_bytes;
 };
@@ -306,7 +306,7 @@ static int file_read(struct traffic_pattern *pattern, struct table_file *file)
 static int from_file(struct traffic_pattern *pattern, const char *path, char *error,
                      size_t error_bytes)
 {
-    struct table_file file = { .path = path, .error = error, .error_bytes = error_bytes };
+    struct table_file file = {.path = path, .error = error, .error_bytes = error_bytes};
     int err = table_new(pattern, error, error_bytes);
 
     if (err)
@@ -328,16 +328,16 @@ static int from_file(struct traffic_pattern *pattern, const char *path, char *er
 
 static int unknown(const char *text, char *error, size_t error_bytes)
 {
-    snprintf(error, error_bytes,
-             "no pattern '%.60s'; there are uniform, transpose, reversal, complement, tornado, "
-             "neighbour, permutation:NUMBER, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, "
-             "md, reduce, barrier, allreduce",
-             text);
+    snprintf(
+        error, error_bytes,
+        "no pattern '%.60s'; there are uniform, transpose, reversal, complement, tornado, "
+        "neighbour, permutation:NUMBER, alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, "
+        "md, reduce, barrier, allreduce",
+        text);
     return -EINVAL;
 }
 
-static int parse(struct traffic_pattern *pattern, const char *text, char *error,
-                 size_t error_bytes)
+static int parse(struct traffic_pattern *pattern, const char *text, char *error, size_t error_bytes)
 {
     size_t which = 0;
 
@@ -370,7 +370,7 @@ static int parse(struct traffic_pattern *pattern, const char *text, char *error,
 int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
                           char *error, size_t error_bytes)
 {
-    *ret = (struct traffic_pattern){ .nodes = nodes };
+    *ret = (struct traffic_pattern){.nodes = nodes};
     int err = parse(ret, text, error, error_bytes);
     if (err)
         traffic_pattern_release(ret);

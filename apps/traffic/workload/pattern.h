@@ -14,13 +14,13 @@
 #define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
 
 enum traffic_kind {
-    TRAFFIC_FIXED,     /* each node to one other: to[] says to which */
+    TRAFFIC_FIXED,       /* each node to one other: to[] says to which */
     TRAFFIC_PERMUTATION, /* the same, drawn: traffic_pattern_draw() */
-    TRAFFIC_UNIFORM,   /* to any other node */
-    TRAFFIC_HOTSPOT,   /* a fraction to one node, the rest uniform */
-    TRAFFIC_ALLTOALL,  /* to all others in turn, beginning after itself */
-    TRAFFIC_MULTICAST, /* to destination sets: workload/sets.h */
-    TRAFFIC_COLLECTIVE /* reductions and barriers: workload/coll.h */
+    TRAFFIC_UNIFORM,     /* to any other node */
+    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest uniform */
+    TRAFFIC_ALLTOALL,    /* to all others in turn, beginning after itself */
+    TRAFFIC_MULTICAST,   /* to destination sets: workload/sets.h */
+    TRAFFIC_COLLECTIVE   /* reductions and barriers: workload/coll.h */
 };
 
 enum traffic_collective { TRAFFIC_REDUCE, TRAFFIC_BARRIER, TRAFFIC_ALLREDUCE };
@@ -28,12 +28,12 @@ enum traffic_collective { TRAFFIC_REDUCE, TRAFFIC_BARRIER, TRAFFIC_ALLREDUCE };
 struct traffic_pattern {
     enum traffic_kind kind;
     enum traffic_collective collective;
-    bool md;        /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
+    bool md; /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
     uint32_t nodes;
-    uint32_t *to;   /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
+    uint32_t *to;    /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
     uint32_t number; /* TRAFFIC_PERMUTATION: which of those that a seed gives */
-    uint32_t hot;   /* TRAFFIC_HOTSPOT: the node */
-    uint32_t share; /* and how much of the others' traffic goes to it, in units of 2^-32 */
+    uint32_t hot;    /* TRAFFIC_HOTSPOT: the node */
+    uint32_t share;  /* and how much of the others' traffic goes to it, in units of 2^-32 */
 };
 
 /**
@@ -49,8 +49,9 @@ int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_
 void traffic_pattern_release(struct traffic_pattern *pattern);
 
 /**
- * traffic_pattern_draw - a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION: any in which no node sends
- * to itself, each as likely. traffic_pattern_release() it. Pure in its arguments. Errors: -ENOMEM.
+ * traffic_pattern_draw - a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION: any in which no node
+ * sends to itself, each as likely. traffic_pattern_release() it. Pure in its arguments. Errors:
+ * -ENOMEM.
  */
 int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
                          uint64_t seed);

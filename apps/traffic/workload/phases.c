@@ -8,12 +8,12 @@
 
 #include "apps/traffic/stats.h"
 
-#define WARMUP_LEAST_PS   UINT64_C(20000000)    /* 20 us */
-#define MEASURE_LEAST_PS  UINT64_C(200000000)   /* 200 us */
-#define MESSAGES_LEAST    20000
-#define MARGIN_LEAST      0.02 /* relaxation times are not longer than at this distance from 1, */
-#define MARGIN_ABOVE      0.05 /* or above 1, where there is none, at this */
-#define RELAX_TIMES       20   /* relaxation times in a measurement */
+#define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
+#define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
+#define MESSAGES_LEAST   20000
+#define MARGIN_LEAST     0.02 /* relaxation times are not longer than at this distance from 1, */
+#define MARGIN_ABOVE     0.05 /* or above 1, where there is none, at this */
+#define RELAX_TIMES      20   /* relaxation times in a measurement */
 
 static double most(double a, double b)
 {
@@ -68,7 +68,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 /* The last third of the batches against the first; the noise is that within the thirds. */
 static bool drifts(const double *value)
 {
-    double mean[3] = { 0 };
+    double mean[3] = {0};
     double squares = 0;
 
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)

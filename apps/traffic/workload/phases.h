@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define TRAFFIC_PHASE_MOST_PS UINT64_C(20000000000) /* 20 ms: of those that are chosen */
-#define TRAFFIC_LOAD_UNIT 1000000000u /* loads are in 10^-9 of the link rate */
+#define TRAFFIC_LOAD_UNIT     1000000000u           /* loads are in 10^-9 of the link rate */
 
 /* What the choice of phases goes by. */
 struct traffic_scale {

@@ -4,8 +4,8 @@
  */
 #include "apps/traffic/workload/random.h"
 
-#define LOG_BITS 48                                 /* binary digits of a logarithm */
-#define LN2_2_64 UINT64_C(0xb17217f7d1cf79ac)       /* ln 2 * 2^64 */
+#define LOG_BITS 48                           /* binary digits of a logarithm */
+#define LN2_2_64 UINT64_C(0xb17217f7d1cf79ac) /* ln 2 * 2^64 */
 
 void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,
                          enum traffic_stream stream)

@@ -15,11 +15,11 @@
 
 /* What a stream is for. */
 enum traffic_stream {
-    TRAFFIC_STREAM_GAPS,    /* times between messages */
-    TRAFFIC_STREAM_PICKS,   /* destinations */
-    TRAFFIC_STREAM_SETS,    /* destination sets, drawn once */
-    TRAFFIC_STREAM_SOURCES, /* which nodes send; one for the fabric */
-    TRAFFIC_STREAM_GROUPS,  /* members of groups; one for the fabric */
+    TRAFFIC_STREAM_GAPS,       /* times between messages */
+    TRAFFIC_STREAM_PICKS,      /* destinations */
+    TRAFFIC_STREAM_SETS,       /* destination sets, drawn once */
+    TRAFFIC_STREAM_SOURCES,    /* which nodes send; one for the fabric */
+    TRAFFIC_STREAM_GROUPS,     /* members of groups; one for the fabric */
     TRAFFIC_STREAM_PERMUTATION /* who sends to whom; one for each permutation */
 };
 

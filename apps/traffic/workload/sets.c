@@ -11,7 +11,7 @@
 
 #include "apps/traffic/workload/random.h"
 
-/* --- sources ------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------ */
 
 bool traffic_sources_parse(struct traffic_sources *ret, const char *text)
 {
@@ -19,9 +19,9 @@ bool traffic_sources_parse(struct traffic_sources *ret, const char *text)
         const char *prefix;
         enum traffic_spread spread;
     } forms[] = {
-        { "first:", TRAFFIC_SPREAD_FIRST },
-        { "random:", TRAFFIC_SPREAD_RANDOM },
-        { "", TRAFFIC_SPREAD_EVEN },
+        {"first:", TRAFFIC_SPREAD_FIRST},
+        {"random:", TRAFFIC_SPREAD_RANDOM},
+        {"", TRAFFIC_SPREAD_EVEN},
     };
     size_t i = 0;
     char *end;
@@ -32,7 +32,7 @@ bool traffic_sources_parse(struct traffic_sources *ret, const char *text)
     unsigned long count = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || count < 1 || count > UINT32_MAX)
         return false;
-    *ret = (struct traffic_sources){ .spread = forms[i].spread, .count = (uint32_t)count };
+    *ret = (struct traffic_sources){.spread = forms[i].spread, .count = (uint32_t)count};
     return true;
 }
 
@@ -132,7 +132,7 @@ static void binomial_begin(struct draw *draw)
         draw->skip = 0;
 }
 
-/* --- which --------------------------------------------------------------------------- */
+/* --- which -------------------------------------------------------------------------- */
 
 /* @count distinct nodes but @source, each set as likely (Floyd). */
 static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32_t count)
@@ -198,12 +198,12 @@ static int check(const struct traffic_sets_config *config, char *error, size_t e
 int traffic_sets_draw(struct traffic_sets *ret, const struct traffic_sets_config *config,
                       char *error, size_t error_bytes)
 {
-    struct draw draw = { .config = config };
+    struct draw draw = {.config = config};
     int err = check(config, error, error_bytes);
 
     if (err)
         return err;
-    *ret = (struct traffic_sets){ .per_source = config->per_source };
+    *ret = (struct traffic_sets){.per_source = config->per_source};
     for (uint32_t node = 0; node < config->nodes; node++)
         ret->sources += config->sends[node];
     ret->count = ret->sources * ret->per_source;
@@ -230,5 +230,5 @@ void traffic_sets_release(struct traffic_sets *sets)
     free(sets->first);
     free(sets->group);
     free(sets->member);
-    *sets = (struct traffic_sets){ .count = 0 };
+    *sets = (struct traffic_sets){.count = 0};
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- sources ------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------ */
 
 enum traffic_spread {
     TRAFFIC_SPREAD_EVEN, /* every so many nodes */
@@ -32,7 +32,7 @@ bool traffic_sources_parse(struct traffic_sources *ret, const char *text);
 void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed, uint32_t nodes,
                             bool *sends);
 
-/* --- destination sets -------------------------------------------------------------- */
+/* --- destination sets --------------------------------------------------------------- */
 
 enum traffic_law {
     TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations */
@@ -42,8 +42,8 @@ enum traffic_law {
 
 struct traffic_sets_config {
     uint32_t nodes;
-    const bool *sends;   /* by node */
-    double fanout;       /* mean destinations of a set */
+    const bool *sends; /* by node */
+    double fanout;     /* mean destinations of a set */
     enum traffic_law law;
     uint32_t per_source; /* sets that each source chooses from */
     uint64_t seed;

@@ -2,8 +2,9 @@
 /*
  * attach.c - which fabrics this process is attached to, and what they say of others.
  *
- * The list below is the library's one mutable global: a process has one adapter a fabric however many
- * libraries in it attach (a libfabric provider and an MPI component do not know of each other).
+ * The list below is the library's one mutable global: a process has one adapter a fabric however
+ * many libraries in it attach (a libfabric provider and an MPI component do not know of each
+ * other).
  */
 #include "nic/fabemu.h"
 
@@ -62,7 +63,7 @@ static void registry_init(void)
     pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
 }
 
-/* --- what the fabric says of others: on the watcher's thread ---------------------- */
+/* --- what the fabric says of others: on the watcher's thread ------------------------ */
 
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
@@ -71,8 +72,8 @@ static void event_groups(struct fabemu *fab, struct json_object *event)
 
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
-            nic_group_over(fab, (uint32_t)json_object_get_int64(
-                                    json_object_array_get_idx(groups, i)));
+            nic_group_over(fab,
+                           (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)));
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)
@@ -99,7 +100,7 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
         event_groups_broken(fab, event);
 }
 
-/* --- attach and detach ------------------------------------------------------------ */
+/* --- attach and detach -------------------------------------------------------------- */
 
 static int node_wanted(void)
 {
@@ -141,9 +142,11 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         close(bell);
         nic_control_detach(control, 0);
-        return nic_fail(err, err == -EPROTO ? "the fabric's edge does not fit this library (%s): use the "
-                                              "libfabemu that came with this fabemu%s"
-                                            : "cannot map the fabric's edge: %s%s",
+        return nic_fail(err,
+                        err == -EPROTO
+                            ? "the fabric's edge does not fit this library (%s): use the "
+                              "libfabemu that came with this fabemu%s"
+                            : "cannot map the fabric's edge: %s%s",
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
@@ -156,7 +159,8 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         nic_control_detach(control, 0);
         nic_close(fab);
-        return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err), nic_remedy(err));
+        return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err),
+                        nic_remedy(err));
     }
     *ret = fab;
     return 0;
@@ -211,7 +215,8 @@ void fabemu_detach(struct fabemu *fab)
     if (!last)
         return;
     unheard = nic_leave(fab, fab->hello_limit_ns);
-    nic_control_detach(fab->control, unheard); /* while the thread lives: the fabric asks what it waited */
+    /* while the thread lives: the fabric asks what it waited */
+    nic_control_detach(fab->control, unheard);
     nic_thread_stop(fab->thread);
     nic_close(fab);
 }

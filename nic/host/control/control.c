@@ -2,9 +2,9 @@
 /*
  * control.c - the client's end of the control socket (docs/control.md).
  *
- * A thread reads the socket: replies go to the one who asked, events to whom the watch was begun for. The
- * connection is the life of the node, both ways: when it ends without our detach, the fabric has died, and a
- * process that would wait for it for ever is ended with one line instead.
+ * A thread reads the socket: replies go to the one who asked, events to whom the watch was begun
+ * for. The connection is the life of the node, both ways: when it ends without our detach, the
+ * fabric has died, and a process that would wait for it for ever is ended with one line instead.
  */
 #include "nic/host/control/control.h"
 
@@ -60,7 +60,7 @@ static int reply_check(struct json_object *reply)
     return nic_fail((int)-err, "%s", emu_json_text(reply, "error", ""));
 }
 
-/* --- attach ----------------------------------------------------------------------- */
+/* --- attach ------------------------------------------------------------------------- */
 
 static int control_connect(const char *path)
 {
@@ -79,8 +79,10 @@ static int control_connect(const char *path)
         return fd;
     err = errno == ENOENT ? ECONNREFUSED : errno;
     close(fd);
-    return nic_fail(-err, err == EACCES ? "the fabric at %s is another user's"
-                                        : "no fabric listens at %s", path);
+    return nic_fail(-err,
+                    err == EACCES ? "the fabric at %s is another user's"
+                                  : "no fabric listens at %s",
+                    path);
 }
 
 /* 16 hexadecimal digits; a fabric that tells none has its name hashed (FNV-1a). */
@@ -129,7 +131,8 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
     err = reply_check(reply);
     c->seated = !err;
     if (!err && c->line.no_room)
-        err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s", nic_remedy(-EMFILE));
+        err = nic_fail(-EMFILE, "this process has no room for the fabric's edge%s",
+                       nic_remedy(-EMFILE));
     else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
         err = nic_fail(-EPROTO, "the fabric handed over no edge");
     if (!err)
@@ -201,7 +204,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
     return 0;
 }
 
-/* --- the watcher ------------------------------------------------------------------ */
+/* --- the watcher -------------------------------------------------------------------- */
 
 static _Noreturn void control_end(const struct nic_control *c)
 {
@@ -253,7 +256,8 @@ static void *control_watch(void *argument)
 }
 
 int nic_control_watch(struct nic_control *c, struct fabemu *fab,
-                      void (*event)(struct fabemu *fab, const char *name, struct json_object *object))
+                      void (*event)(struct fabemu *fab, const char *name,
+                                    struct json_object *object))
 {
     int err;
 
@@ -264,7 +268,7 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
     return err;
 }
 
-/* --- requests --------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------- */
 
 /* Send, and wait for the reply until @limit_s passed (0: for ever). */
 static int control_ask(struct nic_control *c, struct json_object *request, unsigned limit_s,

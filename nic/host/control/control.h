@@ -2,9 +2,10 @@
 /*
  * control.h - the client's end of the control socket (docs/control.md).
  *
- * Owner: struct nic_control, under locks of its own. Lock: none of the adapter's is held: these wait.
- * Callers: attach.c, and calls that ask the fabric. What the fabric says by itself goes up to the function
- * that nic_control_watch() was given.
+ * Owner: struct nic_control, under locks of its own. Lock: none of the adapter's is held: these
+ * wait.
+ * Callers: attach.c, and calls that ask the fabric. What the fabric says by itself goes up to the
+ * function that nic_control_watch() was given.
  */
 #ifndef NIC_CONTROL_H
 #define NIC_CONTROL_H
@@ -23,14 +24,17 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
  * @event: called on that thread with @fab, for each event that is not about the socket itself.
  */
 int nic_control_watch(struct nic_control *control, struct fabemu *fab,
-                      void (*event)(struct fabemu *fab, const char *name, struct json_object *object));
+                      void (*event)(struct fabemu *fab, const char *name,
+                                    struct json_object *object));
 /**
- * nic_control_ask - send a request (put here), wait for the reply. Errors: -errno of the fabric's refusal.
+ * nic_control_ask - send a request (put here), wait for the reply. Errors: -errno of the fabric's
+ * refusal.
  */
 int nic_control_ask(struct nic_control *control, struct json_object *request,
                     struct json_object **reply);
 void nic_control_detach(struct nic_control *control, uint32_t unheard);
-void nic_control_exits(struct nic_control *control); /* the process ends without detaching: say so */
+/* the process ends without detaching: say so */
+void nic_control_exits(struct nic_control *control);
 void nic_control_forked(struct nic_control *control); /* in a forked child: let go of the socket */
 
 #endif

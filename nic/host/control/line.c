@@ -9,8 +9,8 @@
 #define LINE_MAX_BYTES (16u << 20)
 
 /*
- * A program may have closed standard input, output or error, and then writes where nobody reads: that
- * must not be our socket.
+ * A program may have closed standard input, output or error, and then writes where nobody reads:
+ * that must not be our socket.
  */
 int nic_above_standard(int fd)
 {

@@ -2,8 +2,8 @@
 /*
  * line.h - lines of JSON on the control socket, with the descriptors that come along.
  *
- * Owner: struct nic_line, which has one reader; a line is sent whole by who holds the control's `ask`. Lock:
- * none of the adapter's. Callers: control.c.
+ * Owner: struct nic_line, which has one reader; a line is sent whole by who holds the control's
+ * `ask`. Lock: none of the adapter's. Callers: control.c.
  */
 #ifndef NIC_LINE_H
 #define NIC_LINE_H
@@ -20,11 +20,14 @@ struct nic_line {
 };
 
 /**
- * nic_above_standard - @fd, or what it was moved to: above standard input, output and error. -1 with errno:
- * no room.
+ * nic_above_standard - @fd, or what it was moved to: above standard input, output and error. -1
+ * with errno: no room.
  */
 int nic_above_standard(int fd);
-/** nic_line_next - the next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON, -errno. */
+/**
+ * nic_line_next - the next line as JSON. Errors: -EPIPE at the end, -EPROTO for what is no JSON,
+ * -errno.
+ */
 int nic_line_next(struct nic_line *line, struct json_object **ret);
 /** nic_line_send - sends @request and puts it. Errors: -errno. */
 int nic_line_send(const struct nic_line *line, struct json_object *request);

@@ -2,10 +2,10 @@
 /*
  * break.c - a group breaks: who tells the others, and how those who only wait hear of it.
  *
- * With acknowledgments a group breaks where the network gives up a segment of it. The member whose segment
- * that was tells the others, again and again until all know. But a member that only waits has no
- * segment that could fail. So one of the members that wait probes about once a second, with a
- * multicast that all must acknowledge. A member that receives another's probe sends none of its
+ * With acknowledgments a group breaks where the network gives up a segment of it. The member whose
+ * segment that was tells the others, again and again until all know. But a member that only waits
+ * has no segment that could fail. So one of the members that wait probes about once a second, with
+ * a multicast that all must acknowledge. A member that receives another's probe sends none of its
  * own.
  */
 #include "nic/host/group/break.h"
@@ -52,7 +52,7 @@ void nic_group_over(struct fabemu *fab, uint32_t id)
         nic_group_drop_early(g);
 }
 
-/* --- the network gave a segment up ------------------------------------------------ */
+/* --- the network gave a segment up -------------------------------------------------- */
 
 /* An operation's, named by its id: is it under way? */
 static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
@@ -61,7 +61,8 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
 
     if (!op)
         return false;
-    return op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op)->group == g : nic_condition_of(op)->group == g;
+    return op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op)->group == g
+                                        : nic_condition_of(op)->group == g;
 }
 
 /* Is @seg missing from something that is under way? The group's alarm is not. */
@@ -80,7 +81,7 @@ static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_s
 
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
 {
-    uint8_t kind = seg->hdr.kind & (uint8_t)~(EMU_FAILED | EMU_NOTIFY);
+    uint8_t kind = seg->hdr.kind & (uint8_t) ~(EMU_FAILED | EMU_NOTIFY);
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
     if (!g || !g->joined) {
@@ -96,9 +97,12 @@ void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
     nic_group_send(g);
 }
 
-/* --- who only waits --------------------------------------------------------------- */
+/* --- who only waits ----------------------------------------------------------------- */
 
-/* Another probe, or ours: it will do for so long, and up to twice that: they are not to probe all at once. */
+/*
+ * Another probe, or ours: it will do for so long, and up to twice that: they are not to probe all
+ * at once.
+ */
 static void group_probed(struct fabemu_group *g)
 {
     uint64_t gap = g->fab->watch_gap_ns;
@@ -135,7 +139,7 @@ void nic_group_watch(struct fabemu *fab)
     }
 }
 
-/* --- news of the others ----------------------------------------------------------- */
+/* --- news of the others ------------------------------------------------------------- */
 
 void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg)
 {

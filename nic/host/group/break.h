@@ -2,8 +2,8 @@
 /*
  * break.h - a group breaks: who tells the others, and how those who only wait hear of it.
  *
- * Owner: a group's `broken`, alarm and probe. Lock: held. Callers: receive.c, the watch, the control
- * socket's watcher.
+ * Owner: a group's `broken`, alarm and probe. Lock: held. Callers: receive.c, the watch, the
+ * control socket's watcher.
  */
 #ifndef NIC_BREAK_H
 #define NIC_BREAK_H
@@ -19,11 +19,17 @@ void nic_group_broken(struct fabemu *fab, uint32_t id);
 void nic_group_over(struct fabemu *fab, uint32_t id);
 /** nic_group_given_up - the network gave @seg up, a segment of ours to a group. */
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_news_delivered - all have heard that the group is broken; or that somebody asks whether they hear. */
+/**
+ * nic_group_news_delivered - all have heard that the group is broken; or that somebody asks whether
+ * they hear.
+ */
 void nic_group_news_delivered(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_news - another member says that the group is broken, or asks whether all hear. */
 void nic_group_news(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_group_watch - now and then: tell the members again of breaks that not all could be told of; probe. */
+/**
+ * nic_group_watch - now and then: tell the members again of breaks that not all could be told of;
+ * probe.
+ */
 void nic_group_watch(struct fabemu *fab);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * broadcast.c - segments of broadcast puts, sent and received.
  *
- * A broadcast put is not of the group's stream: its segments are multicasts with a mark of their own
- * (wire.h), each says where it belongs, and the network tells when all members have it. Any number of
- * members may be at it, NIC_BROADCAST_WINDOW segments of each at a time. The last segment of a put waits for all
- * the others to be told. Source: QsNet III §IV-A; that the last one waits is ours.
+ * A broadcast put is not of the group's stream: its segments are multicasts with a mark of their
+ * own (wire.h), each says where it belongs, and the network tells when all members have it. Any
+ * number of members may be at it, NIC_BROADCAST_WINDOW segments of each at a time. The last segment
+ * of a put waits for all the others to be told. Source: QsNet III §IV-A; that the last one waits is
+ * ours.
  */
 #include "nic/host/group/broadcast.h"
 
@@ -19,7 +20,9 @@ static_assert(NIC_BROADCAST_WINDOW <= 64, "told has a bit for each");
 
 static uint32_t broadcast_segs(const struct nic_broadcast_put *put)
 {
-    return put->op.bytes ? (uint32_t)((put->op.bytes + NIC_BROADCAST_BYTES - 1) / NIC_BROADCAST_BYTES) : 1;
+    return put->op.bytes
+               ? (uint32_t)((put->op.bytes + NIC_BROADCAST_BYTES - 1) / NIC_BROADCAST_BYTES)
+               : 1;
 }
 
 static uint32_t broadcast_out(const struct nic_broadcast_put *put)
@@ -33,11 +36,12 @@ static bool broadcast_may_send(const struct fabemu_group *g, const struct nic_br
     uint32_t segs = broadcast_segs(put);
 
     return put->sent < segs && g->broadcast_out < NIC_BROADCAST_WINDOW &&
-           put->sent - put->base < NIC_BROADCAST_WINDOW && (put->sent + 1 < segs || put->base == put->sent);
+           put->sent - put->base < NIC_BROADCAST_WINDOW &&
+           (put->sent + 1 < segs || put->base == put->sent);
 }
 
 struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint64_t key,
-                                   uint64_t offset, uint64_t bytes)
+                                        uint64_t offset, uint64_t bytes)
 {
     struct nic_region *region = key & NIC_KEY_SYMMETRIC ? nic_region_find(fab, key) : NULL;
 
@@ -48,7 +52,7 @@ struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint
 }
 
 void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t offset,
-                    const void *from, size_t bytes, bool last)
+                         const void *from, size_t bytes, bool last)
 {
     if (bytes && region->base + offset != (const uint8_t *)from)
         emu_copy(region->base + offset, from, bytes);
@@ -110,8 +114,8 @@ void nic_broadcast_abandon(struct nic_broadcast_put *put)
 }
 
 /*
- * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far that all
- * have it?
+ * Is the segment that is @ahead of the base under way to group @group, and nobody has said so far
+ * that all have it?
  */
 static bool broadcast_awaits(const struct nic_broadcast_put *put, uint32_t group, uint8_t ahead)
 {
@@ -122,7 +126,8 @@ static bool broadcast_awaits(const struct nic_broadcast_put *put, uint32_t group
 struct fabemu_group *nic_broadcast_delivered(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_op *op = nic_op_find(fab, seg->hdr.seq, FABEMU_ANY_NODE);
-    struct nic_broadcast_put *put = op && op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op) : NULL;
+    struct nic_broadcast_put *put = op && op->kind == NIC_OP_BROADCAST ? nic_broadcast_put_of(op)
+                                                                       : NULL;
     uint8_t ahead = put ? (uint8_t)(seg->hdr.type - put->base) : 0;
     struct fabemu_group *g;
 
@@ -156,7 +161,7 @@ void nic_broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
     region = nic_broadcast_region(fab, seg->hdr.dst, broadcast.key, broadcast.offset, n);
     if (region)
         nic_broadcast_write(fab, region, broadcast.offset, seg->payload + sizeof broadcast, n,
-                   seg->hdr.op == NIC_MULTICAST_LAST);
+                            seg->hdr.op == NIC_MULTICAST_LAST);
     else
         fab->counts.late++;
 }

@@ -21,7 +21,7 @@ static_assert((int)FABEMU_F64_F64 == (int)EMU_F64_F64 && (int)FABEMU_F64 == (int
                   (int)FABEMU_F128_I32 == (int)EMU_F128_I32 && (int)FABEMU_I64 == (int)EMU_I64,
               "fabemu_type is emu_type");
 
-/* --- posting ---------------------------------------------------------------------- */
+/* --- posting ------------------------------------------------------------------------ */
 
 static int coll_begin(struct fabemu *fab, struct nic_post *post)
 {
@@ -67,7 +67,10 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
                      struct fabemu_req *req)
 {
     bool root = root_node == group->fab->info.node;
-    struct nic_coll c = {.kind = EMU_MULTICAST, .sends = root, .awaits = !root, .bytes = bytes,
+    struct nic_coll c = {.kind = EMU_MULTICAST,
+                         .sends = root,
+                         .awaits = !root,
+                         .bytes = bytes,
                          .step = EMU_PAYLOAD_BYTES};
     int err = nic_buffer_check(buf, bytes);
 
@@ -110,9 +113,15 @@ int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t 
     if (err)
         return err;
 
-    struct nic_coll c = {.kind = EMU_REDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
-                         .sends = !root, .awaits = root, .bytes = count * size,
-                         .step = reduction_step(size), .in = in, .out = root ? out : NULL};
+    struct nic_coll c = {.kind = EMU_REDUCE,
+                         .op = (uint8_t)op,
+                         .type = (uint8_t)type,
+                         .sends = !root,
+                         .awaits = root,
+                         .bytes = count * size,
+                         .step = reduction_step(size),
+                         .in = in,
+                         .out = root ? out : NULL};
 
     return nic_coll_post(group, req, &c);
 }
@@ -126,9 +135,15 @@ int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size
     if (err)
         return err;
 
-    struct nic_coll c = {.kind = EMU_ALLREDUCE, .op = (uint8_t)op, .type = (uint8_t)type,
-                         .sends = true, .awaits = true, .bytes = count * size,
-                         .step = reduction_step(size), .in = in, .out = out};
+    struct nic_coll c = {.kind = EMU_ALLREDUCE,
+                         .op = (uint8_t)op,
+                         .type = (uint8_t)type,
+                         .sends = true,
+                         .awaits = true,
+                         .bytes = count * size,
+                         .step = reduction_step(size),
+                         .in = in,
+                         .out = out};
 
     return nic_coll_post(group, req, &c);
 }
@@ -138,7 +153,7 @@ bool fabemu_reducible(unsigned op, unsigned type)
     return emu_combine_ok(op, type);
 }
 
-/* --- counts for the report -------------------------------------------------------- */
+/* --- counts for the report ---------------------------------------------------------- */
 
 void fabemu_count_in_switch(struct fabemu *fab, enum fabemu_coll coll)
 {

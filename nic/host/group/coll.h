@@ -2,7 +2,8 @@
 /*
  * coll.h - posting collectives.
  *
- * Owner: nothing of its own; a collective lies in its request. Lock: none held. Callers: calls on groups.
+ * Owner: nothing of its own; a collective lies in its request. Lock: none held. Callers: calls on
+ * groups.
  */
 #ifndef NIC_COLL_H
 #define NIC_COLL_H

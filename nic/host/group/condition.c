@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * condition.c - conditionals on a group's words: what goes to the adapter's engine, and its answers.
+ * condition.c - conditionals on a group's words: what goes to the adapter's engine, and its
+ * answers.
  *
- * A conditional that is asked until it is true waits in the adapter, which has places for a hundred or so.
- * When they are taken it asks once and says false; then the conditional waits here, and is asked again a
- * little later, in turn with all others. So any number may wait.
+ * A conditional that is asked until it is true waits in the adapter, which has places for a hundred
+ * or so. When they are taken it asks once and says false; then the conditional waits here, and is
+ * asked again a little later, in turn with all others. So any number may wait.
  */
 #include "nic/host/group/condition.h"
 
@@ -14,12 +15,15 @@
 #include "emu/now.h"
 #include "nic/host/base.h"
 
-#define AGAIN_NS 1000000u /* before conditionals that the adapter had no room for are asked again: 1 ms */
+/* before conditionals that the adapter had no room for are asked again: 1 ms */
+#define AGAIN_NS 1000000u
 
 /* Say something of @condition to the adapter. False: no room. */
 static bool condition_say(const struct nic_condition *condition, enum emu_test_until until)
 {
-    struct emu_word ask = {.value = condition->value, .word = condition->word, .test = condition->test,
+    struct emu_word ask = {.value = condition->value,
+                           .word = condition->word,
+                           .test = condition->test,
                            .until = (uint8_t)until};
     struct emu_seg *seg = nic_group_claim(condition->group, EMU_TEST, condition->op.id);
 
@@ -35,7 +39,8 @@ uint32_t nic_condition_send(struct fabemu_group *g)
     uint32_t sent = 0;
 
     for (; !emu_list_empty(&g->asking); sent++) {
-        struct nic_condition *condition = emu_list_entry(g->asking.next, struct nic_condition, op.post.link);
+        struct nic_condition *condition =
+            emu_list_entry(g->asking.next, struct nic_condition, op.post.link);
 
         if (!condition_say(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
@@ -48,8 +53,8 @@ uint32_t nic_condition_send(struct fabemu_group *g)
 
 bool nic_condition_take_back(const struct nic_condition *condition)
 {
-    return condition->op.state != NIC_OP_WAITING || !condition->until || condition->group->members == 1 ||
-           condition_say(condition, EMU_TEST_TAKE_BACK);
+    return condition->op.state != NIC_OP_WAITING || !condition->until ||
+           condition->group->members == 1 || condition_say(condition, EMU_TEST_TAKE_BACK);
 }
 
 /* It was false, and there was no place for it in the adapter. */
@@ -71,8 +76,7 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_op *op;
 
-    if (!fab->info.acknowledged || seg->hdr.src != fab->info.node ||
-        seg->hdr.op > EMU_TEST_TRUE) {
+    if (!fab->info.acknowledged || seg->hdr.src != fab->info.node || seg->hdr.op > EMU_TEST_TRUE) {
         fab->counts.malformed++;
         return;
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * condition.h - conditionals on a group's words: what goes to the adapter's engine, and its answers.
+ * condition.h - conditionals on a group's words: what goes to the adapter's engine, and its
+ * answers.
  *
- * Owner: a group's lists of conditionals (`asking`, `asked`, `again`, `resting`). Lock: held. Callers:
- * word.c, send.c and receive.c.
+ * Owner: a group's lists of conditionals (`asking`, `asked`, `again`, `resting`). Lock: held.
+ * Callers: word.c, send.c and receive.c.
  */
 #ifndef NIC_CONDITION_H
 #define NIC_CONDITION_H
@@ -26,8 +27,8 @@ struct nic_condition {
     struct fabemu_group *group;
     uint64_t value;
     uint32_t word;
-    uint8_t test;  /* enum emu_test */
-    bool until;    /* asked until it is true */
+    uint8_t test; /* enum emu_test */
+    bool until;   /* asked until it is true */
 } __attribute__((may_alias));
 NIC_OP_FITS(struct nic_condition);
 
@@ -46,8 +47,8 @@ uint32_t nic_condition_send(struct fabemu_group *g);
 /** nic_condition_answer - the network's answer to a conditional. */
 void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
 /**
- * nic_condition_take_back - @condition is about to end: tell the adapter, if it waits there. False: no room
- * now.
+ * nic_condition_take_back - @condition is about to end: tell the adapter, if it waits there. False:
+ * no room now.
  */
 bool nic_condition_take_back(const struct nic_condition *condition);
 

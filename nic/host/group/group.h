@@ -2,10 +2,10 @@
 /*
  * group.h - a member's view of a group, and the table of groups.
  *
- * Owner: the table (`groups`), the groups that were left broken (`broken_ids`). Of a group's fields,
- * stream.c owns those of the stream, condition.c and word.c those of words and conditionals, broadcast.c those of
- * broadcast puts, break.c the alarm and the probe. Lock: held, but for nic_group_check(). Callers: the rest
- * of group/, and life.c.
+ * Owner: the table (`groups`), the groups that were left broken (`broken_ids`). Of a group's
+ * fields, stream.c owns those of the stream, condition.c and word.c those of words and
+ * conditionals, broadcast.c those of broadcast puts, break.c the alarm and the probe. Lock: held,
+ * but for nic_group_check(). Callers: the rest of group/, and life.c.
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
@@ -22,20 +22,20 @@ struct nic_coll {
     const uint8_t *in; /* contribution, or what the root broadcasts; NULL: none */
     uint8_t *out;      /* result; NULL: none */
     uint64_t bytes;
-    uint64_t first;    /* its first segment in the stream */
+    uint64_t first; /* its first segment in the stream */
     uint64_t segs;
-    uint64_t sent;     /* segments handed to the ring */
-    uint64_t done;     /* segments complete */
-    uint32_t step;     /* payload bytes of every segment but the last */
-    int32_t status;    /* with which it will complete */
-    uint8_t kind;      /* enum emu_kind */
+    uint64_t sent;  /* segments handed to the ring */
+    uint64_t done;  /* segments complete */
+    uint32_t step;  /* payload bytes of every segment but the last */
+    int32_t status; /* with which it will complete */
+    uint8_t kind;   /* enum emu_kind */
     uint8_t op, type;
-    bool sends;        /* this member contributes */
-    bool awaits;       /* this member gets the result */
+    bool sends;                                                /* this member contributes */
+    bool awaits;                                               /* this member gets the result */
     void (*ended)(struct fabemu_group *g, struct nic_coll *c); /* it goes on; NULL: that was all */
-    struct nic_region *region; /* of fabemu_register_symmetric(), */
-    uint64_t *key;             /* and where its key goes */
-    uint64_t agree[3];         /* what the members agree on: the key, bytes, ~bytes */
+    struct nic_region *region;                                 /* of fabemu_register_symmetric(), */
+    uint64_t *key;                                             /* and where its key goes */
+    uint64_t agree[3]; /* what the members agree on: the key, bytes, ~bytes */
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
@@ -44,7 +44,7 @@ enum nic_alarm {
     NIC_ALARM_NONE, /* somebody else tells them, or all know */
     NIC_ALARM_DUE,
     NIC_ALARM_SENT,
-    NIC_ALARM_LOST  /* not all could be told: due again at the next watch */
+    NIC_ALARM_LOST /* not all could be told: due again at the next watch */
 };
 
 struct fabemu_group {
@@ -53,36 +53,36 @@ struct fabemu_group {
     struct emu_list busy;      /* in fab->busy: something is left to send */
     uint32_t id;
     uint32_t members;
-    bool joined;               /* false: only a place for segments that came early */
-    bool joining;              /* the fabric is asked whether we may */
-    int broken;                /* 0, or -EPIPE */
-    uint8_t alarm;             /* enum nic_alarm */
-    bool probing;              /* a probe is under way */
-    uint64_t probe_ns;         /* the next one may be sent */
-    struct emu_list ops;       /* under way, in stream order */
-    struct nic_coll *binding;  /* the first whose segments are not all bound */
-    struct nic_coll *sending;  /* the first that sends and has not sent all */
-    uint64_t posted;           /* segments of all operations so far */
-    uint64_t bound;            /* of them, bound */
+    bool joined;                /* false: only a place for segments that came early */
+    bool joining;               /* the fabric is asked whether we may */
+    int broken;                 /* 0, or -EPIPE */
+    uint8_t alarm;              /* enum nic_alarm */
+    bool probing;               /* a probe is under way */
+    uint64_t probe_ns;          /* the next one may be sent */
+    struct emu_list ops;        /* under way, in stream order */
+    struct nic_coll *binding;   /* the first whose segments are not all bound */
+    struct nic_coll *sending;   /* the first that sends and has not sent all */
+    uint64_t posted;            /* segments of all operations so far */
+    uint64_t bound;             /* of them, bound */
     uint64_t cur, issued, done; /* half windows, see above */
-    bool token_back[2];        /* token of done, done + 1 */
-    uint32_t complete[2];      /* segments complete in half windows cur, cur + 1; by parity */
-    uint32_t window;           /* numbers in two half windows: a power of two */
-    struct nic_coll **owner;   /* by number modulo window: whose segment; NULL once complete */
-    struct emu_seg *stash;     /* likewise; NULL until needed */
-    bool *stashed;             /* likewise, */
-    uint32_t stashes;          /* and how many */
+    bool token_back[2];         /* token of done, done + 1 */
+    uint32_t complete[2];       /* segments complete in half windows cur, cur + 1; by parity */
+    uint32_t window;            /* numbers in two half windows: a power of two */
+    struct nic_coll **owner;    /* by number modulo window: whose segment; NULL once complete */
+    struct emu_seg *stash;      /* likewise; NULL until needed */
+    bool *stashed;              /* likewise, */
+    uint32_t stashes;           /* and how many */
 
     /* Words and conditionals. */
-    struct nic_words words;    /* one's own */
-    struct emu_list asking;    /* conditionals that are not on their way */
-    struct emu_list asked;     /* and those that are; or wait for a word, in a group of one */
-    struct emu_list again;     /* and those that the adapter had no place for */
-    struct emu_list resting;   /* in fab->again: there are some of these */
+    struct nic_words words;  /* one's own */
+    struct emu_list asking;  /* conditionals that are not on their way */
+    struct emu_list asked;   /* and those that are; or wait for a word, in a group of one */
+    struct emu_list again;   /* and those that the adapter had no place for */
+    struct emu_list resting; /* in fab->again: there are some of these */
 
     /* Broadcast puts. */
-    struct emu_list broadcasts;     /* under way, in post order */
-    uint32_t broadcast_out;         /* segments of them that not all have */
+    struct emu_list broadcasts; /* under way, in post order */
+    uint32_t broadcast_out;     /* segments of them that not all have */
 };
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
@@ -91,8 +91,8 @@ struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /** nic_group_end_ops - end what is under way and not of the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status);
 /**
- * nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next owner of the
- * id.
+ * nic_group_leave - unmake; if it was broken, what still comes for it must not wait for a next
+ * owner of the id.
  */
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - forget what came for a group that this process has not joined. */
@@ -102,8 +102,8 @@ void nic_group_known(struct fabemu *fab, uint32_t id);
 /** nic_group_remember_broken - what still comes for @id is late. */
 void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 /**
- * nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP, -ENOTCONN,
- * -EINVAL. Lock: none.
+ * nic_group_check - may words, conditionals and broadcast puts be used? Errors: -EOPNOTSUPP,
+ * -ENOTCONN, -EINVAL. Lock: none.
  */
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
 void nic_group_release(struct fabemu *fab);
@@ -124,7 +124,9 @@ static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t ki
     struct emu_seg *seg = nic_claim_up(g->fab);
 
     if (seg)
-        seg->hdr = (struct emu_hdr){.dst = g->id, .src = g->fab->info.node, .seq = (uint32_t)seq,
+        seg->hdr = (struct emu_hdr){.dst = g->id,
+                                    .src = g->fab->info.node,
+                                    .seq = (uint32_t)seq,
                                     .kind = kind};
     return seg;
 }

@@ -53,8 +53,8 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
 }
 
 /*
- * Tell the fabric that this process does something with a group: joins it as one of @members, or leaves it
- * (0).
+ * Tell the fabric that this process does something with a group: joins it as one of @members, or
+ * leaves it (0).
  */
 static int group_ask(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
@@ -78,8 +78,8 @@ static void group_ask_leave(struct fabemu *fab, uint32_t id)
 }
 
 /*
- * May this process join? The fabric knows, and where the count is wrong it takes that for a refusal to join.
- * Of a group of one that is nobody else's it knows nothing.
+ * May this process join? The fabric knows, and where the count is wrong it takes that for a refusal
+ * to join. Of a group of one that is nobody else's it knows nothing.
  */
 static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
@@ -152,8 +152,8 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
 }
 
 /*
- * Until the fabric has answered the id is taken: what still comes for it goes to the group that it was meant
- * for.
+ * Until the fabric has answered the id is taken: what still comes for it goes to the group that it
+ * was meant for.
  */
 void fabemu_group_leave(struct fabemu_group *g)
 {

@@ -38,7 +38,8 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
     }
     nic_stream_receive(g, seg);
     if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
-        emu_list_add(&fab->busy, &g->busy); /* a token is due. A member that waits for a window to open is on the list already */
+        /* a token is due. A member that waits for a window to open is on the list already */
+        emu_list_add(&fab->busy, &g->busy);
 }
 
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg)

@@ -31,7 +31,8 @@ uint32_t nic_group_send(struct fabemu_group *g)
         left = g->alarm == NIC_ALARM_DUE;
     } else {
         sent = nic_condition_send(g) + nic_stream_send(g) + nic_broadcast_send(g, NIC_GROUP_BURST);
-        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) || nic_broadcast_due(g);
+        left = g->sending || g->issued < g->cur || !emu_list_empty(&g->asking) ||
+               nic_broadcast_due(g);
     }
     if (!left)
         emu_list_del(&g->busy);

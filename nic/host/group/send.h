@@ -2,8 +2,8 @@
 /*
  * send.h - a group's turn: all that it has to send.
  *
- * Owner: the list of groups that have something to send (`busy`). Lock: held. Callers: calls on groups,
- * break.c, receive.c, the step.
+ * Owner: the list of groups that have something to send (`busy`). Lock: held. Callers: calls on
+ * groups, break.c, receive.c, the step.
  */
 #ifndef NIC_GROUP_SEND_H
 #define NIC_GROUP_SEND_H

@@ -14,12 +14,13 @@
  * to their operation while they lie in these two; one that comes before its operation (or before
  * this process joined) is stashed.
  *
- * A segment is complete when its result is here or, for a member that only contributes, when it is in the up
- * ring.
+ * A segment is complete when its result is here or, for a member that only contributes, when it is
+ * in the up ring.
  *
- * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses differ, and pipelines
- * large ones, the copy out behind the next segment: so does this stream. The buffer is the down ring, or the
- * stash for who has not posted yet; what is bound goes from the ring straight to where it belongs.
+ * QsNet III §IV-A broadcasts to a buffer of the library where the members' addresses differ, and
+ * pipelines large ones, the copy out behind the next segment: so does this stream. The buffer is
+ * the down ring, or the stash for who has not posted yet; what is bound goes from the ring straight
+ * to where it belongs.
  */
 #include "nic/host/group/stream.h"
 
@@ -42,7 +43,8 @@ static uint32_t usable(const struct fabemu_group *g)
 /* The half window of segment @index: a division by one of two constants is a multiplication. */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
-    return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1) : index / (EMU_WINDOW_WIDE / 2 - 1);
+    return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
+                                   : index / (EMU_WINDOW_WIDE / 2 - 1);
 }
 
 /* One number more for each token before it. */
@@ -77,7 +79,7 @@ static bool half_open(const struct fabemu_group *g, uint64_t half)
     return half < g->done + 2;
 }
 
-/* --- completion ------------------------------------------------------------------- */
+/* --- completion --------------------------------------------------------------------- */
 
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 {
@@ -89,7 +91,8 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
 }
 
 /* @count segments of one half window, from @index on. */
-static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint32_t count)
+static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
+                              uint32_t count)
 {
     g->complete[half_of(g, index) % 2] += count;
     while (g->complete[g->cur % 2] == usable(g)) {
@@ -149,7 +152,7 @@ static void segment_take(struct fabemu_group *g, uint64_t index, const struct em
     segments_complete(g, c, index, 1);
 }
 
-/* --- binding, stash --------------------------------------------------------------- */
+/* --- binding, stash ----------------------------------------------------------------- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -216,7 +219,7 @@ static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
     g->stash[at] = *seg;
 }
 
-/* --- sending ---------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 static uint32_t tokens_send(struct fabemu_group *g)
 {
@@ -256,8 +259,8 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 }
 
 /*
- * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a member
- * that only contributes are complete with that. Returns how many; 0: no room, or no window.
+ * Segments of g->sending in a row, of one half window that is open, @most at most. Those of a
+ * member that only contributes are complete with that. Returns how many; 0: no room, or no window.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -305,7 +308,7 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
     group_bind(g);
 }
 
-/* --- receiving -------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 static void token_receive(struct fabemu_group *g, const struct emu_seg *seg)
 {
@@ -347,7 +350,7 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
-/* --- the end ---------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 /*
  * A half window whose token is back has arrived everywhere,

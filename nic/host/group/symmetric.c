@@ -30,7 +30,10 @@ static void region_ready(struct fabemu_group *g, struct nic_coll *c)
     nic_complete(g->fab, c->post.req, 0);
 }
 
-/* The members have told each other what they would register. Nobody may use the key before all know it. */
+/*
+ * The members have told each other what they would register. Nobody may use the key before all know
+ * it.
+ */
 static void region_agreed(struct fabemu_group *g, struct nic_coll *c)
 {
     uint64_t most = c->agree[1], least = ~c->agree[2];
@@ -58,8 +61,13 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
                               uint64_t *key, struct fabemu_req *req)
 {
     struct nic_region init = {.base = addr, .bytes = bytes, .access = access, .group = g};
-    struct nic_coll c = {.kind = EMU_ALLREDUCE, .op = EMU_MAX, .type = EMU_U64, .sends = true,
-                         .awaits = true, .ended = region_agreed, .key = key};
+    struct nic_coll c = {.kind = EMU_ALLREDUCE,
+                         .op = EMU_MAX,
+                         .type = EMU_U64,
+                         .sends = true,
+                         .awaits = true,
+                         .ended = region_agreed,
+                         .key = key};
     struct nic_coll *posted = (struct nic_coll *)(void *)req->opaque;
     int err = nic_region_check(addr, bytes, access);
 

@@ -2,10 +2,10 @@
 /*
  * word.c - words of a group, and conditionals on them: the calls.
  *
- * Words lie in the adapter (emu/link/seg.h); here is only what was set last, until the adapter has it. A
- * value goes to the up ring at once, and when that is full before anything else does (nic_claim_up()), so
- * nothing that we say overtakes it. One that is set again meanwhile is sent once: as if the first had been
- * there for a moment in which nobody looked.
+ * Words lie in the adapter (emu/link/seg.h); here is only what was set last, until the adapter has
+ * it. A value goes to the up ring at once, and when that is full before anything else does
+ * (nic_claim_up()), so nothing that we say overtakes it. One that is set again meanwhile is sent
+ * once: as if the first had been there for a moment in which nobody looked.
  */
 #include "nic/host/group/word.h"
 
@@ -23,7 +23,7 @@ static_assert((int)FABEMU_TEST_EQUAL == (int)EMU_TEST_EQUAL &&
                   (int)FABEMU_TEST_REACHED == (int)EMU_TEST_REACHED,
               "fabemu.h");
 
-/* --- setting ---------------------------------------------------------------------- */
+/* --- setting ------------------------------------------------------------------------ */
 
 /* In a group of one nobody else has to be asked. */
 static void set_alone(struct fabemu_group *g)
@@ -84,7 +84,7 @@ int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, stru
     return err ? err : now.status;
 }
 
-/* --- conditionals ----------------------------------------------------------------- */
+/* --- conditionals ------------------------------------------------------------------- */
 
 static int test_begin(struct fabemu *fab, struct nic_post *post)
 {
@@ -92,7 +92,8 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     struct nic_condition *condition = nic_condition_of(op);
     struct fabemu_group *g = condition->group;
     bool alone = g->members == 1;
-    bool yes = alone && emu_word_is(g->words.value[condition->word], condition->value, condition->test);
+    bool yes = alone &&
+               emu_word_is(g->words.value[condition->word], condition->value, condition->test);
     int err = 0;
 
     if (g->broken || yes || (alone && !condition->until)) {

@@ -9,7 +9,10 @@
 
 #include "nic/host/adapter.h"
 
-/** nic_word_again - conditionals that the adapter had no place for, when it is time. Returns segments. */
+/**
+ * nic_word_again - conditionals that the adapter had no place for, when it is time. Returns
+ * segments.
+ */
 uint32_t nic_word_again(struct fabemu *fab);
 
 #endif

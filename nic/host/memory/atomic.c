@@ -2,8 +2,8 @@
 /*
  * atomic.c - one operation on one word of memory that others may change meanwhile.
  *
- * Always by compare and exchange, whatever the operation: one form for all, and somebody gets on in each
- * round. Sequentially consistent: what it is mixed with is not ours to know.
+ * Always by compare and exchange, whatever the operation: one form for all, and somebody gets on in
+ * each round. Sequentially consistent: what it is mixed with is not ours to know.
  */
 #include "nic/host/memory/atomic.h"
 

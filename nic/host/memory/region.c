@@ -144,7 +144,7 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
     return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes); /* that is all memory */
 }
 
-/* --- the calls -------------------------------------------------------------------- */
+/* --- the calls ---------------------------------------------------------------------- */
 
 int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
 {

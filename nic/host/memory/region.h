@@ -5,8 +5,9 @@
  * A key is a table index and 43 random bits, so a peer reaches only what it was told of; or
  * NIC_KEY_SYMMETRIC and 63 bits that a group's members have agreed on (group/symmetric.c).
  *
- * Owner: the table (`regions`) and the list of groups' (`symmetric`). The memory is the application's. Lock:
- * held, but for nic_region_check(). Callers: serve.c, receive.c, groups, events.
+ * Owner: the table (`regions`) and the list of groups' (`symmetric`). The memory is the
+ * application's. Lock: held, but for nic_region_check(). Callers: serve.c, receive.c, groups,
+ * events.
  */
 #ifndef NIC_REGION_H
 #define NIC_REGION_H
@@ -30,7 +31,8 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key);
 /** nic_region_check - can these be registered? Errors: -EINVAL, -EFAULT. Lock: none. */
 int nic_region_check(const void *addr, size_t bytes, unsigned access);
 /**
- * nic_region_add - a copy of @init, which gets a key here unless it is a group's. Errors: -ENOMEM, -ENOSPC.
+ * nic_region_add - a copy of @init, which gets a key here unless it is a group's. Errors: -ENOMEM,
+ * -ENOSPC.
  */
 int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic_region **ret);
 /** nic_region_drop - no more. Transfers there end. */
@@ -41,7 +43,8 @@ void nic_region_written(struct fabemu *fab, struct nic_region *region);
 void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *event);
 
 /** nic_region_holds - do @bytes at @offset lie in it? Pure. */
-static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset, uint64_t bytes)
+static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset,
+                                    uint64_t bytes)
 {
     return offset <= region->bytes && bytes <= region->bytes - offset;
 }

@@ -152,7 +152,8 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
                         atomic.compare);
     if (atomic.op != FABEMU_ATOMIC_FETCH)
         nic_region_written(fab, region);
-    result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id,
+    result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),
+                                      .id = mem.id,
                                       .value = atomic.flags & NIC_ATOMIC_FETCH ? before : 0};
     nic_answer(fab, peer, &result, sizeof result);
 }

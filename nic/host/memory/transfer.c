@@ -30,9 +30,8 @@ static int memory_check(struct fabemu *fab, uint32_t node, const struct fabemu_r
     return err ? err : nic_event_check(fab, req);
 }
 
-static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key,
-                                uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
-                                struct fabemu_req *req)
+static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t key, uint64_t offset,
+                                const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
 {
     struct nic_op *op = nic_op_new(req, kind, node, memory_begin);
 
@@ -45,7 +44,8 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
 int nic_transfer_check(uint64_t bytes)
 {
     return bytes > NIC_TRANSFER_MAX ? nic_fail(-EMSGSIZE, "a transfer has at most %llu bytes",
-                                               (unsigned long long)NIC_TRANSFER_MAX) : 0;
+                                               (unsigned long long)NIC_TRANSFER_MAX)
+                                    : 0;
 }
 
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
@@ -115,7 +115,8 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
     if (err)
         return err;
     local.bytes = emu_type_bytes(what->type);
-    at = nic_atomic_of(memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
+    at = nic_atomic_of(
+        memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
     at->what = (uint8_t)what->op;
     at->type = (uint8_t)what->type;
     if (what->op != FABEMU_ATOMIC_FETCH)

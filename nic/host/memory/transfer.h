@@ -2,8 +2,8 @@
 /*
  * transfer.h - puts, gets and atomics of ours.
  *
- * Owner: nothing of its own; the operations are the requests'. Lock: nic_memory_result() wants it held, the
- * check none. Callers: receive.c; calls that transfer.
+ * Owner: nothing of its own; the operations are the requests'. Lock: nic_memory_result() wants it
+ * held, the check none. Callers: receive.c; calls that transfer.
  */
 #ifndef NIC_TRANSFER_H
 #define NIC_TRANSFER_H

@@ -2,7 +2,8 @@
 /*
  * end.h - the end of receives and queues, and of what is in them.
  *
- * Owner: nothing of its own. Lock: held. Callers: who hears that a process is gone, who cancels, who closes.
+ * Owner: nothing of its own. Lock: held. Callers: who hears that a process is gone, who cancels,
+ * who closes.
  */
 #ifndef NIC_END_H
 #define NIC_END_H
@@ -12,8 +13,8 @@
 /** nic_receive_abandon - cancel a receive; what of its message is on its way goes nowhere. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
- * nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are with
- * them, drop their messages that are not here.
+ * nic_queue_passed - those of @node with a lower seat than @first are gone: fail receives that are
+ * with them, drop their messages that are not here.
  */
 void nic_queue_passed(struct fabemu *fab, uint32_t node, uint64_t first);
 /** nic_queue_free - with all that is in it. */

@@ -2,8 +2,8 @@
 /*
  * message.c - arriving messages: into the receive that waits for them, or kept.
  *
- * The segments of one eager message follow each other in the sender's order, so a peer has at most one
- * message under way (peer->filling).
+ * The segments of one eager message follow each other in the sender's order, so a peer has at most
+ * one message under way (peer->filling).
  */
 #include "nic/host/message/message.h"
 
@@ -13,7 +13,7 @@
 
 #include "nic/host/send/answer.h"
 
-/* --- memory of unexpected messages ------------------------------------------------ */
+/* --- memory of unexpected messages -------------------------------------------------- */
 
 static const uint32_t msg_pool_bytes[NIC_MSG_POOLS] = {0, NIC_INLINE_BYTES, 1024, 8192};
 
@@ -59,7 +59,7 @@ void nic_message_release_pools(struct fabemu *fab)
     }
 }
 
-/* --- matched ---------------------------------------------------------------------- */
+/* --- matched ------------------------------------------------------------------------ */
 
 /* What the receive learns of its message. op->bytes is still the room that it has. */
 static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, uint16_t src_queue,
@@ -78,8 +78,8 @@ static void receive_learn(struct nic_recv *recv, uint32_t node, uint64_t seat, u
 }
 
 /* Fetch what waits at the sender under @id. */
-static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv, uint32_t id,
-                          uint64_t bytes)
+static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv,
+                          uint32_t id, uint64_t bytes)
 {
     struct nic_op *op = &recv->op;
     uint64_t accept = bytes < op->bytes ? bytes : op->bytes;
@@ -144,9 +144,12 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
     msg_free(fab, msg);
 }
 
-/* --- unmatched -------------------------------------------------------------------- */
+/* --- unmatched ---------------------------------------------------------------------- */
 
-/* NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no refusal. */
+/*
+ * NULL: there is no room for it. Of one who leaves nobody would have asked for it: that is no
+ * refusal.
+ */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
                                            const struct nic_wire_msg *wire, bool rts)
@@ -181,7 +184,7 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
     return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
 }
 
-/* --- the wire --------------------------------------------------------------------- */
+/* --- the wire ----------------------------------------------------------------------- */
 
 /* Reads and checks the head that eager messages and RTS share. NULL: malformed, counted. */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
@@ -246,7 +249,8 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
+                      wire.bytes);
         nic_op_write(&recv->op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false);
@@ -341,9 +345,11 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_recv *recv = queue_match(queue, peer, &wire);
 
     if (recv) {
-        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data, wire.bytes);
+        receive_learn(recv, peer->node, peer->life, wire.src_queue, wire.tag, wire.data,
+                      wire.bytes);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
-    } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) { /* else our goodbye ends it */
+    } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) {
+        /* else our goodbye ends it */
         nic_fin(fab, peer, wire.id, -ENOMEM);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * message.h - arriving messages: into the receive that waits for them, or kept.
  *
- * Owner: unexpected messages and their pools, a peer's message under way (`fill_*`). Lock: held. Callers:
- * receive.c with what came; calls that receive.
+ * Owner: unexpected messages and their pools, a peer's message under way (`fill_*`). Lock: held.
+ * Callers: receive.c with what came; calls that receive.
  */
 #ifndef NIC_MESSAGE_H
 #define NIC_MESSAGE_H
@@ -11,7 +11,8 @@
 #include "nic/host/message/queue.h"
 #include "nic/host/peer/peer.h"
 
-#define NIC_EAGER_LIMIT (64u << 10) /* no eager message is longer, whatever the sender's threshold */
+/* no eager message is longer, whatever the sender's threshold */
+#define NIC_EAGER_LIMIT (64u << 10)
 
 /* A request came. */
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);

@@ -13,7 +13,7 @@
 #include "nic/host/receive.h"
 
 #define ANY_FIRST 256u
-#define ANY_LAST 65534u /* 65535 is no queue to the libfabric provider */
+#define ANY_LAST  65534u /* 65535 is no queue to the libfabric provider */
 
 /* Messages that came early become ordinary unexpected ones. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
@@ -56,8 +56,10 @@ uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
     return queue->id;
 }
 
-/* Round robin, so that an id is used again as late as possible: a segment for its last owner
- * must not be taken for the next one's. */
+/*
+ * Round robin, so that an id is used again as late as possible: a segment for its last owner must
+ * not be taken for the next one's.
+ */
 static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
 {
     if (fab->queue_any < ANY_FIRST)

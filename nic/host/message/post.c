@@ -15,7 +15,7 @@
 #include "nic/host/progress/step.h"
 #include "nic/host/send/request.h"
 
-/* --- send ------------------------------------------------------------------------- */
+/* --- send --------------------------------------------------------------------------- */
 
 static int send_begin(struct fabemu *fab, struct nic_post *post)
 {
@@ -69,12 +69,13 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * The window is full, and no operation is there that waits for it: who injects asks again. Whether the
- * process answers is asked here as the watch asks for operations: once a second.
+ * The window is full, and no operation is there that waits for it: who injects asks again. Whether
+ * the process answers is asked here as the watch asks for operations: once a second.
  */
 static void inject_asks(struct fabemu *fab, struct nic_peer *peer)
 {
-    if (peer->open && !nic_peer_window(peer) && emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
+    if (peer->open && !nic_peer_window(peer) &&
+        emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
         nic_peer_connect(fab, peer);
 }
 
@@ -112,7 +113,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     return err;
 }
 
-/* --- receive ---------------------------------------------------------------------- */
+/* --- receive ------------------------------------------------------------------------ */
 
 static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
                            struct fabemu_req *req)

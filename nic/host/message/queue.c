@@ -17,7 +17,8 @@ static bool source_matches(struct fabemu_source from, struct fabemu_source want)
            (want.queue == FABEMU_ANY_QUEUE || want.queue == from.queue);
 }
 
-struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag)
+struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
+                                 uint64_t tag)
 {
     for (struct emu_list *at = queue->posted.next; at != &queue->posted; at = at->next) {
         struct nic_recv *recv = emu_list_entry(at, struct nic_recv, op.post.link);

@@ -16,8 +16,9 @@
 #include "nic/host/send/answer.h"
 
 /*
- * Segments that come for it later find another generation of its id. What waits in the adapter is taken
- * back from there; when there is no room to say so, the operation goes on, and is tried again.
+ * Segments that come for it later find another generation of its id. What waits in the adapter is
+ * taken back from there; when there is no room to say so, the operation goes on, and is tried
+ * again.
  */
 static void op_abort(struct fabemu *fab, struct nic_op *op)
 {

@@ -2,9 +2,10 @@
 /*
  * complete.c - requests complete, events count that, and what an event was to begin is due.
  *
- * An event keeps its armed operations in the order of their thresholds. A count only marks the event as
- * fired; what is due begins at the end of this turn of the adapter's lock (nic_unlock()), one after the
- * other: a chain of operations that complete at once is a loop there, not a recursion.
+ * An event keeps its armed operations in the order of their thresholds. A count only marks the
+ * event as fired; what is due begins at the end of this turn of the adapter's lock (nic_unlock()),
+ * one after the other: a chain of operations that complete at once is a loop there, not a
+ * recursion.
  */
 #include "nic/host/op/complete.h"
 
@@ -27,7 +28,7 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
         done(req);
 }
 
-/* --- events ----------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------- */
 
 static struct fabemu_event *event_of(struct nic_event *ev)
 {

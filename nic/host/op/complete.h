@@ -2,9 +2,9 @@
 /*
  * complete.h - requests complete, events count that, and what an event was to begin is due.
  *
- * Owner: what a request and an event say to the application (status, count); the lists of open and fired
- * events. Lock: held, but for nic_event_check(). Callers: everybody who ends an operation. Up from here it
- * goes by what the caller has left in the request: post->begin(), req->done().
+ * Owner: what a request and an event say to the application (status, count); the lists of open and
+ * fired events. Lock: held, but for nic_event_check(). Callers: everybody who ends an operation. Up
+ * from here it goes by what the caller has left in the request: post->begin(), req->done().
  */
 #ifndef NIC_COMPLETE_H
 #define NIC_COMPLETE_H
@@ -13,7 +13,7 @@
 
 /* What every operation of the application's begins with. */
 struct nic_post {
-    struct emu_list link;   /* armed: event's */
+    struct emu_list link; /* armed: event's */
     struct fabemu_req *req;
     int (*begin)(struct fabemu *fab, struct nic_post *post); /* on an error nothing has begun */
 } __attribute__((may_alias));

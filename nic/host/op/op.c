@@ -2,9 +2,9 @@
 /*
  * op.c - operations under way, and the table that names them on the wire.
  *
- * An id is 20 bits of table index and 12 bits of generation, so that a late or invented segment names
- * nothing rather than someone else's memory. Successive processes of a node begin with different
- * generations.
+ * An id is 20 bits of table index and 12 bits of generation, so that a late or invented segment
+ * names nothing rather than someone else's memory. Successive processes of a node begin with
+ * different generations.
  */
 #include "nic/host/op/op.h"
 
@@ -15,8 +15,8 @@
 #include "nic/host/base.h"
 #include "nic/host/peer/peer.h"
 
-#define INDEX_BITS 20
-#define INDEX_MASK ((1u << INDEX_BITS) - 1)
+#define INDEX_BITS  20
+#define INDEX_MASK  ((1u << INDEX_BITS) - 1)
 #define GENERATIONS 0xfffu
 
 static int op_table_grow(struct fabemu *fab)
@@ -136,13 +136,14 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
-        if (op && op->state != NIC_OP_ARMED && /* one that is just being begun finds out by itself */
+        if (op &&
+            op->state != NIC_OP_ARMED && /* one that is just being begun finds out by itself */
             (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
     }
 }
 
-/* --- the pieces of memory of an operation ----------------------------------------- */
+/* --- the pieces of memory of an operation ------------------------------------------- */
 
 int nic_buffer_check(const void *base, size_t bytes)
 {

@@ -2,70 +2,73 @@
 /*
  * op.h - operations under way, and the table that names them on the wire.
  *
- * Owner: the table (`slots`), the free operations for serving peers. An operation of the application's lies
- * in its request until that completes; one that serves a peer is the adapter's. Lock: held, but for the
- * checks. Callers: everybody above; nothing below knows operations.
+ * Owner: the table (`slots`), the free operations for serving peers. An operation of the
+ * application's lies in its request until that completes; one that serves a peer is the adapter's.
+ * Lock: held, but for the checks. Callers: everybody above; nothing below knows operations.
  */
 #ifndef NIC_OP_H
 #define NIC_OP_H
 
 #include "nic/host/op/complete.h"
 
-#define NIC_IOVS 4
-#define NIC_OPS_MAX (1u << 20)    /* transfers at a time: 20 bits of an id */
+#define NIC_IOVS       4
+#define NIC_OPS_MAX    (1u << 20) /* transfers at a time: 20 bits of an id */
 #define NIC_SERVED_MAX (1u << 16) /* of them, on behalf of peers */
 
 enum nic_op_state {
-    NIC_OP_IDLE,     /* over */
-    NIC_OP_ARMED,    /* waits for its event */
-    NIC_OP_QUEUED,   /* a request that is not on its way */
-    NIC_OP_EAGER,    /* an eager message that is partly on its way */
-    NIC_OP_WAITING,  /* waits for the peer: CTS, FIN, RESULT or DATA; or for the network's answer */
-    NIC_OP_STREAM,   /* sends DATA */
-    NIC_OP_POSTED,   /* a receive that has not matched */
-    NIC_OP_FILLING   /* a receive whose eager message is under way */
+    NIC_OP_IDLE,    /* over */
+    NIC_OP_ARMED,   /* waits for its event */
+    NIC_OP_QUEUED,  /* a request that is not on its way */
+    NIC_OP_EAGER,   /* an eager message that is partly on its way */
+    NIC_OP_WAITING, /* waits for the peer: CTS, FIN, RESULT or DATA; or for the network's answer */
+    NIC_OP_STREAM,  /* sends DATA */
+    NIC_OP_POSTED,  /* a receive that has not matched */
+    NIC_OP_FILLING  /* a receive whose eager message is under way */
 };
 
 enum nic_op_kind {
     NIC_OP_SEND,
     NIC_OP_RECV,
-    NIC_OP_PUT,       /* ours */
+    NIC_OP_PUT, /* ours */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
     NIC_OP_SERVE_PUT, /* a peer's, into memory of ours */
     NIC_OP_SERVE_GET,
-    NIC_OP_WHEN,      /* does nothing but wait for its event */
-    NIC_OP_SET,       /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
+    NIC_OP_WHEN, /* does nothing but wait for its event */
+    NIC_OP_SET,  /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
     NIC_OP_TEST,
     NIC_OP_BROADCAST
 };
 
 /*
- * What every operation begins with, the application's and those on behalf of a peer. Around it lies a struct
- * of its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv (message/queue.h),
- * nic_serve (below), nic_set and nic_condition (group/condition.h), nic_broadcast_put (group/broadcast.h). That
- * lies in the request's opaque words, or is the adapter's.
+ * What every operation begins with, the application's and those on behalf of a peer. Around it lies
+ * a struct of its kind: nic_send, nic_access, nic_atomic_access (send/request.h), nic_recv
+ * (message/queue.h), nic_serve (below), nic_set and nic_condition (group/condition.h),
+ * nic_broadcast_put (group/broadcast.h). That lies in the request's opaque words, or is the
+ * adapter's.
  */
 struct nic_op {
-    struct nic_post post;   /* on a list of its event, peer, queue or group, or of the adapter (bulk);
-                               req: NULL when it serves a peer */
-    uint8_t kind;           /* enum nic_op_kind */
-    uint8_t state;          /* enum nic_op_state */
+    struct nic_post post; /* on a list of its event, peer, queue or group, or of the adapter (bulk);
+                             req: NULL when it serves a peer */
+    uint8_t kind;         /* enum nic_op_kind */
+    uint8_t state;        /* enum nic_op_state */
     uint8_t iovs;
-    uint8_t iov_at;         /* sending: the piece that comes next */
-    uint32_t node;          /* peer; receives: wanted, later actual */
-    uint32_t id;            /* ours, 0: none */
-    uint32_t remote;        /* the peer's */
-    uint64_t seat;          /* begun: it is for the first process at the node whose seat is this or a later one */
-    bool named;             /* and with no other: the application named that seat */
+    uint8_t iov_at;  /* sending: the piece that comes next */
+    uint32_t node;   /* peer; receives: wanted, later actual */
+    uint32_t id;     /* ours, 0: none */
+    uint32_t remote; /* the peer's */
+    /* begun: it is for the first process at the node whose seat is this or a later one */
+    uint64_t seat;
+    bool named; /* and with no other: the application named that seat */
     struct fabemu_iov iov[NIC_IOVS];
-    uint64_t iov_off;       /* sending: within that piece, bytes */
-    uint64_t bytes;         /* to move */
+    uint64_t iov_off; /* sending: within that piece, bytes */
+    uint64_t bytes;   /* to move */
     uint64_t moved;
 } __attribute__((may_alias));
 
 /* Does an operation of this kind fit the words of a request? */
-#define NIC_OP_FITS(type) static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
+#define NIC_OP_FITS(type) \
+    static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
 
 /* A put or get of a peer's. */
 struct nic_serve {
@@ -92,17 +95,21 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 
 /** nic_op_id - give @op an id. Errors: -ENOBUFS. */
 int nic_op_id(struct fabemu *fab, struct nic_op *op);
-/** nic_op_find - the operation that a peer names; NULL (counted) unless it is alive and with @node. */
+/**
+ * nic_op_find - the operation that a peer names; NULL (counted) unless it is alive and with @node.
+ */
 struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
-/** nic_op_end - off every list and out of the table; completes the request, or frees a served one. */
+/**
+ * nic_op_end - off every list and out of the table; completes the request, or frees a served one.
+ */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /** nic_op_serve - an operation on behalf of a peer, or NULL. */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
 /** nic_op_fail_all - end every transfer with @node (or any). */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
- * nic_op_new - make an operation in the opaque words of @req. It has not begun; what is not an argument is 0,
- * in all of the words.
+ * nic_op_new - make an operation in the opaque words of @req. It has not begun; what is not an
+ * argument is 0, in all of the words.
  * @node: FABEMU_ANY_NODE: the operation has no peer yet.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,

@@ -2,10 +2,11 @@
 /*
  * bye.c - goodbyes that come: the questions of who leaves, and the answers to ours.
  *
- * Who is asked (NIC_BYE_ASK) answers once it has dispatched all requests that the question counts, has all
- * bulk data that it fetches, and knows what became of its own. The answer counts its own requests: whoever
- * leaves takes these as well. From its answer on it sends no more to the one that leaves, but to its
- * successor. The answer to the last one that left is kept: a question that is said again gets it again.
+ * Who is asked (NIC_BYE_ASK) answers once it has dispatched all requests that the question counts,
+ * has all bulk data that it fetches, and knows what became of its own. The answer counts its own
+ * requests: whoever leaves takes these as well. From its answer on it sends no more to the one that
+ * leaves, but to its successor. The answer to the last one that left is kept: a question that is
+ * said again gets it again.
  */
 #include "nic/host/peer/bye.h"
 
@@ -18,12 +19,15 @@
 #include "nic/host/peer/hello.h"
 #include "nic/host/send/answer.h"
 
-/* Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for the last. */
+/*
+ * Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for
+ * the last.
+ */
 #define BYE_AHEAD 256u
 
 /*
- * Does a receive here wait for bulk data from it, or a send for its word that it has all of it? That word
- * is on its way, and may be overtaken by the news that it is gone.
+ * Does a receive here wait for bulk data from it, or a send for its word that it has all of it?
+ * That word is on its way, and may be overtaken by the news that it is gone.
  */
 static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -31,8 +35,8 @@ static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer
         const struct nic_op *op = fab->slots[i].op;
         bool waits = op && op->state == NIC_OP_WAITING && op->node == peer->node;
 
-        if (waits && (op->kind == NIC_OP_RECV ||
-                      (op->kind == NIC_OP_SEND && op->moved == op->bytes)))
+        if (waits &&
+            (op->kind == NIC_OP_RECV || (op->kind == NIC_OP_SEND && op->moved == op->bytes)))
             return true;
     }
     return false;
@@ -48,8 +52,10 @@ bool nic_bye_say(struct fabemu *fab, struct nic_peer *peer, struct nic_wire_bye 
 /* It leaves, and says how much it has sent us. Not all of it here? It asks again. */
 static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_bye *ask)
 {
-    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ANSWER, .number = ask->number};
+    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
+                               .sent = peer->tx_seq,
+                               .kind = NIC_BYE_ANSWER,
+                               .number = ask->number};
 
     if (peer->rx_next != ask->sent || peer_owes_bulk(fab, peer) || !nic_bye_say(fab, peer, &bye))
         return;
@@ -60,7 +66,10 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
     nic_peer_departed(fab, peer, peer->life + 1, true);
 }
 
-/* A question under a check that is not the pair's: it was answered, or comes from one that we do not know. */
+/*
+ * A question under a check that is not the pair's: it was answered, or comes from one that we do
+ * not know.
+ */
 static void bye_answer_again(struct fabemu *fab, struct nic_peer *peer,
                              const struct nic_wire_bye *ask)
 {

@@ -2,16 +2,16 @@
 /*
  * gone.c - a process is gone, or the pair's streams broke off: all that was with it ends.
  *
- * Which process is at a node the fabric writes into each edge (emu_seat_state()), so a hello of one that is
- * gone is known however it was overtaken, nobody says hello to an empty node, and all that was with a process ends
- * as soon as anybody here looks: when an operation begins, and in each step after somebody has gone
- * (emu_edge_nic_endings()). An operation that begins after that is with the node's next process,
- * so news of an end never comes too late.
+ * Which process is at a node the fabric writes into each edge (emu_seat_state()), so a hello of one
+ * that is gone is known however it was overtaken, nobody says hello to an empty node, and all that
+ * was with a process ends as soon as anybody here looks: when an operation begins, and in each step
+ * after somebody has gone (emu_edge_nic_endings()). An operation that begins after that is with the
+ * node's next process, so news of an end never comes too late.
  *
- * A pair breaks when the network gives up a segment of it, whatever that carried: then their numbers have a
- * hole, or an answer is missing that somebody waits for. The process whose segment it was ends all that is
- * under way with the other, begins the next epoch, and says hello until it is answered. A process that hears
- * of a later epoch does the same (meet.c).
+ * A pair breaks when the network gives up a segment of it, whatever that carried: then their
+ * numbers have a hole, or an answer is missing that somebody waits for. The process whose segment
+ * it was ends all that is under way with the other, begins the next epoch, and says hello until it
+ * is answered. A process that hears of a later epoch does the same (meet.c).
  */
 #include "nic/host/peer/gone.h"
 
@@ -23,8 +23,10 @@
 #include "nic/host/message/message.h"
 #include "nic/host/peer/hello.h"
 
-/* End all queued operations: they were for the process that is at the node, or that has just
- * left it. */
+/*
+ * End all queued operations: they were for the process that is at the node, or that has just left
+ * it.
+ */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))

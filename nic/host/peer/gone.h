@@ -2,8 +2,8 @@
 /*
  * gone.h - a process is gone, or the pair's streams broke off: all that was with it ends.
  *
- * Owner: a peer's `first`, `unsaid`, `broke`. Lock: held. Callers: who begins an operation, who hears of an
- * end.
+ * Owner: a peer's `first`, `unsaid`, `broke`. Lock: held. Callers: who begins an operation, who
+ * hears of an end.
  */
 #ifndef NIC_GONE_H
 #define NIC_GONE_H
@@ -12,12 +12,13 @@
 #include "nic/host/peer/peer.h"
 
 /**
- * nic_peer_departed - all with a lower seat than @first are gone from the node of @peer: what was with them
- * ends.
+ * nic_peer_departed - all with a lower seat than @first are gone from the node of @peer: what was
+ * with them ends.
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
 /**
- * nic_peer_fail_queue - end all that is queued: it is for the process that is there now, or was until now.
+ * nic_peer_fail_queue - end all that is queued: it is for the process that is there now, or was
+ * until now.
  */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 /** nic_peer_break - the pair's streams break off here, as the other side or the network says. */
@@ -46,8 +47,8 @@ static inline void nic_peer_look(struct fabemu *fab, struct nic_peer *peer)
 
 /**
  * nic_peer_begin - @op begins: with which process is it? Sets op->seat.
- * Errors: -EHOSTUNREACH, with the one that it names, which is not there; or something was lost and nobody
- * told.
+ * Errors: -EHOSTUNREACH, with the one that it names, which is not there; or something was lost and
+ * nobody told.
  */
 static inline int nic_peer_begin(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {

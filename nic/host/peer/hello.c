@@ -2,8 +2,9 @@
 /*
  * hello.c - saying hello.
  *
- * Before the first request two processes exchange hellos (one round trip): a node may have been given to
- * another process, whose numbers begin anew, and only who knows the other's can take its segments.
+ * Before the first request two processes exchange hellos (one round trip): a node may have been
+ * given to another process, whose numbers begin anew, and only who knows the other's can take its
+ * segments.
  */
 #include "emu/now.h"
 #include "nic/host/peer/hello.h"
@@ -16,8 +17,11 @@
 
 void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
 {
-    struct nic_wire_hello hello = {.what = NIC_HELLO, .want = want, .life = fab->life,
-                                   .known = peer->life, .epoch = peer->epoch};
+    struct nic_wire_hello hello = {.what = NIC_HELLO,
+                                   .want = want,
+                                   .life = fab->life,
+                                   .known = peer->life,
+                                   .epoch = peer->epoch};
 
     if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
         peer->hello_pending = fab->info.acknowledged && peer->node != fab->info.node;

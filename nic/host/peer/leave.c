@@ -2,15 +2,17 @@
 /*
  * leave.c - an adapter parts from all that it has met.
  *
- * An operation completes when its buffer may be used again; then its segments may still be in the up ring,
- * in the network, or kept for their turn at the other end. So a process that detaches waits until they have
- * arrived. It asks each peer (NIC_BYE_ASK), which answers once it has all (bye.c).
+ * An operation completes when its buffer may be used again; then its segments may still be in the
+ * up ring, in the network, or kept for their turn at the other end. So a process that detaches
+ * waits until they have arrived. It asks each peer (NIC_BYE_ASK), which answers once it has all
+ * (bye.c).
  *
- * So nothing that had completed on either side is lost, whoever is given the node next. The question is said
- * again until it is answered: one may overtake another. Whoever leaves takes the answer to its last question
- * as well, so that nothing comes for an empty node. Both may leave at once: a process that has
- * answered needs nothing more from the other. Its answer to us may still be on its way then; we
- * wait for that at most BYE_LAST_NS, and what comes later is counted as dropped.
+ * So nothing that had completed on either side is lost, whoever is given the node next. The
+ * question is said again until it is answered: one may overtake another. Whoever leaves takes the
+ * answer to its last question as well, so that nothing comes for an empty node. Both may leave at
+ * once: a process that has answered needs nothing more from the other. Its answer to us may still
+ * be on its way then; we wait for that at most BYE_LAST_NS, and what comes later is counted as
+ * dropped.
  */
 #include "nic/host/peer/leave.h"
 
@@ -29,12 +31,14 @@
 #include "nic/host/send/answer.h"
 
 #define BYE_FIRST_NS 1000000u
-#define BYE_LAST_NS 50000000u
-/* How long to ask a peer that has confirmed all that was sent to it, and can only have something
- * left to say. It is time for many of the questions above, and short enough that a stopped
- * process does not keep a program from ending. */
+#define BYE_LAST_NS  50000000u
+/*
+ * How long to ask a peer that has confirmed all that was sent to it, and can only have something
+ * left to say. It is time for many of the questions above, and short enough that a stopped process
+ * does not keep a program from ending.
+ */
 #define BYE_QUIET_NS 1000000000u
-#define LINES_MAX 4u /* lines on stderr; the last one counts the rest */
+#define LINES_MAX    4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -42,8 +46,8 @@ static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
 }
 
 /*
- * It left at the same time and has our answer, which is all that matters; its own is on its way. It is
- * counted as dropped if we are gone: worth a moment.
+ * It left at the same time and has our answer, which is all that matters; its own is on its way. It
+ * is counted as dropped if we are gone: worth a moment.
  */
 static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
@@ -71,7 +75,10 @@ static bool peer_gets_more(const struct fabemu *fab, const struct nic_peer *peer
     return false;
 }
 
-/* Has it confirmed all that was sent to it? Then nothing of ours can be lost, whether it answers or not. */
+/*
+ * Has it confirmed all that was sent to it? Then nothing of ours can be lost, whether it answers or
+ * not.
+ */
 static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer->tx_seq == peer->tx_acked && !peer_gets_more(fab, peer);
@@ -79,8 +86,10 @@ static bool peer_has_all(const struct fabemu *fab, const struct nic_peer *peer)
 
 static void bye_ask(struct fabemu *fab, struct nic_peer *peer)
 {
-    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0), .sent = peer->tx_seq,
-                               .kind = NIC_BYE_ASK, .number = (uint16_t)(peer->asked + 1)};
+    struct nic_wire_bye bye = {.head = nic_head(peer, NIC_BYE, 0),
+                               .sent = peer->tx_seq,
+                               .kind = NIC_BYE_ASK,
+                               .number = (uint16_t)(peer->asked + 1)};
 
     if (nic_bye_say(fab, peer, &bye)) /* else the next time */
         peer->asked++;
@@ -138,7 +147,8 @@ static bool peer_is_unheard(const struct fabemu *fab, const struct nic_peer *pee
 {
     bool silent = peer_is_met(fab, peer) && !peer->answered_bye;
 
-    return peer->sendq.next && ((silent && !peer_has_all(fab, peer)) || peer->unreported_seat == peer->first);
+    return peer->sendq.next &&
+           ((silent && !peer_has_all(fab, peer)) || peer->unreported_seat == peer->first);
 }
 
 static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
@@ -152,15 +162,20 @@ static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
         if ((!unread && !peer_is_unheard(fab, &fab->peers[node])) || amiss++ >= LINES_MAX)
             continue;
         if (unread)
-            fprintf(stderr, "fabemu: node %u leaves, and has not had in %llu ms all that node %u sent to it; "
-                            "some may be lost\n", fab->info.node, ms, node);
+            fprintf(
+                stderr,
+                "fabemu: node %u leaves, and has not had in %llu ms all that node %u sent to it; "
+                "some may be lost\n",
+                fab->info.node, ms, node);
         else
-            fprintf(stderr, "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
-                            "all that was sent to it; some may be lost\n", fab->info.node, node, ms);
+            fprintf(stderr,
+                    "fabemu: node %u leaves, and node %u has not confirmed in %llu ms that it has "
+                    "all that was sent to it; some may be lost\n",
+                    fab->info.node, node, ms);
     }
     if (amiss > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u leaves, and the same holds for %u more nodes\n", fab->info.node,
-                amiss - LINES_MAX);
+        fprintf(stderr, "fabemu: node %u leaves, and the same holds for %u more nodes\n",
+                fab->info.node, amiss - LINES_MAX);
     return amiss;
 }
 

@@ -2,8 +2,8 @@
 /*
  * leave.h - an adapter parts from all that it has met.
  *
- * Owner: `leaving` and the times of asking. Lock: nic_leave() takes it, the others want it held. Callers:
- * attach.c, and tests.
+ * Owner: `leaving` and the times of asking. Lock: nic_leave() takes it, the others want it held.
+ * Callers: attach.c, and tests.
  */
 #ifndef NIC_LEAVE_H
 #define NIC_LEAVE_H
@@ -13,8 +13,8 @@
 /**
  * nic_leave - take leave of all peers that were met. When this returns they have everything
  * whose operation has completed.
- * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent has not
- * come; each has its line on stderr. Lock: none.
+ * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent
+ * has not come; each has its line on stderr. Lock: none.
  */
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
 /** nic_leave_begin - from now on nothing new begins. */

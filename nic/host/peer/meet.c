@@ -18,11 +18,13 @@
 #include "nic/host/send/answer.h"
 
 #define HELLO_VACANT_NS 1000000000u /* for a successor of one that is gone */
-#define ANSWER_AHEAD 16u           /* hellos that answer at once: who says hello anew asks more often at first */
+/* hellos that answer at once: who says hello anew asks more often at first */
+#define ANSWER_AHEAD 16u
 
 /*
- * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the two may
- * meet again. One that we have not met, nor another before it, may be busy with others: receives wait.
+ * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the
+ * two may meet again. One that we have not met, nor another before it, may be busy with others:
+ * receives wait.
  */
 static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
@@ -38,8 +40,10 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cu
     peer->vacated |= cut;
 }
 
-/* How long to say hello. The successor of a process that is gone either comes soon, or is there
- * already and gets the usual time to answer. */
+/*
+ * How long to say hello. The successor of a process that is gone either comes soon, or is there
+ * already and gets the usual time to answer.
+ */
 static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
@@ -82,7 +86,10 @@ static bool epoch_before(uint32_t epoch, uint32_t than)
     return (int32_t)(epoch - than) < 0;
 }
 
-/* Is it of what the two are to each other now? The network may tell us of hellos of the process before us. */
+/*
+ * Is it of what the two are to each other now? The network may tell us of hellos of the process
+ * before us.
+ */
 static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
                             const struct emu_seg *seg)
 {
@@ -109,7 +116,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
-        return; /* all has ended that waited for it */
+        return;        /* all has ended that waited for it */
     if (!peer->life) { /* we do not know it, and do not get there */
         peer_connect_over(fab, peer, true);
         return;
@@ -123,7 +130,8 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
     peer->open = true;
     peer->unanswered = false;
-    if (peer->must_notify) { /* what it sent until it knew was a stranger's: nobody is to wait for that */
+    if (peer->must_notify) {
+        /* what it sent until it knew was a stranger's: nobody is to wait for that */
         peer->must_notify = false;
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     }

@@ -2,8 +2,8 @@
 /*
  * meet.h - two processes meet: hellos that come, says hello to that nobody answers, epochs.
  *
- * Owner: a peer's `life`, `open`, `epoch`, the checks. Lock: held. Callers: receive.c, and the step for
- * hellos.
+ * Owner: a peer's `life`, `open`, `epoch`, the checks. Lock: held. Callers: receive.c, and the step
+ * for hellos.
  */
 #ifndef NIC_MEET_H
 #define NIC_MEET_H

@@ -40,8 +40,10 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/* Is there a process at the node that we have exchanged hellos with, or may? One that has said
- * goodbye does not count. */
+/*
+ * Is there a process at the node that we have exchanged hellos with, or may? One that has said
+ * goodbye does not count.
+ */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
@@ -80,7 +82,9 @@ void nic_peer_report_silent(struct fabemu *fab, uint32_t node)
     if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
         return; /* it is gone: the fabric says that */
     peer->named = true;
-    fprintf(stderr, "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
-                    "under way with it fails\n", node, (unsigned long long)(fab->hello_limit_ns / 1000000),
-            fab->info.node);
+    fprintf(
+        stderr,
+        "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
+        "under way with it fails\n",
+        node, (unsigned long long)(fab->hello_limit_ns / 1000000), fab->info.node);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.h - another node, as seen from here: the table of peers, and what can be said of one by looking.
+ * peer.h - another node, as seen from here: the table of peers, and what can be said of one by
+ * looking.
  *
- * Owner: the table (`peers`). Of a peer's fields, those of the streams are moved by send/ and receive.c, the
- * rest by hello.c, gone.c, meet.c; each group of fields says whose. Lock: held, but for nic_node_check().
+ * Owner: the table (`peers`). Of a peer's fields, those of the streams are moved by send/ and
+ * receive.c, the rest by hello.c, gone.c, meet.c; each group of fields says whose. Lock: held, but
+ * for nic_node_check().
  * Callers: all that deal with another node.
  */
 #ifndef NIC_PEER_H
@@ -25,64 +27,75 @@ struct nic_early {
 
 /* Another node, as seen from here. Zero until touched. */
 struct nic_peer {
-    struct emu_list sendq;  /* requests that are not wholly on their way, in post order */
-    struct emu_list ready;  /* in fab->ready: open, and sendq is not empty */
-    struct emu_list connect;   /* in fab->connecting: wanted, not open */
+    struct emu_list sendq;   /* requests that are not wholly on their way, in post order */
+    struct emu_list ready;   /* in fab->ready: open, and sendq is not empty */
+    struct emu_list connect; /* in fab->connecting: wanted, not open */
     uint32_t node;
-    uint64_t first;         /* whoever had a lower seat there is gone, or has said goodbye */
-    uint64_t life;          /* the process there that we have met: its seat is first; 0: not yet */
+    uint64_t first; /* whoever had a lower seat there is gone, or has said goodbye */
+    uint64_t life;  /* the process there that we have met: its seat is first; 0: not yet */
     uint32_t tx_check, rx_check;
-    bool open;              /* it knows us: requests may be sent */
-    bool vacated;            /* a process was there that is gone or silent, and none has said hello to us since */
-    bool unanswered;        /* the last hello had no answer: for fabemu_inject() to report, and for stderr: */
-    bool named;             /* which says it once */
-    uint32_t epoch;         /* of the pair: both checks are of this one */
-    bool must_notify;             /* it came after a break that the process there may not know of */
-    bool hello_pending;           /* a hello of ours is under way, and the network will say what comes of it */
-    uint64_t unreported_seat;        /* something sent to this process may be lost and no operation has
-                               ended with an error for it: the next one does. 0: nothing to say */
+    bool open; /* it knows us: requests may be sent */
+    /* a process was there that is gone or silent, and none has said hello to us since */
+    bool vacated;
+    /* the last hello had no answer: for fabemu_inject() to report, and for stderr: */
+    bool unanswered;
+    bool named;       /* which says it once */
+    uint32_t epoch;   /* of the pair: both checks are of this one */
+    bool must_notify; /* it came after a break that the process there may not know of */
+    /* a hello of ours is under way, and the network will say what comes of it */
+    bool hello_pending;
+    uint64_t unreported_seat; /* something sent to this process may be lost and no operation has
+                                 ended with an error for it: the next one does. 0: nothing to say */
 
-    uint32_t tx_seq, tx_acked;     /* requests sent; dispatched by it: acked lags */
-    uint32_t tx_eager, tx_consumed;   /* charged bytes sent; taken there: consumed lags */
+    uint32_t tx_seq, tx_acked;      /* requests sent; dispatched by it: acked lags */
+    uint32_t tx_eager, tx_consumed; /* charged bytes sent; taken there: consumed lags */
     uint32_t rx_next, rx_acked;     /* requests dispatched here; of them acknowledged */
     uint32_t rx_consumed, rx_consumed_acked;
-    struct nic_early **early;      /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
+    struct nic_early **early; /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
     uint32_t earlies;
 
-    bool filling;                  /* an eager message of several segments is under way */
-    struct nic_recv *fill_recv;    /* into this receive, */
+    bool filling;                    /* an eager message of several segments is under way */
+    struct nic_recv *fill_recv;      /* into this receive, */
     struct fabemu_message *fill_msg; /* or this message, or nowhere */
     uint64_t fill_got, fill_bytes;
-    uint32_t fill_id;              /* the sender's transfer that wants to be told; 0: none */
+    uint32_t fill_id; /* the sender's transfer that wants to be told; 0: none */
 
     uint64_t hello_ns, hello_gap_ns, hello_began_ns; /* next hello, distance */
-    uint64_t debt_ns;              /* hellos that answered it: see nic_peer_may_answer() */
+    uint64_t debt_ns; /* hellos that answered it: see nic_peer_may_answer() */
 
     /* Parting: bye.c, leave.c. */
-    uint16_t asked, answered;      /* we leave: our last question, its last answer; numbers modulo 2^16 */
-    bool answered_bye;                   /* it has answered one: */
-    uint32_t last;                 /* it has sent so many requests, and sends no more */
-    uint32_t bye_tx, bye_rx;       /* checks of us and the last process that left: said again, its question */
-    uint32_t bye_sent;             /* has this answer, */
-    uint64_t bye_at_ns;            /* first given then */
-    uint64_t bye_debt_ns;          /* answers to questions of such: see nic_peer_may_answer() */
+    /* we leave: our last question, its last answer; numbers modulo 2^16 */
+    uint16_t asked, answered;
+    bool answered_bye; /* it has answered one: */
+    uint32_t last;     /* it has sent so many requests, and sends no more */
+    /* checks of us and the last process that left: said again, its question */
+    uint32_t bye_tx, bye_rx;
+    uint32_t bye_sent;    /* has this answer, */
+    uint64_t bye_at_ns;   /* first given then */
+    uint64_t bye_debt_ns; /* answers to questions of such: see nic_peer_may_answer() */
 };
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
-/** nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
+/**
+ * nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock:
+ * none.
+ */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
-/** nic_peer_is_there - is there somebody whom we have met or may meet? One that has said goodbye is not. */
+/**
+ * nic_peer_is_there - is there somebody whom we have met or may meet? One that has said goodbye is
+ * not.
+ */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /**
- * nic_peer_report_silent - an operation with @node ends with -EHOSTUNREACH. If a process is there and
- * silent, name it on stderr.
+ * nic_peer_report_silent - an operation with @node ends with -EHOSTUNREACH. If a process is there
+ * and silent, name it on stderr.
  */
 void nic_peer_report_silent(struct fabemu *fab, uint32_t node);
 /** nic_peer_ack - take what a segment's head says of requests dispatched and bytes taken there. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**
- * nic_peer_may_answer - may one more answer go that nobody here wants? One in 50 ms may, and @ahead more at
- * once.
+ * nic_peer_may_answer - may one more answer go that nobody here wants? One in 50 ms may, and @ahead
+ * more at once.
  * @debt_ns: until when those that went would have taken, at one in 50 ms.
  */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);

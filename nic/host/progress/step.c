@@ -19,9 +19,9 @@
 #define NIC_WATCH_STEPS 64u /* between looks at the clock for nic_watch() */
 
 /*
- * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order, then bulk
- * data, transfer by transfer in short bursts that leave slots of the up ring free, so that a small message
- * waits behind little.
+ * Answers first (a peer waits for them), then groups, then requests, peer by peer in post order,
+ * then bulk data, transfer by transfer in short bursts that leave slots of the up ring free, so
+ * that a small message waits behind little.
  */
 static uint32_t transmit(struct fabemu *fab)
 {

@@ -2,7 +2,8 @@
 /*
  * step.h - one bounded pass of the adapter: receive, look after peers, send.
  *
- * Owner: `steps`, `seen_tail`, `polls`. Lock: nic_step() wants it held, the others take it if it is free.
+ * Owner: `steps`, `seen_tail`, `polls`. Lock: nic_step() wants it held, the others take it if it is
+ * free.
  * Callers: whoever waits, the adapter's thread, the watcher of the control socket.
  */
 #ifndef NIC_STEP_H

@@ -2,8 +2,9 @@
 /*
  * thread.c - the adapter's thread: steps it when no thread of the application does.
  *
- * Ordinary fabrics: it looks every few milliseconds whether the application polls; only if not it steps, and
- * then sleeps until the fabric wakes it. With --threads device it is the one that steps, first of all.
+ * Ordinary fabrics: it looks every few milliseconds whether the application polls; only if not it
+ * steps, and then sleeps until the fabric wakes it. With --threads device it is the one that steps,
+ * first of all.
  * Rejected: always stepping. On a small host every message would wait for a thread switch.
  */
 #include "nic/host/progress/thread.h"

@@ -51,15 +51,16 @@ static uint64_t thread_ran_ns(void)
 
 /*
  * A yield gives the core to threads of the same session only, where Linux schedules sessions as
- * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait until
- * the scheduler has had enough of this group. So a thread that does nothing but ask naps now and then.
- * It is known by having hardly run over several questions: one that works between them may ask twice
- * in a row, as MPI_Iprobe does, and is not to be held up.
+ * groups (sched_autogroup), and a fabric that is up, or a peer, may be in another: it would wait
+ * until the scheduler has had enough of this group. So a thread that does nothing but ask naps now
+ * and then. It is known by having hardly run over several questions: one that works between them
+ * may ask twice in a row, as MPI_Iprobe does, and is not to be held up.
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    static _Thread_local uint64_t since_ns; /* time that the thread had run when it last was looked at, */
-    static _Thread_local unsigned asked;    /* and how often it has asked since */
+    /* time that the thread had run when it last was looked at, */
+    static _Thread_local uint64_t since_ns;
+    static _Thread_local unsigned asked; /* and how often it has asked since */
     uint64_t ran_ns;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN)
@@ -72,7 +73,8 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
     if (ran_ns > NIC_NAP_QUESTIONS * NIC_NAP_WORK_NS)
         emu_wait_yield();
     else
-        nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire), NIC_NAP_NS); /* N2 */
+        nic_nap(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire),
+                NIC_NAP_NS); /* N2 */
     since_ns = thread_ran_ns();
     asked = 0;
 }

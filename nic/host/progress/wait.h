@@ -10,13 +10,15 @@
 #include "nic/host/adapter.h"
 
 #define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
-#define NIC_NAP_NS 50000u      /* in fabemu_idle(), whose callers may wait for something else, too */
-#define NIC_NAP_QUESTIONS 8u   /* so often it is asked before a nap; */
-#define NIC_NAP_WORK_NS 4000u  /* a thread that has run for less than this per question does nothing but wait */
+/* in fabemu_idle(), whose callers may wait for something else, too */
+#define NIC_NAP_NS        50000u
+#define NIC_NAP_QUESTIONS 8u /* so often it is asked before a nap; */
+/* a thread that has run for less than this per question does nothing but wait */
+#define NIC_NAP_WORK_NS 4000u
 
 /**
- * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is something to do
- * soon.
+ * nic_sleep - until the fabric brings something, or NIC_SLEEP_NS; only yields when there is
+ * something to do soon.
  * @seen_tail: of the down ring, as the caller has seen it.
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);

@@ -2,10 +2,10 @@
 /*
  * watch.c - now and then: are those still there whom something here waits for?
  *
- * The hello of peer/hello.c is the keepalive: it is sent about once a second to each peer that something
- * here waits for. A peer from which only a receive waits for data may be silent for as long as it likes,
- * since nobody has asked it for anything. With acknowledgments the network still tells whether such a peer
- * can be reached.
+ * The hello of peer/hello.c is the keepalive: it is sent about once a second to each peer that
+ * something here waits for. A peer from which only a receive waits for data may be silent for as
+ * long as it likes, since nobody has asked it for anything. With acknowledgments the network still
+ * tells whether such a peer can be reached.
  */
 #include "emu/now.h"
 #include "nic/host/progress/watch.h"

@@ -22,7 +22,10 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     return true;
 }
 
-/* Can we do without it? These are said again; a peer waits for the others, which its requests bound. */
+/*
+ * Can we do without it? These are said again; a peer waits for the others, which its requests
+ * bound.
+ */
 static bool answer_may_drop(const uint8_t *payload)
 {
     return payload[0] == NIC_HELLO || payload[0] == NIC_ACK || payload[0] == NIC_BYE;
@@ -74,7 +77,7 @@ uint32_t nic_answers_send(struct fabemu *fab)
     return sent;
 }
 
-/* --- what is answered ------------------------------------------------------------- */
+/* --- what is answered --------------------------------------------------------------- */
 
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {
@@ -85,7 +88,9 @@ void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes)
 {
-    struct nic_wire_cts cts = {.head = nic_head(peer, NIC_CTS, 0), .id = id, .to = to,
+    struct nic_wire_cts cts = {.head = nic_head(peer, NIC_CTS, 0),
+                               .id = id,
+                               .to = to,
                                .bytes = bytes};
 
     nic_answer(fab, peer, &cts, sizeof cts);

@@ -19,8 +19,10 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
     emu_list_add(&fab->bulk, &op->post.link);
 }
 
-/* All of the message is sent. It is complete now, unless it has an id: then the receiver
- * confirms that id when it has received all. */
+/*
+ * All of the message is sent. It is complete now, unless it has an id: then the receiver confirms
+ * that id when it has received all.
+ */
 void nic_send_end(struct fabemu *fab, struct nic_op *op)
 {
     if (!op->id) {
@@ -42,7 +44,8 @@ static void stream_end(struct fabemu *fab, struct nic_op *op)
 static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
 {
     const struct nic_peer *peer = nic_peer(fab, op->node);
-    struct nic_wire_data data = {.what = NIC_DATA, .check = (uint16_t)peer->tx_check,
+    struct nic_wire_data data = {.what = NIC_DATA,
+                                 .check = (uint16_t)peer->tx_check,
                                  .id = op->remote};
     uint32_t sent = 0;
 

@@ -2,7 +2,8 @@
 /*
  * bulk.h - bulk data: transfers that the other side waits for, in short bursts in turn.
  *
- * Owner: the list of transfers that stream (`bulk`). Lock: held. Callers: who has a CTS or a get; the step.
+ * Owner: the list of transfers that stream (`bulk`). Lock: held. Callers: who has a CTS or a get;
+ * the step.
  */
 #ifndef NIC_BULK_H
 #define NIC_BULK_H
@@ -12,8 +13,8 @@
 /** nic_stream - let @op send DATA to the peer's transfer op->remote. */
 void nic_stream(struct fabemu *fab, struct nic_op *op);
 /**
- * nic_send_end - all of a message or put is sent: complete, unless the receiver is to say that it has it
- * all.
+ * nic_send_end - all of a message or put is sent: complete, unless the receiver is to say that it
+ * has it all.
  */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
 /** nic_bulk_send - a burst of each. Returns segments. */

@@ -25,7 +25,10 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
 }
 
-/* The first segment of a message, which has an id unless it is @eager. False: no room, nothing changed. */
+/*
+ * The first segment of a message, which has an id unless it is @eager. False: no room, nothing
+ * changed.
+ */
 static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send, bool eager)
 {
     struct nic_op *op = &send->op;
@@ -35,8 +38,11 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_sen
         return false;
 
     struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS, send->dst_queue),
-                               .src_queue = send->src_queue, .id = op->id, .tag = send->tag,
-                               .data = send->data, .bytes = op->bytes};
+                               .src_queue = send->src_queue,
+                               .id = op->id,
+                               .tag = send->tag,
+                               .data = send->data,
+                               .bytes = op->bytes};
     uint64_t n = !eager ? 0 : op->bytes < NIC_INLINE_BYTES ? op->bytes : NIC_INLINE_BYTES;
 
     seg->hdr.seq = peer->tx_seq++;
@@ -85,8 +91,11 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     if (!seg)
         return false;
 
-    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0), .id = op->id, .key = access->key,
-                               .offset = access->offset, .bytes = op->bytes};
+    struct nic_wire_mem mem = {.head = nic_head(peer, what, 0),
+                               .id = op->id,
+                               .key = access->key,
+                               .offset = access->offset,
+                               .bytes = op->bytes};
 
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = (uint8_t)(sizeof mem + (small ? op->bytes : 0));
@@ -108,12 +117,16 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     if (!seg)
         return false;
 
-    struct nic_wire_atomic atomic = {
-        .mem = {.head = nic_head(peer, NIC_ATOMIC, 0), .id = op->id, .key = at->access.key,
-                .offset = at->access.offset, .bytes = op->bytes},
-        .op = at->what, .type = at->type,
-        .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
-        .operand = at->operand, .compare = at->compare};
+    struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, 0),
+                                             .id = op->id,
+                                             .key = at->access.key,
+                                             .offset = at->access.offset,
+                                             .bytes = op->bytes},
+                                     .op = at->what,
+                                     .type = at->type,
+                                     .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
+                                     .operand = at->operand,
+                                     .compare = at->compare};
 
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;

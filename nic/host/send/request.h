@@ -2,8 +2,8 @@
 /*
  * request.h - requests: numbered by peer, in post order, within the peer's window.
  *
- * Owner: peers' queues (`sendq`), the list of peers that have some (`ready`). Lock: held. Callers: what an
- * operation begins with; the step.
+ * Owner: peers' queues (`sendq`), the list of peers that have some (`ready`). Lock: held. Callers:
+ * what an operation begins with; the step.
  */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
@@ -53,7 +53,9 @@ static inline struct nic_atomic_access *nic_atomic_of(struct nic_op *op)
 
 /** nic_request - queue a request and send what can be sent at once. */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
-/** nic_request_now - send the first segment of a small message past the queue; false: it must wait. */
+/**
+ * nic_request_now - send the first segment of a small message past the queue; false: it must wait.
+ */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
 /** nic_requests_send - a burst of each peer that has some. Returns segments. */
 uint32_t nic_requests_send(struct fabemu *fab);

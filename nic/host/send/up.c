@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.c - slots for segments: of the up ring, and of the loop to this process itself; words that are set.
+ * up.c - slots for segments: of the up ring, and of the loop to this process itself; words that are
+ * set.
  */
 #include "nic/host/send/up.h"
 
@@ -25,7 +26,7 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
     return &loop->seg[loop->tail++ % NIC_LOOP_SLOTS];
 }
 
-/* --- a group's words -------------------------------------------------------------- */
+/* --- a group's words ---------------------------------------------------------------- */
 
 /* By emu_edge_nic_claim() itself: nic_claim_up() comes here first. */
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
@@ -35,7 +36,9 @@ static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_
 
     if (!seg)
         return false;
-    seg->hdr = (struct emu_hdr){.dst = words->group, .src = fab->info.node, .kind = EMU_SET,
+    seg->hdr = (struct emu_hdr){.dst = words->group,
+                                .src = fab->info.node,
+                                .kind = EMU_SET,
                                 .len = sizeof set};
     memcpy(seg->payload, &set, sizeof set);
     return true;

@@ -2,18 +2,19 @@
 /*
  * up.h - slots for segments: of the up ring, and of the loop to this process itself.
  *
- * Every segment into the fabric takes its slot here. What a group's member has set goes first, so that
- * nothing that it says afterwards overtakes that.
+ * Every segment into the fabric takes its slot here. What a group's member has set goes first, so
+ * that nothing that it says afterwards overtakes that.
  *
- * Owner: the up ring's end here, the loop, the list of words to set. Lock: held. Callers: all that send.
+ * Owner: the up ring's end here, the loop, the list of words to set. Lock: held. Callers: all that
+ * send.
  */
 #ifndef NIC_UP_H
 #define NIC_UP_H
 
 #include "nic/host/adapter.h"
 
-#define NIC_RING_RESERVE 64u /* up slots that bulk data leaves to the rest */
-#define NIC_LOOP_SLOTS 512u  /* segments to this node itself; a power of two */
+#define NIC_RING_RESERVE 64u  /* up slots that bulk data leaves to the rest */
+#define NIC_LOOP_SLOTS   512u /* segments to this node itself; a power of two */
 
 struct nic_loop {
     uint32_t head, tail; /* free-running */
@@ -22,15 +23,15 @@ struct nic_loop {
 
 /* A group's words, as this member has set them last. Part of the group. */
 struct nic_words {
-    struct emu_list setting;    /* in fab->setting: some of unset */
-    uint32_t group;             /* id */
-    uint32_t unset;             /* a bit a word: its value is not in the adapter yet */
+    struct emu_list setting; /* in fab->setting: some of unset */
+    uint32_t group;          /* id */
+    uint32_t unset;          /* a bit a word: its value is not in the adapter yet */
     uint64_t value[EMU_WORDS];
 };
 
 /**
- * nic_word_set - word @word has its value: it goes to the adapter now, or before all else when there is
- * room.
+ * nic_word_set - word @word has its value: it goes to the adapter now, or before all else when
+ * there is room.
  */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
 /** nic_word_flush - what was set goes before all else. False: no room for all of it. */
@@ -38,7 +39,9 @@ bool nic_word_flush(struct fabemu *fab);
 /** nic_loop_claim - a slot for a segment to this process itself; NULL: no room, or no memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
-/** nic_claim_up - a slot of the up ring: every segment into the fabric takes it here. NULL: no room. */
+/**
+ * nic_claim_up - a slot of the up ring: every segment into the fabric takes it here. NULL: no room.
+ */
 static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))

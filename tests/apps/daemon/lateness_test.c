@@ -18,7 +18,7 @@
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 
-/* --- lengths of time ---------------------------------------------------------------------------- */
+/* --- lengths of time ---------------------------------------------------------------- */
 
 static void duration_of_ns__has_three_digits_and_a_unit(void)
 {
@@ -26,20 +26,39 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
         double ns;
         char text[16];
     } cases[] = {
-        {0, "0 s"},          {-5, "0 s"},           {0.25, "0.25 ns"},     {7, "7.00 ns"},
-        {12.34, "12.3 ns"},  {999.4, "999 ns"},     {999.6, "1.00 us"},    {9994, "9.99 us"},
-        {9996, "10.0 us"},   {99940, "99.9 us"},    {99960, "100 us"},     {490946200, "491 ms"},
-        {999.4e6, "999 ms"}, {999.6e6, "1.00 s"},   {1.5e9, "1.50 s"},     {59.96e9, "60.0 s"},
-        {119.4e9, "119 s"},  {119.6e9, "2 min 00 s"}, {125e9, "2 min 05 s"}, {3599.7e9, "60 min 00 s"},
-        {7199.4e9, "119 min 59 s"}, {7199.6e9, "2 h 00 min"}, {9000e9, "2 h 30 min"},
-        {86399e9, "24 h 00 min"}, {1e17, "27777 h 47 min"},
+        {0, "0 s"},
+        {-5, "0 s"},
+        {0.25, "0.25 ns"},
+        {7, "7.00 ns"},
+        {12.34, "12.3 ns"},
+        {999.4, "999 ns"},
+        {999.6, "1.00 us"},
+        {9994, "9.99 us"},
+        {9996, "10.0 us"},
+        {99940, "99.9 us"},
+        {99960, "100 us"},
+        {490946200, "491 ms"},
+        {999.4e6, "999 ms"},
+        {999.6e6, "1.00 s"},
+        {1.5e9, "1.50 s"},
+        {59.96e9, "60.0 s"},
+        {119.4e9, "119 s"},
+        {119.6e9, "2 min 00 s"},
+        {125e9, "2 min 05 s"},
+        {3599.7e9, "60 min 00 s"},
+        {7199.4e9, "119 min 59 s"},
+        {7199.6e9, "2 h 00 min"},
+        {9000e9, "2 h 30 min"},
+        {86399e9, "24 h 00 min"},
+        {1e17, "27777 h 47 min"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct duration got = duration_of_ns(cases[i].ns);
 
         if (strcmp(got.text, cases[i].text) != 0)
-            printf("\n    %.2f ns: \"%s\" instead of \"%s\"\n    ", cases[i].ns, got.text, cases[i].text);
+            printf("\n    %.2f ns: \"%s\" instead of \"%s\"\n    ", cases[i].ns, got.text,
+                   cases[i].text);
         CU_ASSERT_STRING_EQUAL(got.text, cases[i].text);
     }
 }
@@ -68,14 +87,14 @@ static void duration_of_ns__is_right_to_its_last_digit(void)
     }
 }
 
-/* --- waits for cores ------------------------------------------------------------------------------ */
+/* --- waits for cores ---------------------------------------------------------------- */
 
 #define CHILDREN 3
-#define BUSY "50000" /* rounds of its loop, for each: some tens of milliseconds */
+#define BUSY     "50000" /* rounds of its loop, for each: some tens of milliseconds */
 
 struct child {
     pid_t pid;
-    int go;  /* written to: be busy */
+    int go;   /* written to: be busy */
     int done; /* readable: it was */
 };
 
@@ -94,8 +113,8 @@ static void share_one_core(void)
 }
 
 /*
- * A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of its
- * own.
+ * A shell, for it has one thread whatever this program was built with: ThreadSanitizer adds one of
+ * its own.
  */
 static void child_main(int go, int done)
 {
@@ -103,7 +122,8 @@ static void child_main(int go, int done)
     dup2(go, 0);
     dup2(done, 1);
     execl("/bin/sh", "sh", "-c",
-          "while echo && read go; do i=0; while [ $i -lt " BUSY " ]; do i=$((i + 1)); done; done", NULL);
+          "while echo && read go; do i=0; while [ $i -lt " BUSY " ]; do i=$((i + 1)); done; done",
+          NULL);
     _exit(1);
 }
 
@@ -135,7 +155,8 @@ static void child_stop(struct child *child)
     waitpid(child->pid, NULL, 0);
 }
 
-/* It has said that it is done, and sleeps: what is counted of it stands still. Returns the count. */
+/* It has said that it is done, and sleeps: what is counted of it stands still. Returns the count.
+ */
 static uint64_t child_rests(const struct child *child)
 {
     unsigned long long ran_ns, wait_ns = 0;
@@ -227,7 +248,8 @@ static void waits_look__that_fails_loses_nothing(void)
     counted_ns = child_rests(&child[0]) - before_ns;
     getrlimit(RLIMIT_NOFILE, &had);
     none = (struct rlimit){.rlim_max = had.rlim_max};
-    none.rlim_cur = (rlim_t)dup(0); /* the lowest that is free: one is left for the folder, none for a file */
+    /* the lowest that is free: one is left for the folder, none for a file */
+    none.rlim_cur = (rlim_t)dup(0);
     close((int)none.rlim_cur);
     for (int spare = 0; spare < 2; spare++, none.rlim_cur++) {
         setrlimit(RLIMIT_NOFILE, &none);
@@ -269,7 +291,7 @@ static void waits_open__says_what_it_cannot_see(void)
     CU_ASSERT_PTR_NULL(waits);
 }
 
-/* --- full edges ------------------------------------------------------------------------------------- */
+/* --- full edges --------------------------------------------------------------------- */
 
 static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -279,8 +301,8 @@ static uint32_t no_step(struct emu_dev *dev, uint64_t until_ps)
 }
 
 /*
- * From when a segment finds no room until the process has taken one; while it waits, until now; and the
- * clock may be rebased meanwhile.
+ * From when a segment finds no room until the process has taken one; while it waits, until now; and
+ * the clock may be rebased meanwhile.
  */
 static void edge_room__counts_how_long_there_was_none(void)
 {
@@ -324,8 +346,6 @@ static void edge_room__counts_how_long_there_was_none(void)
     emu_worker_destroy(worker);
     emu_pool_destroy(pool);
 }
-
-#define CASE(name) {#name, name}
 
 int main(void)
 {

@@ -2,9 +2,9 @@
 /*
  * lives.h - processes of a real fabric that are born, talk, leave, are stopped and die, by order.
  *
- * A conductor (lives_test.c) forks them (lives_process.c), one at a node at a time, and gives orders over
- * a socket; a model (lives_model.c) knows who was where when each message was sent, and so whether
- * it must arrive, may, or must fail.
+ * A conductor (lives_test.c) forks them (lives_process.c), one at a node at a time, and gives
+ * orders over a socket; a model (lives_model.c) knows who was where when each message was sent, and
+ * so whether it must arrive, may, or must fail.
  */
 #ifndef TESTS_LIVES_H
 #define TESTS_LIVES_H
@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LIVES_NODES 4u
-#define LIVES_ANY_QUEUE 1u   /* receives from anybody are always posted there */
+#define LIVES_NODES       4u
+#define LIVES_ANY_QUEUE   1u /* receives from anybody are always posted there */
 #define LIVES_NAMED_QUEUE 2u /* receives that name a sender are posted there, by order */
 
-/* --- orders and words: one datagram each ------------------------------------------------- */
+/* --- orders and words: one datagram each -------------------------------------------- */
 
 enum lives_order_what {
     LIVES_SEND, /* @bytes to @queue of (@node, @seat), filled from @id */
@@ -26,7 +26,7 @@ enum lives_order_what {
     LIVES_ADD,  /* 1 to the word of (@node, @seat), called @id */
     LIVES_LOOK, /* say what happened */
     LIVES_LEAVE,
-    LIVES_EXIT  /* without detaching */
+    LIVES_EXIT /* without detaching */
 };
 
 struct lives_order {
@@ -36,9 +36,10 @@ struct lives_order {
 };
 
 enum lives_word_what {
-    LIVES_BORN,  /* @seat, @key */
-    LIVES_SENT,  /* message @id completed with @status */
-    LIVES_CAME,  /* message @id came from (@node, @seat), to the receive @nth that was posted; or it broke */
+    LIVES_BORN, /* @seat, @key */
+    LIVES_SENT, /* message @id completed with @status */
+    /* message @id came from (@node, @seat), to the receive @nth that was posted; or it broke */
+    LIVES_CAME,
     LIVES_ENDED, /* the receive @id ended with an error */
     LIVES_ADDED, /* the addition @id completed with @status */
     LIVES_END    /* of the answer; @key: the word that others add to */
@@ -54,9 +55,12 @@ struct lives_word {
 /** lives_process - be born at @node of the fabric at $FABEMU_SOCKET, and obey. Never returns. */
 _Noreturn void lives_process(int orders, uint32_t node);
 
-/* --- the model ---------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------- */
 
-/* What is longer asks first, and ends with the receiver's word: FABEMU_EAGER_BYTES as it is by itself. */
+/*
+ * What is longer asks first, and ends with the receiver's word: FABEMU_EAGER_BYTES as it is by
+ * itself.
+ */
 #define LIVES_EAGER_BYTES 8192
 
 enum life_state { LIFE_HERE, LIFE_STOPPED, LIFE_LEAVING, LIFE_LEFT, LIFE_DEAD };
@@ -75,8 +79,8 @@ struct life {
 #define LIVES_PENDING 1
 
 struct message {
-    uint32_t from;  /* which life */
-    int64_t to;     /* which life; -1: nobody was there, and nobody has come */
+    uint32_t from; /* which life */
+    int64_t to;    /* which life; -1: nobody was there, and nobody has come */
     uint32_t node, queue, bytes;
     bool add;       /* not a message: an addition */
     bool named;     /* by seat */
@@ -106,8 +110,8 @@ struct model {
     struct receive *receive;
     uint64_t receives, receive_room;
     uint64_t first_receive; /* all before it are over */
-    uint64_t failed;     /* messages that ended with an error, as they should or might */
-    char wrong[512];     /* what is wrong; empty: nothing */
+    uint64_t failed;        /* messages that ended with an error, as they should or might */
+    char wrong[512];        /* what is wrong; empty: nothing */
 };
 
 void model_init(struct model *m);
@@ -124,7 +128,10 @@ void model_gone(struct model *m, uint32_t life, bool died);
  */
 uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
                      uint32_t bytes, bool add);
-/** model_receives - life @who posts a receive at LIVES_NAMED_QUEUE that names @from. Returns its number. */
+/**
+ * model_receives - life @who posts a receive at LIVES_NAMED_QUEUE that names @from. Returns its
+ * number.
+ */
 uint64_t model_receives(struct model *m, uint32_t who, uint32_t from);
 /**
  * model_receives_short - are there more messages at @to's named queue than receives that name their
@@ -136,7 +143,8 @@ void model_hears(struct model *m, uint32_t who, const struct lives_word *word);
 
 /**
  * model_open - is anything left that is to happen? Says in @what, what.
- * All that is over is checked here. *@vacant: a node that a message waits at for somebody; -1: none.
+ * All that is over is checked here. *@vacant: a node that a message waits at for somebody; -1:
+ * none.
  */
 bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant);
 

@@ -4,12 +4,13 @@
  *
  * The rules, from nic/fabemu.h:
  * - A message that names a process which is gone fails. It never arrives at another.
- * - One that names a node is for the process that is there; or, where nobody is, for the next one, if that
- *   comes in time.
- * - Between two that live all arrive, each once, whole, and match in the order in which they were sent.
+ * - One that names a node is for the process that is there; or, where nobody is, for the next one,
+ *   if that comes in time.
+ * - Between two that live all arrive, each once, whole, and match in the order in which they were
+ *   sent.
  * - What was sent (status 0) by one that left in good order arrives as well.
- * - What one that died had sent, or was sent, may be lost. Then an operation that names the node alone may
- *   be told of it, once.
+ * - What one that died had sent, or was sent, may be lost. Then an operation that names the node
+ *   alone may be told of it, once.
  * - An operation with one that is gone ends.
  */
 #include "tests/apps/daemon/lives.h"
@@ -38,12 +39,13 @@ static void describe(const struct model *m, uint64_t id, char *to_text, size_t b
     const struct life *from = &m->life[x->from], *to = x->to < 0 ? NULL : &m->life[x->to];
 
     snprintf(to_text, bytes,
-             "%s %llu of %u bytes from life %u (node %u seat %llu, %s) to life %lld (node %u seat %llu, %s), "
-             "%s, queue %u, status %d%s", x->add ? "addition" : "message", (unsigned long long)id,
-             x->bytes, x->from, from->node, (unsigned long long)from->seat, states[from->state],
-             (long long)x->to, x->node, to ? (unsigned long long)to->seat : 0,
-             to ? states[to->state] : "nobody", x->named ? "named" : "by node", x->queue, x->status,
-             x->came ? ", came" : "");
+             "%s %llu of %u bytes from life %u (node %u seat %llu, %s) to life %lld (node %u seat "
+             "%llu, %s), "
+             "%s, queue %u, status %d%s",
+             x->add ? "addition" : "message", (unsigned long long)id, x->bytes, x->from, from->node,
+             (unsigned long long)from->seat, states[from->state], (long long)x->to, x->node,
+             to ? (unsigned long long)to->seat : 0, to ? states[to->state] : "nobody",
+             x->named ? "named" : "by node", x->queue, x->status, x->came ? ", came" : "");
 }
 
 static void wrong_message(struct model *m, uint64_t id, const char *what)
@@ -77,7 +79,7 @@ static void *grown(void *old, size_t count, size_t each)
     return new;
 }
 
-/* --- who is where ---------------------------------------------------------------------------- */
+/* --- who is where ------------------------------------------------------------------- */
 
 uint32_t model_born(struct model *m, pid_t pid, int fd, uint32_t node, uint64_t seat, uint64_t key)
 {
@@ -116,14 +118,20 @@ void model_gone(struct model *m, uint32_t life, bool died)
     }
 }
 
-/* --- what is sent ------------------------------------------------------------------------------ */
+/* --- what is sent ------------------------------------------------------------------- */
 
 uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, uint32_t queue,
                      uint32_t bytes, bool add)
 {
     struct life *sender = &m->life[from];
-    struct message x = {.from = from, .to = to, .node = node, .queue = queue, .bytes = bytes,
-                        .add = add, .named = to >= 0, .status = LIVES_PENDING};
+    struct message x = {.from = from,
+                        .to = to,
+                        .node = node,
+                        .queue = queue,
+                        .bytes = bytes,
+                        .add = add,
+                        .named = to >= 0,
+                        .status = LIVES_PENDING};
 
     if (!x.named)
         x.to = m->at[node];
@@ -139,13 +147,13 @@ uint64_t model_sends(struct model *m, uint32_t from, uint32_t node, int64_t to, 
     if (add && x.to >= 0)
         m->life[x.to].maybe_added++;
     if (m->messages == m->message_room)
-        m->message = grown(m->message, m->message_room = 2 * m->message_room + 1024,
-                           sizeof *m->message);
+        m->message =
+            grown(m->message, m->message_room = 2 * m->message_room + 1024, sizeof *m->message);
     m->message[m->messages] = x;
     return m->messages++;
 }
 
-/* --- what is heard ------------------------------------------------------------------------------ */
+/* --- what is heard ------------------------------------------------------------------ */
 
 static struct message *message_of(struct model *m, uint64_t id)
 {
@@ -236,13 +244,13 @@ static void hear_came(struct model *m, uint32_t who, const struct lives_word *wo
         check_order(m, word->id);
 }
 
-/* --- receives that name their sender ----------------------------------------------------------- */
+/* --- receives that name their sender ------------------------------------------------ */
 
 uint64_t model_receives(struct model *m, uint32_t who, uint32_t from)
 {
     if (m->receives == m->receive_room)
-        m->receive = grown(m->receive, m->receive_room = 2 * m->receive_room + 256,
-                           sizeof *m->receive);
+        m->receive =
+            grown(m->receive, m->receive_room = 2 * m->receive_room + 256, sizeof *m->receive);
     m->receive[m->receives] = (struct receive){.who = who, .from = from};
     return m->receives++;
 }
@@ -309,7 +317,7 @@ void model_hears(struct model *m, uint32_t who, const struct lives_word *word)
               (unsigned long long)life->maybe_added);
 }
 
-/* --- the end ----------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 /* A status that cannot be, whatever happens next. */
 static void check_status(struct model *m, uint64_t id)
@@ -319,8 +327,10 @@ static void check_status(struct model *m, uint64_t id)
     bool canceled = x->status == -ECANCELED && m->life[x->from].state >= LIFE_LEAVING;
     bool passed = x->add && x->may_pass && x->status == -EACCES; /* the next one's memory */
     bool bulk = x->bytes > LIVES_EAGER_BYTES;
-    bool given_up = bulk && target_gone && x->status == -ECANCELED; /* a receive that was half way */
-    bool dead = bulk && x->to >= 0 && m->life[x->to].state == LIFE_DEAD; /* before it could say it had it */
+    /* a receive that was half way */
+    bool given_up = bulk && target_gone && x->status == -ECANCELED;
+    /* before it could say it had it */
+    bool dead = bulk && x->to >= 0 && m->life[x->to].state == LIFE_DEAD;
 
     if (x->status && !canceled && !passed && !given_up && x->status != -EHOSTUNREACH)
         wrong_message(m, id, "no such error may be");

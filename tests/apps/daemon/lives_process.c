@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lives_process.c - one process: see lives.h. It says nothing unasked, and what it says once only. */
+/* lives_process.c - one process: see lives.h. It says nothing unasked, and what it says once only.
+ */
 #include "tests/apps/daemon/lives.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include "nic/fabemu.h"
 
 #define ANY_RECEIVES 8u
-#define BYTES_MAX 65536u
-#define IDLE_ROUNDS 6u /* empty rounds before a sleep */
+#define BYTES_MAX    65536u
+#define IDLE_ROUNDS  6u /* empty rounds before a sleep */
 
 /* An operation by order. */
 struct ordered {
@@ -70,17 +71,22 @@ static bool filled(const uint8_t *buf, uint32_t bytes, uint64_t id)
     return true;
 }
 
-/* --- what happened ------------------------------------------------------------------------- */
+/* --- what happened ------------------------------------------------------------------ */
 
 /* A message's tag is its number. */
 static void say_came(const struct process *p, const struct fabemu_req *req, uint32_t queue,
                      const uint8_t *buf, uint64_t nth)
 {
-    say(p, &(struct lives_word){.what = LIVES_CAME, .node = req->src_node, .seat = req->src_seat,
-                                .queue = queue, .bytes = (uint32_t)req->bytes, .id = req->tag,
-                                .nth = nth, .status = req->status,
-                                .intact = req->status || filled(buf, (uint32_t)req->bytes,
-                                                                req->tag)});
+    say(p,
+        &(struct lives_word){.what = LIVES_CAME,
+                             .node = req->src_node,
+                             .seat = req->src_seat,
+                             .queue = queue,
+                             .bytes = (uint32_t)req->bytes,
+                             .id = req->tag,
+                             .nth = nth,
+                             .status = req->status,
+                             .intact = req->status || filled(buf, (uint32_t)req->bytes, req->tag)});
 }
 
 static void post_any(struct process *p, struct any *any)
@@ -90,16 +96,19 @@ static void post_any(struct process *p, struct any *any)
     memset(&any->req, 0, sizeof any->req);
     any->nth = p->posted++;
     must(!fabemu_recv(p->queue[LIVES_ANY_QUEUE], FABEMU_ANY_NODE, 0, UINT64_MAX, &iov, 1,
-                      &any->req), "receive");
+                      &any->req),
+         "receive");
 }
 
 static void say_ordered(const struct process *p, const struct ordered *o)
 {
     if (o->what == LIVES_RECV && !o->req.status)
         say_came(p, &o->req, LIVES_NAMED_QUEUE, o->buf, 0);
-    say(p, &(struct lives_word){.what = o->what == LIVES_SEND ? LIVES_SENT :
-                                        o->what == LIVES_ADD ? LIVES_ADDED : LIVES_ENDED,
-                                .id = o->id, .status = o->req.status});
+    say(p, &(struct lives_word){.what = o->what == LIVES_SEND  ? LIVES_SENT
+                                        : o->what == LIVES_ADD ? LIVES_ADDED
+                                                               : LIVES_ENDED,
+                                .id = o->id,
+                                .status = o->req.status});
 }
 
 static void say_all(struct process *p, bool gone)
@@ -126,7 +135,7 @@ static void say_all(struct process *p, bool gone)
                                 .key = __atomic_load_n(&p->word, __ATOMIC_ACQUIRE)});
 }
 
-/* --- orders ---------------------------------------------------------------------------------- */
+/* --- orders ------------------------------------------------------------------------- */
 
 static int ordered_post(struct process *p, const struct lives_order *order, struct ordered *o)
 {
@@ -134,8 +143,10 @@ static int ordered_post(struct process *p, const struct lives_order *order, stru
     uint64_t one = 1;
 
     if (order->what == LIVES_SEND) {
-        struct fabemu_dest dest = {.node = order->node, .queue = (uint16_t)order->queue,
-                                   .tag = order->id, .seat = order->seat};
+        struct fabemu_dest dest = {.node = order->node,
+                                   .queue = (uint16_t)order->queue,
+                                   .tag = order->id,
+                                   .seat = order->seat};
         fill(o->buf, order->bytes, order->id);
         return fabemu_send(p->queue[LIVES_ANY_QUEUE], &dest, &iov, 1, &o->req);
     }
@@ -143,9 +154,12 @@ static int ordered_post(struct process *p, const struct lives_order *order, stru
     if (order->what == LIVES_RECV)
         return fabemu_recv(p->queue[LIVES_NAMED_QUEUE], order->node, 0, UINT64_MAX, &iov, 1,
                            &o->req);
-    return fabemu_atomic(p->fab, &(struct fabemu_atomic){.node = order->node, .key = order->key,
-                                                         .op = FABEMU_ATOMIC_ADD,
-                                                         .type = FABEMU_U64, .operand = &one},
+    return fabemu_atomic(p->fab,
+                         &(struct fabemu_atomic){.node = order->node,
+                                                 .key = order->key,
+                                                 .op = FABEMU_ATOMIC_ADD,
+                                                 .type = FABEMU_U64,
+                                                 .operand = &one},
                          &o->req);
 }
 
@@ -208,8 +222,8 @@ static void be_born(struct process *p, uint32_t node)
     must(!fabemu_register(p->fab, &p->word, sizeof p->word, FABEMU_REMOTE_ATOMIC, &p->key), "key");
     for (uint32_t i = 0; i < ANY_RECEIVES; i++)
         post_any(p, &p->any[i]);
-    say(p, &(struct lives_word){.what = LIVES_BORN, .seat = fabemu_info(p->fab)->seat,
-                                .key = p->key});
+    say(p,
+        &(struct lives_word){.what = LIVES_BORN, .seat = fabemu_info(p->fab)->seat, .key = p->key});
 }
 
 _Noreturn void lives_process(int orders, uint32_t node)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lives_test.c - processes come and go on the nodes of a real fabric, at random, and a model says what must
- * become of what they say to each other (lives.h).
+ * lives_test.c - processes come and go on the nodes of a real fabric, at random, and a model says
+ * what must become of what they say to each other (lives.h).
  *
  * lives_test FABEMU [--lives N] [--profile P] [--seed S]: N lives on each profile, or on that one.
  * A seed draws the same orders again; when the processes run is the scheduler's.
@@ -23,8 +23,8 @@
 #include "tests/apps/daemon/lives.h"
 #include "tests/test.h"
 
-#define PATIENCE_MS 60000 /* for what takes milliseconds on an idle machine */
-#define SETTLE_EVERY 120  /* orders */
+#define PATIENCE_MS  60000 /* for what takes milliseconds on an idle machine */
+#define SETTLE_EVERY 120   /* orders */
 
 /* What main() was told. */
 static struct {
@@ -57,7 +57,7 @@ static bool fine(const struct conductor *c)
     return !c->model.wrong[0];
 }
 
-/* --- the fabric --------------------------------------------------------------------------- */
+/* --- the fabric --------------------------------------------------------------------- */
 
 static void fabric_start_process(struct conductor *c, const char *profile)
 {
@@ -102,7 +102,7 @@ static void fabric_end(struct conductor *c)
     rmdir(c->dir);
 }
 
-/* --- orders ---------------------------------------------------------------------------------- */
+/* --- orders ------------------------------------------------------------------------- */
 
 /* The next word of life @who, waiting for it. False: it said nothing for long. */
 static bool hear(struct conductor *c, uint32_t who, struct lives_word *word)
@@ -142,7 +142,7 @@ static void look(struct conductor *c, uint32_t who)
     order(c, who, &(struct lives_order){.what = LIVES_LOOK});
 }
 
-/* --- birth and end ---------------------------------------------------------------------------- */
+/* --- birth and end ------------------------------------------------------------------ */
 
 static void birth(struct conductor *c, uint32_t node)
 {
@@ -265,7 +265,7 @@ static void end_life(struct conductor *c, uint32_t who)
     }
 }
 
-/* --- one order, drawn --------------------------------------------------------------------------- */
+/* --- one order, drawn --------------------------------------------------------------- */
 
 /* Somebody who lives and runs, or -1. */
 static int64_t draw_life(struct conductor *c)
@@ -309,7 +309,9 @@ static void draw_send(struct conductor *c, uint32_t who)
 
 static void receive_from(struct conductor *c, uint32_t who, uint32_t from)
 {
-    struct lives_order o = {.what = LIVES_RECV, .node = c->model.life[from].node, .bytes = 1000,
+    struct lives_order o = {.what = LIVES_RECV,
+                            .node = c->model.life[from].node,
+                            .bytes = 1000,
                             .seat = c->model.life[from].seat};
 
     o.id = model_receives(&c->model, who, from);
@@ -350,7 +352,7 @@ static void draw_order(struct conductor *c)
     }
 }
 
-/* --- all that must happen does --------------------------------------------------------------------- */
+/* --- all that must happen does ------------------------------------------------------ */
 
 static void settle(struct conductor *c)
 {
@@ -433,8 +435,6 @@ static void lives__keep_what_is_said_with_acknowledgments(void)
 {
     lives_on("qsnet3");
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(int argc, char **argv)
 {

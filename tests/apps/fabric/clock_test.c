@@ -3,8 +3,8 @@
  * clock_test.c - clock real, wherever it begins: delays are kept and everything arrives where its
  * numbers wrap, while it is rebased, and after a time of which nobody made use.
  *
- * Workers are threads; this thread is all processes and the manager. That nothing comes too early is
- * the emulator's promise, on any host; nothing is said of how late it comes.
+ * Workers are threads; this thread is all processes and the manager. That nothing comes too early
+ * is the emulator's promise, on any host; nothing is said of how late it comes.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #define NODES    4u
 #define LEAST    60u /* segments of each node */
-#define UNDERWAY 48u  /* of them at a time */
+#define UNDERWAY 48u /* of them at a time */
 #define SUMS     20u /* all-reduces: within a half window, so no tokens are wanted */
 #define MS_PS    UINT64_C(1000000000)
 #define LIMIT_NS UINT64_C(20000000000)
@@ -45,7 +45,9 @@ static void bed_group(struct bed *b)
 
 static void bed_open(struct bed *b, const struct kind *kind, uint64_t start_ps)
 {
-    struct fabric_config config = {.clock = EMU_CLOCK_REAL, .threads = 2, .start_ps = start_ps,
+    struct fabric_config config = {.clock = EMU_CLOCK_REAL,
+                                   .threads = 2,
+                                   .start_ps = start_ps,
                                    .seed = test_seed()};
 
     memset(b, 0, sizeof *b);
@@ -66,7 +68,8 @@ static void bed_post(struct bed *b, uint32_t node, const struct emu_hdr *hdr, ui
 /* To another node; it says when it was posted. */
 static void bed_send(struct bed *b, uint32_t node)
 {
-    struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES, .seq = b->posted,
+    struct emu_hdr hdr = {.dst = (node + 1 + b->posted / NODES % (NODES - 1)) % NODES,
+                          .seq = b->posted,
                           .len = b->posted % 3 ? EMU_PAYLOAD_BYTES : 8};
 
     bed_post(b, node, &hdr, edges_now(&b->e, node));
@@ -75,8 +78,12 @@ static void bed_send(struct bed *b, uint32_t node)
 
 static void bed_sum(struct bed *b, uint32_t node)
 {
-    struct emu_hdr hdr = {.dst = b->group, .seq = b->sums[node], .len = 8, .kind = EMU_ALLREDUCE,
-                          .op = EMU_SUM, .type = EMU_U64};
+    struct emu_hdr hdr = {.dst = b->group,
+                          .seq = b->sums[node],
+                          .len = 8,
+                          .kind = EMU_ALLREDUCE,
+                          .op = EMU_SUM,
+                          .type = EMU_U64};
 
     bed_post(b, node, &hdr, node + 1);
 }
@@ -187,7 +194,8 @@ static bool bed_rests(const struct bed *b)
     return rests;
 }
 
-/* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again. */
+/* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again.
+ */
 static void bed_idle(struct bed *b, uint64_t days)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS;

@@ -33,7 +33,9 @@ static const struct setting settings[] = {
 
 static void open_in(struct edges *w, const struct setting *set)
 {
-    struct fabric_config config = {.clock = set->clock, .threads = set->threads, .seed = test_seed(),
+    struct fabric_config config = {.clock = set->clock,
+                                   .threads = set->threads,
+                                   .seed = test_seed(),
                                    .first = UINT32_MAX - 20}; /* it wraps in every test */
 
     world_profile(&config.profile, "oq2004", NULL);
@@ -62,7 +64,7 @@ static void in_all_settings(void (*one)(struct edges *w))
     }
 }
 
-/* --- unicast ---------------------------------------------------------------- */
+/* --- unicast ------------------------------------------------------------------------ */
 
 #define PAIR_SEGS 60
 
@@ -94,7 +96,8 @@ static uint32_t drain(struct edges *w, uint32_t *wrong)
     return got;
 }
 
-/* All pairs at once, random order and lengths: everything arrives once, whole, at the right node. */
+/* All pairs at once, random order and lengths: everything arrives once, whole, at the right node.
+ */
 static void unicast_all_pairs(struct edges *w)
 {
     uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
@@ -133,7 +136,7 @@ static void unicast__every_pair_delivers_once(void)
     in_all_settings(unicast_all_pairs);
 }
 
-/* --- collectives -------------------------------------------------------------- */
+/* --- collectives -------------------------------------------------------------------- */
 
 /* A multicast reaches every member but its source, from any source. */
 static void multicast_each_source(struct edges *w)
@@ -173,8 +176,12 @@ static void allreduces_at_once(struct edges *w, uint32_t group, uint32_t many)
 
     for (uint32_t left = w->nodes * many; left;) {
         uint32_t n = (uint32_t)(test_random(&random) % w->nodes);
-        struct emu_hdr hdr = {.dst = group, .seq = posted[n], .kind = EMU_ALLREDUCE, .len = 240,
-                              .op = EMU_SUM, .type = EMU_I64};
+        struct emu_hdr hdr = {.dst = group,
+                              .seq = posted[n],
+                              .kind = EMU_ALLREDUCE,
+                              .len = 240,
+                              .op = EMU_SUM,
+                              .type = EMU_I64};
         int64_t value[30] = {0};
 
         if (posted[n] == many)
@@ -226,8 +233,8 @@ static void allreduce__fills_a_wide_window(void)
     struct edges w;
 
     open_in(&w, &settings[0]);
-    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, world_nodes(nodes, w.nodes), &group,
-                                                   error, sizeof error),
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create_wide(w.fabric, nodes, world_nodes(nodes, w.nodes),
+                                                   &group, error, sizeof error),
                           0);
     CU_ASSERT_EQUAL(emu_window(group), EMU_WINDOW_WIDE);
     allreduces_at_once(&w, group, EMU_WINDOW_WIDE / 2);
@@ -244,8 +251,12 @@ static void reduce_each_root(struct edges *w)
         int32_t value = 0, want = 0;
 
         for (uint32_t n = 0; n < w->nodes; n++) {
-            struct emu_hdr hdr = {.dst = group, .seq = root, .kind = EMU_REDUCE, .len = 4,
-                                  .op = EMU_MAX, .type = EMU_I32};
+            struct emu_hdr hdr = {.dst = group,
+                                  .seq = root,
+                                  .kind = EMU_REDUCE,
+                                  .len = 4,
+                                  .op = EMU_MAX,
+                                  .type = EMU_I32};
 
             value = (int32_t)((n * 7 + root) % w->nodes);
             if (n == root)
@@ -316,8 +327,8 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
         group = world_group_of_first(w.fabric, w.nodes);
         world_nodes(order, w.nodes);
         for (uint32_t n = w.nodes; n; n--) {
-            struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 4, .op = EMU_SUM,
-                                  .type = EMU_F32};
+            struct emu_hdr hdr = {
+                .dst = group, .kind = EMU_ALLREDUCE, .len = 4, .op = EMU_SUM, .type = EMU_F32};
             uint32_t pick = (uint32_t)(test_random(&random) % n);
             float value = 1.0f / (float)(order[pick] + 3) * (order[pick] % 2 ? 1e6f : 1.0f);
 
@@ -333,7 +344,7 @@ static void allreduce__in_port_order_gives_the_same_bits(void)
     }
 }
 
-/* --- clock real ------------------------------------------------------------------ */
+/* --- clock real --------------------------------------------------------------------- */
 
 /*
  * Nothing arrives before its time: n whole segments over one switch take at
@@ -368,8 +379,8 @@ static void real__is_never_faster_than_the_profile(void)
 }
 
 /*
- * A process does not take what its edge is full of. That time counts while it goes on, and to its end
- * where the process detaches, or is killed, before it has taken any.
+ * A process does not take what its edge is full of. That time counts while it goes on, and to its
+ * end where the process detaches, or is killed, before it has taken any.
  */
 static void full_edge__counts_until_its_process_is_gone(void)
 {
@@ -400,14 +411,14 @@ static void full_edge__counts_until_its_process_is_gone(void)
     edges_close(&w);
 }
 
-/* --- bad company ---------------------------------------------------------------- */
+/* --- bad company -------------------------------------------------------------------- */
 
 /* A repeated contribution and one that disagrees are dropped; the result is right. */
 static void combine_ignores_repeats(struct edges *w)
 {
     uint32_t group = world_group_of_first(w->fabric, w->nodes);
-    struct emu_hdr hdr = {.dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
-                          .type = EMU_U64};
+    struct emu_hdr hdr = {
+        .dst = group, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM, .type = EMU_U64};
     struct emu_hdr other = hdr;
     uint64_t value = 0;
     struct emu_seg seg = {0};
@@ -455,10 +466,12 @@ static void multicast__from_outside_the_group_is_dropped(void)
     CU_ASSERT_TRUE(edges_post(&w, 3, &hdr, "x"));
     hdr.dst = group + 1;
     CU_ASSERT_TRUE(edges_post(&w, 0, &hdr, "x"));
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_bad + totals(&w).dropped_late < 2; i++)
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_bad + totals(&w).dropped_late < 2;
+         i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_bad, 1);
-    CU_ASSERT_EQUAL(totals(&w).dropped_late, 1); /* the switch cannot tell it from one that is over */
+    /* the switch cannot tell it from one that is over */
+    CU_ASSERT_EQUAL(totals(&w).dropped_late, 1);
     CU_ASSERT_FALSE(edges_take(&w, 0, &seg));
     CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
     edges_close(&w);
@@ -620,7 +633,7 @@ static void detach_under_load(struct edges *w)
         pair_payload(payload, 0, victim, i, 64);
         for (uint32_t t = 0; t < EDGES_GIVE_UP && !edges_post(w, 0, &hdr, payload); t++)
             sched_yield(); /* its ring is still full of the load */
-        do { /* the load's own segments are 100 bytes long */
+        do {               /* the load's own segments are 100 bytes long */
             wrong += !edges_await(w, victim, &seg);
         } while (!wrong && seg.hdr.len == 100);
         wrong += seg.hdr.seq != i || !pair_check(&seg, victim);
@@ -649,7 +662,8 @@ static void tick__cuts_off_who_does_not_take(void)
             break; /* the network is full up to the sender */
         sched_yield();
     }
-    for (uint32_t i = 0; i < EDGES_GIVE_UP && !count; i++) { /* the worker may not have got there yet */
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !count; i++) {
+        /* the worker may not have got there yet */
         atomic_store(&w.nic[2].shared->down_head, 0x80000000u + i); /* claims that cannot be */
         count = fabric_tick(w.fabric, cut, EDGES_MAX);
         sched_yield();
@@ -671,7 +685,10 @@ static void tick__cuts_off_who_does_not_take(void)
     edges_close(&w);
 }
 
-/* Node 2 takes @count of what 0 sends it; then its ring is full again, and the next one waits for it. */
+/*
+ * Node 2 takes @count of what 0 sends it; then its ring is full again, and the next one waits for
+ * it.
+ */
 static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
 {
     struct emu_seg seg;
@@ -683,7 +700,8 @@ static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
         struct emu_hdr hdr = {.dst = 2, .len = 1};
 
         edges_post(w, 0, &hdr, "x");
-        if (totals(w).delivered == *taken + EMU_EDGE_SLOTS && atomic_load(&w->fabric->edge[2]->stuck))
+        if (totals(w).delivered == *taken + EMU_EDGE_SLOTS &&
+            atomic_load(&w->fabric->edge[2]->stuck))
             return true;
         sched_yield();
     }
@@ -691,8 +709,8 @@ static bool take_and_fill(struct edges *w, uint64_t *taken, uint32_t count)
 }
 
 /*
- * One segment now and then is not enough: all that wait would do so for ever. A slow one that takes some is
- * let be.
+ * One segment now and then is not enough: all that wait would do so for ever. A slow one that takes
+ * some is let be.
  */
 static void tick__cuts_off_who_takes_hardly_any(void)
 {
@@ -759,7 +777,7 @@ static void group_create__refuses_and_recovers(void)
     for (uint32_t i = 0; i < EDGES_GIVE_UP && totals(&w).dropped_late < 2; i++)
         sched_yield();
     CU_ASSERT_EQUAL(totals(&w).dropped_late, 2); /* late for the old group, not taken for the new */
-    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 0); /* nor its sender's fault */
+    CU_ASSERT_EQUAL(totals(&w).dropped_bad, 0);  /* nor its sender's fault */
     CU_ASSERT_FALSE(edges_take(&w, 1, &seg));
     edges_close(&w);
 }
@@ -802,7 +820,8 @@ int main(void)
         {"allreduce__in_port_order_gives_the_same_bits",
          allreduce__in_port_order_gives_the_same_bits},
         {"real__is_never_faster_than_the_profile", real__is_never_faster_than_the_profile},
-        {"full_edge__counts_until_its_process_is_gone", full_edge__counts_until_its_process_is_gone},
+        {"full_edge__counts_until_its_process_is_gone",
+         full_edge__counts_until_its_process_is_gone},
         {"combine__ignores_repeated_and_foreign_contributions",
          combine__ignores_repeated_and_foreign_contributions},
         {"multicast__from_outside_the_group_is_dropped",

@@ -30,7 +30,7 @@ static bool near(double got, double want, double error)
     return good;
 }
 
-/* --- random numbers ------------------------------------------------------------------ */
+/* --- random numbers ----------------------------------------------------------------- */
 
 #define DRAWS 2000000
 
@@ -73,7 +73,7 @@ static void traffic_exp_ps__has_mean_variance_and_tail(void)
     struct traffic_random random;
     struct traffic_exp table;
     double sum = 0, squares = 0;
-    double above[5] = { 0 };
+    double above[5] = {0};
 
     traffic_exp_init(&table);
     traffic_random_init(&random, test_seed(), 7, TRAFFIC_STREAM_GAPS);
@@ -121,7 +121,7 @@ static void traffic_random_init__streams_differ(void)
 static void traffic_random_below__is_even(void)
 {
     struct traffic_random random;
-    uint32_t count[7] = { 0 };
+    uint32_t count[7] = {0};
 
     traffic_random_init(&random, test_seed(), 1, TRAFFIC_STREAM_PICKS);
     for (int i = 0; i < 700000; i++)
@@ -130,7 +130,7 @@ static void traffic_random_below__is_even(void)
         CU_ASSERT(near(count[i], 100000, sqrt(100000.0 * 6 / 7)));
 }
 
-/* --- messages on the wire ---------------------------------------------------------------- */
+/* --- messages on the wire ----------------------------------------------------------- */
 
 static uint64_t packet_by_hand(uint32_t payload)
 {
@@ -163,8 +163,9 @@ static uint64_t message_by_hand(const struct emu_profile *profile, uint64_t byte
 static void traffic_message_wire_ps__counts_packets(void)
 {
     static const uint64_t wire_bytes[][2] = {
-        { 0, 32 }, { 8, 40 }, { 224, 256 }, { 225, 261 }, { 240, 276 }, { 241, 276 + 33 },
-        { 464, 276 + 256 }, { 465, 276 + 245 }, { 960, 1056 }, { 961, 1056 + 33 }, { 1920, 2112 },
+        {0, 32},     {8, 40},          {224, 256},       {225, 261},
+        {240, 276},  {241, 276 + 33},  {464, 276 + 256}, {465, 276 + 245},
+        {960, 1056}, {961, 1056 + 33}, {1920, 2112},
     };
     struct emu_profile profile;
     uint64_t seed = test_seed();
@@ -184,7 +185,7 @@ static void traffic_message_wire_ps__counts_packets(void)
     }
 }
 
-/* --- patterns -------------------------------------------------------------------------- */
+/* --- patterns ----------------------------------------------------------------------- */
 
 static struct traffic_pattern pattern_of(const char *text, uint32_t nodes)
 {
@@ -209,9 +210,9 @@ static bool sends(const char *text, uint32_t nodes, const uint32_t *want)
     return good;
 }
 
-#define SENDS(text, ...)                                                                           \
-    CU_ASSERT(sends(text, sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t),                  \
-                    (uint32_t[]){ __VA_ARGS__ }))
+#define SENDS(text, ...)                                                        \
+    CU_ASSERT(sends(text, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), \
+                    (uint32_t[]){__VA_ARGS__}))
 #define NO TRAFFIC_NOBODY
 
 static void traffic_pattern_parse__fixed_destinations(void)
@@ -319,8 +320,8 @@ static uint32_t drawn(const char *text, uint32_t nodes, uint64_t seed)
 
 static void traffic_pattern_draw__favours_none(void)
 {
-    static const uint32_t all[] = { 1032, 1230, 1302, 2301, 2310, 3012, 3201, 3210, 2031 };
-    uint32_t count[9] = { 0 };
+    static const uint32_t all[] = {1032, 1230, 1302, 2301, 2310, 3012, 3201, 3210, 2031};
+    uint32_t count[9] = {0};
     uint64_t seed = test_seed();
 
     for (int i = 0; i < 9000; i++) {
@@ -339,7 +340,7 @@ static void traffic_pattern_draw__favours_none(void)
 static void traffic_other__is_never_oneself_and_even(void)
 {
     struct traffic_random random;
-    uint32_t count[5] = { 0 };
+    uint32_t count[5] = {0};
 
     traffic_random_init(&random, test_seed(), 3, TRAFFIC_STREAM_PICKS);
     for (int i = 0; i < 400000; i++)
@@ -385,11 +386,11 @@ static void traffic_next_in_turn__begins_after_oneself(void)
     CU_ASSERT_EQUAL(traffic_next_in_turn(2, 1, 0), 0);
 }
 
-/* --- sources and sets ------------------------------------------------------------------- */
+/* --- sources and sets --------------------------------------------------------------- */
 
 static void traffic_sources_choose__spreads(void)
 {
-    struct traffic_sources sources = { .count = 0 };
+    struct traffic_sources sources = {.count = 0};
     bool chosen[10];
 
     traffic_sources_choose(&sources, 1, 10, chosen);
@@ -410,7 +411,7 @@ static void traffic_sources_choose__spreads(void)
 static void traffic_sources_choose__draws_as_many(void)
 {
     struct traffic_sources sources;
-    uint32_t times[10] = { 0 };
+    uint32_t times[10] = {0};
 
     CU_ASSERT(traffic_sources_parse(&sources, "random:3"));
     for (uint64_t seed = 0; seed < 20000; seed++) {
@@ -431,9 +432,12 @@ static void traffic_sources_choose__draws_as_many(void)
 static double sets_mean(enum traffic_law law, double fanout, uint32_t nodes, double *deviation)
 {
     bool all[64];
-    struct traffic_sets_config config = { .nodes = nodes, .sends = all, .fanout = fanout,
-                                          .law = law, .per_source = 20000 / nodes,
-                                          .seed = test_seed() };
+    struct traffic_sets_config config = {.nodes = nodes,
+                                         .sends = all,
+                                         .fanout = fanout,
+                                         .law = law,
+                                         .per_source = 20000 / nodes,
+                                         .seed = test_seed()};
     struct traffic_sets sets;
     double squares = 0;
     char error[256] = "";
@@ -480,11 +484,14 @@ static void traffic_sets_draw__has_the_mean_of_each_law(void)
 /* Every node is as often in a set as any other, and as often the first. */
 static void traffic_sets_draw__favours_nobody(void)
 {
-    bool all[8] = { true };
-    struct traffic_sets_config config = { .nodes = 8, .sends = all, .fanout = 3,
-                                          .law = TRAFFIC_LAW_FIXED, .per_source = 50000,
-                                          .seed = test_seed() };
-    uint32_t in[8] = { 0 }, first[8] = { 0 };
+    bool all[8] = {true};
+    struct traffic_sets_config config = {.nodes = 8,
+                                         .sends = all,
+                                         .fanout = 3,
+                                         .law = TRAFFIC_LAW_FIXED,
+                                         .per_source = 50000,
+                                         .seed = test_seed()};
+    uint32_t in[8] = {0}, first[8] = {0};
     struct traffic_sets sets;
     char error[256];
 
@@ -504,8 +511,8 @@ static void traffic_sets_draw__favours_nobody(void)
 
 static void traffic_sets_draw__refuses_what_cannot_be(void)
 {
-    bool all[8] = { true };
-    struct traffic_sets_config config = { .nodes = 8, .sends = all, .per_source = 1 };
+    bool all[8] = {true};
+    struct traffic_sets_config config = {.nodes = 8, .sends = all, .per_source = 1};
     struct traffic_sets sets;
     char error[256];
 
@@ -521,14 +528,14 @@ static void traffic_sets_draw__refuses_what_cannot_be(void)
     CU_ASSERT_EQUAL(traffic_sets_draw(&sets, &config, error, sizeof error), -EINVAL);
 }
 
-/* --- parts --------------------------------------------------------------------------------- */
+/* --- parts -------------------------------------------------------------------------- */
 
 /* Against a list: things of up to 5 parts, in any order, the table always as small as can be. */
 /* Everyone but the root is the child of one who comes before him; returns the depth. */
 static uint32_t tree_depth(uint32_t arity, uint32_t last)
 {
-    uint32_t depth[301] = { 0 }, deepest = 0;
-    bool reached[301] = { true };
+    uint32_t depth[301] = {0}, deepest = 0;
+    bool reached[301] = {true};
 
     for (uint32_t position = 0; position <= last; position++) {
         uint32_t before = position;
@@ -546,7 +553,7 @@ static uint32_t tree_depth(uint32_t arity, uint32_t last)
 
 static void traffic_tree_next__reaches_each_once(void)
 {
-    static const uint32_t arities[] = { TRAFFIC_TREE_BINOMIAL, 1, 2, 3, 8, 65536, TRAFFIC_TREE_FLAT };
+    static const uint32_t arities[] = {TRAFFIC_TREE_BINOMIAL, 1, 2, 3, 8, 65536, TRAFFIC_TREE_FLAT};
 
     for (size_t i = 0; i < sizeof arities / sizeof arities[0]; i++)
         for (uint32_t last = 1; last <= 300; last += 1 + last / 10)
@@ -563,8 +570,8 @@ static void traffic_tree_next__reaches_each_once(void)
 
 static void traffic_relay_room__keeps_the_order(void)
 {
-    struct traffic_relay relay = { .count = 0 };
-    struct traffic_relay_item item = { .set = 0 };
+    struct traffic_relay relay = {.count = 0};
+    struct traffic_relay_item item = {.set = 0};
     uint32_t first = 0;
 
     for (uint32_t round = 0; round < 10; round++) {
@@ -580,14 +587,18 @@ static void traffic_relay_room__keeps_the_order(void)
     while (relay.count <= relay.mask)
         traffic_relay_add(&relay, &item);
     traffic_relay_add(&relay, &item);
-    CU_ASSERT(relay.full && relay.count == relay.mask + 1 && traffic_relay_front(&relay)->set == first);
+    CU_ASSERT(relay.full && relay.count == relay.mask + 1 &&
+              traffic_relay_front(&relay)->set == first);
     traffic_relay_release(&relay);
 }
 
 static void traffic_pending_arrive__finds_the_last(void)
 {
-    struct { uint64_t birth_ps, last_ps; uint32_t src, of, left; } open[300];
-    struct traffic_pending pending = { .used = 0 };
+    struct {
+        uint64_t birth_ps, last_ps;
+        uint32_t src, of, left;
+    } open[300];
+    struct traffic_pending pending = {.used = 0};
     uint64_t seed = test_seed();
     uint32_t count = 0;
 
@@ -602,7 +613,7 @@ static void traffic_pending_arrive__finds_the_last(void)
             open[at].last_ps = 0;
             CU_ASSERT_EQUAL(traffic_pending_room(&pending, 1), 0);
         }
-        struct traffic_part part = { open[at].birth_ps, time_ps, open[at].src, open[at].of };
+        struct traffic_part part = {open[at].birth_ps, time_ps, open[at].src, open[at].of};
         bool whole = traffic_pending_arrive(&pending, &part, &last_ps);
         open[at].last_ps = time_ps > open[at].last_ps ? time_ps : open[at].last_ps;
         CU_ASSERT_EQUAL(whole, --open[at].left == 0);
@@ -617,7 +628,7 @@ static void traffic_pending_arrive__finds_the_last(void)
     traffic_pending_release(&pending);
 }
 
-/* --- statistics ------------------------------------------------------------------------------ */
+/* --- statistics --------------------------------------------------------------------- */
 
 static void traffic_bucket_of__is_within_half_a_percent(void)
 {
@@ -662,7 +673,7 @@ static void traffic_latency_of__mean_is_exact_and_percentiles_near(void)
     traffic_stats_init(&stats[1], &phase);
     for (uint64_t i = 0; i < 30000; i++) /* latencies 1000000 to 1029999, by two accumulators */
         traffic_stats_latency(&stats[i % 2], 1000 + i, 1000 + i + 1000000 + i * 7919 % 30000);
-    traffic_stats_latency(&stats[0], 999, 5);    /* before, and after: not measured */
+    traffic_stats_latency(&stats[0], 999, 5); /* before, and after: not measured */
     traffic_stats_latency(&stats[0], 31000, 90000);
     traffic_stats_add(&stats[0], &stats[1]);
     traffic_latency_of(&latency, &stats[0]);
@@ -716,7 +727,7 @@ static double ci95_with(uint64_t *seed, double memory)
 static void traffic_latency_of__says_nothing_when_batches_are_alike(void)
 {
     uint64_t seed = test_seed();
-    int unknown[3] = { 0 };
+    int unknown[3] = {0};
 
     for (int i = 0; i < 300; i++) {
         unknown[0] += ci95_with(&seed, 0) < 0;
@@ -757,13 +768,13 @@ static void traffic_digest__depends_on_everything(void)
               traffic_digest(traffic_digest(1, 5, 6, 7), 2, 3, 4));
 }
 
-/* --- phases -------------------------------------------------------------------------------- */
+/* --- phases ------------------------------------------------------------------------- */
 
 static void traffic_phases_choose__grows_near_saturation(void)
 {
-    struct traffic_scale scale = { .longest_ps = 3154800, .wire_ps = 204800, .links = 256 };
+    struct traffic_scale scale = {.longest_ps = 3154800, .wire_ps = 204800, .links = 256};
     uint64_t warm_ps[4], measure_ps[4];
-    const uint64_t load[4] = { 1000, 500000000, 950000000, 1500000000 };
+    const uint64_t load[4] = {1000, 500000000, 950000000, 1500000000};
 
     for (int i = 0; i < 4; i++) {
         scale.load = load[i];
@@ -836,48 +847,44 @@ static void traffic_steady__is_without_drift(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        { "traffic_exp_init__table_is_minus_ln", traffic_exp_init__table_is_minus_ln },
-        { "traffic_exp_of__is_minus_ln", traffic_exp_of__is_minus_ln },
-        { "traffic_exp_ps__has_mean_variance_and_tail",
-          traffic_exp_ps__has_mean_variance_and_tail },
-        { "traffic_random__has_the_same_bits_for_ever",
-          traffic_random__has_the_same_bits_for_ever },
-        { "traffic_random_init__streams_differ", traffic_random_init__streams_differ },
-        { "traffic_random_below__is_even", traffic_random_below__is_even },
-        { "traffic_pattern_parse__fixed_destinations", traffic_pattern_parse__fixed_destinations },
-        { "traffic_pattern_parse__says_what_is_right", traffic_pattern_parse__says_what_is_right },
-        { "traffic_pattern_parse__reads_files", traffic_pattern_parse__reads_files },
-        { "traffic_pattern_draw__favours_none", traffic_pattern_draw__favours_none },
-        { "traffic_message_wire_ps__counts_packets", traffic_message_wire_ps__counts_packets },
-        { "traffic_tree_next__reaches_each_once", traffic_tree_next__reaches_each_once },
-        { "traffic_relay_room__keeps_the_order", traffic_relay_room__keeps_the_order },
-        { "traffic_other__is_never_oneself_and_even", traffic_other__is_never_oneself_and_even },
-        { "traffic_hot_or_other__gives_the_fraction", traffic_hot_or_other__gives_the_fraction },
-        { "traffic_next_in_turn__begins_after_oneself",
-          traffic_next_in_turn__begins_after_oneself },
-        { "traffic_sources_choose__spreads", traffic_sources_choose__spreads },
-        { "traffic_sources_choose__draws_as_many", traffic_sources_choose__draws_as_many },
-        { "traffic_sets_draw__has_the_mean_of_each_law",
-          traffic_sets_draw__has_the_mean_of_each_law },
-        { "traffic_sets_draw__favours_nobody", traffic_sets_draw__favours_nobody },
-        { "traffic_sets_draw__refuses_what_cannot_be", traffic_sets_draw__refuses_what_cannot_be },
-        { "traffic_pending_arrive__finds_the_last", traffic_pending_arrive__finds_the_last },
-        { "traffic_bucket_of__is_within_half_a_percent",
-          traffic_bucket_of__is_within_half_a_percent },
-        { "traffic_batch_at__cuts_exactly", traffic_batch_at__cuts_exactly },
-        { "traffic_latency_of__mean_is_exact_and_percentiles_near",
-          traffic_latency_of__mean_is_exact_and_percentiles_near },
-        { "traffic_latency_of__one_value_is_exact", traffic_latency_of__one_value_is_exact },
-        { "traffic_latency_of__says_nothing_when_batches_are_alike",
-          traffic_latency_of__says_nothing_when_batches_are_alike },
-        { "traffic_mean_of__covers", traffic_mean_of__covers },
-        { "traffic_digest__depends_on_everything", traffic_digest__depends_on_everything },
-        { "traffic_phases_choose__grows_near_saturation",
-          traffic_phases_choose__grows_near_saturation },
-        { "traffic_saturated__needs_growth_to_the_end",
-          traffic_saturated__needs_growth_to_the_end },
-        { "traffic_steady__is_without_drift", traffic_steady__is_without_drift },
-        { NULL, NULL },
+        {"traffic_exp_init__table_is_minus_ln", traffic_exp_init__table_is_minus_ln},
+        {"traffic_exp_of__is_minus_ln", traffic_exp_of__is_minus_ln},
+        {"traffic_exp_ps__has_mean_variance_and_tail", traffic_exp_ps__has_mean_variance_and_tail},
+        {"traffic_random__has_the_same_bits_for_ever", traffic_random__has_the_same_bits_for_ever},
+        {"traffic_random_init__streams_differ", traffic_random_init__streams_differ},
+        {"traffic_random_below__is_even", traffic_random_below__is_even},
+        {"traffic_pattern_parse__fixed_destinations", traffic_pattern_parse__fixed_destinations},
+        {"traffic_pattern_parse__says_what_is_right", traffic_pattern_parse__says_what_is_right},
+        {"traffic_pattern_parse__reads_files", traffic_pattern_parse__reads_files},
+        {"traffic_pattern_draw__favours_none", traffic_pattern_draw__favours_none},
+        {"traffic_message_wire_ps__counts_packets", traffic_message_wire_ps__counts_packets},
+        {"traffic_tree_next__reaches_each_once", traffic_tree_next__reaches_each_once},
+        {"traffic_relay_room__keeps_the_order", traffic_relay_room__keeps_the_order},
+        {"traffic_other__is_never_oneself_and_even", traffic_other__is_never_oneself_and_even},
+        {"traffic_hot_or_other__gives_the_fraction", traffic_hot_or_other__gives_the_fraction},
+        {"traffic_next_in_turn__begins_after_oneself", traffic_next_in_turn__begins_after_oneself},
+        {"traffic_sources_choose__spreads", traffic_sources_choose__spreads},
+        {"traffic_sources_choose__draws_as_many", traffic_sources_choose__draws_as_many},
+        {"traffic_sets_draw__has_the_mean_of_each_law",
+         traffic_sets_draw__has_the_mean_of_each_law},
+        {"traffic_sets_draw__favours_nobody", traffic_sets_draw__favours_nobody},
+        {"traffic_sets_draw__refuses_what_cannot_be", traffic_sets_draw__refuses_what_cannot_be},
+        {"traffic_pending_arrive__finds_the_last", traffic_pending_arrive__finds_the_last},
+        {"traffic_bucket_of__is_within_half_a_percent",
+         traffic_bucket_of__is_within_half_a_percent},
+        {"traffic_batch_at__cuts_exactly", traffic_batch_at__cuts_exactly},
+        {"traffic_latency_of__mean_is_exact_and_percentiles_near",
+         traffic_latency_of__mean_is_exact_and_percentiles_near},
+        {"traffic_latency_of__one_value_is_exact", traffic_latency_of__one_value_is_exact},
+        {"traffic_latency_of__says_nothing_when_batches_are_alike",
+         traffic_latency_of__says_nothing_when_batches_are_alike},
+        {"traffic_mean_of__covers", traffic_mean_of__covers},
+        {"traffic_digest__depends_on_everything", traffic_digest__depends_on_everything},
+        {"traffic_phases_choose__grows_near_saturation",
+         traffic_phases_choose__grows_near_saturation},
+        {"traffic_saturated__needs_growth_to_the_end", traffic_saturated__needs_growth_to_the_end},
+        {"traffic_steady__is_without_drift", traffic_steady__is_without_drift},
+        {NULL, NULL},
     };
 
     return test_run("traffic_parts", cases);

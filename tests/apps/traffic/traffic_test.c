@@ -21,8 +21,10 @@ static struct topo_graph *graph;
 /* A configuration to start from; the graph stands until the next one. */
 static struct traffic_config config_of(const char *topo, const char *pattern)
 {
-    struct traffic_config config = { .bytes = 240, .groups = 1, .operations = 10,
-                                     .load = TRAFFIC_LOAD_UNIT / 2 };
+    struct traffic_config config = {.bytes = 240,
+                                    .groups = 1,
+                                    .operations = 10,
+                                    .load = TRAFFIC_LOAD_UNIT / 2};
     char error[512];
 
     topo_free(graph);
@@ -59,12 +61,12 @@ static struct traffic_result run_and_release(struct traffic_config *config)
     return result;
 }
 
-/* --- latency without load --------------------------------------------------------------- */
+/* --- latency without load ----------------------------------------------------------- */
 
 static const struct {
     const char *topo;
     uint32_t switches;
-} distances[] = { { "kary:4,1", 1 }, { "kary:2,2", 3 }, { "kary:2,3", 5 }, { "kary:2,4", 7 } };
+} distances[] = {{"kary:4,1", 1}, {"kary:2,2", 3}, {"kary:2,3", 5}, {"kary:2,4", 7}};
 
 /* FACTS A: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire, 1300 ns. */
 static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
@@ -76,7 +78,7 @@ static void all_take(const char *topo, uint64_t bytes, uint64_t want_ps)
 {
     struct traffic_config config = config_of(topo, "complement");
 
-    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.fixed_gaps = true;
     config.load = TRAFFIC_LOAD_UNIT / 200;
     config.bytes = bytes;
@@ -103,7 +105,7 @@ static void traffic_run__multicast_takes_no_longer_than_a_message(void)
 {
     struct traffic_config config = config_of("kary:2,3", "multicast");
 
-    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.load = TRAFFIC_LOAD_UNIT / 200;
     config.fixed_gaps = true;
     config.fanout = 7;
@@ -123,7 +125,7 @@ static void traffic_run__multicast_takes_no_longer_than_a_message(void)
  */
 static void traffic_run__waiting_is_that_of_a_queue(void)
 {
-    const double loads[] = { 0.2, 0.5, 0.8 };
+    const double loads[] = {0.2, 0.5, 0.8};
 
     for (int i = 0; i < 3; i++) {
         struct traffic_config config = config_of("kary:4,1", "neighbour");
@@ -222,7 +224,7 @@ static bool stop_at_once(void *context, double done)
 
 static void traffic_run__ends_when_it_is_told_to(void)
 {
-    static const char *const patterns[] = { "uniform", "barrier" };
+    static const char *const patterns[] = {"uniform", "barrier"};
 
     for (int i = 0; i < 2; i++) {
         struct traffic_config config = config_of("kary:4,2", patterns[i]);
@@ -236,7 +238,7 @@ static void traffic_run__ends_when_it_is_told_to(void)
     }
 }
 
-/* --- nothing is lost, and it ends ---------------------------------------------------------- */
+/* --- nothing is lost, and it ends --------------------------------------------------- */
 
 /* At fixed intervals the links are busy all the time, and nothing ever waits. */
 static void traffic_run__complement_at_full_load_loses_nothing(void)
@@ -286,7 +288,7 @@ static void traffic_run__multicast_by_messages_saturates_earlier(void)
     for (int i = 0; i < 2; i++) {
         struct traffic_config config = config_of("kary:8,1", "multicast");
         config.load = TRAFFIC_LOAD_UNIT * 3 / 10;
-        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 2 };
+        config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 2};
         config.by_messages = i;
         config.arity = TRAFFIC_TREE_FLAT;
         result[i] = run_and_release(&config);
@@ -304,12 +306,13 @@ static void traffic_run__trees_pass_on_what_is_there(void)
     static const struct {
         uint32_t arity;
         uint64_t latencies, wires;
-    } trees[] = { { TRAFFIC_TREE_FLAT, 1, 2 }, { 1, 3, 0 }, { TRAFFIC_TREE_BINOMIAL, 2, 0 },
-                  { 2, 2, 0 }, { 3, 1, 2 } };
+    } trees[] = {
+        {TRAFFIC_TREE_FLAT, 1, 2}, {1, 3, 0}, {TRAFFIC_TREE_BINOMIAL, 2, 0}, {2, 2, 0}, {3, 1, 2},
+    };
 
     for (size_t i = 0; i < sizeof trees / sizeof trees[0]; i++) {
         struct traffic_config config = config_of("kary:4,1", "multicast");
-        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
         config.load = TRAFFIC_LOAD_UNIT / 200;
         config.fixed_gaps = true;
         config.fanout = 3;
@@ -330,7 +333,8 @@ static void traffic_run__trees_pass_on_what_is_there(void)
     }
 }
 
-/* With switches slower than adapters a message is passed on before a switch would have routed it. */
+/* With switches slower than adapters a message is passed on before a switch would have routed it.
+ */
 static void traffic_run__trees_pass_on_before_a_switch_would(void)
 {
     for (uint64_t i = 0; i < 9; i++) {
@@ -338,7 +342,7 @@ static void traffic_run__trees_pass_on_before_a_switch_would(void)
         struct emu_profile *profile = &config.fabric.profile;
         uint64_t slower_ps = profile->nic_send_ps + profile->nic_recv_ps - i / 3 * 14000;
         profile->nic_send_ps = profile->nic_recv_ps = i / 3 * 7000;
-        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
         config.load = TRAFFIC_LOAD_UNIT / 200;
         config.fixed_gaps = true;
         config.fanout = 3;
@@ -347,8 +351,8 @@ static void traffic_run__trees_pass_on_before_a_switch_would(void)
         config.arity = 1;
         config.bytes = i % 3 * 80;
         struct traffic_result result = run_and_release(&config);
-        uint64_t hop_ps =
-            zero_load_ps(1, traffic_message_wire_ps(profile, config.bytes)) - slower_ps;
+        uint64_t hop_ps = zero_load_ps(1, traffic_message_wire_ps(profile, config.bytes)) -
+                          slower_ps;
         CU_ASSERT_EQUAL(result.latency.least_ps, hop_ps);
         CU_ASSERT_EQUAL(result.completion.least_ps, 3 * hop_ps);
         CU_ASSERT_EQUAL(result.completion.most_ps, 3 * hop_ps);
@@ -368,7 +372,7 @@ static void traffic_run__trees_saturate(void)
     CU_ASSERT(result.accepted.mean > 0.2 && result.accepted.mean < 0.26);
 }
 
-/* --- by source ------------------------------------------------------------------------------- */
+/* --- by source ---------------------------------------------------------------------- */
 
 /* Two senders into one node share its link; a third has a way of its own. */
 static void traffic_run__tells_sources_apart(void)
@@ -393,14 +397,15 @@ static void traffic_run__tells_sources_apart(void)
     CU_ASSERT_DOUBLE_EQUAL(result.from.mean * 204800 / 1e12, result.accepted.mean, 1e-9);
 }
 
-/* --- with acknowledgments ---------------------------------------------------------------------- */
+/* --- with acknowledgments ----------------------------------------------------------- */
 
 static struct traffic_config acknowledged(const char *topo, const char *pattern)
 {
     struct traffic_config config = config_of(topo, pattern);
     char error[256];
 
-    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.fabric.profile, "qsnet3", error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.fabric.profile, "qsnet3", error, sizeof error),
+                          0);
     CU_ASSERT_EQUAL_FATAL(config.fabric.profile.transport, EMU_TRANSPORT_ACKNOWLEDGED);
     return config;
 }
@@ -411,7 +416,7 @@ static void acknowledged_takes(const char *topo, uint32_t switches, uint64_t byt
     struct traffic_config config = acknowledged(topo, "complement");
     const struct emu_profile *profile = &config.fabric.profile;
 
-    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.fixed_gaps = true;
     config.load = TRAFFIC_LOAD_UNIT / 20;
     config.bytes = bytes;
@@ -437,11 +442,11 @@ static void traffic_run__zero_load_latency_is_exact_with_packets(void)
 /* All that a link can carry, in one direction, is payload but for what packets and segments add. */
 static void traffic_run__a_pair_fills_its_links(void)
 {
-    static const char *const topos[] = { "qsnet:32", "qsnet:32,rails=2" };
+    static const char *const topos[] = {"qsnet:32", "qsnet:32,rails=2"};
 
     for (int i = 0; i < 2; i++) {
         struct traffic_config config = acknowledged(topos[i], "complement");
-        config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+        config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
         config.load = 2 * TRAFFIC_LOAD_UNIT;
         config.bytes = 960;
         config.warmup_ps = 20000000;
@@ -476,7 +481,7 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
     struct emu_profile *profile = &config.fabric.profile;
 
     profile->switch_ps = 3000;
-    config.sources = (struct traffic_sources){ TRAFFIC_SPREAD_FIRST, 1 };
+    config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
     config.load = TRAFFIC_LOAD_UNIT / 200;
     config.fixed_gaps = true;
     config.fanout = 39;
@@ -489,7 +494,7 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
     CU_ASSERT_EQUAL(result.latency.messages, 39 * result.completion.messages);
 }
 
-/* --- collectives ------------------------------------------------------------------------------ */
+/* --- collectives -------------------------------------------------------------------- */
 
 /* Results are checked inside: a wrong one is an error of the run. */
 static void collective(const char *pattern, uint32_t groups, uint64_t bytes, uint64_t operations,
@@ -511,15 +516,15 @@ static void collective(const char *pattern, uint32_t groups, uint64_t bytes, uin
 
 static void traffic_run__collectives_are_right(void)
 {
-    static const char *const patterns[] = { "reduce", "allreduce", "barrier" };
+    static const char *const patterns[] = {"reduce", "allreduce", "barrier"};
 
     for (int i = 0; i < 3; i++) {
         collective(patterns[i], 1, 8, 20, 0);
         collective(patterns[i], 4, 8, 20, 0);
-        collective(patterns[i], 1, 8, 600, 0);       /* more numbers than a window */
-        collective(patterns[i], 1, 8, 600, 200000);  /* many at a time */
-        collective(patterns[i], 2, 80000, 3, 0);     /* an operation longer than a window */
-        collective(patterns[i], 3, 1234, 20, 1);     /* as fast as the window lets them */
+        collective(patterns[i], 1, 8, 600, 0);      /* more numbers than a window */
+        collective(patterns[i], 1, 8, 600, 200000); /* many at a time */
+        collective(patterns[i], 2, 80000, 3, 0);    /* an operation longer than a window */
+        collective(patterns[i], 3, 1234, 20, 1);    /* as fast as the window lets them */
     }
 }
 
@@ -541,7 +546,7 @@ static void traffic_run__refuses_groups_that_cannot_be(void)
 /* Results overtake each other where packets do; and an operation ends when its last one is here. */
 static void traffic_run__collectives_of_adapters_are_right(void)
 {
-    static const char *const patterns[] = { "reduce", "allreduce", "barrier" };
+    static const char *const patterns[] = {"reduce", "allreduce", "barrier"};
 
     for (int i = 0; i < 6; i++) {
         struct traffic_config config = acknowledged("qsnet:40", patterns[i % 3]);
@@ -563,8 +568,8 @@ static void traffic_run__collectives_of_adapters_are_right(void)
 }
 
 /*
- * QsNet III: polled barriers suit processes that come at the same time, trees of adapters those that
- * come at widely varying times. Latency counts from the last.
+ * QsNet III: polled barriers suit processes that come at the same time, trees of adapters those
+ * that come at widely varying times. Latency counts from the last.
  */
 static void traffic_run__barriers_suit_their_arrivals(void)
 {
@@ -598,7 +603,7 @@ static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "a skew of 1001 ns"));
 }
 
-/* --- the same for any number of workers --------------------------------------------------- */
+/* --- the same for any number of workers --------------------------------------------- */
 
 static uint64_t pick(uint64_t *seed, uint64_t least, uint64_t most)
 {
@@ -628,7 +633,7 @@ static void any_profile(uint64_t *seed, struct emu_profile *profile)
     profile->combine_order = test_random(seed) % 2 ? EMU_COMBINE_ARRIVAL : EMU_COMBINE_PORT;
 }
 
-/* --- nothing depends on where windows begin ------------------------------------------------ */
+/* --- nothing depends on where windows begin ----------------------------------------- */
 
 #define OPERATIONS 1000
 #define LOG_PS     UINT64_C(25000000) /* room in the logs for all of them */
@@ -706,7 +711,7 @@ static void traffic_coll_post__does_not_depend_on_windows(void)
     }
 }
 
-/* --- the same for any number of workers: whole runs ---------------------------------------- */
+/* --- the same for any number of workers: whole runs --------------------------------- */
 
 /* When collectives begin, and what they carry: something, if that is not a barrier's nothing. */
 static void any_times(uint64_t *seed, struct traffic_config *config)
@@ -719,13 +724,13 @@ static void any_times(uint64_t *seed, struct traffic_config *config)
 
 static struct traffic_config any_config(uint64_t *seed, const char **topo, const char **pattern)
 {
-    static const char *const topos[] = { "kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4" };
-    static const char *const patterns[] = {
-        "uniform",  "transpose", "reversal",      "complement", "tornado", "neighbour", "permutation:3",
-        "alltoall", "multicast", "hotspot:1:0.3", "multicast",  "md",      "reduce",    "barrier",
-        "allreduce"
-    };
-    static const uint32_t trees[] = { TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 1, 2 };
+    static const char *const topos[] = {"kary:4,2", "kary:2,2", "kary:4,2", "kary:2,4"};
+    static const char *const patterns[] = {"uniform",       "transpose", "reversal",
+                                           "complement",    "tornado",   "neighbour",
+                                           "permutation:3", "alltoall",  "multicast",
+                                           "hotspot:1:0.3", "multicast", "md",
+                                           "reduce",        "barrier",   "allreduce"};
+    static const uint32_t trees[] = {TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 1, 2};
     *topo = ONE_OF(seed, topos);
     *pattern = ONE_OF(seed, patterns);
     struct traffic_config config = config_of(*topo, *pattern);
@@ -752,12 +757,12 @@ static struct traffic_config any_config(uint64_t *seed, const char **topo, const
 static struct traffic_config any_acknowledged(uint64_t *seed, const char **topo,
                                               const char **pattern)
 {
-    static const char *const topos[] = { "qsnet:8", "qsnet:40", "qsnet:8,links=2,rails=2",
-                                         "qsnet:20,links=2", "kary:2,3" };
-    static const char *const patterns[] = { "uniform",  "complement", "permutation:2", "neighbour",
-                                            "alltoall", "multicast",  "multicast",     "tornado",
-                                            "reduce",   "allreduce",  "barrier",       "barrier" };
-    static const uint32_t trees[] = { TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 3, 2 };
+    static const char *const topos[] = {"qsnet:8", "qsnet:40", "qsnet:8,links=2,rails=2",
+                                        "qsnet:20,links=2", "kary:2,3"};
+    static const char *const patterns[] = {"uniform",  "complement", "permutation:2", "neighbour",
+                                           "alltoall", "multicast",  "multicast",     "tornado",
+                                           "reduce",   "allreduce",  "barrier",       "barrier"};
+    static const uint32_t trees[] = {TRAFFIC_TREE_FLAT, TRAFFIC_TREE_BINOMIAL, 3, 2};
     *topo = ONE_OF(seed, topos);
     *pattern = ONE_OF(seed, patterns);
     struct traffic_config config = acknowledged(*topo, *pattern);
@@ -802,7 +807,7 @@ typedef struct traffic_config any_fn(uint64_t *seed, const char **topo, const ch
 
 static void same_for_any_number_of_workers(int count, any_fn *any)
 {
-    static const uint32_t threads[] = { 1, 2, 3, FABRIC_THREADS_DEVICE };
+    static const uint32_t threads[] = {1, 2, 3, FABRIC_THREADS_DEVICE};
     uint64_t seed = test_seed();
 
     for (int i = 0; i < count; i++) {
@@ -838,10 +843,13 @@ static void traffic_run__acknowledged_digest_is_the_same_for_any_number_of_worke
     same_for_any_number_of_workers(10, any_acknowledged);
 }
 
-/* Faster adapters than switches: what a node passes on is still later than the window that it is in. */
+/*
+ * Faster adapters than switches: what a node passes on is still later than the window that it is
+ * in.
+ */
 static void traffic_run__digest_is_the_same_with_adapters_that_take_no_time(void)
 {
-    static const uint32_t threads[] = { 1, 2, FABRIC_THREADS_DEVICE };
+    static const uint32_t threads[] = {1, 2, FABRIC_THREADS_DEVICE};
     struct traffic_result result[3];
 
     for (uint64_t bytes = 0; bytes < 600; bytes += 120) {
@@ -880,51 +888,50 @@ static void traffic_run__digest_depends_on_the_seed(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        { "traffic_run__zero_load_latency_is_exact", traffic_run__zero_load_latency_is_exact },
-        { "traffic_run__waiting_is_that_of_a_queue", traffic_run__waiting_is_that_of_a_queue },
-        { "traffic_run__interval_holds_the_mean", traffic_run__interval_holds_the_mean },
-        { "traffic_run__finds_slow_saturation", traffic_run__finds_slow_saturation },
-        { "traffic_run__phases_may_be_shorter_than_a_latency",
-          traffic_run__phases_may_be_shorter_than_a_latency },
-        { "traffic_run__rare_messages_end_with_the_measurement",
-          traffic_run__rare_messages_end_with_the_measurement },
-        { "traffic_run__ends_when_it_is_told_to", traffic_run__ends_when_it_is_told_to },
-        { "traffic_coll_post__does_not_depend_on_windows",
-          traffic_coll_post__does_not_depend_on_windows },
-        { "traffic_run__multicast_takes_no_longer_than_a_message",
-          traffic_run__multicast_takes_no_longer_than_a_message },
-        { "traffic_run__complement_at_full_load_loses_nothing",
-          traffic_run__complement_at_full_load_loses_nothing },
-        { "traffic_run__ends_past_saturation", traffic_run__ends_past_saturation },
-        { "traffic_run__multicast_by_messages_saturates_earlier",
-          traffic_run__multicast_by_messages_saturates_earlier },
-        { "traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there },
-        { "traffic_run__trees_pass_on_before_a_switch_would",
-          traffic_run__trees_pass_on_before_a_switch_would },
-        { "traffic_run__trees_saturate", traffic_run__trees_saturate },
-        { "traffic_run__tells_sources_apart", traffic_run__tells_sources_apart },
-        { "traffic_run__zero_load_latency_is_exact_with_packets",
-          traffic_run__zero_load_latency_is_exact_with_packets },
-        { "traffic_run__a_pair_fills_its_links", traffic_run__a_pair_fills_its_links },
-        { "traffic_run__load_is_of_all_links", traffic_run__load_is_of_all_links },
-        { "traffic_run__broadcast_takes_no_longer_than_a_packet",
-          traffic_run__broadcast_takes_no_longer_than_a_packet },
-        { "traffic_run__collectives_are_right", traffic_run__collectives_are_right },
-        { "traffic_run__collectives_of_adapters_are_right",
-          traffic_run__collectives_of_adapters_are_right },
-        { "traffic_run__barriers_suit_their_arrivals", traffic_run__barriers_suit_their_arrivals },
-        { "traffic_run__refuses_a_skew_longer_than_the_interval",
-          traffic_run__refuses_a_skew_longer_than_the_interval },
-        { "traffic_run__refuses_groups_that_cannot_be",
-          traffic_run__refuses_groups_that_cannot_be },
-        { "traffic_run__digest_is_the_same_for_any_number_of_workers",
-          traffic_run__digest_is_the_same_for_any_number_of_workers },
-        { "traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers",
-          traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers },
-        { "traffic_run__digest_is_the_same_with_adapters_that_take_no_time",
-          traffic_run__digest_is_the_same_with_adapters_that_take_no_time },
-        { "traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed },
-        { NULL, NULL },
+        {"traffic_run__zero_load_latency_is_exact", traffic_run__zero_load_latency_is_exact},
+        {"traffic_run__waiting_is_that_of_a_queue", traffic_run__waiting_is_that_of_a_queue},
+        {"traffic_run__interval_holds_the_mean", traffic_run__interval_holds_the_mean},
+        {"traffic_run__finds_slow_saturation", traffic_run__finds_slow_saturation},
+        {"traffic_run__phases_may_be_shorter_than_a_latency",
+         traffic_run__phases_may_be_shorter_than_a_latency},
+        {"traffic_run__rare_messages_end_with_the_measurement",
+         traffic_run__rare_messages_end_with_the_measurement},
+        {"traffic_run__ends_when_it_is_told_to", traffic_run__ends_when_it_is_told_to},
+        {"traffic_coll_post__does_not_depend_on_windows",
+         traffic_coll_post__does_not_depend_on_windows},
+        {"traffic_run__multicast_takes_no_longer_than_a_message",
+         traffic_run__multicast_takes_no_longer_than_a_message},
+        {"traffic_run__complement_at_full_load_loses_nothing",
+         traffic_run__complement_at_full_load_loses_nothing},
+        {"traffic_run__ends_past_saturation", traffic_run__ends_past_saturation},
+        {"traffic_run__multicast_by_messages_saturates_earlier",
+         traffic_run__multicast_by_messages_saturates_earlier},
+        {"traffic_run__trees_pass_on_what_is_there", traffic_run__trees_pass_on_what_is_there},
+        {"traffic_run__trees_pass_on_before_a_switch_would",
+         traffic_run__trees_pass_on_before_a_switch_would},
+        {"traffic_run__trees_saturate", traffic_run__trees_saturate},
+        {"traffic_run__tells_sources_apart", traffic_run__tells_sources_apart},
+        {"traffic_run__zero_load_latency_is_exact_with_packets",
+         traffic_run__zero_load_latency_is_exact_with_packets},
+        {"traffic_run__a_pair_fills_its_links", traffic_run__a_pair_fills_its_links},
+        {"traffic_run__load_is_of_all_links", traffic_run__load_is_of_all_links},
+        {"traffic_run__broadcast_takes_no_longer_than_a_packet",
+         traffic_run__broadcast_takes_no_longer_than_a_packet},
+        {"traffic_run__collectives_are_right", traffic_run__collectives_are_right},
+        {"traffic_run__collectives_of_adapters_are_right",
+         traffic_run__collectives_of_adapters_are_right},
+        {"traffic_run__barriers_suit_their_arrivals", traffic_run__barriers_suit_their_arrivals},
+        {"traffic_run__refuses_a_skew_longer_than_the_interval",
+         traffic_run__refuses_a_skew_longer_than_the_interval},
+        {"traffic_run__refuses_groups_that_cannot_be", traffic_run__refuses_groups_that_cannot_be},
+        {"traffic_run__digest_is_the_same_for_any_number_of_workers",
+         traffic_run__digest_is_the_same_for_any_number_of_workers},
+        {"traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers",
+         traffic_run__acknowledged_digest_is_the_same_for_any_number_of_workers},
+        {"traffic_run__digest_is_the_same_with_adapters_that_take_no_time",
+         traffic_run__digest_is_the_same_with_adapters_that_take_no_time},
+        {"traffic_run__digest_depends_on_the_seed", traffic_run__digest_depends_on_the_seed},
+        {NULL, NULL},
     };
     int failed = test_run("traffic", cases);
 

@@ -22,16 +22,16 @@ static void run_to_end(struct hosts *w)
     CU_ASSERT_TRUE(hosts_clean(w));
 }
 
-/* --- what is sent arrives ---------------------------------------------------------------- */
+/* --- what is sent arrives ----------------------------------------------------------- */
 
-#define SIZES 4097u /* messages of 0 to 4096 bytes, */
+#define SIZES 4097u                    /* messages of 0 to 4096 bytes, */
 static uint64_t size_first[SIZES + 1]; /* each some segments: those before it */
 
 static uint64_t sizes_posts(void)
 {
     for (uint32_t bytes = 0; bytes < SIZES; bytes++)
-        size_first[bytes + 1] =
-            size_first[bytes] + (bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1);
+        size_first[bytes + 1] = size_first[bytes] +
+                                (bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1);
     return size_first[SIZES];
 }
 
@@ -47,14 +47,19 @@ static void draw_sizes(const struct hosts *w, uint32_t node, uint64_t i, struct 
         *(size_first[middle] <= i ? &low : &high) = middle;
     }
     left = low - (uint32_t)(i - size_first[low]) * EMU_PAYLOAD_BYTES;
-    *ret = (struct hosts_post){.ready_ps = (uint64_t)low * 3000000, .dst = 1 - node, .kind = EMU_UNICAST,
-                               .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
-                               .length_only = (low + node) % 5 == 0};
+    *ret =
+        (struct hosts_post){.ready_ps = (uint64_t)low * 3000000,
+                            .dst = 1 - node,
+                            .kind = EMU_UNICAST,
+                            .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
+                            .length_only = (low + node) % 5 == 0};
 }
 
 static void sizes_in_packets_of(const char *set)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set, .draw = draw_sizes,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .set = set,
+                                   .draw = draw_sizes,
                                    .posts = sizes_posts()};
     struct hosts w;
 
@@ -76,7 +81,9 @@ static void packets__of_every_size_arrive(void)
 /* Four whole host segments are one packet, of five segments; an empty one is 32 bytes in all. */
 static void packets__gather_what_is_posted_together(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 400};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .draw = hosts_draw_whole,
+                                   .posts = 400};
     struct hosts w;
 
     hosts_open(&w, &setting);
@@ -88,7 +95,8 @@ static void packets__gather_what_is_posted_together(void)
     hosts_close(&w);
 }
 
-static void draw_for_no_group(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_for_no_group(const struct hosts *w, uint32_t node, uint64_t i,
+                              struct hosts_post *ret)
 {
     hosts_draw_whole(w, node, i, ret);
     ret->kind = i % 3 ? EMU_UNICAST : EMU_ALLREDUCE;
@@ -96,7 +104,9 @@ static void draw_for_no_group(const struct hosts *w, uint32_t node, uint64_t i, 
 
 static void combining__without_a_group_is_told_as_failed(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_for_no_group, .posts = 300,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .draw = draw_for_no_group,
+                                   .posts = 300,
                                    .no_group = true};
     struct hosts w;
 
@@ -107,12 +117,15 @@ static void combining__without_a_group_is_told_as_failed(void)
     hosts_close(&w);
 }
 
-/* --- over bad cables ---------------------------------------------------------------------- */
+/* --- over bad cables ---------------------------------------------------------------- */
 
 static void bad_cables(uint32_t each, uint32_t links, uint32_t first_seq, uint64_t posts)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .links = links, .first_seq = first_seq,
-                                   .set = "reply_timeout_ps=20000000", .faults = world_faults(each),
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .links = links,
+                                   .first_seq = first_seq,
+                                   .set = "reply_timeout_ps=20000000",
+                                   .faults = world_faults(each),
                                    .posts = posts};
     struct hosts w;
 
@@ -146,11 +159,14 @@ static void sequence__wraps(void)
 static uint32_t group_of_turn[2];
 
 /* From node 0: some to one group, then some to the other, by turns. */
-static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
+static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i,
+                            struct hosts_post *ret)
 {
     (void)w;
     (void)node;
-    *ret = (struct hosts_post){.kind = EMU_MULTICAST, .len = 8, .dst = group_of_turn[i / TURN % 2],
+    *ret = (struct hosts_post){.kind = EMU_MULTICAST,
+                               .len = 8,
+                               .dst = group_of_turn[i / TURN % 2],
                                .ready_ps = i / TURN * PAUSE_PS};
 }
 
@@ -161,7 +177,9 @@ static void draw_two_groups(const struct hosts *w, uint32_t node, uint64_t i, st
  */
 static void jump_elsewhere(uint32_t jump)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 3 * TURN,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "kary:2,2",
+                                   .posts = 3 * TURN,
                                    .draw = draw_two_groups};
     static const uint32_t nodes[2][2] = {{0, 1}, {0, 2}};
     char error[256];
@@ -188,8 +206,9 @@ static void jump_elsewhere(uint32_t jump)
 
 static void sequence__of_a_group_is_its_own(void)
 {
-    const uint32_t jumps[] = {300, 1u << 20, ENGINE_SPAN - 1, (1u << 25) - 100, 1u << 25, 3u << 24,
-                              (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
+    const uint32_t jumps[] = {
+        300,      1u << 20,         ENGINE_SPAN - 1,         (1u << 25) - 100, 1u << 25,
+        3u << 24, (1u << 26) - 300, (1u << 26) - (1u << 19), (1u << 26) + 300};
 
     for (uint32_t j = 0; j < sizeof jumps / sizeof jumps[0]; j++)
         jump_elsewhere(jumps[j]);
@@ -202,12 +221,14 @@ static void draw_pauses(const struct hosts *w, uint32_t node, uint64_t i, struct
 }
 
 /*
- * Where nothing has come through for so long that a receiver could not tell new numbers from old ones,
- * packets are given up at once. Short of that they are not.
+ * Where nothing has come through for so long that a receiver could not tell new numbers from old
+ * ones, packets are given up at once. Short of that they are not.
  */
 static void sequence__ends_where_numbers_would_alias(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = draw_pauses, .posts = 2 * TURN};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .draw = draw_pauses,
+                                   .posts = 2 * TURN};
     struct hosts w;
 
     hosts_open(&w, &setting);
@@ -227,7 +248,9 @@ static void sequence__ends_where_numbers_would_alias(void)
 /* Nobody is further ahead of its oldest packet than the window, whatever is lost. */
 static void window__holds_the_sender(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 8000,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .draw = hosts_draw_whole,
+                                   .posts = 8000,
                                    .faults = {.lost = 20000}};
     uint32_t most = 0;
     struct hosts w;
@@ -251,8 +274,11 @@ static void window__holds_the_sender(void)
 
 static void retries__end_at_the_limit(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "retry_limit=4", .posts = 2000,
-                                   .faults = {.lost = EMU_FAULT_UNIT}, .only_one_bad = true};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .set = "retry_limit=4",
+                                   .posts = 2000,
+                                   .faults = {.lost = EMU_FAULT_UNIT},
+                                   .only_one_bad = true};
     struct hosts w;
 
     hosts_open(&w, &setting);
@@ -266,7 +292,7 @@ static void retries__end_at_the_limit(void)
     hosts_close(&w);
 }
 
-/* --- links and channels ---------------------------------------------------------------------- */
+/* --- links and channels ------------------------------------------------------------- */
 
 /* How long it takes until all of @posts whole segments of host 0 have arrived. */
 static uint64_t stream_ps(struct hosts *w)
@@ -279,7 +305,9 @@ static uint64_t stream_ps(struct hosts *w)
 
 static void links__share_the_load(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .draw = hosts_draw_whole, .posts = 4000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .draw = hosts_draw_whole,
+                                   .posts = 4000};
     uint64_t one_ps, two_ps, sent[2];
     struct hosts w;
 
@@ -306,7 +334,9 @@ static void channels__bound_what_is_under_way(void)
     const uint32_t want[] = {31, 5};
 
     for (uint32_t s = 0; s < 2; s++) {
-        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = set[s], .draw = hosts_draw_whole,
+        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                       .set = set[s],
+                                       .draw = hosts_draw_whole,
                                        .posts = 1000};
         uint32_t most = 0;
         struct hosts w;
@@ -351,11 +381,14 @@ static void priority__lets_small_packets_overtake(void)
     hosts_close(&w);
 }
 
-/* Bulk fills a long cable's channels, but for the last: a small packet need not wait for a reply. */
+/* Bulk fills a long cable's channels, but for the last: a small packet need not wait for a reply.
+ */
 static void priority__finds_a_channel(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .set = "channel_ps=20000000",
-                                   .draw = draw_urgent, .posts = 400};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .set = "channel_ps=20000000",
+                                   .draw = draw_urgent,
+                                   .posts = 400};
     uint64_t at_ps = 0;
     struct hosts w;
 
@@ -367,12 +400,13 @@ static void priority__finds_a_channel(void)
     hosts_close(&w);
 }
 
-/* --- hosts ---------------------------------------------------------------------------------------- */
+/* --- hosts -------------------------------------------------------------------------- */
 
 /* A host that takes nothing for many time-outs backs the sender up; nothing is lost or doubled. */
 static void host__that_takes_nothing_backs_up(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .posts = 3000,
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .posts = 3000,
                                    .set = "reply_timeout_ps=100000000"};
     struct hosts w;
 
@@ -401,8 +435,8 @@ static void host__that_is_unplugged_drops(void)
     emu_link_unjoin(&w.host[1]->tx);
     memset(&w.engine[1]->host.in, 0, sizeof w.engine[1]->host.in); /* it was the end of a cable */
     memset(&w.engine[1]->host.out, 0, sizeof w.engine[1]->host.out);
-    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->host.out, &w.engine[1]->host.in, &w.engine[1]->dev,
-                                        ENGINE_HOST, ENGINE_EDGE_CREDITS,
+    CU_ASSERT_EQUAL_FATAL(emu_link_edge(&w.engine[1]->host.out, &w.engine[1]->host.in,
+                                        &w.engine[1]->dev, ENGINE_HOST, ENGINE_EDGE_CREDITS,
                                         engine_host_profile(w.engine[1])),
                           0);
     memset(&w.host[1]->rx, 0, sizeof w.host[1]->rx);
@@ -413,13 +447,17 @@ static void host__that_is_unplugged_drops(void)
     hosts_close(&w);
 }
 
-/* --- clocks ------------------------------------------------------------------------------------------ */
+/* --- clocks ------------------------------------------------------------------------- */
 
 static uint64_t digest_of(const char *topo, uint32_t workers)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topo, .workers = workers,
-                                   .links = topo ? 1 : 2, .set = "reply_timeout_ps=20000000",
-                                   .faults = world_faults(2000), .posts = topo ? 1000 : 4000};
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = topo,
+                                   .workers = workers,
+                                   .links = topo ? 1 : 2,
+                                   .set = "reply_timeout_ps=20000000",
+                                   .faults = world_faults(2000),
+                                   .posts = topo ? 1000 : 4000};
     uint64_t digest = 0;
     struct hosts w;
 
@@ -461,8 +499,11 @@ static void rebase__changes_nothing(void)
     const char *topos[] = {NULL, "kary:4,2"};
 
     for (uint32_t t = 0; t < 2; t++) {
-        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .posts = 3000,
-                                       .links = topos[t] ? 1 : 2, .draw = draw_based,
+        struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                       .topo = topos[t],
+                                       .posts = 3000,
+                                       .links = topos[t] ? 1 : 2,
+                                       .draw = draw_based,
                                        .faults = world_faults(topos[t] ? 2000 : 10000),
                                        .set = "reply_timeout_ps=20000000"};
         struct hosts w;
@@ -485,8 +526,11 @@ static void rebase__changes_nothing(void)
 /* Virtual time has an end, which comes before its numbers wrap: up to there all is as ever. */
 static void virtual__ends_before_times_wrap(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .posts = 300,
-                                   .draw = draw_based, .faults = world_faults(2000),
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "kary:2,2",
+                                   .posts = 300,
+                                   .draw = draw_based,
+                                   .faults = world_faults(2000),
                                    .set = "reply_timeout_ps=20000000"};
     struct hosts w;
 
@@ -532,8 +576,11 @@ static void raw__everything_arrives_once(void)
 /* The time of time-outs comes to where it is rebased, in both engines. */
 static void raw__time_is_rebased_under_way(void)
 {
-    struct hosts_config setting = {.clock = EMU_CLOCK_RAW, .links = 2, .posts = 3000,
-                                   .set = "reply_timeout_ps=1000000000", .faults = world_faults(2000)};
+    struct hosts_config setting = {.clock = EMU_CLOCK_RAW,
+                                   .links = 2,
+                                   .posts = 3000,
+                                   .set = "reply_timeout_ps=1000000000",
+                                   .faults = world_faults(2000)};
     struct hosts w;
 
     hosts_open(&w, &setting);
@@ -586,13 +633,19 @@ static void raw_with_threads(const struct hosts_config *setting)
 
 static void raw__threads_soak(void)
 {
-    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW, .workers = 3, .links = 2,
-                                            .faults = world_faults(500), .posts = 10000});
-    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW, .topo = "kary:2,2", .workers = 3,
-                                            .faults = world_faults(50), .posts = 4000});
+    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW,
+                                            .workers = 3,
+                                            .links = 2,
+                                            .faults = world_faults(500),
+                                            .posts = 10000});
+    raw_with_threads(&(struct hosts_config){.clock = EMU_CLOCK_RAW,
+                                            .topo = "kary:2,2",
+                                            .workers = 3,
+                                            .faults = world_faults(50),
+                                            .posts = 4000});
 }
 
-/* --- through switches ---------------------------------------------------------------------------- */
+/* --- through switches --------------------------------------------------------------- */
 
 static void fabric__everything_arrives_once(void)
 {
@@ -614,7 +667,8 @@ int main(void)
     static const struct test_case cases[] = {
         {"packets__of_every_size_arrive", packets__of_every_size_arrive},
         {"packets__gather_what_is_posted_together", packets__gather_what_is_posted_together},
-        {"combining__without_a_group_is_told_as_failed", combining__without_a_group_is_told_as_failed},
+        {"combining__without_a_group_is_told_as_failed",
+         combining__without_a_group_is_told_as_failed},
         {"faults__everything_arrives_once", faults__everything_arrives_once},
         {"sequence__wraps", sequence__wraps},
         {"sequence__of_a_group_is_its_own", sequence__of_a_group_is_its_own},

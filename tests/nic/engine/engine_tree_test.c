@@ -43,7 +43,7 @@ static void run_to_end(struct trees *w)
     CU_ASSERT_TRUE(trees_clean(w));
 }
 
-/* --- streams -------------------------------------------------------------------------- */
+/* --- streams ------------------------------------------------------------------------ */
 
 static void streams_right(const struct trees_config *set)
 {
@@ -57,11 +57,15 @@ static void streams_right(const struct trees_config *set)
     trees_close(&w);
 }
 
-/* All kinds of collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100. */
+/* All kinds of collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100.
+ */
 static void streams__give_every_member_every_result(void)
 {
-    static const struct { const char *topo, *set; } worlds[] = {
-        {"kary:2,2", "barrier=conditional"}, {"kary:4,2", "barrier=tree tree_width=2"},
+    static const struct {
+        const char *topo, *set;
+    } worlds[] = {
+        {"kary:2,2", "barrier=conditional"},
+        {"kary:4,2", "barrier=tree tree_width=2"},
         {"kary:2,4", "barrier=conditional combine_order=port"},
         {"qsnet:24", "barrier=tree combine_order=port tree_width=3"},
         {"qsnet:20,links=2", "barrier=conditional tree_width=1"},
@@ -73,9 +77,14 @@ static void streams__give_every_member_every_result(void)
 
     for (uint32_t i = 0; i + (times(2) == 1) < sizeof worlds / sizeof worlds[0]; i++)
         for (uint32_t faults = 0; faults <= 2000; faults += 2000) {
-            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = worlds[i].topo,
-                                       .set = worlds[i].set, .streams = 3, .ops = ops(300),
-                                       .delay_ps = 3000000, .noise = 60, .faults = faults};
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                                       .topo = worlds[i].topo,
+                                       .set = worlds[i].set,
+                                       .streams = 3,
+                                       .ops = ops(300),
+                                       .delay_ps = 3000000,
+                                       .noise = 60,
+                                       .faults = faults};
 
             streams_right(&set);
         }
@@ -84,9 +93,13 @@ static void streams__give_every_member_every_result(void)
 /* Few channels and places, hosts' segments one by one, hosts that take nothing for long. */
 static void streams__go_on_when_everything_is_short(void)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 6,
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:4,2",
+                               .streams = 6,
                                .set = "channels=1 pool_slots=1 packet_bytes=256 barrier=tree",
-                               .ops = ops(150), .noise = 100, .nap_ps = 300000000};
+                               .ops = ops(150),
+                               .noise = 100,
+                               .nap_ps = 300000000};
 
     streams_right(&set);
     set.set = "channels=2 pool_slots=1 barrier=conditional tree_width=2";
@@ -105,16 +118,21 @@ static void streams__of_one_kind_fill_the_window(void)
 
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t s = 0; s < 3; s++) {
-            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:10,links=2",
-                                       .set = sets[s], .streams = 2, .ops = ops(600),
-                                       .mix = mixes[i], .all = true, .nap_ps = 100000000,
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                                       .topo = "qsnet:10,links=2",
+                                       .set = sets[s],
+                                       .streams = 2,
+                                       .ops = ops(600),
+                                       .mix = mixes[i],
+                                       .all = true,
+                                       .nap_ps = 100000000,
                                        .faults = s % 2 * 1000};
 
             streams_right(&set);
         }
 }
 
-/* --- the same every time -------------------------------------------------------------- */
+/* --- the same every time ------------------------------------------------------------ */
 
 static uint64_t digest_of(const struct trees_config *set)
 {
@@ -143,10 +161,16 @@ static void virtual__is_the_same_for_any_workers_and_windows(void)
                                        "combining=switch"};
 
     for (uint32_t t = 0; t < 4; t++) {
-        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = topos[t], .streams = 3,
+        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = topos[t],
+                                   .streams = 3,
                                    .set = sets[t],
-                                   .mix = t ? MIX_ALL : MIX_ALL | MIX_ROUGH, .ops = ops(150),
-                                   .delay_ps = 2000000, .noise = 40, .faults = 2000, .junk = 60,
+                                   .mix = t ? MIX_ALL : MIX_ALL | MIX_ROUGH,
+                                   .ops = ops(150),
+                                   .delay_ps = 2000000,
+                                   .noise = 40,
+                                   .faults = 2000,
+                                   .junk = 60,
                                    .nap_ps = 50000000};
         uint64_t digest = digest_of(&set);
 
@@ -177,9 +201,12 @@ static uint64_t bits_of(const struct trees_config *set)
 /* In port order sums have the same bits whoever is late, and whatever has to be sent again. */
 static void same_bits(const char *what)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,2", .streams = 2,
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:4,2",
+                               .streams = 2,
                                .set = what,
-                               .mix = MIX_REDUCE | MIX_ALLREDUCE | MIX_ROUGH, .ops = ops(100),
+                               .mix = MIX_REDUCE | MIX_ALLREDUCE | MIX_ROUGH,
+                               .ops = ops(100),
                                .delay_ps = 20000000};
     uint64_t bits = bits_of(&set);
 
@@ -195,7 +222,7 @@ static void port_order__gives_the_same_bits(void)
     same_bits("combine_order=port combining=switch");
 }
 
-/* --- words and conditionals ----------------------------------------------------------- */
+/* --- words and conditionals --------------------------------------------------------- */
 
 static void say_word(struct trees *w, uint32_t node, uint8_t kind, uint32_t group, uint32_t seq,
                      const struct emu_word *word, uint64_t at_ps)
@@ -322,7 +349,8 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
     trees_say(w, node, hdr, payload, 0);
     trees_run(w, w->now_ps + 50000000);
     CU_ASSERT_EQUAL(trees_other(w), other + 1);
-    CU_ASSERT_EQUAL(trees_heard(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq, &line), 1);
+    CU_ASSERT_EQUAL(trees_heard(w->host[node], hdr->kind | EMU_FAILED, hdr->dst, hdr->seq, &line),
+                    1);
     CU_ASSERT_EQUAL(line.hdr.len, hdr->len);
     CU_ASSERT_EQUAL(line.hdr.op, hdr->op);
     CU_ASSERT_TRUE(!payload || !memcmp(line.payload, payload, hdr->len));
@@ -332,7 +360,8 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
 static void wrong__comes_back_as_failed(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
-    static const struct emu_word words[] = {{.word = EMU_WORDS}, {.word = UINT32_MAX},
+    static const struct emu_word words[] = {{.word = EMU_WORDS},
+                                            {.word = UINT32_MAX},
                                             {.test = EMU_TEST_REACHED + 1},
                                             {.until = EMU_TEST_TAKE_BACK + 1}};
     static const uint8_t kinds[] = {EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER, EMU_SET, EMU_TEST};
@@ -343,14 +372,14 @@ static void wrong__comes_back_as_failed(void)
 
     trees_open(&w, &set);
     group = world_group(w.fabric, nodes, 3);
-    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &broadcasts, error, 256), 0);
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(w.fabric, nodes, 3, 3, &broadcasts, error, 256),
+                          0);
     for (uint32_t i = 0; i < 4; i++)
         fails(&w, 1, &(struct emu_hdr){.dst = group, .seq = i, .kind = EMU_TEST, .len = 16},
               &words[i]);
     fails(&w, 1, &(struct emu_hdr){.dst = group, .kind = EMU_TEST, .len = 8}, bytes);
     for (uint32_t i = 0; i < 5; i++) {
-        struct emu_hdr hdr = {.seq = 7, .kind = kinds[i], .len = i == 2 ? 0 : 16,
-                              .type = EMU_U64};
+        struct emu_hdr hdr = {.seq = 7, .kind = kinds[i], .len = i == 2 ? 0 : 16, .type = EMU_U64};
         uint32_t strange[] = {broadcasts, group + FABRIC_GROUPS_MAX, UINT32_MAX, 5};
 
         for (uint32_t s = 0; s < 4; s++) {
@@ -371,7 +400,7 @@ static void wrong__comes_back_as_failed(void)
     trees_close(&w);
 }
 
-/* --- what cannot be done -------------------------------------------------------------- */
+/* --- what cannot be done ------------------------------------------------------------ */
 
 static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint32_t seq)
 {
@@ -381,7 +410,9 @@ static void say(struct trees *w, uint32_t node, uint8_t kind, uint32_t dst, uint
 /* Nothing gets through: each segment comes back to its sender once, and a conditional is false. */
 static void given_up__comes_back_once(void)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .lost = EMU_FAULT_UNIT,
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:2,2",
+                               .lost = EMU_FAULT_UNIT,
                                .set = "retry_limit=4 barrier=tree tree_width=2"};
     const struct emu_word until = {.until = 1};
     uint32_t group;
@@ -441,7 +472,9 @@ static void deafen(struct trees *w, uint32_t node)
  */
 static void result_given_up__comes_back_to_the_top(void)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1", .faults = 1,
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:4,1",
+                               .faults = 1,
                                .set = "retry_limit=12 barrier=tree retry_ps=100000"};
     uint32_t group, other, nodes[2] = {0, 1};
     struct trees w;
@@ -475,7 +508,7 @@ static void result_given_up__comes_back_to_the_top(void)
     trees_close(&w);
 }
 
-/* --- packets that wait ---------------------------------------------------------------- */
+/* --- packets that wait -------------------------------------------------------------- */
 
 /* A group of all that node 0 is in by link @link. */
 static uint32_t group_by_link(struct trees *w, uint32_t link)
@@ -515,7 +548,8 @@ static void links__do_not_wait_for_each_other(void)
     }
 }
 
-/* A word to a host that takes nothing keeps its packet, and so the flow closed, until it is taken. */
+/* A word to a host that takes nothing keeps its packet, and so the flow closed, until it is taken.
+ */
 static void flow__opens_when_its_oldest_was_told(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
@@ -540,13 +574,18 @@ static void flow__opens_when_its_oldest_was_told(void)
     trees_close(&w);
 }
 
-/* --- groups come and go --------------------------------------------------------------- */
+/* --- groups come and go ------------------------------------------------------------- */
 
-/* Groups begin, end when they are through, or in the midst of everything; nothing is left of them. */
+/* Groups begin, end when they are through, or in the midst of everything; nothing is left of them.
+ */
 static void come_and_go(const char *what)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:4,links=2", .noise = 3000,
-                               .delay_ps = 1000000, .junk = 3000 * times(10), .faults = 500,
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "qsnet:4,links=2",
+                               .noise = 3000,
+                               .delay_ps = 1000000,
+                               .junk = 3000 * times(10),
+                               .faults = 500,
                                .set = what};
     uint64_t random = test_seed() + 77;
     uint32_t node[TREES_HOSTS], through = 0;
@@ -589,7 +628,8 @@ static void groups__come_and_go_under_traffic(void)
 /* A group whose results wait when all leave is freed when they can go: not before. */
 static void group__whose_results_wait_is_freed_later(void)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1",
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:4,1",
                                .set = "barrier=tree channels=1"};
     uint32_t group[2];
     struct trees w;
@@ -625,9 +665,15 @@ static void stop__frees_what_is_under_way(void)
 
     for (uint32_t s = 0; s < 3; s++)
         for (uint32_t i = 1; i < 8; i++) {
-            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:2,2", .set = sets[s],
-                                       .streams = 4, .ops = 300, .noise = 50, .junk = 100,
-                                       .nap_ps = 900000000, .delay_ps = 1000000};
+            struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                                       .topo = "kary:2,2",
+                                       .set = sets[s],
+                                       .streams = 4,
+                                       .ops = 300,
+                                       .noise = 50,
+                                       .junk = 100,
+                                       .nap_ps = 900000000,
+                                       .delay_ps = 1000000};
             struct trees w;
 
             trees_open(&w, &set);
@@ -641,18 +687,26 @@ static void stop__frees_what_is_under_way(void)
         }
 }
 
-/* --- hosts that break the protocol ---------------------------------------------------- */
+/* --- hosts that break the protocol -------------------------------------------------- */
 
-/* Whatever they post, they harm only groups that they are in, and those only until all have left. */
+/* Whatever they post, they harm only groups that they are in, and those only until all have left.
+ */
 static void junk__harms_its_own_groups_only(void)
 {
-    static const char *const sets[] = {
-        "barrier=tree", "barrier=conditional combine_order=port tree_width=2", "combining=switch"};
+    static const char *const sets[] = {"barrier=tree",
+                                       "barrier=conditional combine_order=port tree_width=2",
+                                       "combining=switch"};
 
     for (uint32_t s = 0; s < 3; s++) {
-        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "qsnet:12,links=2",
-                                   .set = sets[s], .streams = 2, .ops = 200, .delay_ps = 2000000,
-                                   .noise = 100, .junk = 1000 * times(10), .nap_ps = 10000000,
+        struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .topo = "qsnet:12,links=2",
+                                   .set = sets[s],
+                                   .streams = 2,
+                                   .ops = 200,
+                                   .delay_ps = 2000000,
+                                   .noise = 100,
+                                   .junk = 1000 * times(10),
+                                   .nap_ps = 10000000,
                                    .faults = 500};
         struct trees w;
 
@@ -674,8 +728,8 @@ static void junk__harms_its_own_groups_only(void)
 }
 
 /*
- * Each group has numbers of its own, from the beginning, although its slot had another group before:
- * what goes to one says nothing of what the members of the next have heard.
+ * Each group has numbers of its own, from the beginning, although its slot had another group
+ * before: what goes to one says nothing of what the members of the next have heard.
  */
 static void numbers__begin_anew_with_a_group(void)
 {
@@ -702,7 +756,7 @@ static void numbers__begin_anew_with_a_group(void)
     trees_close(&w);
 }
 
-/* --- clock raw ------------------------------------------------------------------------ */
+/* --- clock raw ---------------------------------------------------------------------- */
 
 static void raw_by_hand(const struct trees_config *set)
 {
@@ -719,8 +773,13 @@ static void raw_by_hand(const struct trees_config *set)
 
 static void raw__gives_every_member_every_result(void)
 {
-    struct trees_config set = {.clock = EMU_CLOCK_RAW, .topo = "kary:4,2", .streams = 4, .workers = 2,
-                               .set = "barrier=tree", .ops = ops(400), .noise = 200};
+    struct trees_config set = {.clock = EMU_CLOCK_RAW,
+                               .topo = "kary:4,2",
+                               .streams = 4,
+                               .workers = 2,
+                               .set = "barrier=tree",
+                               .ops = ops(400),
+                               .noise = 200};
 
     raw_by_hand(&set);
     set.set = "barrier=conditional combine_order=port channels=2";
@@ -762,26 +821,41 @@ static void raw_with_threads(const struct trees_config *set)
 
 static void raw__threads_and_manager_at_once(void)
 {
-    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:4,links=2",
-                                            .workers = 3, .set = "barrier=conditional", .streams = 3,
-                                            .ops = ops(200), .noise = 100, .junk = 3000});
-    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:8,links=2",
-                                            .workers = 2, .set = "barrier=tree combine_order=port",
-                                            .streams = 3, .ops = ops(200), .junk = 1000,
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW,
+                                            .topo = "qsnet:4,links=2",
+                                            .workers = 3,
+                                            .set = "barrier=conditional",
+                                            .streams = 3,
+                                            .ops = ops(200),
+                                            .noise = 100,
+                                            .junk = 3000});
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW,
+                                            .topo = "qsnet:8,links=2",
+                                            .workers = 2,
+                                            .set = "barrier=tree combine_order=port",
+                                            .streams = 3,
+                                            .ops = ops(200),
+                                            .junk = 1000,
                                             .faults = 20});
-    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW, .topo = "qsnet:6,links=2",
-                                            .workers = 3, .set = "combining=switch", .streams = 3,
-                                            .ops = ops(200), .junk = 1000});
+    raw_with_threads(&(struct trees_config){.clock = EMU_CLOCK_RAW,
+                                            .topo = "qsnet:6,links=2",
+                                            .workers = 3,
+                                            .set = "combining=switch",
+                                            .streams = 3,
+                                            .ops = ops(200),
+                                            .junk = 1000});
 }
 
-/* --- processes ------------------------------------------------------------------------ */
+/* --- processes ---------------------------------------------------------------------- */
 
 #define SEATS 4u
 
 /* A fabric on clock raw, stepped by hand. */
 static void seats_open(struct edges *s, const char *set)
 {
-    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true,
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .start_stopped = true,
                                    .seed = test_seed()};
 
     world_profile(&config.profile, "qsnet3", set);
@@ -805,7 +879,11 @@ static void seat_says(struct edges *s, uint32_t node, uint8_t kind, uint32_t dst
                       uint64_t value)
 {
     bool bare = (kind & ~EMU_NOTIFY) == EMU_BARRIER;
-    struct emu_hdr hdr = {.dst = dst, .seq = seq, .kind = kind, .op = EMU_SUM, .type = EMU_U64,
+    struct emu_hdr hdr = {.dst = dst,
+                          .seq = seq,
+                          .kind = kind,
+                          .op = EMU_SUM,
+                          .type = EMU_U64,
                           .len = bare ? 0 : sizeof value};
 
     CU_ASSERT_TRUE_FATAL(edges_post(s, node, &hdr, &value));

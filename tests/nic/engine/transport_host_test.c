@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_host_test.c - adapters of libfabemu at a running fabric with bad cables: messages, puts,
- * gets and atomics at random, and a group's collectives and broadcast puts; each byte checked, each
- * exactly once.
+ * transport_host_test.c - adapters of libfabemu at a running fabric with bad cables: messages,
+ * puts, gets and atomics at random, and a group's collectives and broadcast puts; each byte
+ * checked, each exactly once.
  *
  * One thread steps all adapters, and so is every process; the fabric's workers are threads. Every
  * node has some operations of each kind under way to random others. What each is follows from the
@@ -15,13 +15,13 @@
 #include "tests/world/bytes.h"
 #include "tests/world/host/adapters.h"
 
-#define NODES_MAX  32u
-#define DEPTH      4u      /* operations of one kind that a node has under way */
-#define BYTES_MAX  100000u /* of one operation */
-#define BROADCAST_MAX   20000u  /* of a broadcast, a broadcast put, or a reduction */
-#define GUARD      64u     /* bytes behind a buffer that nobody may write */
-#define GUARD_BYTE 0xa5
-#define GIVE_UP_NS UINT64_C(60000000000) /* without any completion: a hang */
+#define NODES_MAX     32u
+#define DEPTH         4u      /* operations of one kind that a node has under way */
+#define BYTES_MAX     100000u /* of one operation */
+#define BROADCAST_MAX 20000u  /* of a broadcast, a broadcast put, or a reduction */
+#define GUARD         64u     /* bytes behind a buffer that nobody may write */
+#define GUARD_BYTE    0xa5
+#define GIVE_UP_NS    UINT64_C(60000000000) /* without any completion: a hang */
 
 enum kind { KIND_SEND, KIND_PUT, KIND_GET, KIND_ATOMIC, KIND_BROADCAST, KINDS };
 
@@ -43,12 +43,12 @@ struct action {
     struct fabemu_req req;
     uint32_t peer;
     uint32_t bytes;
-    uint64_t key;    /* of its bytes */
-    uint64_t offset; /* gets */
-    enum word word;  /* atomics: which, */
+    uint64_t key;     /* of its bytes */
+    uint64_t offset;  /* gets */
+    enum word word;   /* atomics: which, */
     uint64_t compare; /* CAS: if it is this, */
-    uint64_t before; /* what it was */
-    uint8_t *buf;    /* its own, BYTES_MAX + GUARD */
+    uint64_t before;  /* what it was */
+    uint8_t *buf;     /* its own, BYTES_MAX + GUARD */
     bool busy;
 };
 
@@ -56,9 +56,9 @@ struct member {
     struct fabemu *fab;
     struct fabemu_queue *queue;
     uint64_t random;
-    uint8_t *source;    /* BYTES_MAX * 2: for gets of all the others; never changes */
-    uint8_t *target;    /* [node][slot]: for puts of the others, BYTES_MAX + GUARD each */
-    uint8_t *cast;      /* [node][slot]: for broadcast puts, BROADCAST_MAX + GUARD each */
+    uint8_t *source; /* BYTES_MAX * 2: for gets of all the others; never changes */
+    uint8_t *target; /* [node][slot]: for puts of the others, BYTES_MAX + GUARD each */
+    uint8_t *cast;   /* [node][slot]: for broadcast puts, BROADCAST_MAX + GUARD each */
     uint64_t source_key, target_key, broadcast_key, word_key;
     alignas(8) uint64_t word[WORDS];
     uint64_t sum, xor, cas, doubles; /* of what the others did to them */
@@ -66,9 +66,9 @@ struct member {
     uint64_t seen[NODES_MAX];        /* value of a node's WORD_CAS as last heard of */
     struct action action[KINDS][DEPTH];
     struct action recv[DEPTH];
-    uint32_t left[KINDS];          /* to begin */
-    uint32_t sent[NODES_MAX];      /* messages, by destination */
-    uint8_t *came[NODES_MAX];      /* by source: how often each of its messages to here */
+    uint32_t left[KINDS];     /* to begin */
+    uint32_t sent[NODES_MAX]; /* messages, by destination */
+    uint8_t *came[NODES_MAX]; /* by source: how often each of its messages to here */
     uint32_t came_all, sent_all;
     struct fabemu_group *group;
     struct fabemu_req together_req;
@@ -105,12 +105,12 @@ static void wrong(struct world *w, const char *what, uint32_t node, uint32_t pee
                (unsigned long long)number, what, (unsigned long long)test_seed());
 }
 
-/* --- made --------------------------------------------------------------------------------- */
+/* --- made --------------------------------------------------------------------------- */
 
 static void attach(struct world *w, uint32_t n)
 {
-    struct fabemu_info info = {.fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1,
-                                .acknowledged = true};
+    struct fabemu_info info = {
+        .fabric = "transport", .node = n, .nodes = w->nodes, .seat = n + 1, .acknowledged = true};
     struct member *m = &w->member[n];
 
     m->fab = adapters_open(w->fabric, &info);
@@ -137,10 +137,12 @@ static void member_open(struct world *w, uint32_t n)
     bytes_fill(m->source, 2 * BYTES_MAX, w->seed ^ n);
     memset(m->target, GUARD_BYTE, targets);
     attach(w, n);
-    CU_ASSERT_EQUAL_FATAL(
-        fabemu_register(m->fab, m->source, 2 * BYTES_MAX, FABEMU_REMOTE_READ, &m->source_key), 0);
-    CU_ASSERT_EQUAL_FATAL(
-        fabemu_register(m->fab, m->target, targets, FABEMU_REMOTE_WRITE, &m->target_key), 0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->source, 2 * BYTES_MAX, FABEMU_REMOTE_READ,
+                                          &m->source_key),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->target, targets, FABEMU_REMOTE_WRITE,
+                                          &m->target_key),
+                          0);
     CU_ASSERT_EQUAL_FATAL(fabemu_register(m->fab, m->word, sizeof m->word, FABEMU_REMOTE_ATOMIC,
                                           &m->word_key),
                           0);
@@ -187,11 +189,17 @@ static void register_symmetric(struct world *w)
 
 static void world_open(struct world *w, const struct setting *set)
 {
-    const struct emu_fault_rates rates = {.lost = set->each, .head = set->each / 2,
-                                          .payload = set->each / 2, .twice = set->each,
-                                          .late = set->each, .late_ps = 2000000};
-    struct fabric_config config = {.name = "transport", .clock = set->clock, .seed = test_seed(),
-                                   .threads = set->threads, .faults = set->each ? &rates : NULL};
+    const struct emu_fault_rates rates = {.lost = set->each,
+                                          .head = set->each / 2,
+                                          .payload = set->each / 2,
+                                          .twice = set->each,
+                                          .late = set->each,
+                                          .late_ps = 2000000};
+    struct fabric_config config = {.name = "transport",
+                                   .clock = set->clock,
+                                   .seed = test_seed(),
+                                   .threads = set->threads,
+                                   .faults = set->each ? &rates : NULL};
 
     memset(w, 0, sizeof *w);
     w->seed = test_seed();
@@ -237,7 +245,7 @@ static void world_close(struct world *w)
     free(w->entered);
 }
 
-/* --- operations ---------------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------- */
 
 /* Where a put of @src's slot @d lies at its destination. */
 static uint64_t target_at(uint32_t src, uint32_t d)
@@ -263,7 +271,9 @@ static int begin_send(struct world *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n];
     uint32_t number = m->sent[a->peer]++;
-    struct fabemu_dest dest = {.node = a->peer, .queue = 1, .tag = number,
+    struct fabemu_dest dest = {.node = a->peer,
+                               .queue = 1,
+                               .tag = number,
                                .data = (uint64_t)n << 32 | a->bytes};
     struct fabemu_iov iov = {.base = a->buf, .bytes = a->bytes};
 
@@ -297,8 +307,11 @@ static int begin_atomic(struct world *w, uint32_t n, struct action *a)
 {
     struct member *m = &w->member[n], *peer = &w->member[a->peer];
     uint64_t operand = 1;
-    struct fabemu_atomic what = {.node = a->peer, .key = peer->word_key, .type = FABEMU_U64,
-                                 .op = FABEMU_ATOMIC_ADD, .operand = &operand,
+    struct fabemu_atomic what = {.node = a->peer,
+                                 .key = peer->word_key,
+                                 .type = FABEMU_U64,
+                                 .op = FABEMU_ATOMIC_ADD,
+                                 .operand = &operand,
                                  .result = &a->before};
     double number;
 
@@ -349,7 +362,8 @@ static int begin_broadcast(struct world *w, uint32_t n, struct action *a, uint32
     bytes_fill(a->buf, a->bytes, a->key);
     for (uint32_t to = 0; to < w->nodes; to++)
         memset(w->member[to].cast + broadcast_at(n, d) + a->bytes, GUARD_BYTE, GUARD);
-    return fabemu_broadcast_put(m->group, m->broadcast_key, broadcast_at(n, d), a->buf, a->bytes, &a->req);
+    return fabemu_broadcast_put(m->group, m->broadcast_key, broadcast_at(n, d), a->buf, a->bytes,
+                                &a->req);
 }
 
 static void begin(struct world *w, uint32_t n, enum kind kind, uint32_t d)
@@ -415,8 +429,8 @@ static void end_atomic(struct world *w, uint32_t n, struct action *a)
 }
 
 /*
- * It is on its way to all members' processes, before all that they hear of from now on. When a worker
- * tells them is for the host's scheduler to say.
+ * It is on its way to all members' processes, before all that they hear of from now on. When a
+ * worker tells them is for the host's scheduler to say.
  */
 static void end_broadcast(struct world *w, uint32_t n, const struct action *a, uint32_t d)
 {
@@ -461,8 +475,8 @@ static void end(struct world *w, uint32_t n, enum kind kind, uint32_t d)
         end_broadcast(w, n, a, d);
     else if (kind == KIND_PUT && !is_right(peer->target + target_at(n, d), a->key, a->bytes))
         wrong(w, "a put's bytes are wrong", n, a->peer, d);
-    else if (kind == KIND_GET && (memcmp(a->buf, peer->source + a->offset, a->bytes) ||
-                                  !is_guarded(a->buf + a->bytes)))
+    else if (kind == KIND_GET &&
+             (memcmp(a->buf, peer->source + a->offset, a->bytes) || !is_guarded(a->buf + a->bytes)))
         wrong(w, "a get's bytes are wrong", n, a->peer, d);
 }
 
@@ -496,7 +510,7 @@ static void take_recv(struct world *w, uint32_t n, struct action *a)
     post_recv(w, n, a);
 }
 
-/* --- what the group does together -------------------------------------------------------------- */
+/* --- what the group does together --------------------------------------------------- */
 
 struct joint {
     enum together what;
@@ -604,7 +618,7 @@ static uint32_t joint_step(struct world *w, uint32_t n)
     return m->together_busy;
 }
 
-/* --- run ------------------------------------------------------------------------------------ */
+/* --- run ---------------------------------------------------------------------------- */
 
 /* Begin and end what can be. Returns operations under way, or still to begin. */
 static uint32_t member_step(struct world *w, uint32_t n)
@@ -720,7 +734,7 @@ static struct fabric_totals run_setting(const struct setting *set)
     return totals;
 }
 
-/* --- cases --------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------- */
 
 static uint32_t operations; /* of each kind, of each node; 0: each case's own count */
 
@@ -737,9 +751,8 @@ static void raw__over_good_cables(void)
 
 static void raw__over_bad_cables(void)
 {
-    struct fabric_totals totals =
-        run_setting(&(struct setting){.topo = "kary:2,2", .threads = 2, .each = 1000,
-                                      .count = count_or(24)});
+    struct fabric_totals totals = run_setting(
+        &(struct setting){.topo = "kary:2,2", .threads = 2, .each = 1000, .count = count_or(24)});
 
     CU_ASSERT_TRUE(totals.transport.retransmissions > 0);
     CU_ASSERT_TRUE(totals.transport.duplicates > 0);
@@ -747,17 +760,18 @@ static void raw__over_bad_cables(void)
 
 static void raw__over_bad_cables_and_two_links(void)
 {
-    run_setting(&(struct setting){.topo = "qsnet:8,links=2", .threads = 2, .each = 300,
-                                  .count = count_or(12)});
+    run_setting(&(struct setting){
+        .topo = "qsnet:8,links=2", .threads = 2, .each = 300, .count = count_or(12)});
 }
 
 static void real__over_bad_cables(void)
 {
-    run_setting(&(struct setting){.topo = "kary:2,2", .threads = 1, .each = 500,
-                                  .count = count_or(8), .clock = EMU_CLOCK_REAL});
+    run_setting(&(struct setting){.topo = "kary:2,2",
+                                  .threads = 1,
+                                  .each = 500,
+                                  .count = count_or(8),
+                                  .clock = EMU_CLOCK_REAL});
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(int argc, char **argv)
 {

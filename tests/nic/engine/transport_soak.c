@@ -239,7 +239,8 @@ static bool soak_rates(struct soak *soak)
     faults->late = (uint32_t)lround(soak->late * EMU_FAULT_UNIT);
     if (soak->loss + soak->corrupt + soak->twice + soak->late <= 1)
         return true;
-    fprintf(stderr, "transport_soak: --loss, --corrupt, --double and --late are above 1 together\n");
+    fprintf(stderr,
+            "transport_soak: --loss, --corrupt, --double and --late are above 1 together\n");
     return false;
 }
 
@@ -349,7 +350,8 @@ static int soak_mixes(const struct soak *soak)
 {
     uint64_t failed = 0;
 
-    printf("transport_soak --mixes %" PRIu64 " --clock %s --packets %" PRIu64 " --seed %" PRIu64 "\n",
+    printf("transport_soak --mixes %" PRIu64 " --clock %s --packets %" PRIu64 " --seed %" PRIu64
+           "\n",
            soak->mixes, soak->run.clock == EMU_CLOCK_RAW ? "raw" : "virtual", soak->run.packets,
            soak->run.seed);
     fflush(stdout);
@@ -363,15 +365,21 @@ static int soak_mixes(const struct soak *soak)
         soak_wrong(&run, &result);
         failed++;
     }
-    printf("transport_soak: %" PRIu64 " passed, %" PRIu64 " failed\n", soak->mixes - failed, failed);
+    printf("transport_soak: %" PRIu64 " passed, %" PRIu64 " failed\n", soak->mixes - failed,
+           failed);
     return failed ? 1 : 0;
 }
 
 int main(int argc, char **argv)
 {
-    struct soak soak = {.run = {.topo = "kary:4,2", .clock = EMU_CLOCK_VIRTUAL, .threads = 2,
-                                .packets = 50000, .groups = 4, .deaf = TRANSPORT_NOBODY,
-                                .faults = {.late_ps = 2000000}, .seed = soak_draw_seed()}};
+    struct soak soak = {.run = {.topo = "kary:4,2",
+                                .clock = EMU_CLOCK_VIRTUAL,
+                                .threads = 2,
+                                .packets = 50000,
+                                .groups = 4,
+                                .deaf = TRANSPORT_NOBODY,
+                                .faults = {.late_ps = 2000000},
+                                .seed = soak_draw_seed()}};
 
     read_sizes(&soak, "0-200,0-200,0-200,200-2000");
     if (!soak_options(&soak, argc, argv))

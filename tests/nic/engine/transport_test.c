@@ -18,10 +18,15 @@
 static struct transport_config config_of(enum emu_clock_mode clock, uint32_t threads,
                                          uint64_t packets)
 {
-    return (struct transport_config){
-        .topo = "kary:4,2", .clock = clock, .threads = threads, .seed = test_seed() % 1000000007u,
-        .packets = packets, .groups = 4, .deaf = TRANSPORT_NOBODY, .faults = {.late_ps = 2000000},
-        .sizes = {.count = 2, .range = {{0, 200}, {0, 2000}}}};
+    return (struct transport_config){.topo = "kary:4,2",
+                                     .clock = clock,
+                                     .threads = threads,
+                                     .seed = test_seed() % 1000000007u,
+                                     .packets = packets,
+                                     .groups = 4,
+                                     .deaf = TRANSPORT_NOBODY,
+                                     .faults = {.late_ps = 2000000},
+                                     .sizes = {.count = 2, .range = {{0, 200}, {0, 2000}}}};
 }
 
 static struct transport_result run(const struct transport_config *config)
@@ -40,11 +45,15 @@ static struct transport_result run(const struct transport_config *config)
 /* Loss, damage, doubles and delays, each in @each of a million entries. */
 static struct emu_fault_rates all_faults(uint32_t each)
 {
-    return (struct emu_fault_rates){.lost = each, .head = each / 2, .payload = each / 2,
-                                    .twice = each, .late = each, .late_ps = 2000000};
+    return (struct emu_fault_rates){.lost = each,
+                                    .head = each / 2,
+                                    .payload = each / 2,
+                                    .twice = each,
+                                    .late = each,
+                                    .late_ps = 2000000};
 }
 
-/* --- what is the same ------------------------------------------------------------------- */
+/* --- what is the same --------------------------------------------------------------- */
 
 static void virtual__is_the_same_for_any_number_of_threads(void)
 {
@@ -66,8 +75,8 @@ static void virtual__is_the_same_for_any_number_of_threads(void)
 }
 
 /*
- * What is sent, and so what comes, does not depend on the clock, nor on faults. Without these nobody
- * waits for a time-out.
+ * What is sent, and so what comes, does not depend on the clock, nor on faults. Without these
+ * nobody waits for a time-out.
  */
 static void raw__gets_what_virtual_gets(void)
 {
@@ -84,7 +93,7 @@ static void raw__gets_what_virtual_gets(void)
     CU_ASSERT_TRUE(result.transport.retransmissions > 0);
 }
 
-/* --- each kind of fault alone, and all ------------------------------------------------------ */
+/* --- each kind of fault alone, and all ---------------------------------------------- */
 
 static void faults_on(enum emu_clock_mode clock, uint64_t packets)
 {
@@ -93,7 +102,11 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
         {.head = 5000, .payload = 5000},
         {.twice = 10000, .late_ps = 2000000},
         {.late = 10000, .late_ps = 2000000},
-        {.lost = 10000, .head = 5000, .payload = 5000, .twice = 10000, .late = 10000,
+        {.lost = 10000,
+         .head = 5000,
+         .payload = 5000,
+         .twice = 10000,
+         .late = 10000,
          .late_ps = 2000000},
     };
 
@@ -102,8 +115,9 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
         struct transport_result result;
 
         /*
-         * A broadcast of 5 segments to 12 of 16 nodes is on a hundred cables' entries, of which 3 % spoil
-         * it: one try in 20 is good, and one packet in 150 would need more than the profile's 100.
+         * A broadcast of 5 segments to 12 of 16 nodes is on a hundred cables' entries, of which 3 %
+         * spoil it: one try in 20 is good, and one packet in 150 would need more than the profile's
+         * 100.
          */
         config.set[config.sets++] = "retry_limit=1000";
         config.faults = mixes[m];
@@ -138,7 +152,7 @@ static void virtual__later_than_a_timeout(void)
     CU_ASSERT_TRUE(result.transport.stale > 0);
 }
 
-/* --- networks ----------------------------------------------------------------------------------- */
+/* --- networks ----------------------------------------------------------------------- */
 
 static void links__two_into_the_network(void)
 {
@@ -164,7 +178,7 @@ static void channels__one_and_no_pool(void)
     run(&config);
 }
 
-/* --- nothing comes through ------------------------------------------------------------------------ */
+/* --- nothing comes through ---------------------------------------------------------- */
 
 /* What a deaf node is sent, and sends, is told as failed; nothing else is, and nothing hangs. */
 static void deaf__is_told_as_failed(void)
@@ -182,8 +196,6 @@ static void deaf__is_told_as_failed(void)
     result = run(&config);
     CU_ASSERT_TRUE(result.counts.failed > 2 * 320 / 16);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

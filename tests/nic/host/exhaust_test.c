@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exhaust_test.c - everything of adapters and routers of which there is a bounded number, at its bound.
+ * exhaust_test.c - everything of adapters and routers of which there is a bounded number, at its
+ * bound.
  *
  * An honest process that wants more goes on, or gets the error that fabemu.h names. One that writes
  * rubbish, never reads, or takes all that it can get, harms nobody else: the others do all they can
@@ -15,7 +16,7 @@
 #include "tests/world/edges.h"
 #include "tests/world/host/cluster.h"
 
-/* --- a process that is not honest ----------------------------------------------------------- */
+/* --- a process that is not honest --------------------------------------------------- */
 
 #define EVIL_GROUPS 3u
 #define EVIL_BURST  16u   /* segments in a round */
@@ -43,9 +44,11 @@ static uint64_t evil_random(void)
 /* Any header that an edge may let pass, and sometimes one that it may not. */
 static void evil_header(struct emu_hdr *hdr)
 {
-    static const uint8_t kinds[] = {EMU_UNICAST, EMU_UNICAST | EMU_NOTIFY, EMU_MULTICAST,
-                                    EMU_MULTICAST | EMU_NOTIFY, EMU_REDUCE, EMU_ALLREDUCE, EMU_BARRIER,
-                                    EMU_SET, EMU_TEST, EMU_TEST};
+    static const uint8_t kinds[] = {EMU_UNICAST,   EMU_UNICAST | EMU_NOTIFY,
+                                    EMU_MULTICAST, EMU_MULTICAST | EMU_NOTIFY,
+                                    EMU_REDUCE,    EMU_ALLREDUCE,
+                                    EMU_BARRIER,   EMU_SET,
+                                    EMU_TEST,      EMU_TEST};
     uint64_t number = evil_random();
     bool to_group;
 
@@ -72,8 +75,10 @@ static void evil_header(struct emu_hdr *hdr)
 static void evil_payload(const struct emu_hdr *hdr, uint8_t *payload)
 {
     uint64_t number = evil_random();
-    struct emu_word word = {.value = 1 + number % 4, .word = (uint32_t)(number >> 8) % 18,
-                            .test = (uint8_t)(number >> 16) % 3, .until = number >> 20 & 1};
+    struct emu_word word = {.value = 1 + number % 4,
+                            .word = (uint32_t)(number >> 8) % 18,
+                            .test = (uint8_t)(number >> 16) % 3,
+                            .until = number >> 20 & 1};
 
     for (uint32_t i = 0; i + 8 <= EMU_PAYLOAD_BYTES; i += 8)
         memcpy(payload + i, &(uint64_t){evil_random()}, 8);
@@ -178,7 +183,8 @@ static void others_beside_evil(const struct cluster_config *set, unsigned mode)
     cluster_collectives(&w);
     CU_ASSERT_TRUE(evil.posted > 1000);
     if (acknowledged && mode == EVIL_TESTS)
-        CU_ASSERT_PTR_NULL(w.fabric->engine[evil.node]->asks.free.first); /* it has all that it can get */
+        /* it has all that it can get */
+        CU_ASSERT_PTR_NULL(w.fabric->engine[evil.node]->asks.free.first);
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
     evil_close(&w);
     cluster_attach(&w, w.nodes);
@@ -196,14 +202,15 @@ static void hostile__harms_nobody_else(void)
         {.topo = "kary:2,2", .members = 3, .set = "barrier=tree"},
         {.topo = "kary:2,2", .members = 3, .set = "channels=2"},
         {.topo = "qsnet:4,links=2", .members = 3, .set = "combine_order=port"},
-        {.topo = "kary:2,2", .members = 3, .profile = "oq2004"}};
+        {.topo = "kary:2,2", .members = 3, .profile = "oq2004"},
+    };
 
     for (uint32_t s = 0; s < sizeof sets / sizeof sets[0]; s++)
         for (unsigned mode = 0; mode < EVIL_MODES; mode++)
             others_beside_evil(&sets[s], mode);
 }
 
-/* --- honest, and wanting more than there is --------------------------------------------------- */
+/* --- honest, and wanting more than there is ----------------------------------------- */
 
 /* One channel, one place: everybody to everybody, and broadcasts of several segments. */
 static void channels__of_one_carry_everything(void)
@@ -211,7 +218,8 @@ static void channels__of_one_carry_everything(void)
     static const struct cluster_config sets[] = {
         {.topo = "kary:4,1", .set = "channels=1"},
         {.topo = "kary:2,2", .set = "pool_slots=1"},
-        {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000}};
+        {.topo = "kary:2,2", .set = "retry_limit=1000", .bad = 3000},
+    };
     struct cluster w;
 
     for (uint32_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
@@ -225,7 +233,10 @@ static void channels__of_one_carry_everything(void)
     }
 }
 
-/* All groups that can combine are taken, or all buffers for their partial results: one leaves, one comes. */
+/*
+ * All groups that can combine are taken, or all buffers for their partial results: one leaves, one
+ * comes.
+ */
 static void groups__end_with_an_error_and_come_back(void)
 {
     static const char *const profiles[] = {"qsnet3", "oq2004"};
@@ -248,7 +259,8 @@ static void groups__end_with_an_error_and_come_back(void)
         for (uint32_t n = 0; n < 2; n++)
             CU_ASSERT_EQUAL(fabric_group_leave(w.fabric, ids[made / 2], n), 0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &ids[made / 2], error,
-                                            sizeof error), 0);
+                                            sizeof error),
+                        0);
         CU_ASSERT_EQUAL(fabric_group_create(w.fabric, nodes, 2, &again, error, sizeof error),
                         -ENOSPC);
         cluster_close(&w);
@@ -256,8 +268,8 @@ static void groups__end_with_an_error_and_come_back(void)
 }
 
 /*
- * Groups with wide windows are refused where they would take more than half of the buffers: narrow ones
- * are not.
+ * Groups with wide windows are refused where they would take more than half of the buffers: narrow
+ * ones are not.
  */
 static void wide_groups__leave_half_of_the_buffers(void)
 {

@@ -32,9 +32,10 @@ static int run(struct peers *w, uint32_t from, const struct fabemu_atomic *what)
     return req.status;
 }
 
-/* --- results ------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------ */
 
-/* What @op makes of a word, said once more and in another way. Bits of the type in the low bytes. */
+/* What @op makes of a word, said once more and in another way. Bits of the type in the low bytes.
+ */
 static uint64_t expected(unsigned op, unsigned type, uint64_t word, uint64_t operand,
                          uint64_t compare)
 {
@@ -95,8 +96,13 @@ static void atomic__does_every_operation_on_every_type(void)
         size_t bytes = emu_type_bytes(type);
         uint64_t word = draw(&w, type), operand = draw(&w, type), compare = draw(&w, type);
         uint64_t before = 0x5555555555555555, after = 0;
-        struct fabemu_atomic what = {.node = 1, .key = key, .offset = 8, .op = op,
-                                     .type = type, .operand = &operand, .compare = &compare,
+        struct fabemu_atomic what = {.node = 1,
+                                     .key = key,
+                                     .offset = 8,
+                                     .op = op,
+                                     .type = type,
+                                     .operand = &operand,
+                                     .compare = &compare,
                                      .result = i % 3 ? &before : NULL};
         uint64_t want = expected(op, type, word, operand, compare);
 
@@ -139,25 +145,40 @@ static void atomic__refuses_what_was_not_granted(void)
         bool fetch;
         int status;
     } c[] = {
-        {read, 0, FABEMU_ATOMIC_ADD, false, -EACCES},   {read, 0, FABEMU_ATOMIC_ADD, true, -EACCES},
-        {read, 0, FABEMU_ATOMIC_FETCH, true, 0},        {write, 0, FABEMU_ATOMIC_ADD, false, 0},
-        {write, 0, FABEMU_ATOMIC_ADD, true, -EACCES},   {write, 0, FABEMU_ATOMIC_FETCH, true, -EACCES},
-        {write, 0, FABEMU_ATOMIC_CAS, false, 0},        {both, 0, FABEMU_ATOMIC_SWAP, true, 0},
-        {atomic, 0, FABEMU_ATOMIC_CAS, true, 0},        {atomic, 0, FABEMU_ATOMIC_FETCH, true, 0},
-        {atomic, 1, FABEMU_ATOMIC_ADD, false, -EACCES}, {atomic, 8, FABEMU_ATOMIC_ADD, false, -EACCES},
+        {read, 0, FABEMU_ATOMIC_ADD, false, -EACCES},
+        {read, 0, FABEMU_ATOMIC_ADD, true, -EACCES},
+        {read, 0, FABEMU_ATOMIC_FETCH, true, 0},
+        {write, 0, FABEMU_ATOMIC_ADD, false, 0},
+        {write, 0, FABEMU_ATOMIC_ADD, true, -EACCES},
+        {write, 0, FABEMU_ATOMIC_FETCH, true, -EACCES},
+        {write, 0, FABEMU_ATOMIC_CAS, false, 0},
+        {both, 0, FABEMU_ATOMIC_SWAP, true, 0},
+        {atomic, 0, FABEMU_ATOMIC_CAS, true, 0},
+        {atomic, 0, FABEMU_ATOMIC_FETCH, true, 0},
+        {atomic, 1, FABEMU_ATOMIC_ADD, false, -EACCES},
+        {atomic, 8, FABEMU_ATOMIC_ADD, false, -EACCES},
         {atomic, UINT64_MAX - 3, FABEMU_ATOMIC_ADD, false, -EACCES},
         {atomic ^ 1 << 21, 0, FABEMU_ATOMIC_ADD, false, -EACCES},
-        {narrow, 0, FABEMU_ATOMIC_ADD, false, -EINVAL}, {12345, 0, FABEMU_ATOMIC_ADD, false, -EACCES},
+        {narrow, 0, FABEMU_ATOMIC_ADD, false, -EINVAL},
+        {12345, 0, FABEMU_ATOMIC_ADD, false, -EACCES},
         {atomic | UINT64_C(1) << 63, 0, FABEMU_ATOMIC_ADD, false, -EACCES},
     };
     for (unsigned i = 0; i < sizeof c / sizeof *c; i++) {
-        struct fabemu_atomic what = {.node = 1, .key = c[i].key, .offset = c[i].offset,
-                                     .op = c[i].op, .type = FABEMU_U64, .operand = &v,
-                                     .compare = &v, .result = c[i].fetch ? &old : NULL};
+        struct fabemu_atomic what = {.node = 1,
+                                     .key = c[i].key,
+                                     .offset = c[i].offset,
+                                     .op = c[i].op,
+                                     .type = FABEMU_U64,
+                                     .operand = &v,
+                                     .compare = &v,
+                                     .result = c[i].fetch ? &old : NULL};
 
         CU_ASSERT_EQUAL(run(&w, 0, &what), c[i].status);
     }
-    struct fabemu_atomic bad = {.node = 1, .key = both, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64};
+    struct fabemu_atomic bad = {.node = 1,
+                                .key = both,
+                                .op = FABEMU_ATOMIC_ADD,
+                                .type = FABEMU_U64};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EINVAL); /* no operand */
     bad.operand = &v;
     bad.op = FABEMU_ATOMIC_CAS;
@@ -178,9 +199,12 @@ static void atomic__refuses_what_was_not_granted(void)
     peers_close(&w);
 }
 
-/* --- order, company --------------------------------------------------------------------- */
+/* --- order, company ----------------------------------------------------------------- */
 
-/* Requests are carried out in post order however segments travel: a put, then an atomic that follows it. */
+/*
+ * Requests are carried out in post order however segments travel: a put, then an atomic that
+ * follows it.
+ */
 static void atomic__follows_what_was_posted_before(void)
 {
     enum { MANY = 3000 };
@@ -191,11 +215,16 @@ static void atomic__follows_what_was_posted_before(void)
     bool good = true;
 
     peers_open(&w, 2, true);
-    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                    &key);
     for (uint64_t i = 0; i < MANY; i++) {
         static uint64_t value[MANY];
-        struct fabemu_atomic what = {.node = 1, .key = key, .op = FABEMU_ATOMIC_ADD,
-                                     .type = FABEMU_U64, .operand = &one, .result = &sum[i]};
+        struct fabemu_atomic what = {.node = 1,
+                                     .key = key,
+                                     .op = FABEMU_ATOMIC_ADD,
+                                     .type = FABEMU_U64,
+                                     .operand = &one,
+                                     .result = &sum[i]};
 
         value[i] = 10 * i;
         memset(&put[i], 0, sizeof put[i]);
@@ -244,8 +273,12 @@ static void *run_adder(void *argument)
 
     for (int i = 0; i < 300; i++) {
         struct fabemu_req req = {0};
-        struct fabemu_atomic add = {.node = 0, .key = a->key, .op = FABEMU_ATOMIC_ADD,
-                                    .type = FABEMU_U64, .operand = &five, .result = &old};
+        struct fabemu_atomic add = {.node = 0,
+                                    .key = a->key,
+                                    .op = FABEMU_ATOMIC_ADD,
+                                    .type = FABEMU_U64,
+                                    .operand = &five,
+                                    .result = &old};
         uint64_t before = old;
 
         if (fabemu_atomic(fab, &add, &req) || fabemu_wait(fab, &req) || (i && old < before + 5))
@@ -254,7 +287,8 @@ static void *run_adder(void *argument)
     return NULL;
 }
 
-/* Many adapters and the target's own threads at one word: nothing is lost, nothing is done twice. */
+/* Many adapters and the target's own threads at one word: nothing is lost, nothing is done twice.
+ */
 static void atomic__keeps_company_with_threads_and_adapters(void)
 {
     static _Atomic uint64_t word;
@@ -294,8 +328,8 @@ static void atomic__can_be_aborted(void)
 
     peers_open(&w, 2, false);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
-    struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
-                                .result = &old};
+    struct fabemu_atomic add = {
+        .node = 1, .key = key, .type = FABEMU_U64, .operand = &one, .result = &old};
     CU_ASSERT_EQUAL(run(&w, 0, &add), 0);
     CU_ASSERT_EQUAL(old, 1);
     CU_ASSERT_EQUAL(post(&w, 0, &add, &req), 0);
@@ -307,7 +341,7 @@ static void atomic__can_be_aborted(void)
     peers_close(&w);
 }
 
-/* --- hostile input ------------------------------------------------------------------------ */
+/* --- hostile input ------------------------------------------------------------------ */
 
 static void send_raw(struct peers *w, uint32_t at, uint32_t seq, const void *payload, size_t bytes)
 {
@@ -334,7 +368,8 @@ static void receive__does_no_atomic_that_cannot_be(void)
     seq = w.fab[0]->peers[1].rx_next;
     const struct nic_wire_atomic good = {
         .mem = {.head = {.what = NIC_ATOMIC, .check = check}, .id = 1, .key = key, .bytes = 8},
-        .type = FABEMU_U64, .operand = 1};
+        .type = FABEMU_U64,
+        .operand = 1};
 
     for (unsigned i = 0; i < 6; i++) {
         atomic = good;
@@ -363,8 +398,8 @@ static void receive__does_no_atomic_that_cannot_be(void)
 }
 
 /*
- * Answers to atomics: of the wrong length, to others' operations, repeated, or success where a result is
- * due.
+ * Answers to atomics: of the wrong length, to others' operations, repeated, or success where a
+ * result is due.
  */
 static void receive__takes_only_its_own_result(void)
 {
@@ -376,8 +411,8 @@ static void receive__takes_only_its_own_result(void)
 
     peers_open(&w, 3, false);
     fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC | FABEMU_REMOTE_READ, &key);
-    struct fabemu_atomic add = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
-                                .result = &old};
+    struct fabemu_atomic add = {
+        .node = 1, .key = key, .type = FABEMU_U64, .operand = &one, .result = &old};
     CU_ASSERT_EQUAL(run(&w, 0, &add), 0);
     peers_inject(&w, 2, 0, 9, "x", 1);
     fake_quiet(w.fake);
@@ -386,7 +421,8 @@ static void receive__takes_only_its_own_result(void)
     check = w.fab[0]->peers[1].rx_check;
 
     struct nic_wire_result result = {.head = {.what = NIC_RESULT, .check = check},
-                                     .id = nic_op_of(&req)->id, .value = 1234};
+                                     .id = nic_op_of(&req)->id,
+                                     .value = 1234};
     struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = check},
                                .id = nic_op_of(&req)->id};
     send_raw(&w, 0, 0, &result, sizeof result - 8);
@@ -406,8 +442,6 @@ static void receive__takes_only_its_own_result(void)
     CU_ASSERT_TRUE(w.fab[0]->counts.stale >= 1);
     peers_close(&w);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

@@ -31,7 +31,7 @@ static void set_all(struct team *t, uint32_t word, uint64_t value)
     fake_quiet(t->w.fake);
 }
 
-/* --- words, conditionals ------------------------------------------------------------------ */
+/* --- words, conditionals ------------------------------------------------------------ */
 
 static void test__asks_all_members(void)
 {
@@ -147,7 +147,7 @@ static void set__goes_before_all_that_follows(void)
     team_close(&t);
 }
 
-/* --- barriers from words, as the paper builds them -------------------------------------------- */
+/* --- barriers from words, as the paper builds them ---------------------------------- */
 
 /* Every process tests for itself that every one has reached n. */
 static void words__make_a_barrier(void)
@@ -221,7 +221,7 @@ static void words__and_a_broadcast_make_a_barrier(void)
     free(put);
 }
 
-/* --- ends ------------------------------------------------------------------------------------ */
+/* --- ends --------------------------------------------------------------------------- */
 
 static void group_broken__ends_conditionals_and_broadcasts(void)
 {
@@ -295,7 +295,8 @@ static void abort__takes_back_conditionals_and_broadcasts(void)
     CU_ASSERT_EQUAL(fabemu_abort(t.w.fab[0], &req[1]), -ECANCELED);
     CU_ASSERT_EQUAL(t.group[0]->broadcast_out, 0);
     set_all(&t, 0, 1);
-    CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, NIC_BROADCAST_WINDOW); /* nothing of the conditional */
+    /* nothing of the conditional */
+    CU_ASSERT_EQUAL(t.w.fab[0]->counts.stale, NIC_BROADCAST_WINDOW);
     memset(src, 3, sizeof src);
     fabemu_broadcast_put(t.group[0], key, 0, src, sizeof src, &req[2]);
     CU_ASSERT_TRUE(fake_finish(t.w.fake, &req[2], 1));
@@ -303,7 +304,7 @@ static void abort__takes_back_conditionals_and_broadcasts(void)
     team_close(&t);
 }
 
-/* --- symmetric regions ------------------------------------------------------------------------- */
+/* --- symmetric regions -------------------------------------------------------------- */
 
 static void symmetric__keys_are_the_same_and_serve_all(void)
 {
@@ -318,7 +319,9 @@ static void symmetric__keys_are_the_same_and_serve_all(void)
     key[1] = team_register(&t, second, 8);
     CU_ASSERT_NOT_EQUAL(key[0], key[1]);
     for (uint32_t i = 0; i < 3; i++) {
-        struct fabemu_atomic add = {.node = (i + 1) % 3, .key = key[1], .type = FABEMU_U64,
+        struct fabemu_atomic add = {.node = (i + 1) % 3,
+                                    .key = key[1],
+                                    .type = FABEMU_U64,
                                     .operand = &one};
 
         fabemu_put(t.w.fab[i], (i + 1) % 3, key[0], 8, &(uint64_t){40 + i}, 8, &req[0]);
@@ -371,7 +374,8 @@ static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
     }
 }
 
-/* Members who do not agree all learn of it; nobody completes before all have come; a break ends it. */
+/* Members who do not agree all learn of it; nobody completes before all have come; a break ends it.
+ */
 static void symmetric__is_a_collective(void)
 {
     struct team t;
@@ -404,7 +408,7 @@ static void symmetric__is_a_collective(void)
     team_close(&t);
 }
 
-/* --- broadcast puts ------------------------------------------------------------------------------- */
+/* --- broadcast puts ----------------------------------------------------------------- */
 
 static void broadcast__writes_all_members(void)
 {
@@ -433,10 +437,12 @@ static void broadcast__writes_all_members(void)
                 memset(memory[i], 0xee, sizeof memory[i]);
             bytes_fill(from, sizes[k], k);
             CU_ASSERT_EQUAL(fabemu_broadcast_put(t.group[root], key, 50, sizes[k] ? from : NULL,
-                                                 sizes[k], &req), 0);
+                                                 sizes[k], &req),
+                            0);
             CU_ASSERT_TRUE_FATAL(fake_finish(t.w.fake, &req, 1));
             CU_ASSERT_EQUAL(req.status, 0);
-            fake_quiet(t.w.fake); /* the others' adapters have it; their libraries, perhaps, not yet */
+            /* the others' adapters have it; their libraries, perhaps, not yet */
+            fake_quiet(t.w.fake);
             for (uint32_t i = 0; i < members; i++) {
                 CU_ASSERT_TRUE(bytes_filled(memory[i] + 50, sizes[k], k));
                 CU_ASSERT_TRUE(memory[i][49] == 0xee && memory[i][50 + sizes[k]] == 0xee);
@@ -470,8 +476,9 @@ static void broadcast__is_pipelined_and_bounded(void)
             size_t bytes = k % 3 ? BYTES : 1 + k;
 
             bytes_fill(src[i][k], bytes, i * 100 + k);
-            fabemu_broadcast_put(t.group[i], key, (size_t)(&memory[0][i][k][0] - &memory[0][0][0][0]),
-                                 src[i][k], bytes, &req[i][k]);
+            fabemu_broadcast_put(t.group[i], key,
+                                 (size_t)(&memory[0][i][k][0] - &memory[0][0][0][0]), src[i][k],
+                                 bytes, &req[i][k]);
             if (test_random(&t.w.random) % 3 == 0)
                 fake_pump(t.w.fake);
             good = good && t.group[i]->broadcast_out <= NIC_BROADCAST_WINDOW;
@@ -514,8 +521,8 @@ static void broadcast__writes_its_last_bytes_last(void)
         while (fabemu_req_status(&req) == FABEMU_PENDING) {
             fake_pump(t.w.fake);
             for (uint32_t i = 1; i < 3; i++)
-                good = good && (memory[i][19999] != round ||
-                                memcmp(memory[i], src, sizeof src) == 0);
+                good = good &&
+                       (memory[i][19999] != round || memcmp(memory[i], src, sizeof src) == 0);
         }
         fake_quiet(t.w.fake);
         good = good && memory[2][19999] == round;
@@ -530,7 +537,8 @@ static void broadcast__passes_by_who_has_unregistered(void)
     struct team t;
     struct fabemu_req req = {0};
     uint64_t v[3] = {0}, other[3] = {0}, key[2];
-    void *const where[3] = {&v[0], &v[1], &v[2]}, *const rest[3] = {&other[0], &other[1], &other[2]};
+    void *const where[3] = {&v[0], &v[1], &v[2]}, *const rest[3] = {&other[0], &other[1],
+                                                                    &other[2]};
     struct fabemu_group *second;
 
     team_open(&t, 3, true);
@@ -552,7 +560,7 @@ static void broadcast__passes_by_who_has_unregistered(void)
     team_close(&t);
 }
 
-/* --- hostile input ------------------------------------------------------------------------------------ */
+/* --- hostile input ------------------------------------------------------------------ */
 
 static void put_raw(struct team *t, const struct emu_seg *seg)
 {
@@ -578,37 +586,86 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
     fabemu_get(t.w.fab[0], 1, key, 0, src, 8, &get);
     fabemu_register(t.w.fab[0], memory[0], 8, FABEMU_REMOTE_READ, &read);
 
-    const struct emu_hdr good_test = {.dst = t.id, .seq = nic_op_of(&test)->id, .kind = EMU_TEST,
+    const struct emu_hdr good_test = {.dst = t.id,
+                                      .seq = nic_op_of(&test)->id,
+                                      .kind = EMU_TEST,
                                       .op = EMU_TEST_TRUE};
-    const struct emu_hdr good_told = {.dst = t.id, .seq = nic_op_of(&put)->id,
-                                      .kind = EMU_MULTICAST | EMU_NOTIFY, .op = NIC_MULTICAST_PART};
+    const struct emu_hdr good_told = {.dst = t.id,
+                                      .seq = nic_op_of(&put)->id,
+                                      .kind = EMU_MULTICAST | EMU_NOTIFY,
+                                      .op = NIC_MULTICAST_PART};
     struct emu_seg seg = {.hdr = {0}};
     uint64_t malformed = 0, stale = 0;
 
     for (unsigned i = 0; i < 14; i++) {
         seg.hdr = i < 6 ? good_test : good_told;
         switch (i) {
-        case 0: seg.hdr.src = 1; malformed++; break;
-        case 1: seg.hdr.op = 2; malformed++; break;
-        case 2: seg.hdr.dst = 78; malformed++; break;
-        case 3: seg.hdr.seq += 1 << 20; stale++; break;
-        case 4: seg.hdr.seq = good_told.seq; malformed++; break; /* a broadcast is no conditional */
-        case 5: seg.hdr.kind |= EMU_NOTIFY; malformed++; break;
-        case 6: seg.hdr.len = 1; malformed++; break;
-        case 7: seg.hdr.dst = 78; malformed++; break;
-        case 8: seg.hdr.type = 4; malformed++; break; /* not sent yet */
-        case 9: seg.hdr.type = 255; malformed++; break;
-        case 10: seg.hdr.seq = good_test.seq; malformed++; break;
-        case 11: seg.hdr.seq = nic_op_of(&get)->id; stale++; break; /* that is a peer's to name */
-        case 12: seg.hdr.op = NIC_MULTICAST_BROKEN + (uint8_t)(malformed % 2); malformed++; break;
-        case 13: seg.hdr.kind = EMU_BARRIER | EMU_NOTIFY; malformed++; break;
+        case 0:
+            seg.hdr.src = 1;
+            malformed++;
+            break;
+        case 1:
+            seg.hdr.op = 2;
+            malformed++;
+            break;
+        case 2:
+            seg.hdr.dst = 78;
+            malformed++;
+            break;
+        case 3:
+            seg.hdr.seq += 1 << 20;
+            stale++;
+            break;
+        /* a broadcast is no conditional */
+        case 4:
+            seg.hdr.seq = good_told.seq;
+            malformed++;
+            break;
+        case 5:
+            seg.hdr.kind |= EMU_NOTIFY;
+            malformed++;
+            break;
+        case 6:
+            seg.hdr.len = 1;
+            malformed++;
+            break;
+        case 7:
+            seg.hdr.dst = 78;
+            malformed++;
+            break;
+        case 8:
+            seg.hdr.type = 4;
+            malformed++;
+            break; /* not sent yet */
+        case 9:
+            seg.hdr.type = 255;
+            malformed++;
+            break;
+        case 10:
+            seg.hdr.seq = good_test.seq;
+            malformed++;
+            break;
+        /* that is a peer's to name */
+        case 11:
+            seg.hdr.seq = nic_op_of(&get)->id;
+            stale++;
+            break;
+        case 12:
+            seg.hdr.op = NIC_MULTICAST_BROKEN + (uint8_t)(malformed % 2);
+            malformed++;
+            break;
+        case 13:
+            seg.hdr.kind = EMU_BARRIER | EMU_NOTIFY;
+            malformed++;
+            break;
         }
         put_raw(&t, &seg);
         CU_ASSERT_EQUAL(counts->malformed, malformed);
         CU_ASSERT_EQUAL(counts->stale, stale);
     }
     seg.hdr = good_told;
-    for (unsigned i = 0; i < 4; i++) { /* as if all had them, each twice; the second is not in order */
+    for (unsigned i = 0; i < 4; i++) {
+        /* as if all had them, each twice; the second is not in order */
         seg.hdr.type = (uint8_t)(i / 2 * 2);
         put_raw(&t, &seg);
         malformed += i % 2;
@@ -620,17 +677,33 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
         struct nic_wire_broadcast broadcast = {.key = key};
         uint64_t late = counts->late;
 
-        seg.hdr = (struct emu_hdr){.dst = t.id, .src = 1, .kind = EMU_MULTICAST, .len = 24,
-                                   .op = NIC_MULTICAST_LAST};
+        seg.hdr = (struct emu_hdr){
+            .dst = t.id, .src = 1, .kind = EMU_MULTICAST, .len = 24, .op = NIC_MULTICAST_LAST};
         switch (i) {
-        case 0: broadcast.key ^= 1; break;
-        case 1: broadcast.offset = 993; break;
-        case 2: broadcast.offset = UINT64_MAX - 2; break;
-        case 3: seg.hdr.dst = 78; break;
-        case 4: broadcast.key = read; break;
-        case 5: seg.hdr.len = 15; break;
-        case 6: seg.hdr.op = NIC_MULTICAST_PROBE + 1; break;
-        case 7: seg.hdr.len = 241; break;
+        case 0:
+            broadcast.key ^= 1;
+            break;
+        case 1:
+            broadcast.offset = 993;
+            break;
+        case 2:
+            broadcast.offset = UINT64_MAX - 2;
+            break;
+        case 3:
+            seg.hdr.dst = 78;
+            break;
+        case 4:
+            broadcast.key = read;
+            break;
+        case 5:
+            seg.hdr.len = 15;
+            break;
+        case 6:
+            seg.hdr.op = NIC_MULTICAST_PROBE + 1;
+            break;
+        case 7:
+            seg.hdr.len = 241;
+            break;
         }
         memcpy(seg.payload, &broadcast, sizeof broadcast);
         memset(seg.payload + sizeof broadcast, 0x77, 8);
@@ -649,8 +722,6 @@ static void receive__believes_no_word_of_a_group_that_cannot_be(void)
     fake_finish(t.w.fake, &get, 1);
     team_close(&t);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

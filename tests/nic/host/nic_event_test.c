@@ -23,11 +23,13 @@ static uint64_t expose(struct peers *w, uint32_t node, void *at, size_t bytes)
 
     CU_ASSERT_EQUAL_FATAL(fabemu_register(w->fab[node], at, bytes,
                                           FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
-                                              FABEMU_REMOTE_ATOMIC, &key), 0);
+                                              FABEMU_REMOTE_ATOMIC,
+                                          &key),
+                          0);
     return key;
 }
 
-/* --- counting ---------------------------------------------------------------------------- */
+/* --- counting ----------------------------------------------------------------------- */
 
 static void event__counts_completions_of_all_kinds(void)
 {
@@ -77,8 +79,8 @@ static void region__counts_what_peers_write(void)
     for (unsigned i = 0; i < 6; i++) {
         static const size_t sizes[] = {0, 1, 192, 193, 300000};
         struct fabemu_req req = {0};
-        struct fabemu_atomic what = {.node = 1, .key = key, .type = FABEMU_U64, .operand = &one,
-                                     .result = &old};
+        struct fabemu_atomic what = {
+            .node = 1, .key = key, .type = FABEMU_U64, .operand = &one, .result = &old};
 
         if (i < 5)
             fabemu_put(w.fab[i % 2 * 2], 1, key, 0, memory, sizes[i], &req);
@@ -88,8 +90,8 @@ static void region__counts_what_peers_write(void)
         CU_ASSERT_EQUAL(fabemu_event_count(&event), i + 1);
     }
     struct fabemu_req req[3] = {{0}}; /* these write nothing */
-    struct fabemu_atomic fetch = {.node = 1, .key = key, .op = FABEMU_ATOMIC_FETCH,
-                                  .type = FABEMU_U64, .result = &old};
+    struct fabemu_atomic fetch = {
+        .node = 1, .key = key, .op = FABEMU_ATOMIC_FETCH, .type = FABEMU_U64, .result = &old};
     fabemu_atomic(w.fab[0], &fetch, &req[0]);
     fabemu_get(w.fab[0], 1, key, 0, &old, 8, &req[1]);
     fabemu_put(w.fab[0], 1, key, 299999, memory, 2, &req[2]);
@@ -104,7 +106,7 @@ static void region__counts_what_peers_write(void)
     peers_close(&w);
 }
 
-/* --- arming ------------------------------------------------------------------------------- */
+/* --- arming ------------------------------------------------------------------------- */
 
 /* In the order of thresholds, those of equal ones in post order, late ones at once. */
 static void armed__begin_when_their_count_is_reached(void)
@@ -258,7 +260,7 @@ static void armed__may_be_of_a_group(void)
     team_close(&t);
 }
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- ends --------------------------------------------------------------------------- */
 
 static void event__fails_with_what_it_counts(void)
 {
@@ -311,8 +313,8 @@ static void event_close__cancels_what_is_armed(void)
     CU_ASSERT_EQUAL(armed.status, -ECANCELED);
     CU_ASSERT_EQUAL(next.status, -ECANCELED);
     memset(&event, 0xee, sizeof event);
-    struct fabemu_atomic set = {.node = 0, .key = key, .op = FABEMU_ATOMIC_SWAP, .type = FABEMU_U64,
-                                .operand = &five};
+    struct fabemu_atomic set = {
+        .node = 0, .key = key, .op = FABEMU_ATOMIC_SWAP, .type = FABEMU_U64, .operand = &five};
     memset(&armed, 0, sizeof armed);
     CU_ASSERT_EQUAL(fabemu_atomic(w.fab[1], &set, &armed), 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &armed, 1));
@@ -362,11 +364,11 @@ static void event__is_of_one_adapter(void)
     peers_close(&w);
 }
 
-/* --- barriers by a tree of adapters ------------------------------------------------------------ */
+/* --- barriers by a tree of adapters ------------------------------------------------- */
 
-#define TREE 13
+#define TREE       13
 #define TREE_WIDTH 3
-#define EPOCHS 30
+#define EPOCHS     30
 
 /*
  * QsNet III §IV-A: each adapter counts its own process and what comes from its children; when all
@@ -399,7 +401,9 @@ static void tree_arm(struct tree *t, uint32_t i, uint64_t epoch)
     tell->after = &t->up[i];
     tell->threshold = epoch * (1 + tree_children(i));
     if (i) {
-        struct fabemu_atomic add = {.node = parent, .key = t->up_key[parent], .type = FABEMU_U64,
+        struct fabemu_atomic add = {.node = parent,
+                                    .key = t->up_key[parent],
+                                    .type = FABEMU_U64,
                                     .operand = &one};
 
         CU_ASSERT_EQUAL(fabemu_atomic(t->w.fab[i], &add, tell), 0);
@@ -470,14 +474,14 @@ static void tree__of_events_is_a_barrier(void)
     free(t);
 }
 
-/* --- threads -------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------ */
 
 struct passer {
     struct peers *w;
     uint32_t me;
     struct fabemu_event *event;
-    uint64_t key;    /* of the next one's word */
-    uint8_t *word;   /* one's own: what the event says has been written */
+    uint64_t key;  /* of the next one's word */
+    uint8_t *word; /* one's own: what the event says has been written */
 };
 
 static void *run_passer(void *argument)
@@ -519,8 +523,8 @@ static void event_wait__works_from_threads(void)
     }
     fake_start(w.fake);
     for (uint32_t i = 0; i < 2; i++) {
-        passer[i] = (struct passer){.w = &w, .me = i, .event = &event[i], .key = key[!i],
-                                    .word = &word[i]};
+        passer[i] =
+            (struct passer){.w = &w, .me = i, .event = &event[i], .key = key[!i], .word = &word[i]};
         pthread_create(&thread[i], NULL, run_passer, &passer[i]);
     }
     for (uint32_t i = 0; i < 2; i++)
@@ -532,8 +536,6 @@ static void event_wait__works_from_threads(void)
     }
     peers_close(&w);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

@@ -30,14 +30,18 @@ static void all_of_it(const struct cluster_config *set)
 
 static void adapters__do_all_they_can_over_good_cables(void)
 {
-    static const struct cluster_config sets[] = {{.topo = "kary:4,1"}, {.topo = "kary:2,3"},
+    static const struct cluster_config sets[] = {{.topo = "kary:4,1"},
+                                                 {.topo = "kary:2,3"},
                                                  {.topo = "kary:2,2", .set = "barrier=tree"}};
 
     for (unsigned i = 0; i < 3; i++)
         all_of_it(&sets[i]);
 }
 
-/* What an adapter counts with its peers, its groups and itself begins at @first. Nothing was said yet. */
+/*
+ * What an adapter counts with its peers, its groups and itself begins at @first. Nothing was said
+ * yet.
+ */
 static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
 {
     struct fabemu *fab = w->fab[node];
@@ -55,7 +59,10 @@ static void adapter_begins_at(struct cluster *w, uint32_t node, uint32_t first)
     fab->steps = fab->polls = fab->broken_count = first;
 }
 
-/* Generations of the ids of all operations that are not under way, as many as there are places for now. */
+/*
+ * Generations of the ids of all operations that are not under way, as many as there are places for
+ * now.
+ */
 static void ids_begin_at(struct fabemu *fab, uint32_t generation)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++)
@@ -77,7 +84,8 @@ static void adapters__go_on_where_numbers_wrap(void)
     static const struct cluster_config sets[] = {
         {.topo = "kary:2,2", .first = UINT32_MAX - 100, .bad = 2000},
         {.topo = "kary:4,1", .first = UINT32_MAX - 300, .set = "barrier=tree"},
-        {.topo = "kary:2,2", .first = UINT32_MAX - 200, .set = "combining=switch"}};
+        {.topo = "kary:2,2", .first = UINT32_MAX - 200, .set = "combining=switch"},
+    };
     struct cluster w;
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -102,7 +110,8 @@ static void adapters__go_on_where_numbers_wrap(void)
             CU_ASSERT_TRUE(from->rx_next < first && from->rx_consumed < first);
             CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
             CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / (EMU_WINDOW / 2));
-            CU_ASSERT_TRUE(w.fabric->engine[n]->send.flow[(n + 1) % w.nodes].next > UINT32_MAX - first);
+            CU_ASSERT_TRUE(w.fabric->engine[n]->send.flow[(n + 1) % w.nodes].next >
+                           UINT32_MAX - first);
             CU_ASSERT_TRUE(ids_wrapped(w.fab[n], 0xffd));
             CU_ASSERT_TRUE(w.fab[n]->steps < first);
         }
@@ -114,7 +123,9 @@ static void adapters__go_on_where_numbers_wrap(void)
 static void adapters__do_all_they_can_over_bad_cables(void)
 {
     static const struct cluster_config sets[] = {{.topo = "kary:4,1", .bad = 10000},
-                                                 {.topo = "kary:2,2", .bad = 5000, .set = "barrier=tree"}};
+                                                 {.topo = "kary:2,2",
+                                                  .bad = 5000,
+                                                  .set = "barrier=tree"}};
 
     for (unsigned i = 0; i < 2; i++)
         all_of_it(&sets[i]);
@@ -127,9 +138,12 @@ static void adapters__do_all_they_can_with_threads(void)
     all_of_it(&set);
 }
 
-/* --- cut off ------------------------------------------------------------------------------------ */
+/* --- cut off ------------------------------------------------------------------------ */
 
-/* The faults that stand where @node's cable ends, at both ends: in the order of fabric_fault_cables(). */
+/*
+ * The faults that stand where @node's cable ends, at both ends: in the order of
+ * fabric_fault_cables().
+ */
 static void cut_node(struct cluster *w, uint32_t node, bool cut)
 {
     const struct topo_graph *graph = w->graph;
@@ -158,7 +172,8 @@ static void one_is_cut_off(const char *topo)
 
     cluster_open(&w, &set);
     uint32_t far = w.nodes - 1;
-    fabemu_register(w.fab[far], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC, &key);
+    fabemu_register(w.fab[far], out, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_ATOMIC,
+                    &key);
     cluster_messages(&w); /* they know each other */
     cut_node(&w, far, true);
     for (uint32_t i = 0; i < 2; i++) {
@@ -174,12 +189,12 @@ static void one_is_cut_off(const char *topo)
     fabemu_get(w.fab[0], far, key, 0, in[2], 1000, &get);
     fabemu_atomic(w.fab[0], &what, &add);
     CU_ASSERT_TRUE_FATAL(cluster_finish(&w, recv, 2) && cluster_finish(&w, send, 1) &&
-                         cluster_finish(&w, &get, 1) &&
-                         cluster_finish(&w, &add, 1));
+                         cluster_finish(&w, &get, 1) && cluster_finish(&w, &add, 1));
     CU_ASSERT_TRUE(adapters_all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
                    get.status == -EHOSTUNREACH && add.status == -EHOSTUNREACH);
 
-    /* The others are not touched. What is posted now fails; and when the cable is mended they meet. */
+    /* The others are not touched. What is posted now fails; and when the cable is mended they meet.
+     */
     struct fabemu_iov into = {.base = in[3], .bytes = CLUSTER_BYTES};
     dest.node = 1;
     fabemu_recv(w.queue[1], 0, 5, 0, &into, 1, &fine[0]);
@@ -213,7 +228,10 @@ static void node__that_is_cut_off_is_missed_and_meets_again(void)
     one_is_cut_off("kary:2,2");
 }
 
-/* Write @count whole segments to @dst into the ring of @node, below all that an adapter knows of peers. */
+/*
+ * Write @count whole segments to @dst into the ring of @node, below all that an adapter knows of
+ * peers.
+ */
 static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32_t count)
 {
     nic_lock(w->fab[node]);
@@ -227,10 +245,14 @@ static void post_segments(struct cluster *w, uint32_t node, uint32_t dst, uint32
     nic_unlock(w->fab[node]);
 }
 
-/* The packet that its predecessor's segments wait in is not for it: only the predecessor would be told. */
+/*
+ * The packet that its predecessor's segments wait in is not for it: only the predecessor would be
+ * told.
+ */
 static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
 {
-    enum { FIRST = 4 * 40 + 1, SECOND = 2 }; /* more packets than channels, and one that has room for more */
+    /* more packets than channels, and one that has room for more */
+    enum { FIRST = 4 * 40 + 1, SECOND = 2 };
     struct cluster w;
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1", .set = "retry_limit=2"});
@@ -257,14 +279,18 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     for (uint32_t i = 0; i < e->send.packets; i++)
         if (e->send.packet[i].state == ENGINE_AWAITING)
             e->send.packet[i].due_ps = e->now_ps;
-    for (uint64_t end = emu_now_ns() + UINT64_C(20000000000); emu_now_ns() < end && !engine_idle(e);)
+    for (uint64_t end = emu_now_ns() + UINT64_C(20000000000);
+         emu_now_ns() < end && !engine_idle(e);)
         cluster_pump(&w);
     cluster_pump(&w);
     CU_ASSERT_EQUAL(w.fab[0]->counts.given_up, SECOND);
     cluster_close(&w);
 }
 
-/* To a node where nobody is the network brings hellos all the same: they are said again until one comes. */
+/*
+ * To a node where nobody is the network brings hellos all the same: they are said again until one
+ * comes.
+ */
 static void node__that_attaches_late_is_met(void)
 {
     const struct cluster_config set = {.topo = "kary:4,1"};
@@ -293,7 +319,10 @@ static void node__that_attaches_late_is_met(void)
     cluster_close(&w);
 }
 
-/* All members learn of it while the cable is cut: those on either side, who sends and who only waits. */
+/*
+ * All members learn of it while the cable is cut: those on either side, who sends and who only
+ * waits.
+ */
 static void group__breaks_where_a_member_is_cut_off(void)
 {
     for (unsigned kind = 0; kind < 5; kind++) {
@@ -319,12 +348,14 @@ static void group__breaks_where_a_member_is_cut_off(void)
             else if (kind == 2 && n == 0)
                 fabemu_broadcast_put(w.group[0], key[0], 0, "12345678", 8, &req[0]);
             else if (kind == 2)
-                fabemu_group_test(w.group[n], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[n]);
+                fabemu_group_test(w.group[n], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL,
+                                  &req[n]);
             else if (kind == 3)
                 fabemu_reduce(w.group[n], &v[n], &v[n], 1, FABEMU_SUM, FABEMU_U64, 0, &req[n]);
             fabemu_barrier(w.group[n], &later[n]);
         }
-        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, w.nodes) && cluster_finish(&w, later, w.nodes));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, w.nodes) &&
+                             cluster_finish(&w, later, w.nodes));
         CU_ASSERT_TRUE(adapters_all_are(later, w.nodes, -EPIPE));
         cut_node(&w, far, false);
         cluster_messages(&w); /* pairs are not broken by a group */
@@ -332,9 +363,9 @@ static void group__breaks_where_a_member_is_cut_off(void)
     }
 }
 
-/* --- what waits ------------------------------------------------------------------------------ */
+/* --- what waits --------------------------------------------------------------------- */
 
-#define WAITERS 700u /* more than an adapter has packets, and places for conditionals */
+#define WAITERS       700u /* more than an adapter has packets, and places for conditionals */
 #define REACHED_UNTIL (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL)
 
 /* Node @node posts that many, none of which can be true before others do something. */
@@ -384,7 +415,8 @@ static void waiting__lets_pass_what_it_waits_for(void)
             for (uint32_t word = 0; word < FABEMU_WORDS; word++)
                 fabemu_group_set(w.group[n], word, 1 + WAITERS / FABEMU_WORDS, NULL);
         for (uint32_t n = 0; n < w.nodes; n++)
-            CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req[n], WAITERS) && adapters_all_are(req[n], WAITERS, 0));
+            CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req[n], WAITERS) &&
+                                 adapters_all_are(req[n], WAITERS, 0));
         cluster_close(&w);
     }
 }
@@ -477,8 +509,8 @@ static void waiting__can_be_taken_back(void)
 }
 
 /*
- * A process dies while all places of its adapter are taken by conditionals, and other members of its
- * group stay. Its successor hears nothing of them, has all the places, and a group of its own.
+ * A process dies while all places of its adapter are taken by conditionals, and other members of
+ * its group stay. Its successor hears nothing of them, has all the places, and a group of its own.
  */
 static void waiting__ends_with_its_process(void)
 {
@@ -486,7 +518,8 @@ static void waiting__ends_with_its_process(void)
     struct cluster w;
 
     for (uint32_t tests = 0; tests < 2; tests++) {
-        cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2", .set = "barrier=conditional"});
+        cluster_open(&w,
+                     &(struct cluster_config){.topo = "kary:2,2", .set = "barrier=conditional"});
         post_waiters(&w, 0, tests, req);
         nic_close(w.fab[0]);
         fabric_detach(w.fabric, 0);
@@ -504,8 +537,6 @@ static void waiting__ends_with_its_process(void)
         cluster_close(&w);
     }
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

@@ -29,8 +29,8 @@ static void open_shuffled(struct peers *w, uint32_t nodes, uint64_t more)
 
 static void join(struct peers *w, struct team *t, uint32_t place, uint32_t id)
 {
-    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[t->node[place]], id, t->count,
-                                            &t->group[place]), 0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[t->node[place]], id, t->count, &t->group[place]),
+                          0);
 }
 
 static void team_open(struct peers *w, struct team *t, uint32_t id, uint32_t first, uint32_t count)
@@ -58,7 +58,7 @@ static void close_clean(struct peers *w, uint32_t nodes)
     peers_close(w);
 }
 
-/* --- random programs of collectives ------------------------------------------------ */
+/* --- random programs of collectives ------------------------------------------------- */
 
 /* What one collective was, at every member, and how to tell that it was right. */
 struct act {
@@ -271,7 +271,7 @@ static void allreduce__long_vectors_and_many_operations(void)
         long_vectors_and_many_operations(windows[i]);
 }
 
-/* --- early and late ---------------------------------------------------------------------- */
+/* --- early and late ----------------------------------------------------------------- */
 
 static void join_late(uint32_t id)
 {
@@ -310,7 +310,10 @@ static void join__finds_what_came_before(void)
         join_late(windows[i] | 40);
 }
 
-/* Who waits for nobody runs ahead by a window, and no further: two half windows, each with its token. */
+/*
+ * Who waits for nobody runs ahead by a window, and no further: two half windows, each with its
+ * token.
+ */
 static void broadcast__runs_ahead_by_a_window(void)
 {
     static uint8_t buf[2][2 * EMU_WINDOW_WIDE * EMU_PAYLOAD_BYTES];
@@ -350,7 +353,10 @@ static void early__groups_are_bounded(void)
     fake_close(w.fake);
 }
 
-/* What came for a group that nobody can join any more is forgotten, and what is late for it stays out. */
+/*
+ * What came for a group that nobody can join any more is forgotten, and what is late for it stays
+ * out.
+ */
 static void over__forgets_a_group_that_was_not_joined(void)
 {
     struct peers w;
@@ -420,10 +426,11 @@ static void group__of_one_needs_no_network(void)
     close_clean(&w, 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their allocators end the process */
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* their allocators end the process */
 /*
- * No memory is left while groups are joined: one of them is refused and leaves nothing behind, those before
- * it work, and it can be joined when there is memory again.
+ * No memory is left while groups are joined: one of them is refused and leaves nothing behind,
+ * those before it work, and it can be joined when there is memory again.
  */
 static void join__without_memory_is_refused(void)
 {
@@ -441,7 +448,8 @@ static void join__without_memory_is_refused(void)
     none.rlim_cur = 0; /* nothing beyond what the process has already */
     malloc_trim(0);
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &none), 0);
-    while (made < MOST && !(err = fabemu_group_join(w.fab[0], EMU_GROUP_WIDE | made, 1, &group[made])))
+    while (made < MOST &&
+           !(err = fabemu_group_join(w.fab[0], EMU_GROUP_WIDE | made, 1, &group[made])))
         made++;
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &usual), 0);
     CU_ASSERT_EQUAL_FATAL(err, -ENOMEM);
@@ -484,7 +492,10 @@ static void member_died__ends_all_with_epipe(void)
     fake_close(w.fake);
 }
 
-/* Invented, repeated and contradictory segments of a group are counted; the members' own still work. */
+/*
+ * Invented, repeated and contradictory segments of a group are counted; the members' own still
+ * work.
+ */
 static void drops_what_is_not_of_the_stream(uint32_t id)
 {
     struct peers w;
@@ -498,8 +509,11 @@ static void drops_what_is_not_of_the_stream(uint32_t id)
         fabemu_allreduce(t.group[0], &v[0], &v[0], 1, FABEMU_MAX, FABEMU_U32, &req[0]);
         for (uint32_t k = 0; k < 20; k++) {
             uint64_t r = test_random(&w.random);
-            struct emu_seg seg = {.hdr = {.dst = id, .src = 1, .len = (uint8_t)(r >> 8),
-                                          .kind = EMU_ALLREDUCE, .seq = (uint32_t)(r >> 32)}};
+            struct emu_seg seg = {.hdr = {.dst = id,
+                                          .src = 1,
+                                          .len = (uint8_t)(r >> 8),
+                                          .kind = EMU_ALLREDUCE,
+                                          .seq = (uint32_t)(r >> 32)}};
 
             if (r % 3 == 0)
                 seg.hdr.seq = i + (uint32_t)(r >> 40) % 300 - 20;
@@ -534,8 +548,9 @@ static void receive__drops_a_result_before_its_contribution(void)
     struct peers w;
     struct team t;
     struct fabemu_req req[2] = {{0}};
-    struct emu_seg seg = {.hdr = {.dst = 1, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM,
-                                  .type = EMU_U64}};
+    struct emu_seg seg = {
+        .hdr = {.dst = 1, .kind = EMU_ALLREDUCE, .len = 8, .op = EMU_SUM, .type = EMU_U64},
+    };
     struct fabemu_dest dest = {.node = 1, .queue = 1};
     uint64_t v[2] = {1, 2}, sum[2];
 
@@ -611,8 +626,6 @@ static void leave__keeps_late_segments_from_the_next(void)
     team_close(&t);
     fake_close(w.fake);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

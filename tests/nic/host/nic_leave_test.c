@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_leave_test.c - processes leave in good order: what had completed is there, those who stay know, and
- * their next operation is with who comes next.
+ * nic_leave_test.c - processes leave in good order: what had completed is there, those who stay
+ * know, and their next operation is with who comes next.
  *
  * One thread steps the adapters and a fake fabric in turn, except where said.
  */
@@ -191,9 +191,9 @@ static void leave__ends_what_is_under_way(void)
     peers_open(&w, 2, true);
     meet(&w, 0, 1);
     fabemu_register(w.fab[1], memory, LONG, FABEMU_REMOTE_READ, &key);
-    peers_recv(&w, 0, 1, 1, 0, in, 8, &req[0]);                /* never sent */
-    peers_send(&w, 0, 1, 2, out, LONG, &req[1]);               /* never received */
-    peers_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 8, &req[2]);  /* from anybody */
+    peers_recv(&w, 0, 1, 1, 0, in, 8, &req[0]);               /* never sent */
+    peers_send(&w, 0, 1, 2, out, LONG, &req[1]);              /* never received */
+    peers_recv(&w, 0, FABEMU_ANY_NODE, 1, 0, in, 8, &req[2]); /* from anybody */
     peers_send(&w, 1, 0, 4, out, LONG, &offer);
     fake_quiet(w.fake);
     CU_ASSERT_TRUE_FATAL(leave(&w, 1));
@@ -238,11 +238,18 @@ static void leave__all_at_once(void)
     }
 }
 
-/* The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all else. */
-static void answer_bye(struct peers *w, uint32_t from, uint32_t node, uint16_t number, uint32_t sent)
+/*
+ * The answer of @from to question @number of @node, that it has sent @sent requests, overtakes all
+ * else.
+ */
+static void answer_bye(struct peers *w, uint32_t from, uint32_t node, uint16_t number,
+                       uint32_t sent)
 {
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = w->fab[node]->peers[from].rx_check},
-                               .life = w->fab[from]->life, .kind = NIC_BYE_ANSWER, .number = number,
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE,
+                                        .check = w->fab[node]->peers[from].rx_check},
+                               .life = w->fab[from]->life,
+                               .kind = NIC_BYE_ANSWER,
+                               .number = number,
                                .sent = sent};
     struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof bye}};
 
@@ -349,7 +356,8 @@ static void leave__waits_for_one_that_stands_still(void)
             CU_ASSERT_EQUAL(recv[i].status == 0, send[i].status == 0);
         }
         CU_ASSERT_EQUAL(arrived, MANY);
-        CU_ASSERT_TRUE(fake_finish(w.fake, flood[0], FLOOD) && fake_finish(w.fake, flood[1], FLOOD));
+        CU_ASSERT_TRUE(fake_finish(w.fake, flood[0], FLOOD) &&
+                       fake_finish(w.fake, flood[1], FLOOD));
         peers_close(&w);
     }
 }
@@ -371,7 +379,9 @@ static void leave__is_not_held_up_by_a_queue_that_nobody_opens(void)
         for (uint32_t n = 0; n < 2; n++)
             for (uint32_t i = 0; i < MANY; i++) {
                 struct fabemu_iov iov = {.base = out, .bytes = bytes[i % 4]};
-                struct fabemu_dest dest = {.node = 2, .queue = 5, .tag = i,
+                struct fabemu_dest dest = {.node = 2,
+                                           .queue = 5,
+                                           .tag = i,
                                            .delivered = i % 3 == 0};
 
                 CU_ASSERT_EQUAL(fabemu_send(w.queue[n], &dest, &iov, 1, &send[n][i]), 0);
@@ -401,7 +411,7 @@ static void leave__says_whom_it_did_not_hear(void)
     peers_open(&w, 3, false);
     meet(&w, 0, 1);
     meet(&w, 0, 2);
-    peers_inject(&w, 0, 1, 1, &v, 4); /* nobody steps: it stays in the ring */
+    peers_inject(&w, 0, 1, 1, &v, 4);                 /* nobody steps: it stays in the ring */
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 1); /* the other one confirmed all, as it spoke */
     CU_ASSERT_TRUE(leave(&w, 0));
     CU_ASSERT_EQUAL(nic_leave(w.fab[0], 5000000), 0);
@@ -409,8 +419,8 @@ static void leave__says_whom_it_did_not_hear(void)
 }
 
 /*
- * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything: it is
- * waited for a second, not as long as one that has not confirmed, and nobody is warned of it.
+ * Who is stopped and has confirmed all that was sent to it, if anything was, cannot lack anything:
+ * it is waited for a second, not as long as one that has not confirmed, and nobody is warned of it.
  */
 static void leave__waits_a_moment_for_who_lacks_nothing(void)
 {
@@ -431,14 +441,15 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
         CU_ASSERT_EQUAL(nic_leave(w.fab[0], PATIENCE_NS), 0); /* nobody steps the other */
         fake_stop(w.fake);
         CU_ASSERT_TRUE(emu_now_ns() - before < PATIENCE_NS / 2);
-        CU_ASSERT_TRUE(emu_now_ns() - before >= UINT64_C(1000000000)); /* it may have had something to say */
+        /* it may have had something to say */
+        CU_ASSERT_TRUE(emu_now_ns() - before >= UINT64_C(1000000000));
         peers_close(&w);
     }
 }
 
 /*
- * It has answered that it has all, and what it had sent itself is known to be on its way: that is waited
- * for.
+ * It has answered that it has all, and what it had sent itself is known to be on its way: that is
+ * waited for.
  */
 static void leave__waits_for_what_was_said_to_it_before(void)
 {
@@ -476,7 +487,8 @@ static void leave__before_the_other_has_met_it(void)
     peer = nic_peer(w.fab[0], 1);
     peers_send(&w, 0, 1, 1, &v, 4, &req); /* says hello */
 
-    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711}, .kind = NIC_BYE_ASK,
+    struct nic_wire_bye bye = {.head = {.what = NIC_BYE, .check = 4711},
+                               .kind = NIC_BYE_ASK,
                                .life = w.fab[1]->life};
 
     memcpy(ask.payload, &bye, sizeof bye);
@@ -489,7 +501,7 @@ static void leave__before_the_other_has_met_it(void)
     peers_close(&w);
 }
 
-/* --- names ------------------------------------------------------------------------------- */
+/* --- names -------------------------------------------------------------------------- */
 
 static void seat__names_a_process_and_no_other(void)
 {
@@ -508,8 +520,8 @@ static void seat__names_a_process_and_no_other(void)
     CU_ASSERT_EQUAL(fabemu_info(w.fab[1])->seat, old + 1);
     for (uint64_t seat = old; seat <= old + 2; seat++) {
         struct fabemu_req req[4] = {{.seat = seat}, {.seat = seat}, {.seat = seat}, {0}};
-        struct fabemu_atomic add = {.node = 1, .key = key, .op = FABEMU_ATOMIC_ADD,
-                                    .type = FABEMU_U64, .operand = &one};
+        struct fabemu_atomic add = {
+            .node = 1, .key = key, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64, .operand = &one};
         int want = seat == old + 1 ? 0 : -EHOSTUNREACH;
 
         dest.seat = seat;
@@ -537,7 +549,9 @@ static void seat__first_operation_after_a_death_goes_on(void)
     static uint64_t word;
     struct peers w;
     struct fabemu_req req = {0};
-    struct fabemu_atomic add = {.node = 1, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64,
+    struct fabemu_atomic add = {.node = 1,
+                                .op = FABEMU_ATOMIC_ADD,
+                                .type = FABEMU_U64,
                                 .operand = &(uint64_t){7}};
 
     peers_open(&w, 2, false);
@@ -611,7 +625,10 @@ static void seat__of_who_sent_stays_with_the_message(void)
     peers_close(&w);
 }
 
-/* The process that was asked is gone while the request is on its way: not even a full target passes it on. */
+/*
+ * The process that was asked is gone while the request is on its way: not even a full target passes
+ * it on.
+ */
 static void seat__transfer_does_not_pass_to_the_successor(void)
 {
     static uint8_t memory[5000], mine[5000];
@@ -641,8 +658,9 @@ static void seat__given_up_hello_of_another_life_is_not_ours(void)
 {
     struct peers w;
     struct nic_wire_hello hello = {.what = NIC_HELLO};
-    struct emu_seg seg = {.hdr = {.dst = 1, .src = 0, .len = sizeof hello,
-                                  .kind = EMU_UNICAST | EMU_FAILED}};
+    struct emu_seg seg = {
+        .hdr = {.dst = 1, .src = 0, .len = sizeof hello, .kind = EMU_UNICAST | EMU_FAILED},
+    };
     struct fabemu_req req;
     uint32_t v = 3;
 
@@ -659,8 +677,6 @@ static void seat__given_up_hello_of_another_life_is_not_ours(void)
     CU_ASSERT_EQUAL(req.status, 0);
     peers_close(&w);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

@@ -78,9 +78,12 @@ static uint32_t talk(struct peers *w, uint32_t a, uint32_t b)
     return failed;
 }
 
-/* --- pairs ---------------------------------------------------------------------------- */
+/* --- pairs -------------------------------------------------------------------------- */
 
-/* Everything that two processes can wait for of each other, with ways cut in one or both directions. */
+/*
+ * Everything that two processes can wait for of each other, with ways cut in one or both
+ * directions.
+ */
 static void given_up__ends_all_that_waits_on_both_sides(void)
 {
     static uint8_t memory[2][BIG], out[BIG], in[8][BIG];
@@ -99,7 +102,8 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
             peers_recv(&w, i, !i, 1, 0, in[4 * i], BIG, &req[i][0]);
             peers_recv(&w, i, !i, 2, 0, in[4 * i + 1], BIG, &req[i][1]);
         }
-        for (uint32_t i = 0; i < 2; i++) { /* both ways; the second is longer than what is cut below */
+        for (uint32_t i = 0; i < 2; i++) {
+            /* both ways; the second is longer than what is cut below */
             memset(&req[i][2], 0, 5 * sizeof req[i][2]);
             peers_send(&w, i, !i, 77, out, BIG, &req[i][2]); /* asks, and nobody receives */
             fabemu_put(w.fab[i], !i, key[!i], 0, out, BIG, &req[i][3]);
@@ -109,8 +113,12 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
             fake_pump(w.fake);
         cut(&w, 0, 1, ways & 1, ways & 2);
         for (uint32_t i = 0; i < 2; i++) {
-            struct fabemu_atomic add = {.node = !i, .key = key[!i], .op = FABEMU_ATOMIC_ADD,
-                                        .type = FABEMU_U64, .operand = &one, .result = &old};
+            struct fabemu_atomic add = {.node = !i,
+                                        .key = key[!i],
+                                        .op = FABEMU_ATOMIC_ADD,
+                                        .type = FABEMU_U64,
+                                        .operand = &one,
+                                        .result = &old};
 
             fabemu_atomic(w.fab[i], &add, &req[i][5]);
             peers_send(&w, i, !i, 78, out, 8, &req[i][6]);
@@ -177,7 +185,8 @@ static void given_up__one_segment_breaks_the_pair(void)
     }
 }
 
-/* A break that nothing ended with is said by the next operation, of whatever kind, on either side. */
+/* A break that nothing ended with is said by the next operation, of whatever kind, on either side.
+ */
 static void given_up__is_said_by_the_next_operation(void)
 {
     for (unsigned kind = 0; kind < 6; kind++) {
@@ -354,7 +363,7 @@ static void receive__believes_no_word_that_cannot_be(void)
                 seg.hdr.len %= EMU_PAYLOAD_BYTES + 1;
             seg.payload[0] = (uint8_t)(r / 512 % 14);
             if (seg.hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg.hdr.src == 1)
-                continue; /* an ordinary one: others test that */
+                continue;                            /* an ordinary one: others test that */
             if (seg.payload[0] == NIC_DATA && i % 2) /* a check of 16 bits may be met by chance */
                 memcpy(seg.payload + 2, &(uint16_t){(uint16_t)~w.fab[0]->peers[1].tx_check}, 2);
             else if (seg.payload[0] == NIC_DATA)
@@ -389,7 +398,10 @@ static void receive__believes_no_word_that_cannot_be(void)
     }
 }
 
-/* The other side has nothing under way, and its cable comes back long after: it is told all the same. */
+/*
+ * The other side has nothing under way, and its cable comes back long after: it is told all the
+ * same.
+ */
 static void given_up__is_told_when_the_way_is_mended(void)
 {
     struct peers w;
@@ -409,7 +421,10 @@ static void given_up__is_told_when_the_way_is_mended(void)
     peers_close(&w);
 }
 
-/* A process that was stopped for longer than others wait: it is missed, and when it goes on they meet. */
+/*
+ * A process that was stopped for longer than others wait: it is missed, and when it goes on they
+ * meet.
+ */
 static void peer__that_was_silent_is_met_again(void)
 {
     struct peers w;
@@ -491,8 +506,11 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, 3);
     peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
     for (uint32_t epoch = 0; epoch < 4; epoch++) {
-        hello = (struct nic_wire_hello){.what = NIC_HELLO, .want = epoch % 2, .epoch = epoch,
-                                        .life = w.fab[1]->life, .known = w.fab[0]->life};
+        hello = (struct nic_wire_hello){.what = NIC_HELLO,
+                                        .want = epoch % 2,
+                                        .epoch = epoch,
+                                        .life = w.fab[1]->life,
+                                        .known = w.fab[0]->life};
         memcpy(seg.payload, &hello, sizeof hello);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -506,8 +524,8 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
 }
 
 /*
- * Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and in
- * order.
+ * Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and
+ * in order.
  */
 static void given_up__at_random_loses_but_never_hangs(void)
 {
@@ -576,7 +594,7 @@ static void given_up__at_random_loses_but_never_hangs(void)
     free(in);
 }
 
-/* --- groups --------------------------------------------------------------------------- */
+/* --- groups ------------------------------------------------------------------------- */
 
 static void group__given_up_is_broken_for_all(void)
 {
@@ -708,13 +726,18 @@ static void group__old_news_do_not_break_it(void)
     fake_inject(t.w.fake, 0, &seg);
     seg.hdr = (struct emu_hdr){.dst = 77, .seq = 12345, .kind = EMU_TEST | EMU_FAILED};
     fake_inject(t.w.fake, 0, &seg);
-    seg.hdr = (struct emu_hdr){.dst = 77, .seq = 1, .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
+    seg.hdr = (struct emu_hdr){.dst = 77,
+                               .seq = 1,
+                               .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
                                .op = NIC_MULTICAST_LAST};
     fake_inject(t.w.fake, 0, &seg);
-    seg.hdr = (struct emu_hdr){.dst = 77, .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
+    seg.hdr = (struct emu_hdr){.dst = 77,
+                               .kind = EMU_MULTICAST | EMU_NOTIFY | EMU_FAILED,
                                .op = NIC_MULTICAST_BROKEN};
     fake_inject(t.w.fake, 0, &seg);
-    seg.hdr = (struct emu_hdr){.dst = 77, .src = 1, .kind = EMU_BARRIER | EMU_FAILED,
+    seg.hdr = (struct emu_hdr){.dst = 77,
+                               .src = 1,
+                               .kind = EMU_BARRIER | EMU_FAILED,
                                .seq = 5 * (EMU_WINDOW / 2)};
     fake_inject(t.w.fake, 0, &seg);
     fake_quiet(t.w.fake);
@@ -728,8 +751,6 @@ static void group__old_news_do_not_break_it(void)
     team_close(&t);
     free(req);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

@@ -13,14 +13,14 @@
 #include "tests/world/host/adapters.h"
 #include "tests/world/host/fake.h"
 
-#define NODES 4u
-#define SLOTS 4u           /* parts of a node's memory; each of one operation at a time */
-#define ROOM (1u << 20)    /* bytes of a slot */
-#define GUARD 64u          /* behind it, that nobody may write */
-#define WORDS 4u           /* that all change by atomics */
-#define UNDER_WAY 12u      /* operations, of all nodes */
-#define OPERATIONS 300u    /* of a run */
-#define TICKETS (1u << 20) /* at most, of a run */
+#define NODES      4u
+#define SLOTS      4u         /* parts of a node's memory; each of one operation at a time */
+#define ROOM       (1u << 20) /* bytes of a slot */
+#define GUARD      64u        /* behind it, that nobody may write */
+#define WORDS      4u         /* that all change by atomics */
+#define UNDER_WAY  12u        /* operations, of all nodes */
+#define OPERATIONS 300u       /* of a run */
+#define TICKETS    (1u << 20) /* at most, of a run */
 #define GIVE_UP_NS UINT64_C(30000000000) /* without any completion: a hang */
 
 /* What to run over. */
@@ -28,7 +28,7 @@ struct setting {
     const char *profile; /* NULL: a fake fabric */
     const char *set;     /* a field of the profile, or NULL */
     bool acknowledged, shuffle;
-    uint32_t bad;        /* of so many entries of a million, each kind of fault */
+    uint32_t bad; /* of so many entries of a million, each kind of fault */
 };
 
 enum kind { PUT, GET, REFUSED, ADD, TICKET, KINDS };
@@ -40,16 +40,17 @@ struct access {
     uint32_t origin, target, slot;
     uint64_t offset; /* in the slot */
     size_t bytes;
-    uint8_t *buf;    /* ROOM + GUARD */
+    uint8_t *buf; /* ROOM + GUARD */
     uint64_t operand, old;
 };
 
 struct memory {
-    uint8_t *bytes; /* [SLOTS][ROOM + GUARD] */
-    uint8_t *model; /* likewise */
+    uint8_t *bytes;                  /* [SLOTS][ROOM + GUARD] */
+    uint8_t *model;                  /* likewise */
     alignas(8) uint64_t word[WORDS]; /* the first one gives tickets out */
     uint64_t sum[WORDS];
-    uint64_t key, word_key, read_key, write_key; /* of all; of the words; of all, but only for that */
+    /* of all; of the words; of all, but only for that */
+    uint64_t key, word_key, read_key, write_key;
     bool busy[SLOTS];
 };
 
@@ -68,13 +69,16 @@ struct world {
 
 static unsigned times = 1; /* as long as usual; written once, by main() */
 
-/* --- a world ----------------------------------------------------------------------------------- */
+/* --- a world ------------------------------------------------------------------------ */
 
 static void fabric_open(struct world *w)
 {
     struct emu_fault_rates rates = world_faults(w->set->bad);
-    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
-                                   .start_stopped = true, .seed = test_random(&w->random)};
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .faults = &rates,
+                                   .start_stopped = true,
+                                   .seed = test_random(&w->random)};
 
     world_profile(&config.profile, w->set->profile, w->set->set);
     w->fabric = world_fabric_start(&w->graph, "kary:2,2", NODES, &config);
@@ -83,9 +87,12 @@ static void fabric_open(struct world *w)
 
 static void fabric_node(struct world *w, uint32_t node)
 {
-    w->fab[node] = adapters_open(w->fabric, &(struct fabemu_info){
-        .fabric = "test", .node = node, .nodes = NODES, .seat = node + 1,
-        .acknowledged = w->set->acknowledged});
+    w->fab[node] =
+        adapters_open(w->fabric, &(struct fabemu_info){.fabric = "test",
+                                                       .node = node,
+                                                       .nodes = NODES,
+                                                       .seat = node + 1,
+                                                       .acknowledged = w->set->acknowledged});
 }
 
 static void memory_open(struct world *w, uint32_t node)
@@ -135,7 +142,8 @@ static void world_close(struct world *w)
     for (uint32_t n = 0; n < NODES; n++) {
         const struct nic_counts *counts = &w->fab[n]->counts;
 
-        CU_ASSERT_EQUAL(counts->malformed + counts->out_of_window + counts->stale + counts->refused, 0);
+        CU_ASSERT_EQUAL(counts->malformed + counts->out_of_window + counts->stale + counts->refused,
+                        0);
         CU_ASSERT_EQUAL(counts->given_up, 0);
         if (!w->fake)
             nic_close(w->fab[n]);
@@ -171,13 +179,22 @@ static bool finish(struct world *w, const struct fabemu_req *req)
     return true;
 }
 
-/* --- one operation --------------------------------------------------------------------------- */
+/* --- one operation ------------------------------------------------------------------ */
 
 /* Around what a segment of each kind carries, some of them, packets of four, and powers of two. */
 static size_t draw_bytes(struct world *w)
 {
-    static const size_t around[] = {1, 8, NIC_INLINE_BYTES, NIC_DATA_BYTES, EMU_PAYLOAD_BYTES,
-                                    4 * NIC_DATA_BYTES, 1024, 4096, 8192, 16384, 65536};
+    static const size_t around[] = {1,
+                                    8,
+                                    NIC_INLINE_BYTES,
+                                    NIC_DATA_BYTES,
+                                    EMU_PAYLOAD_BYTES,
+                                    4 * NIC_DATA_BYTES,
+                                    1024,
+                                    4096,
+                                    8192,
+                                    16384,
+                                    65536};
     static const size_t large[] = {262144, ROOM - 1, ROOM, 4000 * NIC_DATA_BYTES};
     uint64_t r = test_random(&w->random);
     size_t bytes = around[r % (sizeof around / sizeof *around)];
@@ -248,9 +265,13 @@ static int begin_refused(struct world *w, struct access *a)
 static int begin_atomic(struct world *w, struct access *a)
 {
     uint32_t word = a->kind == TICKET ? 0 : 1 + a->slot % (WORDS - 1);
-    struct fabemu_atomic add = {.node = a->target, .key = w->memory[a->target].word_key,
-                                .offset = 8 * word, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64,
-                                .operand = &a->operand, .result = &a->old};
+    struct fabemu_atomic add = {.node = a->target,
+                                .key = w->memory[a->target].word_key,
+                                .offset = 8 * word,
+                                .op = FABEMU_ATOMIC_ADD,
+                                .type = FABEMU_U64,
+                                .operand = &a->operand,
+                                .result = &a->old};
 
     if (a->kind == TICKET)
         a->operand = 1;
@@ -279,8 +300,9 @@ static void access_begin(struct world *w, struct access *a)
     if (uses_slot(a) && w->memory[a->target].busy[a->slot])
         return;
     memset(&a->req, 0, sizeof a->req);
-    err = uses_slot(a) ? begin_transfer(w, a) : a->kind == REFUSED ? begin_refused(w, a)
-                                                                   : begin_atomic(w, a);
+    err = uses_slot(a)         ? begin_transfer(w, a)
+          : a->kind == REFUSED ? begin_refused(w, a)
+                               : begin_atomic(w, a);
     CU_ASSERT_EQUAL_FATAL(err, 0);
     a->busy = true;
     if (uses_slot(a))
@@ -315,7 +337,7 @@ static void access_end(struct world *w, struct access *a)
         CU_ASSERT_TRUE_FATAL(a->old < TICKETS && !w->drawn[a->target * TICKETS + a->old]++);
 }
 
-/* --- many --------------------------------------------------------------------------------------- */
+/* --- many --------------------------------------------------------------------------- */
 
 static void memory_at_random(const struct setting *set)
 {
@@ -419,8 +441,6 @@ static void send__that_has_completed_is_not_passed_by_a_later_message(void)
     for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++)
         completed_is_there(&settings[i]);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(int argc, char **argv)
 {

@@ -23,8 +23,9 @@ static void put_get__move_memory(void)
     uint64_t key;
 
     peers_open(&w, 2, true);
-    CU_ASSERT_EQUAL(fabemu_register(w.fab[1], theirs, BIG,
-                                    FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key), 0);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[1], theirs, BIG, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                                    &key),
+                    0);
     for (unsigned i = 0; i < 6; i++) {
         struct fabemu_req req = {0};
         uint64_t offset = 1000 * i + 3;
@@ -61,12 +62,18 @@ static void put_get__refuse_what_was_not_granted(void)
         size_t bytes;
         int status;
     } c[] = {
-        {true, read, 0, 10, -EACCES},          {true, read, 0, 500, -EACCES},
-        {false, write, 0, 10, -EACCES},        {true, write, 995, 6, -EACCES},
-        {true, write, 1001, 0, -EACCES},       {true, write, 600, 401, -EACCES},
-        {true, write, UINT64_MAX, 2, -EACCES}, {false, read, UINT64_MAX - 3, 300, -EACCES},
-        {false, read ^ 1 << 20, 0, 1, -EACCES}, {false, 12345678, 0, 1, -EACCES},
-        {true, write, 600, 400, 0},            {false, read, 999, 1, 0},
+        {true, read, 0, 10, -EACCES},
+        {true, read, 0, 500, -EACCES},
+        {false, write, 0, 10, -EACCES},
+        {true, write, 995, 6, -EACCES},
+        {true, write, 1001, 0, -EACCES},
+        {true, write, 600, 401, -EACCES},
+        {true, write, UINT64_MAX, 2, -EACCES},
+        {false, read, UINT64_MAX - 3, 300, -EACCES},
+        {false, read ^ 1 << 20, 0, 1, -EACCES},
+        {false, 12345678, 0, 1, -EACCES},
+        {true, write, 600, 400, 0},
+        {false, read, 999, 1, 0},
     };
     for (unsigned i = 0; i < sizeof c / sizeof *c; i++) {
         struct fabemu_req req = {0};
@@ -215,7 +222,7 @@ static void answers__that_matter_are_not_dropped(void)
     free(send);
 }
 
-/* --- life and death -------------------------------------------------------------------- */
+/* --- life and death ----------------------------------------------------------------- */
 
 static void queue_close__cancels_and_frees_the_sender(void)
 {
@@ -323,7 +330,8 @@ static void abort__ends_what_is_under_way(void)
     for (int i = 0; i < 5; i++)
         CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[i]), -ECANCELED);
     CU_ASSERT_EQUAL(dones, 5);
-    while (fabemu_req_status(&req[5]) == FABEMU_PENDING && nic_op_of(&req[5])->state == NIC_OP_EAGER)
+    while (fabemu_req_status(&req[5]) == FABEMU_PENDING &&
+           nic_op_of(&req[5])->state == NIC_OP_EAGER)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[5]), 0);
     memset(in[1], 0x55, sizeof in[1]);
@@ -376,7 +384,8 @@ static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t co
             fake_pump(w->fake);
 }
 
-/* Whatever waits for a process that left without a word, and with a successor or none at its node. */
+/* Whatever waits for a process that left without a word, and with a successor or none at its node.
+ */
 static void peer__that_left_is_missed(void)
 {
     enum { MANY = NIC_ORDER_WINDOW + 100 };
@@ -389,8 +398,8 @@ static void peer__that_left_is_missed(void)
         uint64_t key;
 
         peers_open(&w, 2, false);
-        fabemu_register(w.fab[1], memory, sizeof memory,
-                        FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key);
+        fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                        &key);
         peers_inject(&w, 0, 1, 5, "x", 1);
         peers_recv(&w, 0, 1, 2, 0, in, sizeof in, &req[4]);
         fake_quiet(w.fake);
@@ -446,8 +455,9 @@ static void peer__that_is_slow_is_waited_for(void)
 static void say_hello(struct peers *w, uint32_t at, uint32_t from, uint64_t life, uint64_t known)
 {
     struct nic_wire_hello hello = {.what = NIC_HELLO, .life = life, .known = known};
-    struct emu_seg seg = {.hdr = {.dst = at, .src = from, .len = sizeof hello,
-                                  .kind = EMU_UNICAST}};
+    struct emu_seg seg = {
+        .hdr = {.dst = at, .src = from, .len = sizeof hello, .kind = EMU_UNICAST},
+    };
 
     memcpy(seg.payload, &hello, sizeof hello);
     CU_ASSERT_TRUE(fake_inject(w->fake, at, &seg));
@@ -543,8 +553,8 @@ static void node_died__ends_what_waits_for_it(void)
 }
 
 /*
- * A new process at a node begins anew, whoever speaks first; who names it is told nothing of the one
- * before.
+ * A new process at a node begins anew, whoever speaks first; who names it is told nothing of the
+ * one before.
  */
 static void peer__replaced_processes_meet_again(void)
 {
@@ -580,7 +590,7 @@ static void peer__replaced_processes_meet_again(void)
     peers_close(&w);
 }
 
-/* --- hostile input ------------------------------------------------------------------------ */
+/* --- hostile input ------------------------------------------------------------------ */
 
 /* As node 1 might say it, again and again. Returns how many segments node 0 answered with. */
 static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t count)
@@ -595,7 +605,10 @@ static uint32_t answers_to(struct peers *w, const struct emu_seg *seg, uint32_t 
     return w->fab[0]->edge.up_tail - before;
 }
 
-/* The network loses nothing: what somebody asked for and does not take would fill it, and our own ring. */
+/*
+ * The network loses nothing: what somebody asked for and does not take would fill it, and our own
+ * ring.
+ */
 static void hello__many_have_few_answers(void)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
@@ -610,7 +623,11 @@ static void hello__many_have_few_answers(void)
 
         peers_open(&w, 2, false);
         hello.life = fabemu_info(w.fab[1])->seat;
-        memcpy(seg.payload, kind == 0 ? (void *)&hello : kind == 1 ? (void *)&ack : &bye, len[kind]);
+        memcpy(seg.payload,
+               kind == 0   ? (void *)&hello
+               : kind == 1 ? (void *)&ack
+                           : &bye,
+               len[kind]);
         answers = answers_to(&w, &seg, 5000);
         CU_ASSERT_TRUE(answers >= 1 && answers < 500);
         peers_recv(&w, 0, 1, 1, 0, &got, 4, &recv); /* who is there meets us all the same */
@@ -689,7 +706,7 @@ static void receive__counts_garbage_and_lives(void)
     peers_close(&w);
 }
 
-/* --- threads ---------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------ */
 
 struct pair {
     struct peers *w;
@@ -740,8 +757,6 @@ static void wait__works_from_many_threads(void)
         nic_thread_stop(w.fab[i]->thread);
     peers_close(&w);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

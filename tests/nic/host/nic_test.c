@@ -15,7 +15,7 @@
 
 #define BIG (1u << 20)
 
-/* --- matching -------------------------------------------------------------------- */
+/* --- matching ----------------------------------------------------------------------- */
 
 static void inject__brings_tag_data_and_source(void)
 {
@@ -65,7 +65,10 @@ static void recv__obeys_node_tag_and_ignore_bits(void)
     peers_close(&w);
 }
 
-/* A node's queues are told apart where that is asked for, whether the message or the receive was first. */
+/*
+ * A node's queues are told apart where that is asked for, whether the message or the receive was
+ * first.
+ */
 static void recv_from__obeys_the_senders_queue(void)
 {
     struct fabemu_source of_2 = {.node = 0, .queue = 2};
@@ -108,7 +111,8 @@ static void recv_from__obeys_the_senders_queue(void)
     peers_close(&w);
 }
 
-/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then. */
+/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then.
+ */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
@@ -136,15 +140,19 @@ static void calls__refuse_buffers_at_address_0(void)
     CU_ASSERT_EQUAL(fabemu_reduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, 0, &req), -EFAULT);
     CU_ASSERT_EQUAL(fabemu_allreduce(group, &key, NULL, 1, FABEMU_SUM, FABEMU_U64, &req), -EFAULT);
     CU_ASSERT_EQUAL(req.status, 0);
-    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0); /* empty: that may be NULL */
-    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN);   /* they have not met */
+    /* empty: that may be NULL */
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 0, 0, &empty, 1, &req), 0);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &dest, NULL, 0), -EAGAIN); /* they have not met */
     peers_inject(&w, 0, 1, 0, NULL, 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     fabemu_group_leave(group);
     peers_close(&w);
 }
 
-/* Asked to say when it is delivered, a send is complete when the message is in the receiver's memory. */
+/*
+ * Asked to say when it is delivered, a send is complete when the message is in the receiver's
+ * memory.
+ */
 static void send__delivered_is_complete_when_it_is_there(void)
 {
     static const size_t sizes[] = {0, 1, 192, 193, 5000, 8192};
@@ -174,7 +182,10 @@ static void send__delivered_is_complete_when_it_is_there(void)
     peers_close(&w);
 }
 
-/* Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were sent. */
+/*
+ * Small, eager, rendezvous and unexpected ones in any mixture match in the order in which they were
+ * sent.
+ */
 static void send__keeps_order_however_segments_travel(void)
 {
     enum { COUNT = 600 };
@@ -286,8 +297,9 @@ static void send__ends_when_its_receive_is_given_up(void)
 }
 
 /*
- * The queue of @bytes that lie in it, or are offered there, is closed when nobody has received them. Whether
- * it was ever open, whether they had come: who is not told that all is there is told that it is not.
+ * The queue of @bytes that lie in it, or are offered there, is closed when nobody has received
+ * them. Whether it was ever open, whether they had come: who is not told that all is there is told
+ * that it is not.
  */
 static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_t pumps)
 {
@@ -356,7 +368,8 @@ static void send__is_not_delivered_when_its_rest_goes_nowhere(void)
 static void say_fin(struct peers *w, uint32_t id, int32_t status)
 {
     struct nic_wire_fin fin = {.head = {.what = NIC_FIN, .check = w->fab[0]->peers[1].rx_check},
-                               .id = id, .status = status};
+                               .id = id,
+                               .status = status};
     struct emu_seg seg = {.hdr = {.dst = 0, .src = 1, .len = sizeof fin}};
 
     memcpy(seg.payload, &fin, sizeof fin);
@@ -364,7 +377,8 @@ static void say_fin(struct peers *w, uint32_t id, int32_t status)
     fabemu_progress(w->fab[0]);
 }
 
-/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed. */
+/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed.
+ */
 static void send__is_not_ended_before_it_can_be(void)
 {
     static uint8_t out[20000], in[20000];
@@ -478,8 +492,8 @@ static void cancel__only_what_has_not_matched(void)
 /* Every size around a border, in one to four pieces, posted before or after; also to oneself. */
 static void send__carries_all_sizes_and_pieces(void)
 {
-    static const uint32_t sizes[] = {0, 1, 191, 192, 193, 415, 416, 417, 639, 640, 641, 4096, 8191,
-                                     8192, 8193, 65536, 65537, 200001, BIG};
+    static const uint32_t sizes[] = {0,   1,    191,  192,  193,  415,   416,   417,    639, 640,
+                                     641, 4096, 8191, 8192, 8193, 65536, 65537, 200001, BIG};
     uint8_t *out = malloc(BIG), *in = malloc(BIG + 1);
     struct peers w;
 
@@ -575,7 +589,8 @@ static void send__waits_when_no_more_can_be_parked(void)
     peers_open(&w, 2, true);
     for (uint32_t i = 0; i < COUNT; i++) {
         bool big = i % 100 == 99; /* one that asks first */
-        struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i], .bytes = big ? 20000 : 4};
+        struct fabemu_iov iov = {.base = big ? (void *)out : (void *)&v[i],
+                                 .bytes = big ? 20000 : 4};
 
         v[i] = i;
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &send[i]), 0);
@@ -662,7 +677,8 @@ static long slept_in_800(struct fabemu *fab, uint64_t work_ns, unsigned every)
 
 /*
  * Who does nothing but wait gives its core to all others, not only to those of its session, as a
- * yield does. Who works meanwhile (MPI_Test in a loop; MPI_Iprobe, which asks twice) is not held up.
+ * yield does. Who works meanwhile (MPI_Test in a loop; MPI_Iprobe, which asks twice) is not held
+ * up.
  */
 static void idle__sleeps_when_its_caller_only_waits(void)
 {
@@ -674,8 +690,6 @@ static void idle__sleeps_when_its_caller_only_waits(void)
     CU_ASSERT_TRUE(slept_in_800(w.fab[0], 5 * NIC_NAP_WORK_NS, 2) < 50);
     peers_close(&w);
 }
-
-#define CASE(fn) {#fn, fn}
 
 int main(void)
 {

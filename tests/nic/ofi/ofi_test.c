@@ -29,15 +29,15 @@
 #include "tests/world/bytes.h"
 #include "tests/world/ofi/rig.h"
 
-#define LARGEST (1u << 20)
+#define LARGEST   (1u << 20)
 #define ECHO_STOP UINT64_C(0xffffffffffffffff)
-#define EXACT 0 /* no ignored bits of a tag */
+#define EXACT     0 /* no ignored bits of a tag */
 
 static const size_t sizes[] = {0,    1,    8,     191,   192,   193,    255,    256,    1024,
                                4095, 8192, 65535, 65536, 65537, 262144, 999999, LARGEST};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-/* --- what is offered ------------------------------------------------------------ */
+/* --- what is offered ---------------------------------------------------------------- */
 
 static void getinfo__answers_open_mpi(void)
 {
@@ -147,7 +147,7 @@ static void getinfo__turns_names_into_addresses(void)
     fi_freeinfo(hints);
 }
 
-/* --- addresses -------------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------------------- */
 
 static void av__inserts_looks_up_and_removes(void)
 {
@@ -178,7 +178,10 @@ static void av__inserts_looks_up_and_removes(void)
     rig_close(&rig);
 }
 
-/* An address is a process's: one that has been given to another seat of the node leads nowhere else. */
+/*
+ * An address is a process's: one that has been given to another seat of the node leads nowhere
+ * else.
+ */
 static void av__address_of_another_process_is_unreachable(void)
 {
     struct rig rig = rig_open();
@@ -248,13 +251,14 @@ static void exchange(struct rig_end *from, struct rig_end *to, size_t bytes, boo
 
     bytes_fill(out, bytes, bytes);
     if (early)
-        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
-                                 &recv_context), 0);
+        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT, &recv_context),
+                        0);
     CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL, 0xcafef00d, to->addr, tag,
-                                 &send_context), 0);
+                                 &send_context),
+                    0);
     if (!early)
-        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT,
-                                 &recv_context), 0);
+        CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT, &recv_context),
+                        0);
     for (int i = 0; i < (from == to ? 2 : 1); i++) {
         entry = rig_entry(to);
         if (entry.op_context == &send_context) {
@@ -325,8 +329,8 @@ static void send__does_not_match_tagged(void)
     int tagged, untagged, in_tagged = 0, in_untagged = 0, one = 1, two = 2;
 
     CU_ASSERT_EQUAL(fi_recv(rig.b.ep, &in_untagged, 4, NULL, FI_ADDR_UNSPEC, &untagged), 0);
-    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX,
-                             &tagged), 0);
+    CU_ASSERT_EQUAL(fi_trecv(rig.b.ep, &in_tagged, 4, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, &tagged),
+                    0);
     CU_ASSERT_EQUAL(fi_tsend(rig.a.ep, &one, 4, NULL, rig.b.addr, 0, &one), 0);
     struct fi_cq_tagged_entry entry = rig_entry(&rig.b);
 
@@ -412,14 +416,14 @@ static void trecv__reports_truncation(void)
     rig_close(&rig);
 }
 
-/* --- peek, claim, discard, cancel ------------------------------------------------------- */
+/* --- peek, claim, discard, cancel --------------------------------------------------- */
 
 static ssize_t probe(struct rig *rig, uint64_t tag, uint64_t flags, void *buf, size_t bytes,
                      void *context)
 {
     struct iovec iov = {buf, bytes};
-    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig->a.addr,
-                                .tag = tag, .context = context};
+    struct fi_msg_tagged msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = rig->a.addr, .tag = tag, .context = context};
 
     return fi_trecvmsg(rig->b.ep, &msg, flags | FI_COMPLETION);
 }
@@ -589,18 +593,19 @@ static void close__ends_a_send_that_nobody_took(void)
     free(in);
 }
 
-/* --- completions --------------------------------------------------------------------- */
+/* --- completions -------------------------------------------------------------------- */
 
 static void selective__reports_what_was_asked_for(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .bind_flags = FI_SELECTIVE_COMPLETION});
+    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
+                                                        .format = FI_CQ_FORMAT_TAGGED,
+                                                        .bind_flags = FI_SELECTIVE_COMPLETION});
     int out = 3, in = 0, context;
     struct iovec from = {&out, 4}, to = {&in, 4};
-    struct fi_msg_tagged send = {.msg_iov = &from, .iov_count = 1, .addr = rig.b.addr, .tag = 1,
-                                 .context = &context};
-    struct fi_msg_tagged recv = {.msg_iov = &to, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
-                                 .tag = 1, .context = &context};
+    struct fi_msg_tagged send = {
+        .msg_iov = &from, .iov_count = 1, .addr = rig.b.addr, .tag = 1, .context = &context};
+    struct fi_msg_tagged recv = {
+        .msg_iov = &to, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 1, .context = &context};
 
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
     CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, 0), 0);
@@ -645,7 +650,8 @@ static void cq__keeps_to_its_format(void)
     };
 
     for (unsigned format = FI_CQ_FORMAT_CONTEXT; format <= FI_CQ_FORMAT_TAGGED; format++) {
-        struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL, .format = format});
+        struct rig rig =
+            rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL, .format = format});
         unsigned char buf[2 * sizeof(struct fi_cq_tagged_entry)];
         fi_addr_t source = 99;
         void *context;
@@ -665,8 +671,9 @@ static void cq__keeps_to_its_format(void)
 
 static void sread__waits_and_gives_up(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
+    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL,
+                                                        .format = FI_CQ_FORMAT_TAGGED,
+                                                        .wait_obj = FI_WAIT_UNSPEC});
     struct fi_cq_tagged_entry entry;
 
     CU_ASSERT_EQUAL(fi_cq_sread(rig.b.cq, &entry, 1, NULL, 20), -FI_EAGAIN);
@@ -681,8 +688,8 @@ static void sread__waits_and_gives_up(void)
 
 static void cntr__counts(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
+    struct rig rig = rig_open_with(&(
+        struct rig_config){.caps = RIG_CAPS_ALL, .format = FI_CQ_FORMAT_TAGGED, .counters = true});
     char in[4];
 
     for (int i = 0; i < 3; i++)
@@ -722,7 +729,7 @@ static void cq__takes_more_than_anyone_reads(void)
     rig_close(&rig);
 }
 
-/* --- several threads ---------------------------------------------------------------------- */
+/* --- several threads ---------------------------------------------------------------- */
 
 #define THREAD_MESSAGES 2000
 
@@ -785,7 +792,7 @@ static void threads__share_endpoint_and_queue(void)
     rig_close(&rig);
 }
 
-/* --- from whom, and when complete --------------------------------------------------------- */
+/* --- from whom, and when complete --------------------------------------------------- */
 
 /* A directed receive for @from gets @number, and says who sent it. */
 static void directed_comes(struct rig *rig, const struct rig_end *from, uint64_t number,
@@ -809,7 +816,8 @@ static ssize_t directed_recv(struct rig *rig, bool tagged, fi_addr_t from, uint6
 static void directed_send(struct rig *rig, struct rig_end *from, bool tagged, uint64_t *number)
 {
     CU_ASSERT_EQUAL(tagged ? fi_tsend(from->ep, number, 8, NULL, rig->a.addr, 5, NULL)
-                           : fi_send(from->ep, number, 8, NULL, rig->a.addr, NULL), 0);
+                           : fi_send(from->ep, number, 8, NULL, rig->a.addr, NULL),
+                    0);
     rig_entry(from);
 }
 
@@ -870,7 +878,8 @@ static void directed__peeks_and_claims_from_one_endpoint(void)
     rig_close(&rig);
 }
 
-/* The receiver steps nothing between the sender's entry and the peek: the message is in its memory. */
+/* The receiver steps nothing between the sender's entry and the peek: the message is in its memory.
+ */
 static void delivery__is_complete_when_the_peer_has_it(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE,
@@ -882,7 +891,9 @@ static void delivery__is_complete_when_the_peer_has_it(void)
     for (unsigned i = 0; i < 15; i++) {
         struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof in};
         struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig.b.addr, .tag = i};
-        struct fi_msg_tagged want = {.msg_iov = &into, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+        struct fi_msg_tagged want = {.msg_iov = &into,
+                                     .iov_count = 1,
+                                     .addr = FI_ADDR_UNSPEC,
                                      .tag = i};
         ssize_t err;
 
@@ -906,15 +917,16 @@ static void delivery__is_complete_when_the_peer_has_it(void)
 /* Buffers at address 0 are refused, in whatever piece, unless they are empty. */
 static void calls__refuse_buffers_at_address_0(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC, .format = FI_CQ_FORMAT_TAGGED});
+    struct rig rig = rig_open_with(&(struct rig_config){.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
+                                                        .format = FI_CQ_FORMAT_TAGGED});
     struct iovec iov[2] = {{"", 1}, {NULL, 100}};
     static char window[100];
     struct fid_mr *mr;
     uint64_t key;
 
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+                          0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, iov, NULL, 2, rig.b.addr, 0, NULL), -FI_EFAULT);
@@ -931,35 +943,37 @@ static void calls__refuse_buffers_at_address_0(void)
     rig_close(&rig);
 }
 
-/* --- memory ------------------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------------- */
 
 static void rma__writes_and_reads(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct rig rig = rig_open_with(
+        &(struct rig_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     unsigned char *window = calloc(1, LARGEST + 100), *out = malloc(LARGEST);
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, LARGEST + 100,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+                          0);
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
         CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
-                                 &mr), 0);
+                                 &mr),
+                        0);
         struct fi_cq_tagged_entry entry = rig_entry(&rig.a);
 
         CU_ASSERT_EQUAL(entry.flags, FI_RMA | FI_WRITE);
         CU_ASSERT_PTR_EQUAL(entry.op_context, &mr);
         CU_ASSERT(bytes_filled(window + 100, sizes[i], i));
         memset(out, 0, sizes[i]);
-        CU_ASSERT_EQUAL(fi_read(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
-                                &mr), 0);
+        CU_ASSERT_EQUAL(fi_read(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr), &mr),
+                        0);
         CU_ASSERT_EQUAL(rig_entry(&rig.a).flags, FI_RMA | FI_READ);
         CU_ASSERT(bytes_filled(out, sizes[i], i));
     }
     CU_ASSERT_EQUAL(fi_inject_write(rig.a.ep, "inject", 7, rig.b.addr, 0, fi_mr_key(mr)), 0);
-    CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, LARGEST + 99, fi_mr_key(mr),
-                             NULL), 0); /* over the end */
+    CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, 8, NULL, rig.b.addr, LARGEST + 99, fi_mr_key(mr), NULL),
+                    0); /* over the end */
     CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
     CU_ASSERT_STRING_EQUAL(window, "inject");
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
@@ -971,9 +985,9 @@ static void rma__writes_and_reads(void)
 /* FI_INJECT among an endpoint's flags is about what goes out: what comes in comes all the same. */
 static void op_flags__inject_is_no_hindrance_to_what_comes(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = FI_RMA | FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED,
-        .op_flags = FI_INJECT});
+    struct rig rig = rig_open_with(&(struct rig_config){.caps = FI_RMA | FI_ATOMIC | FI_TAGGED,
+                                                        .format = FI_CQ_FORMAT_TAGGED,
+                                                        .op_flags = FI_INJECT});
     static _Alignas(8) char window[1000];
     uint64_t one = 1, five = 5, old = 99, flags = FI_TRANSMIT | FI_PEEK;
     char buf[1000] = "untouched";
@@ -981,7 +995,8 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     uint64_t key;
 
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+                          0);
     key = fi_mr_key(mr);
     bytes_fill((unsigned char *)window, sizeof window, 3);
     CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL), 0);
@@ -994,11 +1009,13 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     memset(buf, 1, 8); /* it is ours again */
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 8, key,
-                                    FI_UINT64, FI_SUM, NULL), 0);
+                                    FI_UINT64, FI_SUM, NULL),
+                    0);
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 0);
     CU_ASSERT_EQUAL(fi_compare_atomic(rig.a.ep, &one, 1, NULL, &five, NULL, &old, NULL, rig.b.addr,
-                                      8, key, FI_UINT64, FI_CSWAP, NULL), 0);
+                                      8, key, FI_UINT64, FI_CSWAP, NULL),
+                    0);
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 5);
     CU_ASSERT_EQUAL(memcmp(window + 8, &one, 8), 0);
@@ -1010,19 +1027,20 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
 /* As many pieces as iov_limit says; as many bytes here as there. */
 static void rma__gathers_and_scatters(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct rig rig = rig_open_with(
+        &(struct rig_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static unsigned char window[50000], out[50000], in[50000];
     struct iovec from[4] = {{out, 1}, {out + 1, 40000}, {NULL, 0}, {out + 40001, 9999}};
     struct iovec into[4] = {{in, 300}, {in + 300, 231}, {in + 531, 1}, {in + 532, 49468}};
     struct fi_rma_iov there = {.len = 49999};
-    struct fi_msg_rma msg = {.msg_iov = from, .iov_count = 4, .addr = rig.b.addr, .rma_iov = &there,
-                             .rma_iov_count = 1};
+    struct fi_msg_rma msg = {
+        .msg_iov = from, .iov_count = 4, .addr = rig.b.addr, .rma_iov = &there, .rma_iov_count = 1};
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+                          0);
     there.key = fi_mr_key(mr);
     bytes_fill(out, sizeof out, 9);
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
@@ -1044,14 +1062,15 @@ static void rma__gathers_and_scatters(void)
 /* What fi_atomicvalid() and its like say is what the calls do, on every type that there is. */
 static void atomic__does_what_the_queries_say(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct rig rig = rig_open_with(
+        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static _Alignas(32) unsigned char word[32], operand[32], compare[32], result[32];
     unsigned can = 0;
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                    0, 0, 0, &mr, NULL), 0);
+                                    0, 0, 0, &mr, NULL),
+                          0);
     for (int type = 0; type < FI_DATATYPE_LAST; type++) {
         for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
             for (unsigned call = 0; call < 3; call++) {
@@ -1093,29 +1112,38 @@ static void atomic__does_what_the_queries_say(void)
 
 static void atomic__changes_and_fetches(void)
 {
-    struct rig rig = rig_open_with(&(struct rig_config){
-        .caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    struct rig rig = rig_open_with(
+        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static int64_t word[2] = {0, 7};
     int64_t five = 5, minus = -3, seven = 7, old = 0;
     struct fid_mr *mr, *deaf;
     uint64_t key;
 
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                    0, 0, 0, &mr, NULL), 0);
+                                    0, 0, 0, &mr, NULL),
+                          0);
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
-                                    NULL), 0);
+                                    NULL),
+                          0);
     key = fi_mr_key(mr);
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL), 0);
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL),
+                    0);
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(word[1], 12);
     CU_ASSERT_EQUAL(fi_inject_atomic(rig.a.ep, &minus, 1, rig.b.addr, 8, key, FI_INT64, FI_MIN), 0);
 
     struct fi_ioc in = {&five, 1}, out = {&old, 1}, with = {&minus, 1};
     struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
-    struct fi_msg_atomic msg = {.msg_iov = &in, .iov_count = 1, .addr = rig.b.addr, .rma_iov = &at,
-                                .rma_iov_count = 1, .datatype = FI_INT64, .op = FI_CSWAP};
+    struct fi_msg_atomic msg = {.msg_iov = &in,
+                                .iov_count = 1,
+                                .addr = rig.b.addr,
+                                .rma_iov = &at,
+                                .rma_iov_count = 1,
+                                .datatype = FI_INT64,
+                                .op = FI_CSWAP};
     CU_ASSERT_EQUAL(fi_compare_atomicmsg(rig.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
-                                         FI_COMPLETION), 0);
+                                         FI_COMPLETION),
+                    0);
     rig_entry(&rig.a);
     CU_ASSERT(old == -3 && word[1] == 5); /* after the injected one */
     msg.op = FI_ATOMIC_WRITE;
@@ -1126,7 +1154,8 @@ static void atomic__changes_and_fetches(void)
     CU_ASSERT_EQUAL(fi_atomicmsg(rig.a.ep, &msg, FI_COMPLETION), 0);
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(fi_fetch_atomicv(rig.a.ep, NULL, NULL, 0, &out, NULL, 1, rig.b.addr, 8, key,
-                                     FI_INT64, FI_ATOMIC_READ, NULL), 0);
+                                     FI_INT64, FI_ATOMIC_READ, NULL),
+                    0);
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 7);
     CU_ASSERT_EQUAL(word[0], 0);
@@ -1141,16 +1170,18 @@ static void atomic__changes_and_fetches(void)
     out.count = 2;
     CU_ASSERT_EQUAL(fi_fetch_atomicmsg(rig.a.ep, &msg, &out, NULL, 1, FI_COMPLETION), -FI_EINVAL);
     CU_ASSERT_EQUAL(fi_fetch_atomic(rig.a.ep, &five, 1, NULL, &old, NULL, rig.b.addr, 0,
-                                    fi_mr_key(deaf), FI_INT64, FI_SUM, NULL), 0);
+                                    fi_mr_key(deaf), FI_INT64, FI_SUM, NULL),
+                    0);
     CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EACCES);
-    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 4, key, FI_INT64, FI_SUM, NULL), 0);
+    CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 4, key, FI_INT64, FI_SUM, NULL),
+                    0);
     CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_EINVAL);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     CU_ASSERT_EQUAL(fi_close(&deaf->fid), 0);
     rig_close(&rig);
 }
 
-/* --- another process ------------------------------------------------------------------------ */
+/* --- another process ---------------------------------------------------------------- */
 
 struct echo {
     pid_t pid;
@@ -1264,7 +1295,8 @@ static const struct test_case cases[] = {
     {"getinfo__says_no_data_without_a_fabric", getinfo__says_no_data_without_a_fabric},
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
     {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
-    {"av__address_of_another_process_is_unreachable", av__address_of_another_process_is_unreachable},
+    {"av__address_of_another_process_is_unreachable",
+     av__address_of_another_process_is_unreachable},
     {"av__holds_thousands", av__holds_thousands},
     {"tsenddata__delivers_every_size", tsenddata__delivers_every_size},
     {"tsenddata__reaches_its_own_endpoint", tsenddata__reaches_its_own_endpoint},

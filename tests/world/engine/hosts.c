@@ -8,7 +8,7 @@
 #include "switch/channel/channel.h"
 #include "tests/test.h"
 
-/* --- back to back ------------------------------------------------------------------------------ */
+/* --- back to back ------------------------------------------------------------------- */
 
 /* Engine n and its host on worker n, as far as there are so many: hosts on the last. */
 static void pair_node(struct hosts *w, uint32_t n)
@@ -16,8 +16,11 @@ static void pair_node(struct hosts *w, uint32_t n)
     uint32_t workers = w->set.workers;
     struct emu_worker *at = w->worker[n % workers];
     struct host *h = hosts_host(w, n, w->worker[workers == 3 ? 2 : n % workers]);
-    struct engine_config config = {.profile = &w->profile, .node = n, .nodes = w->hosts,
-                                   .links = w->set.links, .seed = w->seed,
+    struct engine_config config = {.profile = &w->profile,
+                                   .node = n,
+                                   .nodes = w->hosts,
+                                   .links = w->set.links,
+                                   .seed = w->seed,
                                    .first_seq = w->set.first_seq};
     struct engine *e;
 
@@ -35,7 +38,8 @@ static void pair_node(struct hosts *w, uint32_t n)
 
 static void pair_group(struct hosts *w, uint32_t n)
 {
-    const struct engine_group_config config = {.id = w->group, .sources = w->hosts,
+    const struct engine_group_config config = {.id = w->group,
+                                               .sources = w->hosts,
                                                .parent = ENGINE_NO_NODE};
     void *old;
 
@@ -94,7 +98,7 @@ static void pair_close(struct hosts *w)
     emu_pool_destroy(w->pool);
 }
 
-/* --- a fabric ------------------------------------------------------------------------------------- */
+/* --- a fabric ----------------------------------------------------------------------- */
 
 static int fabric_host_create(void *ctx, uint32_t node, struct emu_worker *worker,
                               struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx)
@@ -130,8 +134,11 @@ static void fabric_cables(struct hosts *w)
 
 static void fabric_open(struct hosts *w)
 {
-    struct fabric_config config = {.clock = w->set.clock, .threads = w->set.workers,
-                                   .profile = w->profile, .seed = w->seed, .start_stopped = true,
+    struct fabric_config config = {.clock = w->set.clock,
+                                   .threads = w->set.workers,
+                                   .profile = w->profile,
+                                   .seed = w->seed,
+                                   .start_stopped = true,
                                    .local_nodes = &w->ops};
     uint32_t nodes[HOSTS_MAX];
 
@@ -157,7 +164,7 @@ static void fabric_close(struct hosts *w)
     free(w->switch_faults);
 }
 
-/* --- either ---------------------------------------------------------------------------------- */
+/* --- either ------------------------------------------------------------------------- */
 
 void hosts_open(struct hosts *w, const struct hosts_config *set)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.h - hosts behind engines, and bad cables between these: two engines back to back, or a whole fabric.
+ * hosts.h - hosts behind engines, and bad cables between these: two engines back to back, or a
+ * whole fabric.
  *
- * What host n sends as its i-th segment is drawn by a function, so a receiver knows what every segment must
- * look like; it marks each that came. Nothing is kept but these marks.
+ * What host n sends as its i-th segment is drawn by a function, so a receiver knows what every
+ * segment must look like; it marks each that came. Nothing is kept but these marks.
  *
- * The world owns the workers or the fabric, the engines, the hosts and what is wrong with the cables. On
- * clock virtual time goes on in hosts_advance() and hosts_run(); on clock raw in hosts_step(), or by threads.
- * Before it is closed hosts_exactly_once() and hosts_clean() say whether each segment was settled once, and
- * whether anything is left.
+ * The world owns the workers or the fabric, the engines, the hosts and what is wrong with the
+ * cables. On clock virtual time goes on in hosts_advance() and hosts_run(); on clock raw in
+ * hosts_step(), or by threads. Before it is closed hosts_exactly_once() and hosts_clean() say
+ * whether each segment was settled once, and whether anything is left.
  */
 #ifndef TESTS_WORLD_HOSTS_H
 #define TESTS_WORLD_HOSTS_H
@@ -36,20 +37,21 @@ struct host {
     struct emu_rx rx;
     struct hosts *world;
     uint32_t node;
-    bool deaf;           /* takes nothing */
-    uint64_t wake_ps;    /* timed: no longer deaf from then on */
-    uint64_t posts;      /* to send in all */
+    bool deaf;        /* takes nothing */
+    uint64_t wake_ps; /* timed: no longer deaf from then on */
+    uint64_t posts;   /* to send in all */
     uint64_t sent;
-    uint8_t *marks;      /* [source][its post]: how often it came here */
-    uint8_t *failures;   /* by own posts: how often it was told as failed */
+    uint8_t *marks;    /* [source][its post]: how often it came here */
+    uint8_t *failures; /* by own posts: how often it was told as failed */
     uint64_t digest;
-    uint64_t last_ps;    /* time of the last that came */
+    uint64_t last_ps; /* time of the last that came */
     _Atomic uint64_t got;
     _Atomic uint64_t failed;
     _Atomic uint64_t wrong; /* not as it was sent */
 };
 
-typedef void (*hosts_draw_fn)(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret);
+typedef void (*hosts_draw_fn)(const struct hosts *w, uint32_t node, uint64_t i,
+                              struct hosts_post *ret);
 
 /* How a world is made. What is 0 or NULL has the meaning that it says. */
 struct hosts_config {
@@ -82,14 +84,17 @@ struct hosts {
     struct engine_group *member[HOSTS_MAX]; /* back to back: of the group */
     struct host *host[HOSTS_MAX];
     struct emu_faults engine_faults[HOSTS_MAX][ENGINE_LINKS_MAX]; /* at the engine, of its links */
-    struct emu_faults *switch_faults; /* [switch][port] */
+    struct emu_faults *switch_faults;                             /* [switch][port] */
     uint32_t group;
     uint64_t seed;
-    uint64_t now_ps; /* virtual: up to where hosts_advance() has come */
+    uint64_t now_ps;  /* virtual: up to where hosts_advance() has come */
     uint64_t base_ps; /* when hosts begin; less when the clock has been rebased */
 };
 
-/** hosts_draw_mixed - to any other host, and through switches to itself; of all lengths, at full speed. */
+/**
+ * hosts_draw_mixed - to any other host, and through switches to itself; of all lengths, at full
+ * speed.
+ */
 void hosts_draw_mixed(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret);
 /** hosts_draw_whole - whole segments to the next host. */
 void hosts_draw_whole(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret);
@@ -108,13 +113,13 @@ void hosts_advance(struct hosts *w, uint64_t until_ps);
 /** hosts_run - clock virtual: until nothing is left to happen, or @limit_ps. */
 void hosts_run(struct hosts *w, uint64_t limit_ps);
 /**
- * hosts_rebase - clock virtual: turn the clock back, as a fabric on clock real does. Then everybody is
- * stepped: what windows know of times is of the clock before.
+ * hosts_rebase - clock virtual: turn the clock back, as a fabric on clock real does. Then everybody
+ * is stepped: what windows know of times is of the clock before.
  */
 void hosts_rebase(struct hosts *w, uint64_t by_ps);
 /**
- * hosts_step - clock raw, by hand: until @awaited segments are settled and the engines are idle. False: not
- * in so many passes.
+ * hosts_step - clock raw, by hand: until @awaited segments are settled and the engines are idle.
+ * False: not in so many passes.
  */
 bool hosts_step(struct hosts *w, uint64_t awaited, uint32_t passes);
 
@@ -127,8 +132,8 @@ bool hosts_idle(const struct hosts *w);
 /** hosts_exactly_once - each post came once, or was told as failed once, and all was right. */
 bool hosts_exactly_once(const struct hosts *w);
 /**
- * hosts_clean - no engine keeps anything, and every buffer is back: on clock raw, of those on stale channels
- * of switches only when somebody needs these. The threads have ended.
+ * hosts_clean - no engine keeps anything, and every buffer is back: on clock raw, of those on stale
+ * channels of switches only when somebody needs these. The threads have ended.
  */
 bool hosts_clean(struct hosts *w);
 

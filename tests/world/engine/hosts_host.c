@@ -29,7 +29,8 @@ void hosts_draw_mixed(const struct hosts *w, uint32_t node, uint64_t i, struct h
 void hosts_draw_whole(const struct hosts *w, uint32_t node, uint64_t i, struct hosts_post *ret)
 {
     (void)i;
-    *ret = (struct hosts_post){.dst = (node + 1) % w->hosts, .kind = EMU_UNICAST,
+    *ret = (struct hosts_post){.dst = (node + 1) % w->hosts,
+                               .kind = EMU_UNICAST,
                                .len = EMU_PAYLOAD_BYTES};
 }
 
@@ -38,9 +39,13 @@ static struct emu_hdr post_hdr(const struct hosts *w, uint32_t node, uint64_t i,
 {
     bool to_all = post->kind != EMU_UNICAST && !post->dst;
 
-    return (struct emu_hdr){.dst = to_all ? w->group : post->dst, .src = node,
-                            .seq = (uint32_t)i, .kind = post->kind, .len = post->len,
-                            .op = (uint8_t)(i * 7), .type = (uint8_t)(i * 11)};
+    return (struct emu_hdr){.dst = to_all ? w->group : post->dst,
+                            .src = node,
+                            .seq = (uint32_t)i,
+                            .kind = post->kind,
+                            .len = post->len,
+                            .op = (uint8_t)(i * 7),
+                            .type = (uint8_t)(i * 11)};
 }
 
 static void post_payload(const struct hosts *w, uint32_t node, uint64_t i,
@@ -55,7 +60,7 @@ static void post_payload(const struct hosts *w, uint32_t node, uint64_t i,
     }
 }
 
-/* --- hosts ------------------------------------------------------------------------------------ */
+/* --- hosts -------------------------------------------------------------------------- */
 
 static void host_mix(struct host *h, uint64_t number)
 {
@@ -133,7 +138,8 @@ static uint32_t host_take(struct host *h, uint64_t until_ps)
 static bool host_post(struct host *h, const struct hosts_post *post, uint64_t at_ps)
 {
     struct emu_pool_cache *cache = &h->dev.worker->cache;
-    struct emu_entry entry = {.hdr = post_hdr(h->world, h->node, h->sent, post), .buf = EMU_NO_BUF,
+    struct emu_entry entry = {.hdr = post_hdr(h->world, h->node, h->sent, post),
+                              .buf = EMU_NO_BUF,
                               .born_ns = (uint32_t)(h->sent * 3 + 1)};
 
     if (post->len && !post->length_only) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_mix.c - settings at random, odd ones among them: see transport_mix() in transport_run.h.
+ * transport_mix.c - settings at random, odd ones among them: see transport_mix() in
+ * transport_run.h.
  */
 #include "emu/random.h"
 #include "tests/world/bytes.h"
@@ -9,19 +10,18 @@
 #define COUNT(list) ((uint32_t)(sizeof list / sizeof((list)[0])))
 
 static const char *const topos[] = {
-    "kary:4,1", "kary:2,2", "kary:4,2", "kary:2,3", "kary:2,4", "qsnet:8", "qsnet:24,links=2",
-    "qsnet:32", "qsnet:16,rails=2", "qsnet:40,links=4",
+    "kary:4,1", "kary:2,2",         "kary:4,2", "kary:2,3",         "kary:2,4",
+    "qsnet:8",  "qsnet:24,links=2", "qsnet:32", "qsnet:16,rails=2", "qsnet:40,links=4",
 };
 
+/* clang-format off: a row a line */
 static const struct transport_sizes sizes[] = {
-    {.count = 1, .range = {{0, 200}}},
-    {.count = 1, .range = {{0, 2000}}},
-    {.count = 1, .range = {{1000, 4000}}},
-    {.count = 2, .range = {{0, 100}, {4000, 8000}}},
+    {.count = 1, .range = {{0, 200}}},           {.count = 1, .range = {{0, 2000}}},
+    {.count = 1, .range = {{1000, 4000}}},       {.count = 2, .range = {{0, 100}, {4000, 8000}}},
     {.count = 1, .range = {{224, 224}}}, /* just one segment on the wire */
-    {.count = 2, .range = {{0, 1}, {200, 250}}},
-    {.count = 1, .range = {{0, 0}}},
+    {.count = 2, .range = {{0, 1}, {200, 250}}}, {.count = 1, .range = {{0, 0}}},
 };
+/* clang-format on */
 
 /* One of a million entries, on each cable. */
 static const uint32_t rates[] = {0, 0, 100, 1000, 5000, 20000};

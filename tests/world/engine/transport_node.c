@@ -31,13 +31,13 @@ struct transport_node {
 
     /* Sending: the message that is being sent. */
     uint64_t random;
-    uint64_t drawn;      /* messages, this one included */
-    uint32_t stream;     /* of this node: a node, or nodes + a group */
-    uint32_t left;       /* segments of it */
-    uint32_t rest;       /* bytes of it */
+    uint64_t drawn;                     /* messages, this one included */
+    uint32_t stream;                    /* of this node: a node, or nodes + a group */
+    uint32_t left;                      /* segments of it */
+    uint32_t rest;                      /* bytes of it */
     uint32_t own[TRANSPORT_GROUPS_MAX]; /* groups that this node is a member of */
     uint32_t owns;
-    uint64_t *next;      /* by stream: number of the next segment */
+    uint64_t *next; /* by stream: number of the next segment */
 
     /* Receiving. */
     struct set *came;   /* by source and what stream_slot() says */
@@ -52,7 +52,7 @@ struct transport_node {
     } counts;
 };
 
-/* --- what a segment is ------------------------------------------------------------------ */
+/* --- what a segment is -------------------------------------------------------------- */
 
 static uint64_t segment_key(const struct transport_plan *plan, uint32_t src, uint32_t stream,
                             uint64_t number)
@@ -75,9 +75,13 @@ static struct emu_hdr segment_hdr(const struct transport_plan *plan, uint32_t sr
     uint64_t word = emu_mix(segment_key(plan, src, stream, number) + 1);
     bool group = stream >= plan->nodes;
 
-    return (struct emu_hdr){.dst = group ? plan->group[stream - plan->nodes] : stream, .src = src,
-                            .seq = (uint32_t)number, .kind = group ? EMU_MULTICAST : EMU_UNICAST,
-                            .len = len, .op = (uint8_t)word, .type = (uint8_t)(word >> 8)};
+    return (struct emu_hdr){.dst = group ? plan->group[stream - plan->nodes] : stream,
+                            .src = src,
+                            .seq = (uint32_t)number,
+                            .kind = group ? EMU_MULTICAST : EMU_UNICAST,
+                            .len = len,
+                            .op = (uint8_t)word,
+                            .type = (uint8_t)(word >> 8)};
 }
 
 /* What goes with it outside of its header: vouches for its length. */
@@ -87,7 +91,7 @@ static uint32_t segment_note(const struct transport_plan *plan, uint32_t src, ui
     return (uint32_t)(emu_mix(segment_key(plan, src, stream, number) ^ len) >> 32);
 }
 
-/* --- sets of numbers -------------------------------------------------------------------- */
+/* --- sets of numbers ---------------------------------------------------------------- */
 
 static bool set_has(const struct set *set, uint64_t number)
 {
@@ -140,7 +144,7 @@ static bool is_member(const struct transport_plan *plan, uint32_t group, uint32_
     return plan->members[group][node / 64] >> node % 64 & 1;
 }
 
-/* --- receiving ---------------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 /* What a header says beside the kind of its segment. */
 #define NODE_WORDS (EMU_NOTIFY | EMU_FAILED)
@@ -203,8 +207,8 @@ static bool node_knows(const struct transport_node *node, uint32_t stream,
         return !hdr->len;
     if (entry->born_ns != segment_note(plan, hdr->src, stream, hdr->seq, hdr->len))
         return false;
-    return !hdr->len || bytes_filled(emu_pool_bytes(node->dev.worker->cache.pool, entry->buf), hdr->len,
-                                     segment_key(plan, hdr->src, stream, hdr->seq));
+    return !hdr->len || bytes_filled(emu_pool_bytes(node->dev.worker->cache.pool, entry->buf),
+                                     hdr->len, segment_key(plan, hdr->src, stream, hdr->seq));
 }
 
 static bool concerns_deaf(const struct transport_plan *plan, uint32_t src, uint32_t stream)
@@ -222,8 +226,7 @@ static const char *node_got(struct transport_node *node, uint32_t stream,
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t print = (uint64_t)entry->born_ns << 32 ^ (uint64_t)stream << 16 ^ hdr->src;
 
-    node->content += emu_mix(print + ((uint64_t)node->node << 40) +
-                             emu_spread(hdr->seq));
+    node->content += emu_mix(print + ((uint64_t)node->node << 40) + emu_spread(hdr->seq));
     emu_count(&node->counts.came, 1);
     return set_add(&node->came[stream_slot(plan, hdr->src, stream)], hdr->seq);
 }
@@ -299,7 +302,7 @@ static uint32_t node_take(struct transport_node *node, uint64_t until_ps)
     return taken;
 }
 
-/* --- sending ------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------ */
 
 /* Any stream of this node but the last one: the engine would put both messages into one packet. */
 static uint32_t pick_stream(struct transport_node *node)
@@ -332,8 +335,8 @@ static void draw_message(struct transport_node *node)
     node->stream = pick_stream(node);
     range = bytes_below(&node->random, plan->sizes.count);
     node->rest = plan->sizes.range[range].least +
-                 bytes_below(&node->random, plan->sizes.range[range].most -
-                                      plan->sizes.range[range].least + 1);
+                 bytes_below(&node->random,
+                             plan->sizes.range[range].most - plan->sizes.range[range].least + 1);
     node->left = node->rest ? (node->rest + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
 }
 
@@ -373,7 +376,8 @@ static bool node_post(struct transport_node *node, uint64_t at_ps)
     return true;
 }
 
-/* As fast as credits come. Timed: says when the next may leave; EMU_NEVER: not known, or none will. */
+/* As fast as credits come. Timed: says when the next may leave; EMU_NEVER: not known, or none will.
+ */
 static uint32_t node_send(struct transport_node *node, uint64_t until_ps, uint64_t *next_ps)
 {
     bool timed = node->dev.timed;
@@ -422,7 +426,7 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* --- made ------------------------------------------------------------------------------------ */
+/* --- made --------------------------------------------------------------------------- */
 
 static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
                        struct emu_tx **tx, struct emu_rx **rx)
@@ -453,7 +457,8 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
 
 int transport_nodes_init(struct transport_nodes *all, const struct transport_plan *plan)
 {
-    *all = (struct transport_nodes){.ops = {.create = node_create, .ctx = all}, .plan = *plan,
+    *all = (struct transport_nodes){.ops = {.create = node_create, .ctx = all},
+                                    .plan = *plan,
                                     .node = calloc(plan->nodes, sizeof(struct transport_node *))};
     return all->node ? 0 : -ENOMEM;
 }
@@ -477,7 +482,7 @@ void transport_nodes_free(struct transport_nodes *all)
     all->node = NULL;
 }
 
-/* --- the driver's ------------------------------------------------------------------------------ */
+/* --- the driver's ------------------------------------------------------------------- */
 
 void transport_nodes_begin(struct transport_nodes *all)
 {
@@ -525,7 +530,8 @@ const char *transport_nodes_wrong(const struct transport_nodes *all)
     return NULL;
 }
 
-/* Segment @number of @stream of @src, as @to and @src have it in the end. NULL, or what is wrong. */
+/* Segment @number of @stream of @src, as @to and @src have it in the end. NULL, or what is wrong.
+ */
 static const char *segment_missing(const struct transport_nodes *all, uint32_t src, uint32_t stream,
                                    uint32_t to, uint64_t number)
 {

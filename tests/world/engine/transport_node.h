@@ -7,7 +7,8 @@
  * numbered. All that can be known of a segment follows from the seed, its stream and its number, so
  * a receiver needs no list of what was sent; and from its length, which its sender draws and the
  * segment itself vouches for. A receiver keeps a bit for each number. Some segments ask that their
- * sender be told when they are there (EMU_NOTIFY); each that asked must be told once, or have failed.
+ * sender be told when they are there (EMU_NOTIFY); each that asked must be told once, or have
+ * failed.
  */
 #ifndef TESTS_WORLD_TRANSPORT_NODE_H
 #define TESTS_WORLD_TRANSPORT_NODE_H
@@ -35,16 +36,16 @@ struct transport_sizes {
 /* What all nodes do. The driver's; nodes only read it. */
 struct transport_plan {
     uint64_t seed;
-    uint64_t messages;   /* of each node; consecutive ones go to different destinations */
+    uint64_t messages; /* of each node; consecutive ones go to different destinations */
     struct transport_sizes sizes;
     uint32_t nodes;
     uint32_t groups;
-    uint32_t group[TRANSPORT_GROUPS_MAX];         /* addresses */
-    uint64_t *members[TRANSPORT_GROUPS_MAX];      /* a bit a node */
+    uint32_t group[TRANSPORT_GROUPS_MAX];    /* addresses */
+    uint64_t *members[TRANSPORT_GROUPS_MAX]; /* a bit a node */
     uint32_t members_count[TRANSPORT_GROUPS_MAX];
     uint64_t credit_ps;
-    bool may_fail;       /* segments may be told as failed, and then need not come */
-    uint32_t deaf;       /* what this node sends, or is sent, fails; UINT32_MAX: there is none */
+    bool may_fail; /* segments may be told as failed, and then need not come */
+    uint32_t deaf; /* what this node sends, or is sent, fails; UINT32_MAX: there is none */
 };
 
 struct transport_nodes {
@@ -53,7 +54,9 @@ struct transport_nodes {
     struct transport_node **node;
 };
 
-/** transport_nodes_init - before fabric_start(). @plan: copied. Errors: -ENOMEM; free it then, too. */
+/**
+ * transport_nodes_init - before fabric_start(). @plan: copied. Errors: -ENOMEM; free it then, too.
+ */
 int transport_nodes_init(struct transport_nodes *all, const struct transport_plan *plan);
 
 /** transport_nodes_free - after fabric_stop(). */
@@ -70,11 +73,11 @@ struct transport_counts {
     uint64_t awaited; /* copies that are to come of those sent */
     uint64_t asked;   /* of those sent: to be told when they are there */
     uint64_t came;
-    uint64_t told;    /* to their sender: it is there */
-    uint64_t failed;  /* told as given up, to their sender; */
+    uint64_t told;     /* to their sender: it is there */
+    uint64_t failed;   /* told as given up, to their sender; */
     uint64_t innocent; /* of them, those that do not concern the deaf node */
-    uint64_t wrong;   /* violations; transport_nodes_wrong() tells the first */
-    uint32_t sending; /* nodes that have not sent everything */
+    uint64_t wrong;    /* violations; transport_nodes_wrong() tells the first */
+    uint32_t sending;  /* nodes that have not sent everything */
 };
 
 /** transport_nodes_count - as the workers have it by now. Thread: the driver, at any time. */

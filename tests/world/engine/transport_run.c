@@ -3,9 +3,9 @@
  * transport_run.c - see transport_run.h.
  *
  * Clock virtual runs until nothing is left to happen. On clock raw threads run until what was sent
- * has come; then they end, and this one goes on by hand: there it can see when the engines are idle,
- * and it steps the switches also when nobody sends to them, until they have forgotten every packet
- * that was given up. Then every buffer must be back, on either clock.
+ * has come; then they end, and this one goes on by hand: there it can see when the engines are
+ * idle, and it steps the switches also when nobody sends to them, until they have forgotten every
+ * packet that was given up. Then every buffer must be back, on either clock.
  */
 #include "tests/world/engine/transport_run.h"
 
@@ -20,11 +20,11 @@
 #include "emu/now.h"
 #include "tests/world/fabric.h"
 
-#define RUN_SLICE_PS UINT64_C(20000000)       /* virtual: between two looks: 20 us */
-#define RUN_STILL_PS UINT64_C(60000000000000) /* virtual: so long nothing comes: 60 s */
-#define RUN_CHECK_EACH 8u                     /* virtual: so many looks: what must hold then */
-#define RUN_STILL_S  60.0                     /* raw: the same */
-#define RUN_NAP_NS   500000                   /* raw: between two looks */
+#define RUN_SLICE_PS   UINT64_C(20000000)       /* virtual: between two looks: 20 us */
+#define RUN_STILL_PS   UINT64_C(60000000000000) /* virtual: so long nothing comes: 60 s */
+#define RUN_CHECK_EACH 8u                       /* virtual: so many looks: what must hold then */
+#define RUN_STILL_S    60.0                     /* raw: the same */
+#define RUN_NAP_NS     500000                   /* raw: between two looks */
 
 struct run {
     const struct transport_config *config;
@@ -52,7 +52,7 @@ static double run_now_s(void)
     return (double)emu_now_ns() * 1e-9;
 }
 
-/* --- made -------------------------------------------------------------------------------- */
+/* --- made --------------------------------------------------------------------------- */
 
 /* Members of group @g: each node with one chance in two, and at least three. */
 static int run_members(struct transport_plan *plan, uint32_t g)
@@ -89,8 +89,10 @@ static int run_profile(struct run *run, struct emu_profile *profile)
 static int run_nodes(struct run *run, const struct emu_profile *profile)
 {
     const struct transport_config *config = run->config;
-    struct transport_plan plan = {.seed = config->seed, .sizes = config->sizes,
-                                  .nodes = run->graph->nodes, .groups = config->groups,
+    struct transport_plan plan = {.seed = config->seed,
+                                  .sizes = config->sizes,
+                                  .nodes = run->graph->nodes,
+                                  .groups = config->groups,
                                   .credit_ps = profile->credit_ps,
                                   .deaf = config->deaf,
                                   .may_fail = config->may_fail || config->deaf != TRANSPORT_NOBODY};
@@ -123,8 +125,8 @@ static int run_groups(struct run *run)
         for (uint32_t n = 0; n < plan->nodes; n++)
             if (plan->members[g][n / 64] >> n % 64 & 1)
                 nodes[count++] = n;
-        err = fabric_multicast_create(run->fabric, nodes, count, count, &plan->group[g],
-                                      error, sizeof error);
+        err = fabric_multicast_create(run->fabric, nodes, count, count, &plan->group[g], error,
+                                      sizeof error);
     }
     free(nodes);
     return err ? run_wrong(run, err, "%s", error) : 0;
@@ -151,8 +153,10 @@ static int run_deafen(struct run *run)
 static int run_open(struct run *run)
 {
     const struct transport_config *config = run->config;
-    struct fabric_config fabric = {.name = "transport", .clock = config->clock,
-                                   .threads = config->threads, .seed = config->seed,
+    struct fabric_config fabric = {.name = "transport",
+                                   .clock = config->clock,
+                                   .threads = config->threads,
+                                   .seed = config->seed,
                                    .start_stopped = true};
     const struct emu_fault_rates *rates = &config->faults;
     char error[256];
@@ -192,7 +196,7 @@ static void run_close(struct run *run)
     topo_free(run->graph);
 }
 
-/* --- what is left ------------------------------------------------------------------------- */
+/* --- what is left ------------------------------------------------------------------- */
 
 static bool run_idle(const struct run *run)
 {
@@ -206,13 +210,14 @@ static int run_stands_still(struct run *run)
 {
     struct transport_counts counts = transport_nodes_count(&run->nodes);
 
-    return run_wrong(run, -EPROTO, "it stands still: %llu segments of %llu came, %llu were given "
+    return run_wrong(run, -EPROTO,
+                     "it stands still: %llu segments of %llu came, %llu were given "
                      "up, %u nodes have more to send",
                      (unsigned long long)counts.came, (unsigned long long)counts.awaited,
                      (unsigned long long)counts.failed, counts.sending);
 }
 
-/* --- run: clock virtual ---------------------------------------------------------------------- */
+/* --- run: clock virtual ------------------------------------------------------------- */
 
 static int run_virtual(struct run *run)
 {
@@ -241,7 +246,7 @@ static int run_virtual(struct run *run)
     return 0;
 }
 
-/* --- run: clock raw ---------------------------------------------------------------------------- */
+/* --- run: clock raw ----------------------------------------------------------------- */
 
 static int run_threads(struct run *run)
 {
@@ -284,7 +289,8 @@ static int run_by_hand(struct run *run)
         if (world_fabric_pass(fabric))
             continue;
         counts = transport_nodes_count(&run->nodes);
-        if (counts.wrong || (!counts.sending && run_idle(run) && !world_fabric_bufs_held(run->fabric)))
+        if (counts.wrong ||
+            (!counts.sending && run_idle(run) && !world_fabric_bufs_held(run->fabric)))
             return 0;
         if (counts.came + counts.failed != was) {
             was = counts.came + counts.failed;
@@ -295,7 +301,7 @@ static int run_by_hand(struct run *run)
     }
 }
 
-/* --- checked -------------------------------------------------------------------------------------- */
+/* --- checked ------------------------------------------------------------------------ */
 
 static void run_totals(struct run *run)
 {
@@ -340,9 +346,10 @@ static int run_check(struct run *run)
         return run_wrong(run, -EPROTO, "%llu messages went in %llu packets",
                          (unsigned long long)config->packets,
                          (unsigned long long)result->transport.packets);
-    if (!run->fabric->config.faults && config->clock == EMU_CLOCK_VIRTUAL &&
-        !config->may_fail && config->deaf == TRANSPORT_NOBODY && result->transport.timeouts)
-        return run_wrong(run, -EPROTO, "everything came, but only after %llu time-outs, and "
+    if (!run->fabric->config.faults && config->clock == EMU_CLOCK_VIRTUAL && !config->may_fail &&
+        config->deaf == TRANSPORT_NOBODY && result->transport.timeouts)
+        return run_wrong(run, -EPROTO,
+                         "everything came, but only after %llu time-outs, and "
                          "nothing was lost: somebody waited in a circle",
                          (unsigned long long)result->transport.timeouts);
     if (!run_idle(run))
@@ -386,11 +393,12 @@ void transport_command(FILE *to, const struct transport_config *config)
 {
     const struct emu_fault_rates *faults = &config->faults;
 
-    fprintf(to, "transport_soak --clock %s --packets %" PRIu64 " --topo %s --seed %" PRIu64
+    fprintf(to,
+            "transport_soak --clock %s --packets %" PRIu64 " --topo %s --seed %" PRIu64
             " --threads %u --groups %u --loss %g --corrupt %g --double %g --late %g"
-            " --late-ns %" PRIu64 " --sizes ", config->clock == EMU_CLOCK_RAW ? "raw" : "virtual",
-            config->packets,
-            config->topo, config->seed, config->threads, config->groups, rate_of(faults->lost),
+            " --late-ns %" PRIu64 " --sizes ",
+            config->clock == EMU_CLOCK_RAW ? "raw" : "virtual", config->packets, config->topo,
+            config->seed, config->threads, config->groups, rate_of(faults->lost),
             rate_of(faults->head + faults->payload), rate_of(faults->twice), rate_of(faults->late),
             faults->late_ps / 1000);
     for (uint32_t i = 0; i < config->sizes.count; i++)

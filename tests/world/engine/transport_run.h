@@ -20,13 +20,13 @@ struct transport_config {
     enum emu_clock_mode clock; /* virtual or raw */
     uint32_t threads;          /* as fabric_config.threads */
     uint64_t seed;
-    uint64_t packets;          /* messages of all nodes together; each is a packet, or several */
+    uint64_t packets; /* messages of all nodes together; each is a packet, or several */
     struct transport_sizes sizes;
-    uint32_t groups;           /* of random members; at most TRANSPORT_GROUPS_MAX */
-    struct emu_fault_rates faults;         /* of every cable, each way */
-    uint32_t deaf;                         /* nothing reaches its engine; TRANSPORT_NOBODY */
+    uint32_t groups;               /* of random members; at most TRANSPORT_GROUPS_MAX */
+    struct emu_fault_rates faults; /* of every cable, each way */
+    uint32_t deaf;                 /* nothing reaches its engine; TRANSPORT_NOBODY */
     bool may_fail; /* segments may be given up, if their sender is told: very bad cables */
-    const char *set[TRANSPORT_SETS_MAX];   /* "NAME=VALUE": what differs from profile qsnet3 */
+    const char *set[TRANSPORT_SETS_MAX]; /* "NAME=VALUE": what differs from profile qsnet3 */
     uint32_t sets;
 };
 
@@ -35,15 +35,15 @@ struct transport_result {
     struct fabric_transport transport;
     struct {
         uint64_t lost, damaged, twice, late;
-    } injected;             /* faults, on all cables, replies too */
+    } injected; /* faults, on all cables, replies too */
     uint32_t nodes;
-    uint32_t threads;       /* as they were */
+    uint32_t threads; /* as they were */
     uint64_t switch_timeouts;
-    uint64_t content;       /* digests: transport_node.h */
+    uint64_t content; /* digests: transport_node.h */
     uint64_t order;
-    uint64_t now_ps;        /* virtual: when all was over */
+    uint64_t now_ps; /* virtual: when all was over */
     double wall_s;
-    char wrong[512];        /* one line, when it went wrong */
+    char wrong[512]; /* one line, when it went wrong */
 };
 
 /**
@@ -53,7 +53,9 @@ struct transport_result {
  */
 int transport_run(struct transport_result *ret, const struct transport_config *config);
 
-/** transport_mix - everything but clock and packets at random, from @seed: networks, faults, sizes. */
+/**
+ * transport_mix - everything but clock and packets at random, from @seed: networks, faults, sizes.
+ */
 void transport_mix(struct transport_config *config, uint64_t seed);
 
 /** transport_command - the line that does the same again: of transport_soak. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trees.c - see trees.h: streams, how it is made and taken apart, how time goes on, and what must be left. */
+/*
+ * trees.c - see trees.h: streams, how it is made and taken apart, how time goes on, and what must
+ * be left.
+ */
 #include "tests/world/engine/trees.h"
 
 #include <string.h>
 
 #include "tests/test.h"
 
-/* --- streams -------------------------------------------------------------------------- */
+/* --- streams ------------------------------------------------------------------------ */
 
 void trees_nodes(const struct trees *w, uint64_t *random, uint32_t *node, uint32_t count)
 {
@@ -21,8 +24,12 @@ struct tree_stream *trees_stream(struct trees *w, const uint32_t *node, uint32_t
 {
     struct tree_stream *s = calloc(1, sizeof *s);
 
-    *s = (struct tree_stream){.base = (uint32_t)(seed >> 32) % 3 ? 0 : UINT32_MAX - 2 * EMU_WINDOW + 1,
-                              .members = members, .ops = ops, .seed = seed, .left = members,
+    *s = (struct tree_stream){.base = (uint32_t)(seed >> 32) % 3 ? 0
+                                                                 : UINT32_MAX - 2 * EMU_WINDOW + 1,
+                              .members = members,
+                              .ops = ops,
+                              .seed = seed,
+                              .left = members,
                               .mix = w->set.mix ? w->set.mix : MIX_ALL};
     s->posted = calloc(ops + ops / TREES_USABLE + 2, sizeof *s->posted);
     s->taken = calloc(ops, sizeof *s->taken);
@@ -60,14 +67,17 @@ void trees_stream_end(struct trees *w, uint32_t at)
     free(s);
 }
 
-/* --- made and taken apart ------------------------------------------------------------- */
+/* --- made and taken apart ----------------------------------------------------------- */
 
 static void trees_start(struct trees *w)
 {
     uint32_t each = w->set.faults;
-    struct fabric_config config = {.clock = w->set.clock, .profile = w->profile, .seed = w->seed,
+    struct fabric_config config = {.clock = w->set.clock,
+                                   .profile = w->profile,
+                                   .seed = w->seed,
                                    .threads = w->set.workers ? w->set.workers : 1,
-                                   .start_stopped = true, .local_nodes = &w->ops,
+                                   .start_stopped = true,
+                                   .local_nodes = &w->ops,
                                    .faults = each || w->set.lost ? &w->rates : NULL};
 
     w->rates = world_faults(each);
@@ -135,7 +145,7 @@ void trees_close(struct trees *w)
     free(w->noise_told);
 }
 
-/* --- run ------------------------------------------------------------------------------ */
+/* --- run ---------------------------------------------------------------------------- */
 
 uint64_t trees_count(const struct trees *w, size_t offset)
 {

@@ -2,15 +2,16 @@
 /*
  * trees.h - hosts that use groups, behind the engines of a whole fabric.
  *
- * A stream is a group and the collectives that its members do, one after the other, as a host's library
- * posts them (emu/link/seg.h: numbers, half windows, tokens). What the i-th one is, and what each member
- * contributes, is drawn by functions (trees_draw.h), so every result is checked against all contributions,
- * and that none came before the last of these was posted. Beside streams a host sends unicasts, what the
- * test tells it to say, and junk: anything that an edge lets pass.
+ * A stream is a group and the collectives that its members do, one after the other, as a host's
+ * library posts them (emu/link/seg.h: numbers, half windows, tokens). What the i-th one is, and
+ * what each member contributes, is drawn by functions (trees_draw.h), so every result is checked
+ * against all contributions, and that none came before the last of these was posted. Beside streams
+ * a host sends unicasts, what the test tells it to say, and junk: anything that an edge lets pass.
  *
- * The world owns the fabric, the hosts and the streams. On clock virtual time goes on in trees_advance() and
- * trees_run(); on clock raw in trees_step(), or by threads. Before it is closed trees_wrong() says whether
- * anything was not as it should be, and trees_clean() whether anything is left.
+ * The world owns the fabric, the hosts and the streams. On clock virtual time goes on in
+ * trees_advance() and trees_run(); on clock raw in trees_step(), or by threads. Before it is closed
+ * trees_wrong() says whether anything was not as it should be, and trees_clean() whether anything
+ * is left.
  */
 #ifndef TESTS_WORLD_TREES_H
 #define TESTS_WORLD_TREES_H
@@ -47,15 +48,16 @@ struct trees_config {
 /* A host's place in a stream. As in nic/host/group.c. */
 struct tree_member {
     struct tree_stream *stream;
-    uint64_t next;     /* operation to post next */
+    uint64_t next; /* operation to post next */
     uint64_t due_ps;
-    uint64_t random;   /* of its times */
-    uint32_t left;     /* results, and words that all have them, that are still to come; and posts */
+    uint64_t random; /* of its times */
+    /* results, and words that all have them, that are still to come; and posts */
+    uint32_t left;
     uint32_t cur, issued, done; /* half windows */
-    uint8_t *complete; /* by half window: operations */
-    bool *token_back;  /* by half window */
-    uint8_t *got;      /* by operation: results */
-    uint8_t *told;     /* by operation */
+    uint8_t *complete;          /* by half window: operations */
+    bool *token_back;           /* by half window */
+    uint8_t *got;               /* by operation: results */
+    uint8_t *told;              /* by operation */
 };
 
 /* What the test says to a host, or a host heard that is not of a stream. */
@@ -75,17 +77,17 @@ struct tree_host {
     uint32_t node;
     uint32_t members;
     struct tree_member *member[TREES_STREAMS];
-    uint64_t now_ps;  /* timed: of the last thing that it did */
-    uint64_t nap_ps;  /* timed: takes nothing before */
+    uint64_t now_ps; /* timed: of the last thing that it did */
+    uint64_t nap_ps; /* timed: takes nothing before */
     uint64_t random;
-    uint32_t noise;   /* sent */
-    uint32_t junk;    /* sent */
+    uint32_t noise; /* sent */
+    uint32_t junk;  /* sent */
     struct tree_line *script;
     uint32_t lines, said;
     struct tree_line *log;
-    uint32_t heard;   /* lines in it */
+    uint32_t heard; /* lines in it */
     uint64_t digest;
-    uint64_t bits;    /* of the results of reductions: the same in whatever order they came */
+    uint64_t bits; /* of the results of reductions: the same in whatever order they came */
     _Atomic uint64_t results; /* of streams, right */
     _Atomic uint64_t wrong;   /* not as they should be */
     _Atomic uint64_t other;   /* of no stream */
@@ -102,13 +104,13 @@ struct trees {
     struct tree_host *host[TREES_HOSTS];
     struct tree_stream *stream[TREES_STREAMS];
     uint32_t streams;
-    _Atomic uint8_t *noise_got;  /* [source][number] */
+    _Atomic uint8_t *noise_got; /* [source][number] */
     _Atomic uint8_t *noise_told;
     _Atomic uint64_t noise_left;
     _Atomic uint32_t junk_id[TREES_JUNK];
     uint64_t seed;
     uint64_t cut_random;
-    uint64_t now_ps; /* virtual: up to where trees_advance() has come */
+    uint64_t now_ps;     /* virtual: up to where trees_advance() has come */
     uint64_t spare_bufs; /* for groups, at the start */
 };
 
@@ -131,7 +133,10 @@ bool trees_step(struct trees *w, uint32_t passes);
 /** trees_say - the host will say this at @at_ps, after what it was told to say before. */
 void trees_say(struct trees *w, uint32_t node, const struct emu_hdr *hdr, const void *payload,
                uint64_t at_ps);
-/** trees_heard - how often it heard a segment of that kind, group and number, of no stream. Last: *ret. */
+/**
+ * trees_heard - how often it heard a segment of that kind, group and number, of no stream. Last:
+ * *ret.
+ */
 uint32_t trees_heard(const struct tree_host *h, uint8_t kind, uint32_t dst, uint32_t seq,
                      struct tree_line *ret);
 
@@ -144,12 +149,15 @@ static inline uint32_t trees_group_of_all(struct trees *w)
 }
 
 /**
- * trees_stream - a stream of @ops operations over a new group of these nodes, from now on. Virtual, or before
- * the start.
+ * trees_stream - a stream of @ops operations over a new group of these nodes, from now on. Virtual,
+ * or before the start.
  */
-struct tree_stream *trees_stream(struct trees *w, const uint32_t *node, uint32_t members, uint32_t ops,
-                                 uint64_t seed);
-/** trees_stream_end - all leave the group of stream @at, whatever is under way. Virtual, or nothing runs. */
+struct tree_stream *trees_stream(struct trees *w, const uint32_t *node, uint32_t members,
+                                 uint32_t ops, uint64_t seed);
+/**
+ * trees_stream_end - all leave the group of stream @at, whatever is under way. Virtual, or nothing
+ * runs.
+ */
 void trees_stream_end(struct trees *w, uint32_t at);
 
 /** trees_through - is everything through that the hosts do of themselves? */
@@ -158,8 +166,8 @@ bool trees_through(const struct trees *w);
 uint64_t trees_wrong(const struct trees *w);
 uint64_t trees_other(const struct trees *w);
 /**
- * trees_clean - all leave; then no engine keeps anything, everything that groups set aside is back, and every
- * buffer. On clock raw switches may keep some on stale channels. Nothing runs.
+ * trees_clean - all leave; then no engine keeps anything, everything that groups set aside is back,
+ * and every buffer. On clock raw switches may keep some on stale channels. Nothing runs.
  */
 bool trees_clean(struct trees *w);
 /** trees_digest - of all that the hosts heard, and when. */
@@ -178,8 +186,10 @@ void trees_wake(struct trees *w, uint32_t node);
 /* trees_host.c: unicast @i of @node. */
 void trees_noise(const struct trees *w, uint32_t node, uint32_t i, struct emu_hdr *hdr);
 
-/* trees_member.c: whether a member may post, what it posts, how long it waits then, what it takes. */
-struct tree_member *trees_member_create(const struct trees *w, struct tree_stream *s, uint32_t node);
+/* trees_member.c: whether a member may post, what it posts, how long it waits then, what it takes.
+ */
+struct tree_member *trees_member_create(const struct trees *w, struct tree_stream *s,
+                                        uint32_t node);
 void trees_member_destroy(struct tree_member *m);
 bool trees_member_may_post(struct tree_member *m, uint32_t node);
 void trees_member_post(struct tree_host *h, struct tree_member *m, struct tree_line *ret);

@@ -16,17 +16,21 @@ uint64_t trees_draw(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 }
 
 /* Any order of these gives the same bits, for the numbers that element() makes. */
-static const struct { uint8_t op, type; } arithmetic[] = {
-    {EMU_SUM, EMU_I64}, {EMU_SUM, EMU_U8}, {EMU_MAX, EMU_I32}, {EMU_MIN, EMU_F64},
-    {EMU_BXOR, EMU_U16}, {EMU_PROD, EMU_U32}, {EMU_SUM, EMU_F32}, {EMU_LAND, EMU_I16},
-    {EMU_BOR, EMU_U64}, {EMU_MINLOC, EMU_I32_I32}, {EMU_MAXLOC, EMU_F32_I32}, {EMU_SUM, EMU_F64},
+static const struct {
+    uint8_t op, type;
+} arithmetic[] = {
+    {EMU_SUM, EMU_I64},  {EMU_SUM, EMU_U8},         {EMU_MAX, EMU_I32},        {EMU_MIN, EMU_F64},
+    {EMU_BXOR, EMU_U16}, {EMU_PROD, EMU_U32},       {EMU_SUM, EMU_F32},        {EMU_LAND, EMU_I16},
+    {EMU_BOR, EMU_U64},  {EMU_MINLOC, EMU_I32_I32}, {EMU_MAXLOC, EMU_F32_I32}, {EMU_SUM, EMU_F64},
 };
 #define ARITHMETIC (sizeof arithmetic / sizeof arithmetic[0])
 
 /* And of these not. */
-static const struct { uint8_t op, type; } rough_arithmetic[] = {
-    {EMU_SUM, EMU_F32}, {EMU_SUM, EMU_F64}, {EMU_PROD, EMU_F64}, {EMU_MIN, EMU_F32},
-    {EMU_MAX, EMU_F64},
+static const struct {
+    uint8_t op, type;
+} rough_arithmetic[] = {
+    {EMU_SUM, EMU_F32}, {EMU_SUM, EMU_F64}, {EMU_PROD, EMU_F64},
+    {EMU_MIN, EMU_F32}, {EMU_MAX, EMU_F64},
 };
 #define ROUGH (sizeof rough_arithmetic / sizeof rough_arithmetic[0])
 
@@ -74,8 +78,13 @@ static void element_float(uint64_t number, bool rough, float *value)
 /* One number of a contribution. */
 static void element(uint8_t type, uint64_t number, bool rough, uint8_t *to)
 {
-    struct { float value; int32_t index; } pair;
-    struct { int32_t value, index; } ints;
+    struct {
+        float value;
+        int32_t index;
+    } pair;
+    struct {
+        int32_t value, index;
+    } ints;
     double wide;
 
     element_float(number, rough, &pair.value);

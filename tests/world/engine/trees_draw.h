@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trees_draw.h - the collectives of a group, one after the other: what the i-th one is, what each member
- * contributes, and what must come of it. All of it is drawn by functions; nothing is kept.
+ * trees_draw.h - the collectives of a group, one after the other: what the i-th one is, what each
+ * member contributes, and what must come of it. All of it is drawn by functions; nothing is kept.
  */
 #ifndef TESTS_WORLD_TREES_DRAW_H
 #define TESTS_WORLD_TREES_DRAW_H
@@ -37,7 +37,7 @@ struct tree_op {
 /* A group, and what its members do. */
 struct tree_stream {
     uint32_t id;
-    uint32_t base;   /* where its numbers begin */
+    uint32_t base; /* where its numbers begin */
     uint32_t members;
     uint32_t ops;
     uint32_t mix;
@@ -57,13 +57,14 @@ void trees_draw_op(const struct tree_stream *s, uint64_t i, struct tree_op *ret)
 void trees_draw_reduction(const struct tree_stream *s, uint64_t number, struct tree_op *ret);
 
 /** trees_contribution - what @node puts into operation @i; of a multicast, what the root sends. */
-void trees_contribution(const struct tree_stream *s, uint64_t i, const struct tree_op *op, uint32_t node,
-                        uint8_t *bytes);
+void trees_contribution(const struct tree_stream *s, uint64_t i, const struct tree_op *op,
+                        uint32_t node, uint8_t *bytes);
 /** trees_contributions - how many there are of such an operation. */
 uint32_t trees_contributions(const struct tree_stream *s, const struct tree_op *op);
 
 /** trees_result - what operation @i must give. */
-void trees_result(const struct tree_stream *s, uint64_t i, const struct tree_op *op, uint8_t *bytes);
+void trees_result(const struct tree_stream *s, uint64_t i, const struct tree_op *op,
+                  uint8_t *bytes);
 
 /** trees_op_posts, trees_op_awaits - does @node post it, and does it get a result? */
 bool trees_op_posts(const struct tree_op *op, uint32_t node);

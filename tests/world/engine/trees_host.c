@@ -17,13 +17,15 @@ static void host_mix(struct tree_host *h, uint64_t number)
     h->digest = world_digest(h->digest, number);
 }
 
-/* --- unicasts ------------------------------------------------------------------------- */
+/* --- unicasts ----------------------------------------------------------------------- */
 
 void trees_noise(const struct trees *w, uint32_t node, uint32_t i, struct emu_hdr *hdr)
 {
     uint64_t number = trees_draw(w->seed + 3, node, i, 0);
 
-    *hdr = (struct emu_hdr){.dst = (uint32_t)(number >> 32) % w->hosts, .src = node, .seq = i,
+    *hdr = (struct emu_hdr){.dst = (uint32_t)(number >> 32) % w->hosts,
+                            .src = node,
+                            .seq = i,
                             .kind = (uint8_t)(EMU_UNICAST | (i % 3 ? 0 : EMU_NOTIFY)),
                             .op = NOISE_OP,
                             .len = (uint8_t)(number % 2 ? EMU_PAYLOAD_BYTES : number / 2 % 64)};
@@ -56,15 +58,18 @@ static bool noise_take(struct tree_host *h, const struct emu_entry *entry)
         atomic_fetch_add(&w->noise_got[at], 1))
         return false;
     noise_payload(&hdr, want);
-    return !hdr.len || !memcmp(want, emu_pool_bytes(h->dev.worker->cache.pool, entry->buf), hdr.len);
+    return !hdr.len ||
+           !memcmp(want, emu_pool_bytes(h->dev.worker->cache.pool, entry->buf), hdr.len);
 }
 
-/* --- junk: whatever an edge lets pass ------------------------------------------------- */
+/* --- junk: whatever an edge lets pass ----------------------------------------------- */
 
 static void junk_word(uint64_t number, struct tree_line *ret)
 {
-    struct emu_word word = {.value = number >> 60, .word = (uint32_t)(number >> 8) % 20,
-                            .test = (uint8_t)(number >> 16 & 3), .until = (uint8_t)(number >> 18 & 1)};
+    struct emu_word word = {.value = number >> 60,
+                            .word = (uint32_t)(number >> 8) % 20,
+                            .test = (uint8_t)(number >> 16 & 3),
+                            .until = (uint8_t)(number >> 18 & 1)};
 
     ret->hdr.len = sizeof word;
     memcpy(ret->payload, &word, sizeof word);
@@ -72,16 +77,19 @@ static void junk_word(uint64_t number, struct tree_line *ret)
 
 static void junk_draw(struct tree_host *h, struct tree_line *ret)
 {
-    static const uint8_t kinds[] = {EMU_MULTICAST, EMU_MULTICAST | EMU_NOTIFY, EMU_REDUCE, EMU_SET,
-                                    EMU_ALLREDUCE, EMU_BARRIER, EMU_TEST, EMU_ALLREDUCE};
+    static const uint8_t kinds[] = {EMU_MULTICAST, EMU_MULTICAST | EMU_NOTIFY,
+                                    EMU_REDUCE,    EMU_SET,
+                                    EMU_ALLREDUCE, EMU_BARRIER,
+                                    EMU_TEST,      EMU_ALLREDUCE};
     struct trees *w = h->world;
     uint64_t number = test_random(&h->random);
     struct tree_stream any = {.mix = MIX_ALL};
     struct tree_op op = {0};
 
-    ret->hdr = (struct emu_hdr){
-        .dst = atomic_load_explicit(&w->junk_id[number % TREES_JUNK], memory_order_relaxed),
-        .kind = kinds[number / 8 % 8], .seq = (uint32_t)(number >> 16 & 7)};
+    ret->hdr = (struct emu_hdr){.dst = atomic_load_explicit(&w->junk_id[number % TREES_JUNK],
+                                                            memory_order_relaxed),
+                                .kind = kinds[number / 8 % 8],
+                                .seq = (uint32_t)(number >> 16 & 7)};
     if (number >> 20 % 64 == 0)
         ret->hdr.seq = (uint32_t)(number >> 32);
     number = test_random(&h->random);
@@ -98,7 +106,7 @@ static void junk_draw(struct tree_host *h, struct tree_line *ret)
     }
 }
 
-/* --- hosts ---------------------------------------------------------------------------- */
+/* --- hosts -------------------------------------------------------------------------- */
 
 static struct tree_member *host_member(const struct tree_host *h, uint32_t id)
 {
@@ -156,7 +164,7 @@ struct turn {
 };
 
 static void rebase_sooner(struct turn *turn, uint64_t ready_ps, enum voice voice,
-                        struct tree_member *member)
+                          struct tree_member *member)
 {
     if (turn->voice == VOICE_NONE || ready_ps < turn->ready_ps)
         *turn = (struct turn){.ready_ps = ready_ps, .voice = voice, .member = member};
@@ -171,15 +179,17 @@ static struct turn host_turn(struct tree_host *h)
 
     if (h->said < h->lines)
         rebase_sooner(&turn, h->script[h->said].at_ps > now_ps ? h->script[h->said].at_ps : now_ps,
-                    VOICE_SCRIPT, NULL);
+                      VOICE_SCRIPT, NULL);
     for (uint32_t m = 0; m < h->members; m++)
         if (trees_member_may_post(h->member[m], h->node))
             rebase_sooner(&turn, h->member[m]->due_ps > now_ps ? h->member[m]->due_ps : now_ps,
-                        VOICE_MEMBER, h->member[m]);
+                          VOICE_MEMBER, h->member[m]);
     if (h->noise < set->noise)
-        rebase_sooner(&turn, (uint64_t)h->noise * set->delay_ps / 8 > now_ps
-                               ? (uint64_t)h->noise * set->delay_ps / 8 : now_ps,
-                    VOICE_NOISE, NULL);
+        rebase_sooner(&turn,
+                      (uint64_t)h->noise * set->delay_ps / 8 > now_ps
+                          ? (uint64_t)h->noise * set->delay_ps / 8
+                          : now_ps,
+                      VOICE_NOISE, NULL);
     if (h->junk < set->junk)
         rebase_sooner(&turn, now_ps, VOICE_JUNK, NULL);
     return turn;
@@ -304,8 +314,8 @@ static uint32_t host_step_raw(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-int trees_host(void *ctx, uint32_t node, struct emu_worker *worker,
-               struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx)
+int trees_host(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
+               struct emu_tx **tx, struct emu_rx **rx)
 {
     struct tree_host *h = world_zeros(sizeof *h);
     struct trees *w = ctx;
@@ -329,8 +339,8 @@ void trees_wake(struct trees *w, uint32_t node)
     emu_dev_wake(&w->host[node]->dev, w->now_ps + 1);
 }
 
-void trees_say(struct trees *w, uint32_t node, const struct emu_hdr *hdr,
-               const void *payload, uint64_t at_ps)
+void trees_say(struct trees *w, uint32_t node, const struct emu_hdr *hdr, const void *payload,
+               uint64_t at_ps)
 {
     struct tree_host *h = w->host[node];
     struct tree_line *line;

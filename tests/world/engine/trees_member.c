@@ -62,14 +62,19 @@ void trees_member_post(struct tree_host *h, struct tree_member *m, struct tree_l
         uint32_t half = m->issued++;
 
         atomic_fetch_add(&s->posted[s->ops + half], 1);
-        ret->hdr = (struct emu_hdr){.dst = s->id, .kind = EMU_BARRIER,
-                                    .seq = s->base + half * (EMU_WINDOW / 2) + (EMU_WINDOW / 2) - 1};
+        ret->hdr =
+            (struct emu_hdr){.dst = s->id,
+                             .kind = EMU_BARRIER,
+                             .seq = s->base + half * (EMU_WINDOW / 2) + (EMU_WINDOW / 2) - 1};
         return;
     }
     trees_draw_op(s, i, &op);
     m->next++;
     atomic_fetch_add(&s->posted[i], 1);
-    ret->hdr = (struct emu_hdr){.dst = s->id, .seq = trees_seq(s, i), .len = op.len, .op = op.op,
+    ret->hdr = (struct emu_hdr){.dst = s->id,
+                                .seq = trees_seq(s, i),
+                                .len = op.len,
+                                .op = op.op,
                                 .type = op.type,
                                 .kind = (uint8_t)(op.kind | (op.told ? EMU_NOTIFY : 0))};
     trees_contribution(s, i, &op, h->node, ret->payload);
@@ -114,7 +119,8 @@ static bool result_good(const struct tree_host *h, const struct tree_stream *s, 
     uint8_t want[EMU_PAYLOAD_BYTES];
 
     if (entry->hdr.kind != op->kind || entry->hdr.len != op->len || entry->hdr.op != op->op ||
-        entry->hdr.type != op->type || entry->hdr.src >= fabric_engine_numbers(&h->world->fabric->config) ||
+        entry->hdr.type != op->type ||
+        entry->hdr.src >= fabric_engine_numbers(&h->world->fabric->config) ||
         (op->kind == EMU_MULTICAST && entry->hdr.src != op->root) ||
         (entry->buf == EMU_NO_BUF) != !op->len)
         return false;
@@ -166,13 +172,17 @@ struct tree_member *trees_member_create(const struct trees *w, struct tree_strea
     uint32_t halves = s->ops / TREES_USABLE + 2;
     struct tree_op op;
 
-    *m = (struct tree_member){.stream = s, .due_ps = w->now_ps + 1,
+    *m = (struct tree_member){.stream = s,
+                              .due_ps = w->now_ps + 1,
                               .random = trees_draw(s->seed, node, 5, w->set.delay_seed),
-                              .complete = calloc(halves, 1), .token_back = calloc(halves, sizeof(bool)),
-                              .got = calloc(s->ops, 1), .told = calloc(s->ops, 1)};
+                              .complete = calloc(halves, 1),
+                              .token_back = calloc(halves, sizeof(bool)),
+                              .got = calloc(s->ops, 1),
+                              .told = calloc(s->ops, 1)};
     for (uint64_t i = 0; i < s->ops; i++) {
         trees_draw_op(s, i, &op);
-        m->left += trees_op_posts(&op, node) + trees_op_awaits(&op, node) + (op.told && op.root == node);
+        m->left += trees_op_posts(&op, node) + trees_op_awaits(&op, node) +
+                   (op.told && op.root == node);
     }
     return m;
 }

@@ -9,7 +9,9 @@
 
 void cluster_attach(struct cluster *w, uint32_t node)
 {
-    struct fabemu_info info = {.fabric = "test", .node = node, .nodes = w->graph->nodes,
+    struct fabemu_info info = {.fabric = "test",
+                               .node = node,
+                               .nodes = w->graph->nodes,
                                .seat = ++w->seats,
                                .acknowledged = w->fabric->engine[node] != NULL};
 
@@ -31,8 +33,11 @@ void cluster_group(struct cluster *w)
 void cluster_open(struct cluster *w, const struct cluster_config *set)
 {
     struct emu_fault_rates rates = world_faults(set->bad);
-    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .faults = &rates,
-                                   .start_stopped = !set->threads, .first = set->first};
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .faults = &rates,
+                                   .start_stopped = !set->threads,
+                                   .first = set->first};
 
     memset(w, 0, sizeof *w);
     w->random = test_seed();

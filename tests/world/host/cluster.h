@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.h - adapters on a real fabric on clock raw, with a group of all of them, and all that they can do.
+ * cluster.h - adapters on a real fabric on clock raw, with a group of all of them, and all that
+ * they can do.
  *
- * The world owns the network, the fabric, the adapters, their queues and the group. One thread steps the
- * fabric's workers and the adapters in turn (cluster_pump, cluster_finish), except where said. When it is
- * closed no adapter may have dropped anything, unless it was in bad company.
+ * The world owns the network, the fabric, the adapters, their queues and the group. One thread
+ * steps the fabric's workers and the adapters in turn (cluster_pump, cluster_finish), except where
+ * said. When it is closed no adapter may have dropped anything, unless it was in bad company.
  */
 #ifndef TESTS_WORLD_CLUSTER_H
 #define TESTS_WORLD_CLUSTER_H
@@ -31,7 +32,7 @@ struct cluster {
     uint32_t seats;
     uint64_t random;
     bool threads;
-    bool bad_company;    /* others send what is no message */
+    bool bad_company;                /* others send what is no message */
     void (*also)(struct cluster *w); /* in each round; NULL: nothing */
     struct fabemu *fab[CLUSTER_NODES];
     struct fabemu_queue *queue[CLUSTER_NODES];
@@ -53,11 +54,14 @@ bool cluster_finish(struct cluster *w, struct fabemu_req *req, uint32_t count);
 
 /** cluster_messages - of all sizes to the next node, in order. */
 void cluster_messages(struct cluster *w);
-/** cluster_memory - all add to one word of node 0's, each once whatever is sent again. Then puts and gets. */
+/**
+ * cluster_memory - all add to one word of node 0's, each once whatever is sent again. Then puts and
+ * gets.
+ */
 void cluster_memory(struct cluster *w);
 /**
- * cluster_broadcasts - broadcast puts of all members at once, then the barrier of the paper: words, a
- * conditional, a done word.
+ * cluster_broadcasts - broadcast puts of all members at once, then the barrier of the paper: words,
+ * a conditional, a done word.
  */
 void cluster_broadcasts(struct cluster *w);
 /** cluster_collectives - more of them than a window of the group's numbers, each checked. */

@@ -34,7 +34,8 @@ void cluster_messages(struct cluster *w)
                          cluster_finish(w, recv, w->nodes * MANY));
     for (uint32_t i = 0; i < w->nodes * MANY; i++)
         good = good && send[i].status == 0 && recv[i].status == 0 &&
-               recv[i].bytes == sizes[i % MANY % 4] && bytes_filled(in + i * CLUSTER_BYTES, recv[i].bytes, i);
+               recv[i].bytes == sizes[i % MANY % 4] &&
+               bytes_filled(in + i * CLUSTER_BYTES, recv[i].bytes, i);
     CU_ASSERT_TRUE(good);
     free(send);
     free(recv);
@@ -54,11 +55,15 @@ void cluster_memory(struct cluster *w)
     memset(req, 0, sizeof req);
     atomic_store(&word, 0);
     fabemu_register(w->fab[0], &word, 8, FABEMU_REMOTE_ATOMIC, &key[0]);
-    fabemu_register(w->fab[0], memory, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &key[1]);
+    fabemu_register(w->fab[0], memory, CLUSTER_BYTES, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                    &key[1]);
     for (uint32_t k = 0; k < MANY; k++) {
         for (uint32_t n = 0; n < w->nodes; n++) {
-            struct fabemu_atomic add = {.node = 0, .key = key[0], .type = FABEMU_U64,
-                                        .operand = &one, .result = &old[n][k]};
+            struct fabemu_atomic add = {.node = 0,
+                                        .key = key[0],
+                                        .type = FABEMU_U64,
+                                        .operand = &one,
+                                        .result = &old[n][k]};
 
             fabemu_atomic(w->fab[n], &add, &req[n][k]);
             atomic_fetch_add(&word, 0); /* the process has a say, too */
@@ -85,7 +90,8 @@ void cluster_memory(struct cluster *w)
 
 void cluster_broadcasts(struct cluster *w)
 {
-    static uint8_t memory[CLUSTER_NODES][CLUSTER_NODES][CLUSTER_BYTES], src[CLUSTER_NODES][CLUSTER_BYTES];
+    static uint8_t memory[CLUSTER_NODES][CLUSTER_NODES][CLUSTER_BYTES],
+        src[CLUSTER_NODES][CLUSTER_BYTES];
     static uint64_t done[CLUSTER_NODES];
     struct fabemu_req req[CLUSTER_NODES] = {{0}}, test = {0}, put = {0};
     struct fabemu_event event[CLUSTER_NODES];
@@ -98,14 +104,16 @@ void cluster_broadcasts(struct cluster *w)
             fabemu_register_symmetric(w->group[n], k ? (void *)&done[n] : (void *)memory[n],
                                       k ? 8 : sizeof memory[n], FABEMU_REMOTE_WRITE, &key[k][n],
                                       &req[n]);
-        CU_ASSERT_TRUE_FATAL(cluster_finish(w, req, w->nodes) && adapters_all_are(req, w->nodes, 0));
+        CU_ASSERT_TRUE_FATAL(cluster_finish(w, req, w->nodes) &&
+                             adapters_all_are(req, w->nodes, 0));
         CU_ASSERT_TRUE(key[k][0] == key[k][w->nodes - 1]);
     }
     for (uint32_t n = 0; n < w->nodes; n++) {
         fabemu_event_open(w->fab[n], &event[n]);
         fabemu_register_event(w->fab[n], key[1][n], &event[n]);
         bytes_fill(src[n], CLUSTER_BYTES, n);
-        fabemu_broadcast_put(w->group[n], key[0][n], n * CLUSTER_BYTES, src[n], CLUSTER_BYTES, &req[n]);
+        fabemu_broadcast_put(w->group[n], key[0][n], n * CLUSTER_BYTES, src[n], CLUSTER_BYTES,
+                             &req[n]);
     }
     CU_ASSERT_TRUE_FATAL(cluster_finish(w, req, w->nodes) && adapters_all_are(req, w->nodes, 0));
     fabemu_group_test(w->group[0], 2, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &test);

@@ -156,14 +156,17 @@ static void seat_tell(struct fake *fake, uint32_t node, bool attached)
 struct fabemu *fake_attach(struct fake *fake, uint32_t node)
 {
     struct fake_edge *edge = &fake->edge[node];
-    struct fabemu_info info = {.fabric = "fake", .node = node, .nodes = fake->nodes,
+    struct fabemu_info info = {.fabric = "fake",
+                               .node = node,
+                               .nodes = fake->nodes,
                                .acknowledged = fake->acknowledged};
     int fd = memfd_create("fake", MFD_CLOEXEC);
 
     must(fd >= 0 && !ftruncate(fd, (off_t)emu_edge_bytes(fake->nodes)), "memfd");
     if (edge->shared)
         fake_detach(fake, node);
-    edge->shared = mmap(NULL, emu_edge_bytes(fake->nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    edge->shared =
+        mmap(NULL, emu_edge_bytes(fake->nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     must(edge->shared != MAP_FAILED, "mmap");
     edge->shared->magic = EMU_EDGE_MAGIC;
     edge->shared->version = EMU_EDGE_VERSION;
@@ -208,7 +211,7 @@ uint32_t fake_dropped(const struct fake *fake)
     return fake->dropped;
 }
 
-/* --- moving --------------------------------------------------------------------- */
+/* --- moving ------------------------------------------------------------------------- */
 
 static void bag_put(struct fake *fake, uint32_t node, const struct emu_seg *seg,
                     struct fake_report *report)
@@ -243,7 +246,10 @@ static void report_copy(struct fake *fake, struct fake_report *report)
     report_drop(report);
 }
 
-/* Copies go where the way is not cut; the sender is told when it asked for that, and of what was cut. */
+/*
+ * Copies go where the way is not cut; the sender is told when it asked for that, and of what was
+ * cut.
+ */
 static void deliver(struct fake *fake, const struct emu_seg *seg, const uint32_t *nodes,
                     uint32_t count)
 {
@@ -294,8 +300,7 @@ static void combine(struct fake *fake, struct fake_group *g, const struct emu_se
         s->sum.hdr = seg->hdr;
         memcpy(s->sum.payload, seg->payload, seg->hdr.len);
     } else if (seg->hdr.len) {
-        emu_combine_fold(seg->hdr.op, seg->hdr.type, s->sum.payload, seg->payload,
-                    seg->hdr.len);
+        emu_combine_fold(seg->hdr.op, seg->hdr.type, s->sum.payload, seg->payload, seg->hdr.len);
     }
     s->from |= bit;
     if (++s->count < g->count - reduce)
@@ -306,7 +311,7 @@ static void combine(struct fake *fake, struct fake_group *g, const struct emu_se
             bag_put(fake, g->nodes[i], &s->sum, NULL);
 }
 
-/* --- words ---------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------- */
 
 static struct fake_group *group_at(struct fake *fake, uint32_t id)
 {

@@ -16,12 +16,14 @@
 #include "emu/edge/edge.h"
 #include "tests/world/host/parts.h"
 
-#define FAKE_NODES 16
+#define FAKE_NODES  16
 #define FAKE_GROUPS 8
 
 struct fake;
 
-/** fake_open - @nodes edges. @shuffle: segments overtake each other, by @seed. Aborts on failure. */
+/**
+ * fake_open - @nodes edges. @shuffle: segments overtake each other, by @seed. Aborts on failure.
+ */
 struct fake *fake_open(uint32_t nodes, uint64_t seed, bool shuffle);
 void fake_close(struct fake *fake);
 
@@ -29,8 +31,8 @@ void fake_close(struct fake *fake);
 void fake_acknowledge(struct fake *fake);
 
 /**
- * fake_cut - from now on nothing gets from @from to @to, or it does again. What @from sends there is
- * given up; so is what comes the other way, although it arrives: its acknowledgment is lost.
+ * fake_cut - from now on nothing gets from @from to @to, or it does again. What @from sends there
+ * is given up; so is what comes the other way, although it arrives: its acknowledgment is lost.
  */
 void fake_cut(struct fake *fake, uint32_t from, uint32_t to, bool cut);
 
@@ -55,16 +57,20 @@ uint32_t fake_step(struct fake *fake);
 void fake_start(struct fake *fake);
 void fake_stop(struct fake *fake);
 
-/** fake_pump - fake_step(), and one step of every adapter. Returns 0 once nothing moves or waits. */
+/**
+ * fake_pump - fake_step(), and one step of every adapter. Returns 0 once nothing moves or waits.
+ */
 uint32_t fake_pump(struct fake *fake);
-/** fake_finish - pump until all @count requests are complete; false: everything stood still before. */
+/**
+ * fake_finish - pump until all @count requests are complete; false: everything stood still before.
+ */
 bool fake_finish(struct fake *fake, struct fabemu_req *req, uint32_t count);
 /** fake_quiet - pump until nothing moves. */
 void fake_quiet(struct fake *fake);
 
 /**
- * fake_conflicts - times that a combine state was wanted while another number held it, or that a member
- * contributed twice.
+ * fake_conflicts - times that a combine state was wanted while another number held it, or that a
+ * member contributed twice.
  */
 uint32_t fake_conflicts(const struct fake *fake);
 /** fake_dropped - segments to nodes where nobody is attached. */

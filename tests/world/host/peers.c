@@ -6,7 +6,8 @@
 
 #include "tests/test.h"
 
-void peers_open_seed(struct peers *w, uint32_t nodes, bool shuffle, bool acknowledged, uint64_t seed)
+void peers_open_seed(struct peers *w, uint32_t nodes, bool shuffle, bool acknowledged,
+                     uint64_t seed)
 {
     memset(w, 0, sizeof *w);
     w->random = seed;
@@ -59,8 +60,8 @@ void peers_recv(struct peers *w, uint32_t at, uint32_t node, uint64_t tag, uint6
     CU_ASSERT_EQUAL(fabemu_recv(w->queue[at], node, tag, ignore, &iov, 1, req), 0);
 }
 
-void peers_send(struct peers *w, uint32_t from, uint32_t node, uint64_t tag,
-                      const void *buf, size_t bytes, struct fabemu_req *req)
+void peers_send(struct peers *w, uint32_t from, uint32_t node, uint64_t tag, const void *buf,
+                size_t bytes, struct fabemu_req *req)
 {
     struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
     struct fabemu_dest dest = peers_to(node, tag, ~tag);

@@ -45,10 +45,11 @@ uint64_t team_register(struct team *t, void *const *at, size_t bytes)
     uint64_t key[FAKE_NODES] = {0};
 
     for (uint32_t i = 0; i < t->count; i++)
-        CU_ASSERT_EQUAL_FATAL(
-            fabemu_register_symmetric(t->group[i], at[i], bytes,
-                                      FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
-                                          FABEMU_REMOTE_ATOMIC, &key[i], &req[i]), 0);
+        CU_ASSERT_EQUAL_FATAL(fabemu_register_symmetric(t->group[i], at[i], bytes,
+                                                        FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                                            FABEMU_REMOTE_ATOMIC,
+                                                        &key[i], &req[i]),
+                              0);
     CU_ASSERT_TRUE_FATAL(fake_finish(t->w.fake, req, t->count));
     for (uint32_t i = 0; i < t->count; i++)
         CU_ASSERT_TRUE(req[i].status == 0 && key[i] == key[0]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * team.h - a group on a fake fabric with acknowledgments as all its members see it: nodes 0 to count - 1.
+ * team.h - a group on a fake fabric with acknowledgments as all its members see it: nodes 0 to
+ * count - 1.
  *
  * It owns the peers that are its members; team_close() lets those leave that have not.
  */

@@ -94,8 +94,8 @@ bool rig_end_close(struct rig_end *end)
 bool rig_try_close(struct rig *rig)
 {
     bool good = fi_close(&rig->domain->fid) == -FI_EBUSY && rig_end_close(&rig->a) &&
-                rig_end_close(&rig->b) && !fi_close(&rig->av->fid) && !fi_close(&rig->domain->fid) &&
-                !fi_close(&rig->fabric->fid);
+                rig_end_close(&rig->b) && !fi_close(&rig->av->fid) &&
+                !fi_close(&rig->domain->fid) && !fi_close(&rig->fabric->fid);
 
     fi_freeinfo(rig->info);
     return good;
@@ -145,8 +145,8 @@ bool rig_quiet(struct rig_end *end)
     return none;
 }
 
-int rig_inject(struct rig_end *from, const void *buf, size_t bytes, uint64_t data,
-               fi_addr_t to, uint64_t tag)
+int rig_inject(struct rig_end *from, const void *buf, size_t bytes, uint64_t data, fi_addr_t to,
+               uint64_t tag)
 {
     struct fi_cq_tagged_entry none;
     ssize_t err;

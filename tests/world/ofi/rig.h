@@ -2,8 +2,8 @@
 /*
  * rig.h - two endpoints of the libfabric provider in this process, each with a completion queue.
  *
- * A rig owns all that it opened. The provider steps itself when a queue is read; rig_close() looks whether
- * everything can be closed.
+ * A rig owns all that it opened. The provider steps itself when a queue is read; rig_close() looks
+ * whether everything can be closed.
  */
 #ifndef TESTS_WORLD_RIG_H
 #define TESTS_WORLD_RIG_H
@@ -28,7 +28,7 @@ struct rig_end {
     struct fid_cq *cq;
     struct fid_cntr *sent, *received; /* NULL unless asked for */
     char name[RIG_ADDR_BYTES];
-    fi_addr_t addr;                   /* in the rig's vector */
+    fi_addr_t addr; /* in the rig's vector */
 };
 
 /* One domain, two endpoints. */
@@ -65,7 +65,9 @@ struct rig rig_open_with(const struct rig_config *config);
 struct rig rig_open(void);
 void rig_close(struct rig *rig);
 
-/** rig_try_open, rig_try_close - the same without assertions, for other processes. False: it failed. */
+/**
+ * rig_try_open, rig_try_close - the same without assertions, for other processes. False: it failed.
+ */
 bool rig_try_open(struct rig *rig, const struct rig_config *config);
 bool rig_try_close(struct rig *rig);
 
@@ -73,7 +75,9 @@ bool rig_try_close(struct rig *rig);
 bool rig_end_open(struct rig *rig, struct rig_end *end, const struct rig_config *config);
 bool rig_end_close(struct rig_end *end);
 
-/** rig_entry_wait - read until there is an entry or an error; -FI_ETIMEDOUT after RIG_PATIENCE_S. */
+/**
+ * rig_entry_wait - read until there is an entry or an error; -FI_ETIMEDOUT after RIG_PATIENCE_S.
+ */
 ssize_t rig_entry_wait(struct fid_cq *cq, void *entry, fi_addr_t *source);
 /** rig_entry, rig_error - what comes next is a tagged entry, or an error. */
 struct fi_cq_tagged_entry rig_entry(struct rig_end *end);

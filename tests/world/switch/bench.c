@@ -22,7 +22,8 @@ static uint32_t probe_step(struct emu_dev *dev, uint64_t until_ps)
         p->out_of_order += entry->hdr.seq < p->last_seq[src];
         p->last_seq[src] = entry->hdr.seq + 1;
         if (entry->buf != EMU_NO_BUF)
-            memcpy(&p->number, emu_pool_bytes(dev->worker->cache.pool, entry->buf), sizeof p->number);
+            memcpy(&p->number, emu_pool_bytes(dev->worker->cache.pool, entry->buf),
+                   sizeof p->number);
         emu_pool_drop(&dev->worker->cache, entry->buf);
         emu_rx_skip(&p->rx);
         taken++;
@@ -54,8 +55,12 @@ static int probe_create(void *ctx, uint32_t node, struct emu_worker *worker, str
 void bench_start_on(struct bench *b, enum emu_clock_mode clock, const char *spec,
                     const struct emu_profile *profile)
 {
-    struct fabric_config config = {.clock = clock, .threads = 1, .start_stopped = true,
-                                   .seed = test_seed(), .local_nodes = &b->ops, .profile = *profile};
+    struct fabric_config config = {.clock = clock,
+                                   .threads = 1,
+                                   .start_stopped = true,
+                                   .seed = test_seed(),
+                                   .local_nodes = &b->ops,
+                                   .profile = *profile};
 
     b->ops = (struct fabric_node_ops){.create = probe_create, .ctx = b};
     b->fabric = world_fabric_start(&b->graph, spec, BENCH_NODES, &config);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench.h - a fabric of crosspoint switches, mostly on clock raw, that a test steps pass by pass, with a
- * probe at each node.
+ * bench.h - a fabric of crosspoint switches, mostly on clock raw, that a test steps pass by pass,
+ * with a probe at each node.
  *
  * It owns the network, the fabric and the probes. Time goes on when the test steps the one worker
- * (emu_worker_pass); between passes it may look into every ring and switch. Whether anything is lost or
- * leaks is for the test to ask: fabric_check(), fabric_check_bufs().
+ * (emu_worker_pass); between passes it may look into every ring and switch. Whether anything is
+ * lost or leaks is for the test to ask: fabric_check(), fabric_check_bufs().
  */
 #ifndef TESTS_WORLD_BENCH_H
 #define TESTS_WORLD_BENCH_H
@@ -20,14 +20,14 @@ struct probe {
     struct emu_tx tx;
     struct emu_rx rx;
     uint32_t node;
-    bool deaf;          /* takes nothing: the network backs up */
+    bool deaf; /* takes nothing: the network backs up */
     uint32_t sent;
     uint32_t got;
     uint32_t got_from[BENCH_NODES];
     uint32_t last_seq[BENCH_NODES]; /* 1 + the newest, by source */
     uint32_t out_of_order;
     uint64_t last_ps[BENCH_NODES]; /* the time of the newest, by source */
-    double number; /* the first one of the newest payload */
+    double number;                 /* the first one of the newest payload */
 };
 
 struct bench {

@@ -82,8 +82,8 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-static int node_create(void *ctx, uint32_t node, struct emu_worker *worker,
-                         struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx)
+static int node_create(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
+                       struct emu_tx **tx, struct emu_rx **rx)
 {
     struct sim *w = ctx;
     struct sim_node *p = world_zeros(sizeof *p);
@@ -100,8 +100,11 @@ static int node_create(void *ctx, uint32_t node, struct emu_worker *worker,
 
 void sim_start(struct sim *w, const char *spec, const struct emu_profile *profile, uint32_t workers)
 {
-    struct fabric_config config = {.clock = EMU_CLOCK_VIRTUAL, .threads = workers, .seed = test_seed(),
-                                   .local_nodes = &w->ops, .profile = *profile};
+    struct fabric_config config = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .threads = workers,
+                                   .seed = test_seed(),
+                                   .local_nodes = &w->ops,
+                                   .profile = *profile};
 
     memset(w, 0, sizeof *w);
     w->profile = *profile;

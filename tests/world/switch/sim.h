@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim.h - a fabric in simulated time whose nodes send what a test has written down for them, and write down
- * what arrives and when.
+ * sim.h - a fabric in simulated time whose nodes send what a test has written down for them, and
+ * write down what arrives and when.
  *
- * It owns the network, the fabric, the nodes and their lists. Time goes on in sim_advance() and sim_drain();
- * between them everything stands still and sim_holds() asks fabric_check() whether anything is lost.
+ * It owns the network, the fabric, the nodes and their lists. Time goes on in sim_advance() and
+ * sim_drain(); between them everything stands still and sim_holds() asks fabric_check() whether
+ * anything is lost.
  */
 #ifndef TESTS_WORLD_SIM_H
 #define TESTS_WORLD_SIM_H
@@ -17,7 +18,7 @@
 struct sim_post {
     uint64_t ready_ps; /* no earlier: credits and the wire may make it later */
     struct emu_hdr hdr;
-    uint64_t seed;     /* of its payload */
+    uint64_t seed; /* of its payload */
 };
 
 struct sim_got {
@@ -36,8 +37,9 @@ struct sim_node {
     uint32_t posts, posts_room, sent;
     struct sim_got *got;
     uint32_t gots, gots_room;
-    uint64_t service_ps; /* it takes no more than one segment in such a time: the network backs up */
-    uint64_t busy_ps;    /* until then */
+    /* it takes no more than one segment in such a time: the network backs up */
+    uint64_t service_ps;
+    uint64_t busy_ps; /* until then */
 };
 
 struct sim {
@@ -50,7 +52,8 @@ struct sim {
 };
 
 /** sim_start - the network @spec of that profile, on so many workers. */
-void sim_start(struct sim *w, const char *spec, const struct emu_profile *profile, uint32_t workers);
+void sim_start(struct sim *w, const char *spec, const struct emu_profile *profile,
+               uint32_t workers);
 /** sim_open - the same of oq2004 but for @set, on one. */
 void sim_open(struct sim *w, const char *spec, const char *set);
 
@@ -72,7 +75,9 @@ static inline bool sim_holds(struct sim *w)
     return world_fabric_holds(w->fabric, w->now_ps);
 }
 
-/** sim_payload - what a node sends: small numbers, so that no sum of them overflows or is rounded. */
+/**
+ * sim_payload - what a node sends: small numbers, so that no sum of them overflows or is rounded.
+ */
 void sim_payload(const struct emu_hdr *hdr, uint64_t seed, uint8_t *bytes);
 
 /** sim_digest - of everything that arrived anywhere, and when. */

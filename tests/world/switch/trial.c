@@ -39,8 +39,8 @@ void trial_say(const struct trial *t)
 
     printf("trial %llu: %s buffers %d credit %d choice %d order %d units %u xpoint_slots %u "
            "input_slots %u light %u credit_ps %llu word %llu grid %llu posts %u ops %u\n",
-           (unsigned long long)t->seed, t->spec, p->buffers, p->credit, p->choice,
-           p->combine_order, p->combine_units, p->xpoint_slots, p->input_slots, p->light_slots,
+           (unsigned long long)t->seed, t->spec, p->buffers, p->credit, p->choice, p->combine_order,
+           p->combine_units, p->xpoint_slots, p->input_slots, p->light_slots,
            (unsigned long long)p->credit_ps, (unsigned long long)p->combine_word_ps,
            (unsigned long long)t->grid_ps, t->posts, t->ops);
 }

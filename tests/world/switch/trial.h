@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trial.h - random networks, profiles and traffic in simulated time, all drawn from one number, and what must
- * have arrived in the end.
+ * trial.h - random networks, profiles and traffic in simulated time, all drawn from one number, and
+ * what must have arrived in the end.
  *
  * A trial is a value: it owns nothing. What it stands in is a struct sim, the caller's.
  */
@@ -10,8 +10,9 @@
 
 #include "tests/world/switch/sim.h"
 
-#define TRIAL_BROADCASTS 3   /* groups for multicasts */
-#define TRIAL_OPS   96u /* collectives of the group that combines: fewer than half its window */
+#define TRIAL_BROADCASTS 3 /* groups for multicasts */
+/* collectives of the group that combines: fewer than half its window */
+#define TRIAL_OPS 96u
 
 struct trial_group {
     uint32_t id;
@@ -23,13 +24,14 @@ struct trial {
     uint64_t seed;
     const char *spec;
     struct emu_profile profile;
-    uint32_t ops;     /* collectives that combine; 0 where the policy has none */
-    uint64_t spread;  /* what the times of posts are drawn from: another schedule of the same posts */
+    uint32_t ops; /* collectives that combine; 0 where the policy has none */
+    /* what the times of posts are drawn from: another schedule of the same posts */
+    uint64_t spread;
     uint32_t posts;   /* of a node, about */
     uint64_t grid_ps; /* posts are ready at its multiples: many at the same time */
     uint8_t type;     /* of the reductions */
     struct trial_group cast[TRIAL_BROADCASTS];
-    struct trial_group all; /* combines */
+    struct trial_group all;     /* combines */
     uint32_t expect[SIM_NODES]; /* segments that a node is to get */
 };
 

@@ -20,7 +20,7 @@ struct vcnode *vcnet_node(struct vcnet *w, uint32_t worker)
     p->world = w;
     p->node = w->nodes;
     p->open_max = w->profile.channels < EMU_VCS_KEPT_OF ? w->profile.channels
-                                                             : w->profile.channels - 1;
+                                                        : w->profile.channels - 1;
     emu_vcs_init(&p->vcs, w->profile.channels, w->profile.pool_slots);
     w->node[w->nodes++] = p;
     return p;
@@ -30,7 +30,8 @@ struct switch_dev *vcnet_switch(struct vcnet *w, uint32_t worker, uint32_t ports
                                 const struct topo_route *route)
 {
     CU_ASSERT_EQUAL_FATAL(switch_create(&w->sw[w->switches], w->worker[worker], ports, route,
-                                        &w->profile, test_seed() * 31 + w->switches), 0);
+                                        &w->profile, test_seed() * 31 + w->switches),
+                          0);
     return w->sw[w->switches++];
 }
 
@@ -40,10 +41,12 @@ void vcnet_plug(struct vcnet *w, struct vcnode *p, struct switch_dev *sw, uint32
 
     p->sw = sw;
     p->port = port;
-    CU_ASSERT_EQUAL_FATAL(emu_link_join(&p->tx, &p->dev, 0, switch_rx(sw, port), dev,
-                                        (uint8_t)port, EMU_VC_SLOTS, &w->profile), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(sw, port), dev, (uint8_t)port, &p->rx, &p->dev,
-                                        0, EMU_VC_SLOTS, &w->profile), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(&p->tx, &p->dev, 0, switch_rx(sw, port), dev, (uint8_t)port,
+                                        EMU_VC_SLOTS, &w->profile),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(sw, port), dev, (uint8_t)port, &p->rx, &p->dev, 0,
+                                        EMU_VC_SLOTS, &w->profile),
+                          0);
 }
 
 void vcnet_cable(struct vcnet *w, uint32_t from, uint32_t from_port, uint32_t to, uint32_t to_port)
@@ -51,7 +54,8 @@ void vcnet_cable(struct vcnet *w, uint32_t from, uint32_t from_port, uint32_t to
     CU_ASSERT_EQUAL_FATAL(emu_link_join(switch_tx(w->sw[from], from_port),
                                         switch_emu_dev(w->sw[from]), (uint8_t)from_port,
                                         switch_rx(w->sw[to], to_port), switch_emu_dev(w->sw[to]),
-                                        (uint8_t)to_port, EMU_VC_SLOTS, &w->profile), 0);
+                                        (uint8_t)to_port, EMU_VC_SLOTS, &w->profile),
+                          0);
 }
 
 void vcnet_begin(struct vcnet *w, const char *set, enum emu_clock_mode mode, uint32_t workers)
@@ -67,14 +71,16 @@ void vcnet_begin(struct vcnet *w, const char *set, enum emu_clock_mode mode, uin
     emu_pool_cache_init(&w->cache, w->pool);
     for (; w->workers < workers; w->workers++)
         CU_ASSERT_EQUAL_FATAL(emu_worker_create(&w->worker[w->workers],
-                                                VCNET_SWITCHES + VCNET_NODES, &clock, w->pool), 0);
+                                                VCNET_SWITCHES + VCNET_NODES, &clock, w->pool),
+                              0);
 }
 
 void vcnet_ready(struct vcnet *w)
 {
     if (w->clock == EMU_CLOCK_VIRTUAL)
         CU_ASSERT_EQUAL_FATAL(emu_windows_create(&w->windows, w->worker, w->workers,
-                                                 emu_profile_lookahead_ps(&w->profile)), 0);
+                                                 emu_profile_lookahead_ps(&w->profile)),
+                              0);
 }
 
 void vcnet_open_on(struct vcnet *w, const char *spec, const char *set, enum emu_clock_mode mode,
@@ -118,7 +124,8 @@ void vcnet_group(struct vcnet *w, uint32_t id, const uint32_t *nodes, uint32_t c
         void *old;
 
         CU_ASSERT_EQUAL_FATAL(switch_group_create(&w->part[w->parts], id, tree.switches[i].ports,
-                                                  tree.switches[i].up, 0, EMU_COMBINE_ARRIVAL), 0);
+                                                  tree.switches[i].up, 0, EMU_COMBINE_ARRIVAL),
+                              0);
         CU_ASSERT_EQUAL_FATAL(switch_groups_set(sw, w->part[w->parts], &old), 0);
         free(old);
         w->part_sw[w->parts++] = sw;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vcnet.h - switches with virtual channels, without a fabric around them, between nodes that speak the
- * contract of emu/packet/packet.h themselves, send what a test has written down, and write down what comes
- * and when.
+ * vcnet.h - switches with virtual channels, without a fabric around them, between nodes that speak
+ * the contract of emu/packet/packet.h themselves, send what a test has written down, and write down
+ * what comes and when.
  *
- * It owns the workers, the pool, the switches, the nodes and their lists. On clock virtual time goes on in
- * vcnet_advance() and vcnet_drain(); on the others the test steps the workers, or gives them threads.
- * Nothing is looked at by itself: vcnet_holds() says whether all is in order at this moment, vcnet_free()
- * whether everything is back in the end, and vcnet_judge() whether what came is what was sent.
+ * It owns the workers, the pool, the switches, the nodes and their lists. On clock virtual time
+ * goes on in vcnet_advance() and vcnet_drain(); on the others the test steps the workers, or gives
+ * them threads. Nothing is looked at by itself: vcnet_holds() says whether all is in order at this
+ * moment, vcnet_free() whether everything is back in the end, and vcnet_judge() whether what came
+ * is what was sent.
  */
 #ifndef TESTS_WORLD_VCNET_H
 #define TESTS_WORLD_VCNET_H
@@ -52,10 +53,10 @@ struct vcnet_got {
 
 /* What is on a channel: sending, receiving. */
 struct vcnode_out {
-    uint32_t post;     /* index */
+    uint32_t post; /* index */
     uint64_t since_ps;
     uint8_t segments, sent;
-    bool over;         /* nothing is left to send */
+    bool over; /* nothing is left to send */
 };
 
 struct vcnode_in {
@@ -88,11 +89,11 @@ struct vcnode {
     /* The test's wishes. */
     struct vcnet_post *post;
     uint32_t posts, posts_room;
-    uint32_t open_max;    /* channels that it opens at a time, for bulk */
-    uint32_t refuse;      /* of a thousand packets, those that get a NACK */
-    bool silent;          /* it never replies */
-    uint64_t service_ps;  /* it takes no more than one segment in such a time */
-    bool endless;         /* raw: posts are sent again and again */
+    uint32_t open_max;   /* channels that it opens at a time, for bulk */
+    uint32_t refuse;     /* of a thousand packets, those that get a NACK */
+    bool silent;         /* it never replies */
+    uint64_t service_ps; /* it takes no more than one segment in such a time */
+    bool endless;        /* raw: posts are sent again and again */
 
     uint32_t next[EMU_PRIORITIES]; /* post to open next */
     struct vcnode_out out[EMU_VCS];
@@ -105,7 +106,7 @@ struct vcnode {
     struct vcnet_got *got;
     uint32_t gots, gots_room;
     uint64_t segments_got, bad, stale, twice, packets_got;
-    bool quiet;      /* keeps no list of what came */
+    bool quiet; /* keeps no list of what came */
 };
 
 struct vcnet {
@@ -136,7 +137,7 @@ struct vcnet {
 struct vcnet_verdict {
     uint32_t wrong; /* not as it was sent, or not for whom it came to */
     uint32_t twice;
-    uint32_t lost;  /* acknowledged, and did not come to all that it is for */
+    uint32_t lost; /* acknowledged, and did not come to all that it is for */
 };
 
 /** vcnet_open_on - the network @spec, a node at each of its ports, of qsnet3 but for @set. */
@@ -148,8 +149,8 @@ void vcnet_open(struct vcnet *w, const char *spec, const char *set);
 void vcnet_close(struct vcnet *w);
 
 /*
- * Or piece by piece: workers without devices; a switch, a node, on a worker; a node's cables, both ways; a
- * cable between switches, one way; then, when all is plugged, time may begin.
+ * Or piece by piece: workers without devices; a switch, a node, on a worker; a node's cables, both
+ * ways; a cable between switches, one way; then, when all is plugged, time may begin.
  */
 void vcnet_begin(struct vcnet *w, const char *set, enum emu_clock_mode mode, uint32_t workers);
 struct switch_dev *vcnet_switch(struct vcnet *w, uint32_t worker, uint32_t ports,
@@ -165,19 +166,28 @@ void vcnet_group(struct vcnet *w, uint32_t id, const uint32_t *nodes, uint32_t c
 /** vcnet_faults - something goes wrong on every cable from now on. */
 void vcnet_faults(struct vcnet *w, const struct emu_fault_rates *rates, uint64_t seed);
 
-/** vcnet_post - node @src sends a packet, after those of its priority that it was given before. Its index. */
+/**
+ * vcnet_post - node @src sends a packet, after those of its priority that it was given before. Its
+ * index.
+ */
 uint32_t vcnet_post(struct vcnet *w, uint32_t src, uint64_t ready_ps, struct vcnet_post post);
 
 /** vcnet_advance - clock virtual: time goes on to @until_ps. */
 void vcnet_advance(struct vcnet *w, uint64_t until_ps);
-/** vcnet_drain - clock virtual: until nothing is left to happen. False: it takes longer than @limit_ps. */
+/**
+ * vcnet_drain - clock virtual: until nothing is left to happen. False: it takes longer than
+ * @limit_ps.
+ */
 bool vcnet_drain(struct vcnet *w, uint64_t limit_ps);
 /** vcnet_settle - credits that are still on their way are nobody's event: take them. */
 void vcnet_settle(struct vcnet *w);
 /** vcnet_ticks - clock raw: time for time-outs passes at all switches, and nobody waits for it. */
 void vcnet_ticks(struct vcnet *w, uint32_t ticks);
 
-/** vcnet_holds - what must hold in every switch and on every cable, now. If it does not, it is printed. */
+/**
+ * vcnet_holds - what must hold in every switch and on every cable, now. If it does not, it is
+ * printed.
+ */
 bool vcnet_holds(struct vcnet *w);
 /**
  * vcnet_free - all places, channels and buffers are free.

@@ -37,9 +37,8 @@ bool vcnet_free(struct vcnet *w, bool lossy)
             const struct switch_channel_port *port = &ch->port[p];
 
             taken += port->vcs.open != 0 || port->vcs.pool != w->profile.pool_slots ||
-                     port->vcs.occupied || port->vcs.paid || port->replies ||
-                     port->waiters || port->collect || port->held ||
-                     emu_vcs_collecting(&port->vcs);
+                     port->vcs.occupied || port->vcs.paid || port->replies || port->waiters ||
+                     port->collect || port->held || emu_vcs_collecting(&port->vcs);
             for (uint32_t c = 0; c < EMU_VCS; c++) {
                 const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
 
@@ -61,8 +60,8 @@ static bool vcnet_wanted(const struct vcnet *w, const struct vcnet_post *post, u
     return post->group ? w->member[post->dst][n] && n != src : post->dst == n;
 }
 
-static void verdict_node(const struct vcnet *w, uint32_t n, uint8_t *came,
-                         const uint32_t *first, struct vcnet_verdict *verdict)
+static void verdict_node(const struct vcnet *w, uint32_t n, uint8_t *came, const uint32_t *first,
+                         struct vcnet_verdict *verdict)
 {
     const struct vcnode *p = w->node[n];
 

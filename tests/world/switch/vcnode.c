@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vcnode.c - a node of a vcnet: speaks the contract of emu/packet/packet.h itself, sends its posts, and notes
- * what comes.
+ * vcnode.c - a node of a vcnet: speaks the contract of emu/packet/packet.h itself, sends its posts,
+ * and notes what comes.
  */
 #include <assert.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/test.h"
 #include "tests/world/switch/vcnet.h"
 
-/* --- what it sends ------------------------------------------------------------------- */
+/* --- what it sends ------------------------------------------------------------------ */
 
 void vcnode_take_credits(struct vcnode *p, uint64_t at_ps)
 {
@@ -81,18 +81,27 @@ static void node_send_segment(struct vcnode *p, uint32_t c, uint64_t at_ps)
     struct vcnet_post *post = node_post_at(p, c);
     uint32_t index = out->sent++;
     bool last = out->sent == out->segments;
-    struct emu_entry entry = {.packet = {.tag = post->tag, .channel = (uint8_t)c, .last = last,
-                                         .wire = (uint8_t)(emu_packet_wire_bytes(post->bytes, index) - 1)}};
+    struct emu_entry entry = {
+        .packet = {.tag = post->tag,
+                   .channel = (uint8_t)c,
+                   .last = last,
+                   .wire = (uint8_t)(emu_packet_wire_bytes(post->bytes, index) - 1)},
+    };
 
     if (index) {
-        struct emu_cont cont = {.channel = (uint8_t)c, .priority = post->priority,
-                                .index = (uint8_t)index, .last = last};
+        struct emu_cont cont = {.channel = (uint8_t)c,
+                                .priority = post->priority,
+                                .index = (uint8_t)index,
+                                .last = last};
 
         entry.packet.kind = EMU_PACKET_CONT;
         entry.packet.cont = emu_cont_pack(&cont);
     } else {
-        struct emu_head head = {.channel = (uint8_t)c, .priority = post->priority,
-                                .group = post->group, .dst = post->dst, .bytes = post->bytes};
+        struct emu_head head = {.channel = (uint8_t)c,
+                                .priority = post->priority,
+                                .group = post->group,
+                                .dst = post->dst,
+                                .bytes = post->bytes};
 
         entry.packet.kind = EMU_PACKET_HEAD;
         entry.packet.head = emu_head_pack(&head);
@@ -141,7 +150,8 @@ static void node_open(struct vcnode *p, struct vcnet_post *post, uint64_t at_ps)
     uint32_t segments = emu_packet_segments(post->bytes);
 
     p->last_channel = c;
-    p->out[c] = (struct vcnode_out){.post = (uint32_t)(post - p->post), .since_ps = at_ps,
+    p->out[c] = (struct vcnode_out){.post = (uint32_t)(post - p->post),
+                                    .since_ps = at_ps,
                                     .segments = (uint8_t)segments};
     post->state = POST_OPEN;
     p->next[post->priority]++;
@@ -156,7 +166,7 @@ static uint32_t node_ready(struct vcnode *p, uint32_t priority)
 {
     uint32_t ready = 0;
 
-    emu_each_bit(c, p->vcs.open & emu_vcs_room(&p->vcs))
+    emu_each_bit (c, p->vcs.open & emu_vcs_room(&p->vcs))
         if (!p->out[c].over && node_post_at(p, c)->priority == priority)
             ready |= 1u << c;
     return ready;
@@ -165,7 +175,7 @@ static uint32_t node_ready(struct vcnode *p, uint32_t priority)
 /* Is there anything that only room, or a channel, is missing for? */
 static bool node_blocked(struct vcnode *p, uint64_t at_ps)
 {
-    emu_each_bit(c, p->vcs.open)
+    emu_each_bit (c, p->vcs.open)
         if (!p->out[c].over)
             return true;
     for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
@@ -180,7 +190,9 @@ static bool node_send(struct vcnode *p, uint64_t at_ps)
     vcnode_take_credits(p, at_ps);
     if (p->replies && p->reply[0].ready_ps <= at_ps) {
         const struct vcnode_reply *r = &p->reply[0];
-        struct emu_entry entry = {.packet = {.tag = r->tag, .channel = r->channel, .last = 1,
+        struct emu_entry entry = {.packet = {.tag = r->tag,
+                                             .channel = r->channel,
+                                             .last = 1,
                                              .kind = r->nack ? EMU_PACKET_NACK : EMU_PACKET_ACK,
                                              .wire = EMU_REPLY_BYTES - 1},
                                   .buf = EMU_NO_BUF};
@@ -233,7 +245,7 @@ static uint64_t node_send_ps(struct vcnode *p)
     return at_ps;
 }
 
-/* --- what comes -------------------------------------------------------------------------- */
+/* --- what comes --------------------------------------------------------------------- */
 
 static void node_end(struct vcnode *p, uint32_t c, enum post_state state, uint64_t at_ps)
 {
@@ -282,8 +294,11 @@ static void node_note(struct vcnode *p, const struct vcnode_in *in, uint64_t who
     if (p->quiet)
         return;
     p->got = world_room(p->got, p->gots, &p->gots_room, sizeof *p->got);
-    p->got[p->gots] = (struct vcnet_got){.head_ps = in->head_ps, .whole_ps = whole_ps, .tag = in->tag,
-                                         .bytes = in->bytes, .priority = in->priority,
+    p->got[p->gots] = (struct vcnet_got){.head_ps = in->head_ps,
+                                         .whole_ps = whole_ps,
+                                         .tag = in->tag,
+                                         .bytes = in->bytes,
+                                         .priority = in->priority,
                                          .good = in->good};
     p->gots++;
 }
@@ -308,10 +323,13 @@ static bool node_head(struct vcnode *p, const struct emu_entry *entry)
         return false;
     for (uint32_t i = 0; i < p->replies; i++)
         if (p->reply[i].channel == head.channel)
-            memmove(&p->reply[i], &p->reply[i + 1],
-                    (--p->replies - i) * sizeof p->reply[0]);
-    *in = (struct vcnode_in){.open = true, .good = true, .tag = entry->packet.tag,
-                             .bytes = head.bytes, .index = 1, .priority = head.priority,
+            memmove(&p->reply[i], &p->reply[i + 1], (--p->replies - i) * sizeof p->reply[0]);
+    *in = (struct vcnode_in){.open = true,
+                             .good = true,
+                             .tag = entry->packet.tag,
+                             .bytes = head.bytes,
+                             .index = 1,
+                             .priority = head.priority,
                              .last = (uint8_t)(emu_packet_segments(head.bytes) - 1),
                              .head_ps = entry->time_ps};
     payload_take(p, in, 0, entry->buf);
@@ -348,8 +366,8 @@ static void node_arrive(struct vcnode *p, const struct emu_entry *entry, enum em
     }
     p->segments_got++;
     p->served_ps = (at_ps > p->served_ps ? at_ps : p->served_ps) + p->service_ps;
-    taken = fate != EMU_FATE_LOST && (hdr->kind == EMU_PACKET_HEAD ? node_head(p, entry)
-                                                                  : node_cont(p, entry));
+    taken = fate != EMU_FATE_LOST &&
+            (hdr->kind == EMU_PACKET_HEAD ? node_head(p, entry) : node_cont(p, entry));
     if (taken && hdr->last) {
         struct vcnode_in *in = &p->in[hdr->channel];
 
@@ -373,7 +391,7 @@ static uint64_t node_late_ps(const struct vcnode *p, uint32_t *channel)
 
     if (p->world->timeout_ps == EMU_NEVER)
         return late_ps;
-    emu_each_bit(c, p->vcs.open)
+    emu_each_bit (c, p->vcs.open)
         if (p->out[c].since_ps + p->world->timeout_ps < late_ps) {
             late_ps = p->out[c].since_ps + p->world->timeout_ps;
             *channel = c;

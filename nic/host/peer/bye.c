@@ -18,6 +18,7 @@
 #include "nic/host/peer/gone.h"
 #include "nic/host/peer/hello.h"
 #include "nic/host/send/answer.h"
+#include "nic/host/send/bulk.h"
 
 /*
  * Answers in a burst to a process that is not met: more than it asks in 10 s, since it waits for
@@ -33,10 +34,9 @@ static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         const struct nic_op *op = fab->slots[i].op;
-        bool waits = op && op->state == NIC_OP_WAITING && op->node == peer->node;
 
-        if (waits &&
-            (op->kind == NIC_OP_RECV || (op->kind == NIC_OP_SEND && op->moved == op->bytes)))
+        if (op && op->node == peer->node && op->state == NIC_OP_WAITING &&
+            (op->kind == NIC_OP_RECV || nic_bulk_awaits_word(op)))
             return true;
     }
     return false;

@@ -17,6 +17,16 @@ void nic_stream(struct fabemu *fab, struct nic_op *op);
  * has it all.
  */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
+/**
+ * nic_bulk_awaits_word - is @op a send whose data is all out, and which its receiver's word that it
+ * has all of it ends? Pure.
+ */
+static inline bool nic_bulk_awaits_word(const struct nic_op *op)
+{
+    return op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved &&
+           op->moved == op->bytes;
+}
+
 /** nic_bulk_send - a burst of each. Returns segments. */
 uint32_t nic_bulk_send(struct fabemu *fab);
 

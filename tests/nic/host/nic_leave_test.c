@@ -280,6 +280,37 @@ static void leave__takes_what_the_answer_overtook(void)
     peers_close(&w);
 }
 
+/* The word that the other has all of a long message: the send does not fail that has arrived. */
+static void leave__takes_the_word_that_the_answer_overtook(void)
+{
+    static uint8_t out[9000], in[9000];
+    struct fabemu_req send, recv;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    meet(&w, 0, 1);
+    bytes_fill(out, sizeof out, 7);
+    peers_recv(&w, 0, 1, 1, 0, in, sizeof in, &recv);
+    peers_send(&w, 1, 0, 1, out, sizeof out, &send);
+    while (!nic_bulk_awaits_word(nic_op_of(&send))) {
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+        fabemu_progress(w.fab[1]);
+    }
+    leave_begin(&w, 1);
+    leave_step(&w, 1);
+    fake_step(w.fake); /* data and question lie in the ring of node 0 */
+    CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
+    answer_bye(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_bye);
+    CU_ASSERT_FALSE(leave_step(&w, 1));
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_req_status(&recv), 0);
+    CU_ASSERT_EQUAL(fabemu_req_status(&send), 0);
+    CU_ASSERT_TRUE(leave_step(&w, 1));
+    peers_close(&w);
+}
+
 /* It has asked twice; the first answer says all that it needs, and the second would find nobody. */
 static void leave__takes_the_answer_to_its_last_question(void)
 {
@@ -688,6 +719,7 @@ int main(void)
         CASE(leave__ends_what_is_under_way),
         CASE(leave__all_at_once),
         CASE(leave__takes_what_the_answer_overtook),
+        CASE(leave__takes_the_word_that_the_answer_overtook),
         CASE(leave__takes_the_answer_to_its_last_question),
         CASE(leave__waits_for_one_that_stands_still),
         CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),

@@ -24,6 +24,7 @@
 #include "nic/host/progress/wait.h"
 #include "nic/host/receive.h"
 #include "nic/host/send/answer.h"
+#include "nic/host/send/bulk.h"
 #include "nic/host/send/up.h"
 #include "nic/host/wire.h"
 

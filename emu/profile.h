@@ -25,7 +25,7 @@ enum emu_buffers {
     EMU_BUFFERS_INPUT         /* a slot at the input: virtual output queues, a central arbiter */
 };
 
-/* What a credit of crosspoint buffers means (FACTS A, "Two readings of the credit counter"). */
+/* What a credit of crosspoint buffers means (docs/ARCHITECTURE.md, 4). */
 enum emu_credit_policy {
     EMU_CREDIT_ROW,    /* owed while the row's fullest crosspoint and the wire take it */
     EMU_CREDIT_COUNTER /* owed until the packet, or its last copy, has left */

@@ -56,10 +56,11 @@ struct switch_kind {
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*rebase)(struct switch_dev *sw, uint64_t by_ps);
 
-    /* NULL: its cables cannot be faulty, its units are its own, switches alone send on its cables.
-     */
+    /* NULL: nobody injects faults into its cables. */
     void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+    /* NULL: combine units are part of the switch, or there are none. */
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
+    /* NULL: only switches send on its cables. */
     const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
 };

@@ -58,7 +58,7 @@ typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, ui
 
 /*
  * crossbar.c: check of a struct switch_kind: all rows, outputs and queues, each row by @row_check
- * too, and what is held by the books @little; NULL: there are none. Returns NULL, or what is wrong.
+ * too, and what is held by the accounts @little; NULL: there are none. Returns NULL, or what is wrong.
  */
 const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
                                   const struct switch_little *little,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * events.h - what machines on timed clocks share: the loop over a step's events, the outputs'
- * agenda, and the books that Little's law checks. All of it is the switch's worker's.
+ * agenda, and the accounts that Little's law checks. All of it is the switch's worker's.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H

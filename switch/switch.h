@@ -2,14 +2,12 @@
 /*
  * switch.h - the router, of four kinds behind one interface: the profile says which.
  *
- * crosspoint/ an output-queued switch with crosspoint buffers and combine units. Source:
- * output-queued
- *                routers §2.
- * input/fifo.c   the same, behind a buffer at each input. Source: there, §5.
- * input/slots.c an input-queued switch with a central arbiter, the baseline. It has no combine
- * units. channel/ a switch with virtual channels and acknowledgments. It has no combine units.
- * Source:
- *                QsNet III §III, §IV.
+ * crosspoint/     output-queued, with crosspoint buffers and combine units.
+ *                 Source: output-queued routers §2.
+ * input/fifo.c    the same, behind a buffer at each input. Source: there, §5.
+ * input/slots.c   input-queued with a central arbiter, the baseline. No combine units.
+ * channel/        virtual channels and acknowledgments. No combine units of its own.
+ *                 Source: QsNet III §III, §IV.
  */
 #ifndef SWITCH_SWITCH_H
 #define SWITCH_SWITCH_H
@@ -119,7 +117,7 @@ const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struc
  */
 const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs *vcs,
                                   const struct emu_faults *faults, const uint32_t *held,
-                                  const uint32_t *promised, uint32_t places);
+                                  const uint32_t *promised, uint32_t slots);
 
 /* --- groups: the manager's side ----------------------------------------------------- */
 
@@ -129,9 +127,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
  *      late segment of an old group is not taken for one of the new. It says the window
  *      (emu/link/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds a state for each number of its window. 0: it
- * is for
- *      multicasts only.
+ * @units: combine units of the switch: the group holds a state for each number of its window. 0: the
+ *      group is for multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,

@@ -125,8 +125,7 @@ struct topo_graph {
 
 /**
  * topo_parse - build the network that a SPEC names: docs/topo.md lists them.
- * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has
- * a
+ * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has a
  *         '/' or ends in .topo, .txt or .net.
  * @error: on failure, one line for the user that says what is wrong with the
  *         SPEC and what would be right.

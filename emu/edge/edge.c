@@ -347,7 +347,7 @@ bool emu_edge_take(struct emu_edge *edge, const struct emu_seg *seg, struct emu_
 
 /* --- out of the fabric -------------------------------------------------------------- */
 
-/* The ring is full, or is so no more: for so long the network stood where it would not have. */
+/* Clock real: counts the time for which a full ring holds up the network. */
 static void edge_block(struct emu_edge *edge, bool blocked)
 {
     uint64_t twice = 2 * (edge->dev->worker->now_ps / 1000u);

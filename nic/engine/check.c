@@ -130,8 +130,7 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Of what came and is in parts, or waits as a whole: what a packet carries, or its empty end, has.
- */
+/* Buffers that an incoming packet holds: its segments', or the one of an end without payload. */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;

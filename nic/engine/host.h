@@ -43,7 +43,7 @@ struct engine_host {
 };
 
 /**
- * engine_post - a host segment in @buf goes to node @dst, or to a group; its reference is the
+ * engine_post - a host segment in @buf goes to @to; its reference is the
  * engine's from now on. False: there is no free packet; nothing changed.
  */
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);

@@ -149,7 +149,7 @@ struct switch_channels {
     uint16_t cont_crc[EMU_VCS]; /* that differ; and in a continuation's */
 };
 
-/* The machine where the clock has times: timing lies beside the rest, at a slot that timed.c knows.
+/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows.
  */
 struct switch_channels_timed {
     struct switch_channels ch; /* ch.timing is: */

@@ -27,7 +27,7 @@ static void count_flying(const struct emu_rx *rx, const struct emu_faults *fault
 
 const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs *vcs,
                                   const struct emu_faults *faults, const uint32_t *held,
-                                  const uint32_t *promised, uint32_t places)
+                                  const uint32_t *promised, uint32_t slots)
 {
     const struct emu_credit_end *back = &rx->tx->credit;
     uint32_t count[EMU_VCS] = {0};
@@ -46,7 +46,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
             return "a sender does not know where it has slots";
         pool += vcs->used[c] > 1 ? vcs->used[c] - 1u : 0;
     }
-    if (pool != places)
+    if (pool != slots)
         return "slots of a pool were lost or made";
     if (emu_count_read(&rx->tx->counts.segments) !=
         emu_count_read(&rx->counts.segments) + (rx->tx->data.at - rx->data.at))

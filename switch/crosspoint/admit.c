@@ -127,7 +127,7 @@ static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row,
         xp->copies->of[slot] = 0;
 }
 
-/* Source: output-queued routers §2; FACTS A, "Two readings of the credit counter". */
+/* Source: output-queued routers §2; the two readings of its credit counter: docs/ARCHITECTURE.md, 4. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
     if (entry->hdr.kind == EMU_UNICAST)

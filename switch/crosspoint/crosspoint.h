@@ -72,9 +72,12 @@ struct switch_unit {
 struct switch_crosspoints {
     struct switch_crossbar bar;
     uint64_t touched; /* rows that something came to, or left, in this pass: they may owe credits */
-    /* outputs that segments do not pass through in this pass: see switch_passes() */
+    /*
+     * May a segment pass output o without a stop? As far as this pass has found out: no, yes, or in
+     * neither set. Where the clock has times all are shut, always. See switch_passes().
+     */
     uint64_t shut;
-    uint64_t open; /* those that they do; neither: not known yet. Times: all are shut, always */
+    uint64_t open;
     /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
     uint64_t backed;
     uint32_t xpoint_slots; /* a copy of the profile's, for the path of every segment */
@@ -231,7 +234,7 @@ static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uin
 /*
  * Take the oldest segment off a crosspoint; the row's credit accounting follows.
  * The entry stays readable until the next one is put anywhere in the switch.
- * Source: output-queued routers §2; FACTS A, "Two readings of the credit counter".
+ * Source: output-queued routers §2; the two readings of its credit counter: docs/ARCHITECTURE.md, 4.
  */
 static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r,
                                                uint32_t o)

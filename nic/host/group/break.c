@@ -100,8 +100,8 @@ void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
 /* --- who only waits ----------------------------------------------------------------- */
 
 /*
- * Another probe, or ours: it will do for so long, and up to twice that: they are not to probe all
- * at once.
+ * A probe was seen, ours or another member's. The next is sent after one to two gaps, at random, so
+ * that members do not all probe at once.
  */
 static void group_probed(struct fabemu_group *g)
 {

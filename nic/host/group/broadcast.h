@@ -2,7 +2,7 @@
 /*
  * broadcast.h - segments of broadcast puts, sent and received.
  *
- * Owner: a group's broadcast puts under way (`casts`, `broadcast_out`). Lock: held. Callers: put.c;
+ * Owner: a group's broadcast puts under way (`broadcasts`, `broadcast_out`). Lock: held. Callers: put.c;
  * send.c and receive.c of group/; who aborts.
  */
 #ifndef NIC_BROADCAST_H

@@ -64,7 +64,7 @@ struct fabemu_group {
     struct nic_coll *sending;   /* the first that sends and has not sent all */
     uint64_t posted;            /* segments of all operations so far */
     uint64_t bound;             /* of them, bound */
-    uint64_t cur, issued, done; /* half windows, see above */
+    uint64_t cur, issued, done; /* half windows: see stream.c */
     bool token_back[2];         /* token of done, done + 1 */
     uint32_t complete[2];       /* segments complete in half windows cur, cur + 1; by parity */
     uint32_t window;            /* numbers in two half windows: a power of two */

@@ -78,8 +78,8 @@ static void group_ask_leave(struct fabemu *fab, uint32_t id)
 }
 
 /*
- * May this process join? The fabric knows, and where the count is wrong it takes that for a refusal
- * to join. Of a group of one that is nobody else's it knows nothing.
+ * Asks the fabric whether this process may join. A wrong count of members is taken for a refusal to
+ * join. The fabric was never told of a group of one: -ENOENT is success then.
  */
 static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {

@@ -2,7 +2,7 @@
 /*
  * gone.h - a process is gone, or the pair's streams broke off: all that was with it ends.
  *
- * Owner: a peer's `first`, `unsaid`, `broke`. Lock: held. Callers: who begins an operation, who
+ * Owner: a peer's `first`, `unreported_seat`, `must_notify`. Lock: held. Callers: who begins an operation, who
  * hears of an end.
  */
 #ifndef NIC_GONE_H

@@ -2,15 +2,15 @@
 /*
  * hello.h - saying hello: asking the process at a node to meet us, or whether it is still there.
  *
- * Owner: the list of says hello to (`hailing`), a peer's `greeted` and times. Lock: held. Callers:
- * who has something to send or waits for somebody.
+ * Owner: the list of peers that we are connecting to (`connecting`), a peer's `hello_pending` and
+ * times. Lock: held. Callers: who has something to send or waits for somebody.
  */
 #ifndef NIC_HELLO_H
 #define NIC_HELLO_H
 
 #include "nic/host/peer/peer.h"
 
-#define NIC_HELLO_FIRST_NS 1000000u  /* from the first hail to the second; then twice as long, */
+#define NIC_HELLO_FIRST_NS 1000000u  /* from the first hello to the second; then twice as long, */
 #define NIC_HELLO_LAST_NS  50000000u /* until so long */
 
 /** nic_peer_say_hello - @want: it is to answer. */

@@ -13,8 +13,8 @@
 /**
  * nic_leave - take leave of all peers that were met. When this returns they have everything
  * whose operation has completed.
- * @limit_ns: at most so long. Returns with how many that is not so, or from how many what they sent
- * has not come; each has its line on stderr. Lock: none.
+ * @limit_ns: at most so long. Returns the number of peers that may lack something of ours, or whose
+ * last data has not come; each has its line on stderr. Lock: none.
  */
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
 /** nic_leave_begin - from now on nothing new begins. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.c - two processes meet: hellos that come, says hello to that nobody answers, epochs.
+ * meet.c - two processes meet: hellos that come, hellos of ours that nobody answers, epochs.
  *
  * Each epoch has a check value of its own, so a late segment of an earlier epoch is refused like a
  * stranger's. Two processes that break at once, or one that breaks twice, agree on the later epoch.
@@ -22,9 +22,9 @@
 #define ANSWER_AHEAD 16u
 
 /*
- * Nobody answers. One that is there may be stopped, or the network does not get there (@cut): the
- * two may meet again. One that we have not met, nor another before it, may be busy with others:
- * receives wait.
+ * No answer came. A process that we have met may be stopped or cut off (@cut): the pair breaks,
+ * and may meet again. Where we have never met anybody, the process may only be busy with others:
+ * sends fail, receives go on waiting.
  */
 static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
@@ -52,7 +52,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
     return vacant && fab->hello_limit_ns > HELLO_VACANT_NS ? HELLO_VACANT_NS : fab->hello_limit_ns;
 }
 
-static void peer_rehail(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
     if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
         peer_connect_over(fab, peer, false);
@@ -77,7 +77,7 @@ void nic_peer_connect_again(struct fabemu *fab)
     fab->hello_scan_ns = now + NIC_HELLO_FIRST_NS;
     for (; at != &fab->connecting; at = next) {
         next = at->next;
-        peer_rehail(fab, emu_list_entry(at, struct nic_peer, connect), now);
+        peer_hello_again(fab, emu_list_entry(at, struct nic_peer, connect), now);
     }
 }
 
@@ -87,8 +87,8 @@ static bool epoch_before(uint32_t epoch, uint32_t than)
 }
 
 /*
- * Is it of what the two are to each other now? The network may tell us of hellos of the process
- * before us.
+ * Does this hello carry the checks of the current epoch? The network may report hellos that this
+ * node's previous process sent.
  */
 static bool peer_is_current(const struct fabemu *fab, const struct nic_peer *peer,
                             const struct emu_seg *seg)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.h - two processes meet: hellos that come, says hello to that nobody answers, epochs.
+ * meet.h - two processes meet: hellos that come, hellos of ours that nobody answers, epochs.
  *
  * Owner: a peer's `life`, `open`, `epoch`, the checks. Lock: held. Callers: receive.c, and the step
  * for hellos.

@@ -68,7 +68,7 @@ static const struct {
     uint32_t switches;
 } distances[] = {{"kary:4,1", 1}, {"kary:2,2", 3}, {"kary:2,3", 5}, {"kary:2,4", 7}};
 
-/* FACTS A: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire, 1300 ns. */
+/* The paper's times: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire, 1300 ns. */
 static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
 {
     return 2600000 + (switches + 1) * 20000 + switches * 90000 + wire_ps;

@@ -30,6 +30,21 @@ static const struct switch_kind *switch_kind_of(const struct emu_profile *profil
     return switch_kinds[k];
 }
 
+static const struct switch_machine *kind_machine(const struct switch_kind *kind, bool timed)
+{
+    return timed ? &kind->timed : &kind->raw;
+}
+
+bool switch_has_clock(const struct emu_profile *profile, bool timed)
+{
+    return kind_machine(switch_kind_of(profile), timed)->step;
+}
+
+bool switch_combines(const struct emu_profile *profile)
+{
+    return switch_kind_of(profile)->combines;
+}
+
 uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile)
 {
     return switch_kind_of(profile)->segments(ports, profile);
@@ -50,7 +65,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
 {
     const struct switch_kind *kind = switch_kind_of(profile);
     bool timed = worker->clock.mode != EMU_CLOCK_RAW;
-    const struct switch_machine *machine = timed ? &kind->timed : &kind->raw;
+    const struct switch_machine *machine = kind_machine(kind, timed);
     struct switch_dev *sw;
 
     if (!ports || ports > TOPO_PORTS_MAX || !machine->step || !kind->sane(ports, profile) ||

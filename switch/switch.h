@@ -61,6 +61,12 @@ struct emu_tx *switch_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port);
 const struct switch_counts *switch_counts(const struct switch_dev *sw);
 
+/** switch_has_clock - is there such a switch for clocks with times (@timed), or for raw? Pure. */
+bool switch_has_clock(const struct emu_profile *profile, bool timed);
+
+/** switch_combines - has it combine units of its own? Else its groups only multicast. Pure. */
+bool switch_combines(const struct emu_profile *profile);
+
 /** switch_segments - segments that a switch can hold. Pure. */
 uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 

@@ -343,7 +343,7 @@ static int fabric_check_config(const struct fabric_config *config, char *error, 
                  "above 0");
         return -EINVAL;
     }
-    if (config->clock == EMU_CLOCK_RAW && profile.buffers == EMU_BUFFERS_INPUT) {
+    if (!switch_has_clock(&profile, config->clock != EMU_CLOCK_RAW)) {
         snprintf(error, error_bytes,
                  "buffers=input has an arbiter that works in time slots, and "
                  "clock raw has no time: use real or virtual, or buffers=xpoint");

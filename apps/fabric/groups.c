@@ -274,7 +274,7 @@ free_group:
 static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count, bool wide,
                             uint32_t *group, char *error, size_t error_bytes)
 {
-    if (fabric->config.profile.buffers == EMU_BUFFERS_INPUT) {
+    if (!fabric_acknowledged(&fabric->config) && !switch_combines(&fabric->config.profile)) {
         snprintf(error, error_bytes,
                  "switches with buffers=input have no combine units: their "
                  "groups can only multicast");

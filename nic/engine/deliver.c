@@ -77,8 +77,8 @@ static bool deliver_next(struct engine *e, uint64_t at_ps)
 /*
  * Tell the host what became of its segment in @buf. The reference to @buf is passed on or dropped.
  */
-static struct emu_entry deliver_entry(struct engine *e, const struct engine_delivery *from,
-                                      uint32_t buf)
+static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
+    struct engine *e, const struct engine_delivery *from, uint32_t buf)
 {
     struct emu_entry entry = {.hdr = *engine_hdr(e, buf),
                               .buf = buf,

@@ -228,6 +228,17 @@ int64_t emu_json_number(struct json_object *message, const char *field, int64_t 
     return json_object_get_int64(value);
 }
 
+double emu_json_double(struct json_object *message, const char *field, double otherwise)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(message, field, &value) ||
+        (!json_object_is_type(value, json_type_double) &&
+         !json_object_is_type(value, json_type_int)))
+        return otherwise;
+    return json_object_get_double(value);
+}
+
 bool emu_json_true(struct json_object *message, const char *field)
 {
     struct json_object *value;

@@ -65,6 +65,7 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, struct json_object *
 /* Fields of an object, with a default where they are absent or of another type. */
 const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise);
 int64_t emu_json_number(struct json_object *message, const char *field, int64_t otherwise);
+double emu_json_double(struct json_object *message, const char *field, double otherwise);
 bool emu_json_true(struct json_object *message, const char *field);
 
 #endif

@@ -106,7 +106,7 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     snprintf(info->clock, sizeof info->clock, "%s", emu_json_text(reply, "clock", ""));
     info->node = (uint32_t)emu_json_number(reply, "node", 0);
     info->nodes = (uint32_t)emu_json_number(reply, "nodes", 0);
-    info->link_bytes_per_s = nic_field_double(reply, "link_bytes_per_s");
+    info->link_bytes_per_s = emu_json_double(reply, "link_bytes_per_s", 0);
     info->hop_limit = (uint32_t)emu_json_number(reply, "hop_limit", 0);
     info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
     info->acknowledged = emu_json_true(reply, "acknowledged");

@@ -69,10 +69,3 @@ int nic_line_send(const struct nic_line *line, struct json_object *request)
     emu_json_free(&out);
     return err;
 }
-
-double nic_field_double(struct json_object *object, const char *name)
-{
-    struct json_object *field;
-
-    return json_object_object_get_ex(object, name, &field) ? json_object_get_double(field) : 0;
-}

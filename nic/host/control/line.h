@@ -32,7 +32,4 @@ int nic_line_next(struct nic_line *line, struct json_object **ret);
 /** nic_line_send - sends @request and puts it. Errors: -errno. */
 int nic_line_send(const struct nic_line *line, struct json_object *request);
 
-/** nic_field_double - a field of @object; what is absent is 0. */
-double nic_field_double(struct json_object *object, const char *name);
-
 #endif

@@ -131,6 +131,17 @@ struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
     return serve;
 }
 
+bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op))
+{
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        const struct nic_op *op = fab->slots[i].op;
+
+        if (op && op->node == node && is(op))
+            return true;
+    }
+    return false;
+}
+
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {

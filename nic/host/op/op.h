@@ -105,6 +105,8 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /** nic_op_serve - an operation on behalf of a peer, or NULL. */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
+/** nic_op_any - is there an operation with @node that has an id, and of which @is() is true? */
+bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op));
 /** nic_op_fail_all - end every transfer with @node (or any). */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**

@@ -27,19 +27,12 @@
 #define BYE_AHEAD 256u
 
 /*
- * Does a receive here wait for bulk data from it, or a send for its word that it has all of it?
- * That word is on its way, and may be overtaken by the news that it is gone.
+ * Is @op a receive that waits for DATA, or a send that waits for its FIN? The FIN is on its way, and
+ * may be overtaken by the news that the peer is gone.
  */
-static bool peer_owes_bulk(const struct fabemu *fab, const struct nic_peer *peer)
+static bool op_is_owed(const struct nic_op *op)
 {
-    for (uint32_t i = 1; i < fab->slot_count; i++) {
-        const struct nic_op *op = fab->slots[i].op;
-
-        if (op && op->node == peer->node && op->state == NIC_OP_WAITING &&
-            (op->kind == NIC_OP_RECV || nic_bulk_awaits_word(op)))
-            return true;
-    }
-    return false;
+    return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_word(op);
 }
 
 /* False: there is no room now. */
@@ -57,7 +50,8 @@ static void bye_answer(struct fabemu *fab, struct nic_peer *peer, const struct n
                                .kind = NIC_BYE_ANSWER,
                                .number = ask->number};
 
-    if (peer->rx_next != ask->sent || peer_owes_bulk(fab, peer) || !nic_bye_say(fab, peer, &bye))
+    if (peer->rx_next != ask->sent || nic_op_any(fab, peer->node, op_is_owed) ||
+        !nic_bye_say(fab, peer, &bye))
         return;
     peer->bye_tx = peer->tx_check;
     peer->bye_rx = peer->rx_check;

@@ -59,25 +59,14 @@ static bool peer_owes_answer(const struct fabemu *fab, const struct nic_peer *pe
 }
 
 /*
- * It has answered, so it has all data that it fetches from us, and has said so of each send. A word
- * that the answer has overtaken still comes, and is what ends the send: with success.
+ * Has it all of ours, and we all of its? Once it has answered it has said of each send that it has
+ * all of it. A word that the answer has overtaken still comes, and ends the send with success.
  */
-static bool peer_word_comes(const struct fabemu *fab, const struct nic_peer *peer)
-{
-    for (uint32_t i = 1; i < fab->slot_count; i++) {
-        const struct nic_op *op = fab->slots[i].op;
-
-        if (op && op->node == peer->node && nic_bulk_awaits_word(op))
-            return true;
-    }
-    return false;
-}
-
-/* Has it all of ours, and we all of its? */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
-    return !peer_is_met(fab, peer) || (peer->answered_bye && peer->answered == peer->asked &&
-                                       peer->rx_next == peer->last && !peer_word_comes(fab, peer));
+    return !peer_is_met(fab, peer) ||
+           (peer->answered_bye && peer->answered == peer->asked && peer->rx_next == peer->last &&
+            !nic_op_any(fab, peer->node, nic_bulk_awaits_word));
 }
 
 /* Is anything on its way out to it that the question could not count yet? */

@@ -100,8 +100,8 @@ static void sum(struct self *me)
 
     check(fabemu_allreduce(me->group, &mine, &all, 1, FABEMU_SUM, FABEMU_I64, &req), "allreduce");
     check(fabemu_wait(me->fab, &req), "allreduce");
-    if (me->node ==
-        0) /* for the report's table: the library does not know which of its operations is one of ours */
+    /* for the report's table: the library does not know which of its operations is one of ours */
+    if (me->node == 0)
         fabemu_count_in_switch(me->fab, FABEMU_COLL_ALLREDUCE);
     printf("node %u: the sum of all is %lld\n", me->node, (long long)all);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/daemon/bounds.h"
 #include "apps/run/paths.h"
 #include "apps/say.h"
 
@@ -113,6 +114,20 @@ static bool read_name(struct options *options, const char *value, const char **r
     return true;
 }
 
+static bool read_faults(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a scenario (fabemu fault --list) or of a file";
+    options->faults = value;
+    return *value != '\0';
+}
+
+static bool read_events(struct options *options, const char *value, const char **right)
+{
+    *right = "the name of a file";
+    options->events = value;
+    return *value != '\0';
+}
+
 static bool read_report(struct options *options, const char *value, const char **right)
 {
     *right = "the name of a file";
@@ -143,6 +158,17 @@ static bool read_credits(struct options *options, const char *value, const char 
     if (strcmp(value, "row") == 0)
         return read_set(options, "credit=row", right);
     return strcmp(value, "counter") == 0 && read_set(options, "credit=counter", right);
+}
+
+static bool read_bound(struct options *options, const char *value, const char **right)
+{
+    return bounds_read(&options->bounds, value, right);
+}
+
+static bool read_keep_going(struct options *options, const char *value, const char **right)
+{
+    (void)value, (void)right;
+    return options->keep_going = true;
 }
 
 static bool read_json(struct options *options, const char *value, const char **right)
@@ -182,8 +208,17 @@ static const struct option_row rows[] = {
      read_credits},
     {"set", "FIELD=VALUE", "override a number of the profile; may be repeated", OPTIONS_FABRIC,
      read_set},
+    {"bound", "NAME=TIME|off", "how long to wait at most, by its name; may be repeated: see below",
+     OPTIONS_BOUNDS, read_bound},
+    {"keep-going", NULL, "when a process dies, leave the others alone", OPTIONS_KEEP,
+     read_keep_going},
     {"name", "NAME", "name of the fabric and of its socket", OPTIONS_NAME, read_name},
     {"report", "FILE", "write the report there too, as JSON", OPTIONS_REPORT, read_report},
+    {"faults", "FILE|NAME",
+     "faults at their times: a schedule, or a scenario (fabemu fault --list)", OPTIONS_FAULTS,
+     read_faults},
+    {"events", "FILE", "write there what happens: faults, hits, links, tables; a line of JSON each",
+     OPTIONS_EVENTS, read_events},
     {"json", NULL, "print JSON", OPTIONS_JSON, read_json},
     {"foreground", NULL, "stay in the foreground until the fabric is shut down", OPTIONS_FOREGROUND,
      read_foreground},
@@ -215,6 +250,19 @@ static void print_help_line(const char *name, const char *value, const char *hel
     printf("  %-26s %s\n", left, help);
 }
 
+static void print_bounds(void)
+{
+    struct emu_bounds none = emu_bounds_filled((struct emu_bounds){0});
+
+    printf("\nBounds on waiting, as in --bound silence=30s,cut-off=off (docs/manual.md):\n");
+#define PRINT(field, name, ms, what) \
+    printf("  %-10s %-10s %s\n", name, bounds_text(none.field##_ms).text, what);
+    EMU_BOUNDS(PRINT)
+#undef PRINT
+    printf("  %-10s %-10s %s\n", "retries", "profile's",
+           "with acknowledgments: tries of a packet before it is given up; a number");
+}
+
 static void print_help(const struct options_command *command, const struct options_owns *owns)
 {
     printf("usage: fabemu %s [options]%s%s\n\n%s\n\n", command->name, *command->operands ? " " : "",
@@ -228,6 +276,8 @@ static void print_help(const struct options_command *command, const struct optio
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
     }
     printf("  %-26s %s\n", "--help", "this text");
+    if (command->groups & OPTIONS_BOUNDS)
+        print_bounds();
     if (command->more)
         printf("\n%s\n", command->more);
 }
@@ -333,6 +383,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
         say("--profile: %s", error);
         return EXIT_USAGE;
     }
+    bounds_profile(&ret->profile, &options->bounds);
     ret->sets = options->sets;
     ret->set_count = options->set_count;
     for (unsigned i = 0; i < options->set_count; i++) {
@@ -352,7 +403,8 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
 
     *ret = (struct fabric_config){.clock = options->clock,
                                   .threads = options->threads,
-                                  .seed = options->seed};
+                                  .seed = options->seed,
+                                  .bounds = emu_bounds_filled(options->bounds)};
     if (name && paths_check_name(name, error, sizeof error)) {
         say("%s", error);
         return EXIT_USAGE;

@@ -22,7 +22,11 @@ enum options_group {
     OPTIONS_JSON = 16,       /* --json */
     OPTIONS_FOREGROUND = 32, /* --foreground */
     OPTIONS_CHECK = 64,      /* --check */
-    OPTIONS_VIRTUAL = 128    /* no option: --clock is virtual, and nothing else */
+    OPTIONS_VIRTUAL = 128,   /* no option: --clock is virtual, and nothing else */
+    OPTIONS_FAULTS = 256,    /* --faults */
+    OPTIONS_EVENTS = 512,    /* --events */
+    OPTIONS_BOUNDS = 1024,   /* --bound */
+    OPTIONS_KEEP = 2048      /* --keep-going */
 };
 
 /* An option of one command alone. */
@@ -62,8 +66,12 @@ struct options {
     uint64_t seed;
     const char *name;                   /* NULL: not given */
     const char *report;                 /* file; NULL: none */
+    const char *faults;                 /* schedule or scenario; NULL: none */
+    const char *events;                 /* file; NULL: none */
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
+    struct emu_bounds bounds; /* those that were given */
+    bool keep_going;
     bool json;
     bool foreground;
     bool check;

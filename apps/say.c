@@ -21,6 +21,9 @@ void say(const char *format, ...)
     if (bytes < 0)
         return;
     size_t end = strlen(line);
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = '?';
     line[end++] = '\n';
     if (write(STDERR_FILENO, line, end) < 0)
         return; /* nobody left to tell */

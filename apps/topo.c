@@ -188,8 +188,7 @@ static void print_json(const struct fabric_config *config, const struct figures 
     struct json_object *cables = json_object_new_object();
     struct json_object *bytes = json_object_new_object();
 
-    json_add_text(all, "topo", graph->spec);
-    json_add_text(all, "profile", config->profile.name);
+    report_network(all, config);
     json_add_number(all, "nodes", graph->nodes);
     json_add_number(all, "switches", graph->switches);
     json_add_number(all, "levels", graph->levels);

@@ -3,12 +3,12 @@
  * combiner.h - contributions to a collective become one result: what a switch's combine unit and an
  * adapter's link engine have in common. The arithmetic is combine.h's.
  *
- * A combiner has inputs (ports of a switch, positions in a tree of adapters), each a bit, and for
- * every operation that is under way there the set of inputs that have contributed, and one of two
- * things: the result so far, into which each contribution is folded as it comes; or, where
- * floating-point results are to be the same bits every time, the contributions themselves (struct
- * emu_kept), which are folded in the order of their inputs when all are there. Which state an
- * operation has, when it may begin and when it is over is for the owner to say.
+ * A combiner has inputs, each of which is a bit: ports of a switch, or positions in a tree of
+ * adapters. Of every operation that is under way it knows the set of inputs that have contributed,
+ * and what they have contributed, in one of two forms. Either it has the result so far, and folds
+ * each contribution into it as it comes. Or it keeps the contributions (struct emu_kept), and folds
+ * them in the order of their inputs when all are there: so floating-point results are the same bits
+ * every time. The owner says which state an operation has, when it may begin and when it is over.
  *
  * Owner of all of it: the worker of the device that combines. Nothing here blocks or waits.
  */
@@ -35,6 +35,21 @@ static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu
     static_assert(offsetof(struct emu_hdr, seq) == 8 && sizeof *a == 16,
                   "seq, kind, len, op, type");
     return memcmp(&a->seq, &b->seq, 8) == 0;
+}
+
+/* Two contributions to one operation whose headers do not agree, kept for who asks why it waits. */
+struct emu_clash {
+    bool seen;
+    struct emu_hdr first,
+        other; /* src: a node, or what has combined the contributions of several */
+};
+
+/* Keeps the first such pair of a group's. Not on the way of what agrees. */
+static inline void emu_clash_note(struct emu_clash *clash, const struct emu_hdr *first,
+                                  const struct emu_hdr *other)
+{
+    if (!clash->seen && first->seq == other->seq && !emu_combiner_agrees(first, other))
+        *clash = (struct emu_clash){.seen = true, .first = *first, .other = *other};
 }
 
 /**
@@ -105,8 +120,7 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 
 /* --- in the order of the inputs ----------------------------------------------------- */
 
-/* The contributions to one operation: the owner's memory, a reference for each input that has come.
- */
+/* The contributions to one operation: the owner's memory, a reference for each that has come. */
 struct emu_kept {
     /* emu_kept_slots() of them; only those of inputs that have contributed mean something */
     uint32_t *buf;

@@ -208,41 +208,42 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
 
 /* --- fields ------------------------------------------------------------------------- */
 
-const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise)
+/* NULL: it is absent, or of another type. */
+static struct json_object *field_of(struct json_object *message, const char *field, json_type type)
 {
     struct json_object *value;
 
-    if (!json_object_object_get_ex(message, field, &value) ||
-        !json_object_is_type(value, json_type_string))
-        return otherwise;
-    return json_object_get_string(value);
+    if (!json_object_object_get_ex(message, field, &value) || !json_object_is_type(value, type))
+        return NULL;
+    return value;
+}
+
+const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise)
+{
+    struct json_object *value = field_of(message, field, json_type_string);
+
+    return value ? json_object_get_string(value) : otherwise;
 }
 
 int64_t emu_json_number(struct json_object *message, const char *field, int64_t otherwise)
 {
-    struct json_object *value;
+    struct json_object *value = field_of(message, field, json_type_int);
 
-    if (!json_object_object_get_ex(message, field, &value) ||
-        !json_object_is_type(value, json_type_int))
-        return otherwise;
-    return json_object_get_int64(value);
+    return value ? json_object_get_int64(value) : otherwise;
 }
 
 double emu_json_double(struct json_object *message, const char *field, double otherwise)
 {
-    struct json_object *value;
+    struct json_object *value = field_of(message, field, json_type_double);
 
-    if (!json_object_object_get_ex(message, field, &value) ||
-        (!json_object_is_type(value, json_type_double) &&
-         !json_object_is_type(value, json_type_int)))
-        return otherwise;
-    return json_object_get_double(value);
+    if (!value)
+        value = field_of(message, field, json_type_int);
+    return value ? json_object_get_double(value) : otherwise;
 }
 
 bool emu_json_true(struct json_object *message, const char *field)
 {
-    struct json_object *value;
+    struct json_object *value = field_of(message, field, json_type_boolean);
 
-    return json_object_object_get_ex(message, field, &value) &&
-           json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
+    return value && json_object_get_boolean(value);
 }

@@ -74,6 +74,7 @@ static const struct field fields[] = {
     NAMED(choice, "next_free", "first_free", "random"),
     NAMED(combine_order, "arrival", "port"),
     NAMED(routing, "adaptive", "static", "oblivious"),
+    NAMED(link_retry, "none", "go_back_n"),
     NAMED(transport, "none", "acknowledged"),
     U32(packet_bytes, 256, 4096),
     U32(channels, 1, 32),
@@ -88,6 +89,13 @@ static const struct field fields[] = {
 };
 
 #define FIELDS (sizeof fields / sizeof fields[0])
+
+/* What both built-in routers have. */
+#define ROUTER                                                                               \
+    .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
+    .raw_xpoint_slots = 16, .input_slots = 8, .combine_states = 65536,                       \
+    .buffers = EMU_BUFFERS_XPOINT, .credit = EMU_CREDIT_ROW, .choice = EMU_CHOICE_NEXT_FREE, \
+    .combine_order = EMU_COMBINE_ARRIVAL, .routing = EMU_ROUTING_ADAPTIVE
 
 /* What QsNet III has; any profile, once its transport is acknowledged. */
 #define ACKNOWLEDGMENTS                                                         \
@@ -105,19 +113,9 @@ static const struct emu_profile built_in[] = {
         .nic_send_ps = 1300000,
         .nic_recv_ps = 1300000,
         .credit_ps = 110000,
-        .combine_header_ps = 16000,
-        .combine_word_ps = 4000,
-        .combine_units = 1,
         .xpoint_slots = 4,
-        .raw_xpoint_slots = 16,
-        .input_slots = 8,
-        .combine_states = 65536,
         .light_slots = 1,
-        .buffers = EMU_BUFFERS_XPOINT,
-        .credit = EMU_CREDIT_ROW,
-        .choice = EMU_CHOICE_NEXT_FREE,
-        .combine_order = EMU_COMBINE_ARRIVAL,
-        .routing = EMU_ROUTING_ADAPTIVE,
+        ROUTER,
         .transport = EMU_TRANSPORT_NONE,
         ACKNOWLEDGMENTS,
     },
@@ -129,19 +127,9 @@ static const struct emu_profile built_in[] = {
         .nic_send_ps = 300000,
         .nic_recv_ps = 300000,
         .credit_ps = 60000,
-        .combine_header_ps = 16000,
-        .combine_word_ps = 4000,
-        .combine_units = 1,
         .xpoint_slots = 16,
-        .raw_xpoint_slots = 16,
-        .input_slots = 8,
-        .combine_states = 65536,
         .light_slots = 2,
-        .buffers = EMU_BUFFERS_XPOINT,
-        .credit = EMU_CREDIT_ROW,
-        .choice = EMU_CHOICE_NEXT_FREE,
-        .combine_order = EMU_COMBINE_ARRIVAL,
-        .routing = EMU_ROUTING_ADAPTIVE,
+        ROUTER,
         .transport = EMU_TRANSPORT_ACKNOWLEDGED,
         ACKNOWLEDGMENTS,
     },
@@ -219,6 +207,7 @@ _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_choice) == sizeof(unsigned) &&
                    sizeof(enum emu_combine_order) == sizeof(unsigned) &&
                    sizeof(enum emu_routing) == sizeof(unsigned) &&
+                   sizeof(enum emu_link_retry) == sizeof(unsigned) &&
                    sizeof(enum emu_transport) == sizeof(unsigned) &&
                    sizeof(enum emu_combining) == sizeof(unsigned) &&
                    sizeof(enum emu_barrier_by) == sizeof(unsigned),
@@ -269,18 +258,35 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
     return -ENOENT;
 }
 
+/* The name is shown to people: nothing in it that a terminal would obey. */
+static bool name_ok(const char *name, const char *end)
+{
+    while (name < end && (unsigned char)*name >= ' ' && *name != 127)
+        name++;
+    return name == end;
+}
+
+static int file_name(struct emu_profile *profile, struct json_object *value, char *error,
+                     size_t error_bytes)
+{
+    const char *name = json_object_get_string(value);
+    int length = json_object_get_string_len(value);
+
+    if (!json_object_is_type(value, json_type_string) || length >= (int)sizeof profile->name ||
+        !name_ok(name, name + length))
+        return wrong(error, error_bytes,
+                     "\"name\" must be a string of up to %zu characters, none of control",
+                     sizeof profile->name - 1);
+    snprintf(profile->name, sizeof profile->name, "%s", name);
+    return 0;
+}
+
 /* One member of the file's object, other than "base". */
 static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
                        char *error, size_t error_bytes)
 {
-    if (strcmp(key, "name") == 0) {
-        if (!json_object_is_type(value, json_type_string) ||
-            json_object_get_string_len(value) >= (int)sizeof profile->name)
-            return wrong(error, error_bytes, "\"name\" must be a string of up to %zu characters",
-                         sizeof profile->name - 1);
-        snprintf(profile->name, sizeof profile->name, "%s", json_object_get_string(value));
-        return 0;
-    }
+    if (strcmp(key, "name") == 0)
+        return file_name(profile, value, error, error_bytes);
     const struct field *field = field_find(key, strlen(key));
     if (!field)
         return no_field(key, (int)strnlen(key, 80), error, error_bytes);
@@ -383,13 +389,42 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-struct emu_profile emu_profile_for_raw(const struct emu_profile *profile)
-{
-    struct emu_profile raw = *profile;
+/* Where buffers are: what a credit of a cable to there stands for. */
+struct buffers {
+    size_t slots; /* the field in struct emu_profile that says how many there are */
+    bool has_raw; /* clock raw has raw_xpoint_slots of them; else at least so many */
+};
 
-    if (profile->buffers == EMU_BUFFERS_XPOINT)
-        raw.xpoint_slots = profile->raw_xpoint_slots;
-    else if (profile->input_slots < profile->raw_xpoint_slots)
-        raw.input_slots = profile->raw_xpoint_slots;
-    return raw;
+static const struct buffers buffers[] = {
+    [EMU_BUFFERS_XPOINT] = {offsetof(struct emu_profile, xpoint_slots), true},
+    [EMU_BUFFERS_INPUT_XPOINT] = {offsetof(struct emu_profile, input_slots), false},
+    [EMU_BUFFERS_INPUT] = {offsetof(struct emu_profile, input_slots), false},
+};
+
+uint32_t emu_profile_credits(const struct emu_profile *profile)
+{
+    uint32_t slots;
+
+    memcpy(&slots, (const char *)profile + buffers[profile->buffers].slots, sizeof slots);
+    return slots;
+}
+
+/* On clock raw a cable's round trip is a pass of the host's threads. */
+static void profile_raw_credits(struct emu_profile *raw)
+{
+    const struct buffers *at = &buffers[raw->buffers];
+
+    if (at->has_raw || emu_profile_credits(raw) < raw->raw_xpoint_slots)
+        memcpy((char *)raw + at->slots, &raw->raw_xpoint_slots, sizeof raw->raw_xpoint_slots);
+}
+
+struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode)
+{
+    struct emu_profile on = *profile;
+
+    if (mode == EMU_CLOCK_RAW)
+        profile_raw_credits(&on);
+    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < EMU_PATIENCE_PS)
+        on.reply_timeout_ps = EMU_PATIENCE_PS;
+    return on;
 }

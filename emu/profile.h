@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emu/clock.h"
 #include "emu/link/seg.h"
 
 #define EMU_XPOINT_MAX     16  /* buffers of a crosspoint, at most */
@@ -17,6 +18,10 @@
 #define EMU_TREE_WIDTH_MAX 16
 /* a host's threads may be this late, clock raw and real: 100 ms */
 #define EMU_PATIENCE_PS 100000000000u
+
+/* What profile files cannot say, but --bound can: no time-out of replies (28 h), no last try. */
+#define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
+#define EMU_RETRIES_ENDLESS UINT32_MAX
 
 /* Where a switch keeps segments, and so what a credit of a cable stands for. */
 enum emu_buffers {
@@ -48,6 +53,12 @@ enum emu_transport {
     EMU_TRANSPORT_NONE, /* segments go their way, and arrive because nothing is ever lost */
     /* QsNet III: virtual channels, held until the ACK or NACK comes back */
     EMU_TRANSPORT_ACKNOWLEDGED
+};
+
+/* Without acknowledgments: how a cable between two switches mends what it loses. */
+enum emu_link_retry {
+    EMU_LINK_RETRY_NONE,     /* not at all: what a fault hits is lost */
+    EMU_LINK_RETRY_GO_BACK_N /* numbers and replay between neighbours: emu/link/replay.h */
 };
 
 /* How one of several ways is chosen (QsNet III §I, §III). */
@@ -94,6 +105,7 @@ struct emu_profile {
     enum emu_choice choice;
     enum emu_combine_order combine_order;
     enum emu_routing routing;
+    enum emu_link_retry link_retry;
 
     /* Transport with acknowledgments. */
     enum emu_transport transport;
@@ -109,11 +121,74 @@ struct emu_profile {
     uint32_t tree_width;         /* adapters below one in a tree of adapters, at most */
 };
 
+/* --- what a transport does: these know them, and nobody else looks which one it is ---- */
+
 /** emu_profile_acknowledged - does the network acknowledge packets? Pure. */
 static inline bool emu_profile_acknowledged(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
+
+/**
+ * emu_profile_notifies - is a host told when all receivers have a segment of its (EMU_NOTIFY)?
+ * Pure.
+ */
+static inline bool emu_profile_notifies(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
+
+/** emu_profile_has_words - have groups words, and conditionals that read them? Pure. */
+static inline bool emu_profile_has_words(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
+
+/** emu_profile_has_packets - do several segments travel as one packet, behind one head? Pure. */
+static inline bool emu_profile_has_packets(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
+
+/** emu_profile_resends - is sent again what was lost or damaged on its way? Pure. */
+static inline bool emu_profile_resends(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
+
+/** emu_profile_has_engines - is there a link engine between a node and its cables? Pure. */
+static inline bool emu_profile_has_engines(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
+}
+
+/** emu_profile_has_unit_engines - is a switch's combine unit a link engine, too? Pure. */
+static inline bool emu_profile_has_unit_engines(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED &&
+           profile->combining == EMU_COMBINING_SWITCH;
+}
+
+/** emu_profile_switches_combine - do switches have combine units? Else adapters combine. Pure. */
+static inline bool emu_profile_switches_combine(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_NONE || profile->combining == EMU_COMBINING_SWITCH;
+}
+
+/** emu_profile_barrier_asks - does a network conditional find out who has come? Pure. */
+static inline bool emu_profile_barrier_asks(const struct emu_profile *profile)
+{
+    return !emu_profile_switches_combine(profile) && profile->barrier == EMU_BARRIER_BY_CONDITIONAL;
+}
+
+/** emu_profile_retries - do cables between switches send again what was lost on them? Pure. */
+static inline bool emu_profile_retries(const struct emu_profile *profile)
+{
+    return profile->transport == EMU_TRANSPORT_NONE &&
+           profile->link_retry == EMU_LINK_RETRY_GO_BACK_N;
+}
+
+/* --- times, and how a profile is made ------------------------------------------------- */
 
 /** emu_wire_ps - how long a segment takes the wire. */
 static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const struct emu_hdr *hdr)
@@ -139,7 +214,7 @@ static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 {
     uint64_t memory_ps = EMU_HDR_BYTES * profile->link_ps_per_byte + profile->nic_recv_ps;
 
-    if (emu_profile_acknowledged(profile) || memory_ps > profile->switch_ps)
+    if (emu_profile_has_engines(profile) || memory_ps > profile->switch_ps)
         return profile->switch_ps;
     return memory_ps;
 }
@@ -156,16 +231,14 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
 }
 
 /** emu_profile_credits - credits of a cable into a switch: what its input has room for. Pure. */
-static inline uint32_t emu_profile_credits(const struct emu_profile *profile)
-{
-    return profile->buffers == EMU_BUFFERS_XPOINT ? profile->xpoint_slots : profile->input_slots;
-}
+uint32_t emu_profile_credits(const struct emu_profile *profile);
 
 /**
- * emu_profile_for_raw - the profile as clock raw runs it: the credits of a cable are for a pass.
- * Pure.
+ * emu_profile_on - the profile as a clock runs it. Pure.
+ * Raw: the credits of a cable are for a pass. Raw and real: a host's threads may have to wait for a
+ * core, so no time-out is shorter than EMU_PATIENCE_PS.
  */
-struct emu_profile emu_profile_for_raw(const struct emu_profile *profile);
+struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);
 
 /**
  * emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with

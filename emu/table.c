@@ -43,6 +43,16 @@ void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id)
         atomic_store_explicit(&now->at[id % EMU_TABLE_SLOTS], NULL, memory_order_relaxed);
 }
 
+uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table)
+{
+    const struct emu_table *now = atomic_load_explicit(table, memory_order_relaxed);
+    uint32_t taken = 0;
+
+    for (uint32_t slot = 0; now && slot < now->count; slot++)
+        taken += atomic_load_explicit(&now->at[slot], memory_order_relaxed) != NULL;
+    return taken;
+}
+
 void emu_table_free(_Atomic(struct emu_table *) *table)
 {
     free(atomic_load_explicit(table, memory_order_relaxed));

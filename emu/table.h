@@ -40,6 +40,9 @@ int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, v
 /** emu_table_clear - what was there may be freed after emu_rcu_wait(). Thread: manager. */
 void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 
+/** emu_table_taken - slots that something is in. Thread: manager. */
+uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table);
+
 /**
  * emu_table_free - the table; what stands in it is its user's. Thread: while the workers stand
  * still.

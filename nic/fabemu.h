@@ -41,6 +41,21 @@ struct fabemu_queue; /* an endpoint for messages */
 struct fabemu_group; /* a member's view of a group */
 struct fabemu_event; /* a count of completions that operations may wait for */
 
+#define FABEMU_FOREVER UINT64_MAX /* of a bound: off */
+
+/*
+ * How long this library waits for others at most, in milliseconds, or FABEMU_FOREVER. The fabric
+ * says: `fabemu run --bound`, see docs/manual.md.
+ */
+struct fabemu_bounds {
+    uint64_t silence_ms;   /* for a peer that must answer */
+    uint64_t successor_ms; /* for one who follows a process that has left or died */
+    uint64_t leave_ms;     /* fabemu_detach(): for those who have not confirmed all */
+    uint64_t farewell_ms;  /* fabemu_detach(): for those who have, and do not answer */
+    uint64_t drain_ms;     /* a libfabric endpoint that is closed: for its sends */
+    uint64_t detach_ms;    /* fabemu_detach(): for the fabric's answer */
+};
+
 /* Who and where a process is in its fabric. */
 struct fabemu_info {
     char fabric[64]; /* name of the fabric */
@@ -56,6 +71,7 @@ struct fabemu_info {
     uint64_t fabric_id; /* another one at every start of a fabric */
     bool acknowledged;  /* transport=acknowledged: words, conditionals, broadcast puts; and what
                            the network gives up ends with an error */
+    struct fabemu_bounds bounds;
 };
 
 /*
@@ -100,6 +116,13 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
     return __atomic_load_n(&req->status, __ATOMIC_ACQUIRE);
 }
 
+/**
+ * fabemu_req_why - one line about the error that @req has ended with; it names the node that cannot
+ * be reached. The request's memory is as the library left it.
+ */
+FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
+                               size_t bytes);
+
 /* --- the adapter -------------------------------------------------------------------- */
 
 /**
@@ -121,10 +144,10 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  * must be closed.
  *
  * The last one blocks until all that had completed is where it was to go: the fabric has taken it,
- * and the processes that this one has met have confirmed it. At most FABEMU_PEER_TIMEOUT_MS (10 s);
+ * and the processes that this one has met have confirmed it. At most bounds.leave_ms (10 s);
  * who has not confirmed it by then is named on stderr, and counted in the fabric's report. A peer
- * that was sent nothing, or has confirmed all of it, and does not answer is waited for 1 s. What
- * has not completed is given up.
+ * that was sent nothing, or has confirmed all of it, and does not answer is waited for
+ * bounds.farewell_ms (1 s). What has not completed is given up.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
 
@@ -173,16 +196,16 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 /* --- lives -------------------------------------------------------------------------- */
 
 /*
- * A node is given to one process after another. Its seat (fabemu_info.seat) tells a process from
+ * A node is given to one process after another. A process's seat (fabemu_info.seat) tells it from
  * those before and after it on the node, so (node, seat) is an address that is never given again.
- * An operation that names both is with that process and no other; when it has left or died, it ends
- * with -EHOSTUNREACH.
+ * An operation that names both is with that process and no other. It ends with -EHOSTUNREACH once
+ * that process has left or died.
  *
- * An operation that names a node alone is with the process that is attached there when it begins,
- * or, where nobody is, with the first that comes; if none comes within a second after one that left
- * or died, or else within FABEMU_PEER_TIMEOUT_MS, it ends with -EHOSTUNREACH. It never passes from
- * one process to the next. (A message that has arrived is received whoever is at its sender's node
- * by then.)
+ * An operation that names a node alone is with the process that is attached there when it begins.
+ * Where nobody is attached, it is with the first process that comes. If none comes, it ends with
+ * -EHOSTUNREACH: within bounds.successor_ms (1 s) where a process has left the node or died there, and
+ * within bounds.silence_ms (10 s) where none ever was. It never passes from one process to the next. (A
+ * message that has arrived is received whoever is at its sender's node by then.)
  *
  * A process that detaches says goodbye to all that it has met: what either had completed to send by
  * then is with the other. What was said to a process that died may be lost; see fabemu_send().
@@ -217,8 +240,11 @@ FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 struct fabemu_dest {
     uint32_t node;
     uint16_t queue;
-    bool delivered; /* fabemu_send(): complete only when the message is in the receiver's memory. (A
-                       short one gets there whether a receive is posted or not, a long one when one is) */
+    /*
+     * fabemu_send(): complete only when the message is in the receiver's memory. A short one gets
+     * there whether a receive is posted or not, a long one when one is.
+     */
+    bool delivered;
     uint64_t tag;
     uint64_t data; /* handed to the receiver as it is */
     uint64_t seat; /* only to the process of this seat; 0: see above, lives */
@@ -281,9 +307,7 @@ struct fabemu_source {
     uint32_t queue; /* of the sender, or FABEMU_ANY_QUEUE */
 };
 
-/**
- * fabemu_recv_from - fabemu_recv(), but of a node that has several queues only from one of them.
- */
+/** fabemu_recv_from - fabemu_recv(), but from one queue of a node that has several. */
 FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req);
@@ -491,6 +515,18 @@ FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *node
  */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
+
+/**
+ * fabemu_group_lost - the node of the member that died, where that is what broke the group and it
+ * is known; else FABEMU_ANY_NODE. For who got -EPIPE from an operation.
+ */
+FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
+
+/**
+ * fabemu_group_name - how the program calls the group: where it stands still, the fabric says so by
+ * this name. At most 39 bytes of it are kept.
+ */
+FABEMU_API void fabemu_group_name(struct fabemu_group *group, const char *name);
 
 /**
  * fabemu_group_leave - no operation may be pending. The tree goes when the last member has left or

@@ -23,6 +23,8 @@
 #include "switch/group.h"
 #include "switch/switch.h"
 
+struct switch_cables;
+
 /* The machine that a kind has on one sort of clock. */
 struct switch_machine {
     size_t bytes;     /* of its struct */
@@ -44,32 +46,38 @@ struct switch_kind {
     size_t (*bytes)(uint32_t ports, const struct emu_profile *profile);
 
     /*
-     * All parts of a machine whose base is filled in. False: there is no memory; destroy() frees
-     * what is.
+     * All parts of a machine whose base is filled in, dev.timed too. False: there is no memory;
+     * destroy() frees what is.
      */
-    bool (*init)(struct switch_dev *sw, bool timed);
+    bool (*init)(struct switch_dev *sw);
     /* all parts, but neither the base's nor the machine itself */
     void (*destroy)(struct switch_dev *sw);
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
-    const char *(*check)(struct switch_dev *sw, uint64_t now_ps);
+    void (*check)(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
     uint32_t (*bufs)(struct switch_dev *sw);
-    void (*rebase)(struct switch_dev *sw, uint64_t by_ps);
+    void (*rebase)(struct switch_dev *sw, uint64_t by_ps); /* timed clocks only */
 
+    /* NULL: its links are always up. */
+    uint32_t (*link)(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
     /* NULL: nobody injects faults into its cables. */
-    void (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+    int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */
     void (*units)(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
     /* NULL: only switches send on its cables. */
     const char *(*check_cable)(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
+    /* NULL: as above */
+    const char *(*check_out)(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
+                             const struct emu_faults *faults);
 };
 
 /* The base of every machine: its first member. */
 struct switch_dev {
     struct emu_dev dev;
     const struct switch_kind *kind;
-    const struct topo_route *route;
+    _Atomic(const struct topo_route *) route; /* published by the manager (RCU) */
+    uint64_t ups;                             /* ports to switches of higher levels */
     const struct emu_profile *profile;
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
     /* ports to look at again: more has come than a pass takes, or is still on the wire */
@@ -78,21 +86,31 @@ struct switch_dev {
     uint32_t last_served; /* for EMU_CHOICE_NEXT_FREE */
     uint32_t ports;       /* external */
     struct switch_counts counts;
+    struct switch_cables *cables; /* cables.h; NULL: nothing stands at any cable */
 };
 
 /* The kinds, for the list in switch.c. */
-extern const struct switch_kind switch_crosspoint_kind; /* crosspoint/crosspoint.c */
-extern const struct switch_kind switch_fifo_kind;       /* input/fifo.c */
-extern const struct switch_kind switch_slots_kind;      /* input/slots.c */
-extern const struct switch_kind switch_channel_kind;    /* channel/channel.c */
+extern const struct switch_kind switch_row_kind; /* crosspoint/crosspoint.c: the row guarantee */
+extern const struct switch_kind switch_counter_kind; /* the same, the plain counter */
+extern const struct switch_kind switch_fifo_kind;    /* input/fifo.c */
+extern const struct switch_kind switch_slots_kind;   /* input/slots.c */
+extern const struct switch_kind switch_channel_kind; /* channel/channel.c */
 
-/* switch.c: memory by lines: not touched, so that it follows use; or zeroed. NULL: there is none.
- */
+/* switch.c: memory by lines, not touched, so that it follows use. NULL: there is none. */
 void *switch_lines(size_t bytes);
+
+/* switch.c: the switch of @kind that @dev is; NULL: it is none. Not for a segment. */
+struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 
 /* choose.c: one of @from, as the profile chooses among the lightly loaded; or at random. */
 uint32_t switch_pick(struct switch_dev *sw, uint64_t from);
 uint32_t switch_pick_random(struct switch_dev *sw, uint64_t from);
+
+/* Where destinations are, as of this pass. Thread: the switch's own step. */
+static inline const struct topo_route *switch_route(const struct switch_dev *sw)
+{
+    return atomic_load_explicit(&sw->route, memory_order_acquire); /* G5 pairs with G6 */
+}
 
 /* More has come to @port than a pass takes. Thread: the switch's own step. */
 static inline void switch_more(struct switch_dev *sw, uint32_t port)

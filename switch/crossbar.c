@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "emu/alloc.h"
+#include "switch/cables.h"
 
 static uint32_t crossbar_width(uint32_t rows)
 {
@@ -20,7 +21,9 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
 
     return (size_t)rows * (sizeof(struct switch_row) + sizeof(struct switch_out)) +
            (size_t)rows * crossbar_width(rows) * (1 + sizeof(struct switch_list)) +
-           ports * emu_link_bytes(credits) + switch_store_bytes(slots);
+           ports * (emu_link_bytes(credits) +
+                    (emu_profile_retries(profile) ? emu_retry_bytes(credits) : 0)) +
+           switch_store_bytes(slots);
 }
 
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots)
@@ -43,6 +46,7 @@ void switch_crossbar_free(struct switch_crossbar *bar)
         emu_link_unjoin(&bar->out[p].tx);
         emu_link_free_edge(&bar->row[p].rx);
     }
+    switch_cables_free(&bar->sw);
     switch_store_free(&bar->store);
     free(bar->out);
     free(bar->row);
@@ -60,6 +64,20 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
     return &switch_crossbar_of(sw)->row[port].rx;
 }
 
+uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
+{
+    struct switch_crossbar *bar = switch_crossbar_of(sw);
+    struct switch_out *out = &bar->out[port];
+
+    if (up == !(out->queued & SWITCH_OUT_DARK))
+        return 0;
+    out->queued ^= SWITCH_OUT_DARK;
+    bar->light &= ~emu_bit(port);
+    bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
+    switch_cables_link(sw, port, up, at_ps);
+    return 0; /* nobody waits for a reply */
+}
+
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
 {
     switch_store_rebase(&bar->store, by_ps);
@@ -67,6 +85,7 @@ void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)
         emu_tx_rebase(&bar->out[p].tx, by_ps);
         emu_rx_rebase(&bar->row[p].rx, by_ps);
     }
+    switch_cables_rebase(&bar->sw, by_ps);
 }
 
 /* --- what must hold ----------------------------------------------------------------- */
@@ -97,13 +116,17 @@ static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
 
     for (uint32_t r = 0; r < bar->rows; r++)
         queued += *switch_count(bar, r, o);
-    return queued == bar->out[o].queued ? NULL : "an output does not know how many wait for it";
+    return queued == (bar->out[o].queued & ~SWITCH_OUT_DARK)
+               ? NULL
+               : "an output does not know how many wait for it";
 }
 
-const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
-                                  const struct switch_little *little, switch_row_check_fn row_check)
+void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
+                           const struct switch_little *little, switch_row_check_fn row_check,
+                           const struct emu_found *found)
 {
     uint64_t held = 0, waited_ps = 0;
+    bool counted = true;
 
     for (uint32_t r = 0; r < bar->rows; r++) {
         const char *wrong = check_row(bar, r, now_ps, &held, &waited_ps);
@@ -112,20 +135,30 @@ const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
             wrong = check_out(bar, r);
         if (!wrong)
             wrong = row_check(&bar->sw, r, now_ps, &held, &waited_ps);
-        if (wrong)
-            return wrong;
+        emu_found_at(found, r < bar->sw.ports ? r : EMU_NO_PORT, wrong);
+        counted &= !wrong;
     }
-    return little ? switch_little_check(little, now_ps, held, waited_ps) : NULL;
+    if (!counted)
+        return; /* what follows from that says nothing more */
+    emu_found_at(found, EMU_NO_PORT, switch_store_check(&bar->store, held));
+    if (little)
+        emu_found_at(found, EMU_NO_PORT,
+                     switch_little_check(&bar->sw, little, now_ps, held, waited_ps));
 }
 
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
                                         uint32_t holds)
 {
     const struct emu_rx *rx = &bar->row[r].rx;
+    uint32_t credits = emu_profile_credits(bar->sw.profile);
 
+    if (rx->kind == EMU_LINK_EDGE)
+        return emu_edge_check(rx, holds, credits);
     if (rx->kind != EMU_LINK_LOCAL)
         return NULL;
-    return emu_link_check(rx, holds, emu_profile_credits(bar->sw.profile));
+    if (switch_intake(&bar->sw, r))
+        return emu_intake_check(switch_intake(&bar->sw, r), holds, credits);
+    return emu_link_check(rx, holds, credits);
 }
 
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar)
@@ -139,5 +172,5 @@ uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar)
         if (r < bar->sw.ports)
             bufs += emu_link_bufs(&bar->row[r].rx);
     }
-    return bufs;
+    return bufs + switch_cables_bufs(&bar->sw);
 }

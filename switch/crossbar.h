@@ -10,6 +10,12 @@
 #include "switch/events.h"
 #include "switch/store.h"
 
+/*
+ * In switch_out.queued of an output whose link is down: so many segments that it is never lightly
+ * loaded, nor the least loaded of several candidates. So choosing knows nothing of links.
+ */
+#define SWITCH_OUT_DARK (UINT32_C(1) << 30)
+
 /* A row: the queues of one input. */
 struct switch_row {
     alignas(EMU_LINE) struct emu_rx rx;
@@ -17,7 +23,7 @@ struct switch_row {
 
 struct switch_out {
     alignas(EMU_LINE) uint64_t waiting; /* rows with a segment for it */
-    uint32_t queued;                    /* segments in all */
+    uint32_t queued;                    /* segments in all; and SWITCH_OUT_DARK */
     uint8_t last;                       /* row served last: round robin */
     struct emu_tx tx;
 };
@@ -46,6 +52,9 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
+/* crossbar.c: link of a struct switch_kind: what waits for a link that is down waits until it is up. */
+uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
+
 /* crossbar.c: the clock is rebased by @by_ps. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
@@ -57,12 +66,13 @@ typedef const char *(*switch_row_check_fn)(struct switch_dev *sw, uint32_t r, ui
                                            uint64_t *held, uint64_t *waited_ps);
 
 /*
- * crossbar.c: check of a struct switch_kind: all rows, outputs and queues, each row by @row_check
- * too, and what is held by the accounts @little; NULL: there are none. Returns NULL, or what is wrong.
+ * crossbar.c: check of a struct switch_kind. It checks all rows, outputs and queues. Each row is
+ * also given to @row_check; and where the machine keeps accounts of Little's law (@little, else
+ * NULL), what they say is compared with what is held.
  */
-const char *switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
-                                  const struct switch_little *little,
-                                  switch_row_check_fn row_check);
+void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
+                           const struct switch_little *little, switch_row_check_fn row_check,
+                           const struct emu_found *found);
 
 /* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,

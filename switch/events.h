@@ -41,11 +41,11 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 }
 
 /*
- * events.c: Little's law as of @now_ps. @held, @waited_ps: segments in the switch, counted, and how
- * long they have waited. NULL, or what is wrong.
+ * events.c: Little's law as of @now_ps, on clock virtual. @held, @waited_ps: segments in the switch,
+ * counted, and how long they have waited. NULL, or what is wrong.
  */
-const char *switch_little_check(const struct switch_little *little, uint64_t now_ps, uint64_t held,
-                                uint64_t waited_ps);
+const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
+                                uint64_t now_ps, uint64_t held, uint64_t waited_ps);
 
 /* Everything that is held now has been so until @at_ps. Before that changes. */
 static inline void switch_little_until(struct switch_little *little, uint64_t at_ps)
@@ -78,7 +78,7 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/* What a machine on a timed clock does. */
+/* What a machine on a timed clock does. @own: as given to switch_events_run(). */
 struct switch_events {
     /*
      * What has come so far: adds what arrives by @until_ps. Returns the earliest later arrival;
@@ -91,18 +91,19 @@ struct switch_events {
      * The earliest of @arrivals. Returns when the next one at its port comes, if that is after
      * @until_ps.
      */
-    uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
+    uint64_t (*arrive)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps,
+                       const void *own);
     /* What it does at next_ps(). @now_ps: of this step. Returns what counts as moved. */
-    uint32_t (*act)(struct switch_dev *sw, uint64_t now_ps);
+    uint32_t (*act)(struct switch_dev *sw, uint64_t now_ps, const void *own);
 };
 
 /*
  * A step: everything that happens by @until_ps, in the order of its times; at one and the same time
  * what arrives comes first. Always inlined with @events a constant, so that none of them is called
- * by a pointer.
+ * by a pointer. @own: NULL, or constants of a machine that shares its events with others.
  */
 static inline __attribute__((always_inline)) uint32_t switch_events_run(
-    struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events)
+    struct switch_dev *sw, uint64_t until_ps, const struct switch_events *events, const void *own)
 {
     struct emu_order_event event[EMU_ORDER_ROOM(SWITCH_ROWS_MAX)];
     struct emu_order arrivals;
@@ -116,12 +117,12 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
         uint64_t arrive_ps = emu_order_next_ps(&arrivals);
 
         if (arrive_ps != EMU_NEVER && arrive_ps <= own_ps) {
-            uint64_t next_ps = events->arrive(sw, &arrivals, until_ps);
+            uint64_t next_ps = events->arrive(sw, &arrivals, until_ps, own);
 
             later_ps = next_ps < later_ps ? next_ps : later_ps;
             moved++;
         } else if (own_ps <= until_ps) {
-            moved += events->act(sw, until_ps);
+            moved += events->act(sw, until_ps, own);
         } else {
             sw->dev.next_ps = own_ps < later_ps ? own_ps : later_ps;
             return moved;

@@ -21,6 +21,7 @@ size_t switch_multicast_bytes(void)
 
 static void group_free(struct switch_group *group)
 {
+    free(group->clash);
     free(group->kept);
     free(group->results);
     free(group->states);
@@ -51,7 +52,8 @@ int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, 
         group->states = emu_zeros((size_t)group->window * group->state_bytes);
         group->kept = kept ? calloc(group->window * kept, sizeof *group->kept) : NULL;
         group->results = calloc(units, sizeof *group->results);
-        if (!group->states || !group->results || (kept && !group->kept)) {
+        group->clash = calloc(1, sizeof *group->clash);
+        if (!group->states || !group->clash || !group->results || (kept && !group->kept)) {
             group_free(group);
             return -ENOMEM;
         }
@@ -87,6 +89,83 @@ uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports)
             for (uint32_t left = group_part_holds(group, ports, i, u, buf); left--;)
                 bufs += buf[left] != EMU_NO_BUF;
     return bufs;
+}
+
+/* The results of unit @u that wait are linked, each of them once. */
+static bool group_results_whole(const struct switch_group *group, uint32_t u)
+{
+    const struct switch_results *results = &group->results[u];
+    uint32_t queued = 0, linked = 0;
+
+    for (uint32_t i = 0; i < group->window; i++)
+        queued += switch_group_part(group, i, u)->queued;
+    for (uint32_t i = results->first; results->some && linked <= queued;
+         i = switch_group_part(group, i, u)->next) {
+        linked += switch_group_part(group, i, u)->queued;
+        if (i == results->last || !switch_group_part(group, i, u)->queued)
+            break;
+    }
+    return linked == queued && results->pending == results->some;
+}
+
+/* Has it just what a combine unit may have left it with? */
+static bool group_state_whole(const struct switch_group *group, uint32_t i)
+{
+    const struct switch_state *state = switch_group_state(group, i);
+    uint64_t have = 0;
+
+    for (uint32_t u = 0; u < group->units; u++)
+        have |= state->part[u].have;
+    return state->active ? state->used && have && state->have && !(state->have & ~group->ports)
+                         : !have;
+}
+
+const char *switch_group_check(const struct switch_group *group)
+{
+    for (uint32_t u = 0; u < group->units; u++)
+        if (!group_results_whole(group, u))
+            return "a result has leaked: it waits, and nothing will send it";
+    for (uint32_t i = 0; group->units && i < group->window; i++)
+        if (!group_state_whole(group, i))
+            return "a combine state has leaked";
+    return NULL;
+}
+
+bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_group_entry *ret)
+{
+    const struct switch_group *group = emu_table_at(&sw->groups, id);
+
+    if (!group || group->id != id)
+        return false;
+    *ret = (struct switch_group_entry){.ports = group->ports, .up = group->up};
+    return true;
+}
+
+uint32_t switch_groups_count(const struct switch_dev *sw)
+{
+    return emu_table_taken(&sw->groups);
+}
+
+uint64_t switch_group_came(const struct switch_group *group, uint32_t seq)
+{
+    const struct switch_state *state;
+
+    if (!group->units)
+        return 0;
+    state = switch_group_state(group, seq & (group->window - 1));
+    if (!state->used || state->hdr.seq != seq)
+        return 0;
+    return state->active ? state->have : group->ports;
+}
+
+uint64_t switch_group_ports(const struct switch_group *group)
+{
+    return group->ports;
+}
+
+const struct emu_clash *switch_group_clash(const struct switch_group *group)
+{
+    return group->clash && group->clash->seen ? group->clash : NULL;
 }
 
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache)

@@ -47,7 +47,7 @@ struct switch_state {
     struct emu_hdr hdr; /* of the first contribution: the others must agree */
     uint32_t born_ns;   /* of the contribution that came first */
     bool active;
-    /* hdr is valid: it belongs to this operation or, while none is active, to the previous one */
+    /* hdr has been written: of the operation under way, or of the last one where none is */
     bool used;
     struct switch_part part[]; /* units */
 };
@@ -69,6 +69,7 @@ struct switch_group {
     uint8_t *states;                /* window of them: switch_group_state() */
     struct switch_results *results; /* units */
     uint32_t *kept;                 /* in port order: buffers, [state][input] */
+    struct emu_clash *clash;        /* of contributions here */
 };
 
 static inline struct switch_state *switch_group_state(const struct switch_group *group, uint32_t i)

@@ -34,6 +34,16 @@ void switch_store_rebase(struct switch_store *store, uint64_t by_ps)
         store->slot[i].time_ps = emu_rebased_ps(store->slot[i].time_ps, by_ps);
 }
 
+const char *switch_store_check(const struct switch_store *store, uint64_t held)
+{
+    uint32_t free = 0;
+
+    for (uint32_t slot = store->free; slot != SWITCH_NO_SLOT && free <= store->fresh;
+         slot = store->next[slot])
+        free++;
+    return free + held == store->fresh ? NULL : "slots for segments have leaked";
+}
+
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
                            uint32_t count)
 {

@@ -39,6 +39,9 @@ size_t switch_store_bytes(uint32_t slots);
 /* store.c: the clock is rebased by @by_ps. */
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
+/* store.c: each slot is free or in a queue; those hold @held. NULL, or what is wrong. */
+const char *switch_store_check(const struct switch_store *store, uint64_t held);
+
 /* store.c: references to pool buffers of a queue of @count segments. */
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
                            uint32_t count);

@@ -13,10 +13,8 @@
 
 /* Another router is a folder and a line. One of them fits any profile. */
 static const struct switch_kind *const switch_kinds[] = {
-    &switch_crosspoint_kind,
-    &switch_fifo_kind,
-    &switch_slots_kind,
-    &switch_channel_kind,
+    &switch_row_kind,   &switch_counter_kind, &switch_fifo_kind,
+    &switch_slots_kind, &switch_channel_kind,
 };
 
 static const struct switch_kind *switch_kind_of(const struct emu_profile *profile)
@@ -75,11 +73,12 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     if (!sw)
         return -ENOMEM;
     sw->kind = kind;
-    sw->route = route;
+    atomic_init(&sw->route, route);
     sw->profile = profile;
     sw->random = seed | 1;
     sw->ports = ports;
-    if (!kind->init(sw, timed)) {
+    sw->dev.timed = timed;
+    if (!kind->init(sw)) {
         switch_destroy(sw);
         return -ENOMEM;
     }
@@ -95,6 +94,11 @@ void switch_destroy(struct switch_dev *sw)
     sw->kind->destroy(sw);
     emu_table_free(&sw->groups);
     free(sw);
+}
+
+struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind)
+{
+    return dev->step == kind_machine(kind, dev->timed)->step ? (struct switch_dev *)dev : NULL;
 }
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw)
@@ -114,14 +118,49 @@ struct emu_rx *switch_rx(struct switch_dev *sw, uint32_t port)
     return sw->kind->rx(sw, port);
 }
 
+void switch_reroute(struct switch_dev *sw, const struct topo_route *route)
+{
+    atomic_store_explicit(&sw->route, route, memory_order_release); /* G6: G5, base.h */
+}
+
+const struct topo_route *switch_route_now(const struct switch_dev *sw)
+{
+    return atomic_load_explicit(&sw->route, memory_order_relaxed); /* who asks has written it */
+}
+
+void switch_ups(struct switch_dev *sw, uint64_t ports)
+{
+    sw->ups = ports;
+}
+
+bool switch_has_links(const struct emu_profile *profile)
+{
+    return switch_kind_of(profile)->link != NULL &&
+           (emu_profile_acknowledged(profile) || emu_profile_retries(profile));
+}
+
+uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
+{
+    assert(sw->kind->link && port < sw->ports);
+    return sw->kind->link(sw, port, up, at_ps);
+}
+
 const struct switch_counts *switch_counts(const struct switch_dev *sw)
 {
     return &sw->counts;
 }
 
+void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+{
+    sw->kind->check(sw, now_ps, found);
+}
+
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
 {
-    return sw->kind->check(sw, now_ps);
+    const char *first = NULL;
+
+    switch_audit(sw, now_ps, &(struct emu_found){emu_found_first, &first});
+    return first;
 }
 
 uint32_t switch_bufs(struct switch_dev *sw)
@@ -131,13 +170,14 @@ uint32_t switch_bufs(struct switch_dev *sw)
 
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
+    assert(sw->dev.timed);
     sw->kind->rebase(sw, by_ps);
 }
 
-void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
+int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     assert(sw->kind->faults && port < sw->ports);
-    sw->kind->faults(sw, port, faults);
+    return sw->kind->faults(sw, port, faults);
 }
 
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)
@@ -151,4 +191,11 @@ const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struc
 {
     assert(sw->kind->check_cable && port < sw->ports);
     return sw->kind->check_cable(sw, port, vcs, promised);
+}
+
+const char *switch_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
+                             const struct emu_faults *faults)
+{
+    assert(sw->kind->check_out && port < sw->ports);
+    return sw->kind->check_out(sw, port, rx, faults);
 }

@@ -16,15 +16,17 @@
 
 #include "emu/packet/vc.h"
 #include "emu/worker/dev.h"
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/link/link.h"
 #include "emu/profile.h"
+#include "emu/worker/found.h"
 #include "topo/topo.h"
 
 #define SWITCH_COMBINING_MAX 1024u  /* of them, groups that can combine */
 #define SWITCH_ROWS_MAX      64u    /* ports and combine units together */
 #define SWITCH_SEGMENTS_MAX  65535u /* that a switch can hold */
 
+struct emu_clash;
 struct switch_dev;
 struct switch_group;
 
@@ -41,6 +43,17 @@ struct switch_counts {
     _Atomic uint64_t refused;  /* packets that go nowhere: a NACK */
     _Atomic uint64_t timeouts; /* channels given up because no reply came */
     _Atomic uint64_t given_up; /* packets given up because their sender did so */
+};
+
+/* What faults have done to cables into a switch, and link-level retry for those out of it. */
+struct switch_retries {
+    uint64_t lost;     /* without retry: segments that are gone for good */
+    uint64_t damaged;  /* found by their checksum */
+    uint64_t gaps;     /* dropped, since one before them was missing */
+    uint64_t doubles;  /* dropped, since they had come */
+    uint64_t again;    /* segments that were sent again, */
+    uint64_t asked;    /* since the far end asked: so often, */
+    uint64_t timeouts; /* and since it did not answer */
 };
 
 /**
@@ -74,10 +87,14 @@ uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
- * switch_check - what must hold at any time: credits, crosspoints and counters agree, and Little's
- * law to the picosecond. For clock virtual. Returns NULL, or what is wrong.
- * @now_ps: everything up to then has happened. Thread: the driver, while the workers stand still.
+ * switch_audit - what must hold between two passes: credits, crosspoints and counters agree; and on
+ * clock virtual Little's law to the picosecond.
+ * @now_ps: clock virtual: everything up to then has happened. @found: told what is wrong, and where.
+ * Thread: the driver, while the workers stand still.
  */
+void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+
+/** switch_check - the same. Returns NULL, or the first thing that is wrong. */
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
 /**
@@ -95,10 +112,52 @@ uint32_t switch_bufs(struct switch_dev *sw);
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /**
- * switch_faults - from now on @faults stand at port @port; NULL: none. While its worker stands
- * still. With channels only, as the two that follow.
+ * switch_faults - from now on @faults stand at port @port, where a cable from another device is;
+ * NULL: none. While its worker stands still. Errors: -ENOMEM.
  */
-void switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
+
+/** switch_retries_read - what became of faults on cables of a switch without channels. */
+void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret);
+
+/**
+ * switch_join_retry - a cable with link-level retry, in the place of emu_link_join(): switches
+ * without channels only. Errors: -ENOMEM. Thread: before their workers start.
+ */
+int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
+                      uint32_t to_port);
+
+/* --- links and routes: the manager's side ------------------------------------------- */
+
+/**
+ * switch_reroute - from now on destinations are where @route says. Borrowed; what it replaces is
+ * free after emu_rcu_wait(). Thread: manager, while the worker runs or not.
+ */
+void switch_reroute(struct switch_dev *sw, const struct topo_route *route);
+
+/** switch_route_now - the routes in force. Thread: manager. */
+const struct topo_route *switch_route_now(const struct switch_dev *sw);
+
+/**
+ * switch_ups - the ports that lead to switches of higher levels: what has come down by one of
+ * them never goes up again. Before the worker starts.
+ */
+void switch_ups(struct switch_dev *sw, uint64_t ports);
+
+/**
+ * switch_has_links - can links of the profile's kind of switch go down, and what was on them be sent
+ * again? Pure.
+ */
+bool switch_has_links(const struct emu_profile *profile);
+
+/**
+ * switch_link - the link at @port goes down, or is up again, at @at_ps, as its loss of signal tells
+ * a switch. Both ends must be told. All links are up at first. Returns packets that were sent by it
+ * and had no reply yet: they are lost.
+ * Thread: manager, while the worker stands still; then it is to be woken (emu_dev_signal_far()).
+ * Source: QsNet III §III, Figure 2.
+ */
+uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
  * switch_units - combine units are devices of their own, each on a port of its switch.
@@ -118,6 +177,13 @@ const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struc
                                const uint32_t *promised);
 
 /**
+ * switch_check_out - the same for a cable from @port to a device that is no switch.
+ * @rx: the receiving end, which pays for each segment as it comes. @faults: there.
+ */
+const char *switch_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
+                             const struct emu_faults *faults);
+
+/**
  * switch_check_channels - the same for any cable. @held: by channel, segments that the receiver has
  * taken and not paid for; NULL: none. @faults: at the receiver. @slots: of the pool.
  */
@@ -133,8 +199,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
  *      late segment of an old group is not taken for one of the new. It says the window
  *      (emu/link/seg.h).
  * @ports: bit vector of the tree's ports here; @up: port towards the top, -1 at the top.
- * @units: combine units of the switch: the group holds a state for each number of its window. 0: the
- *      group is for multicasts only.
+ * @units: combine units of the switch: the group holds a state for each number of its window. 0:
+ *      the group is for multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, uint64_t ports, int up,
@@ -150,6 +216,37 @@ void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu
  * switch_group_bufs - pool buffers that it holds. Thread: manager, while the switch stands still.
  */
 uint32_t switch_group_bufs(const struct switch_group *group, uint32_t ports);
+
+/**
+ * switch_group_check - its states are whole. NULL, or what is wrong. Thread: as above.
+ */
+const char *switch_group_check(const struct switch_group *group);
+
+/* What is in a switch's table for a group. */
+struct switch_group_entry {
+    uint64_t ports;
+    int up;
+};
+
+/** switch_group_entry - false: the group is not in it. Thread: manager. */
+bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_group_entry *ret);
+
+/** switch_groups_count - groups in the switch's table. Thread: manager. */
+uint32_t switch_groups_count(const struct switch_dev *sw);
+
+/**
+ * switch_group_came - ports by which contributions to segment @seq of the group's stream have come;
+ * all of the group's, once the result has gone on. Thread: as switch_group_bufs().
+ */
+uint64_t switch_group_came(const struct switch_group *group, uint32_t seq);
+
+uint64_t switch_group_ports(const struct switch_group *group); /* of the group's tree */
+
+/**
+ * switch_group_clash - the first two contributions here that did not agree on what they are part
+ * of, or NULL. Thread: as switch_group_bufs().
+ */
+const struct emu_clash *switch_group_clash(const struct switch_group *group);
 
 /**
  * switch_groups_set - put a group into the switch's table.

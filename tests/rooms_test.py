@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rooms_test - the house is in order: who includes whom, how full a folder is, whose prefix a file has.
+"""rooms_test - the tree is in order: who includes whom, how full a folder is, what prefix a file has.
 
 docs/ARCHITECTURE.md draws the rooms; this is what holds them to it."""
 import os
@@ -23,7 +23,8 @@ MAY = {
     "apps": ("",),
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }
-# The files of libfabemu, lowest first: each may include the headers of those before it. So nobody calls in a circle.
+# The files of libfabemu, lowest first: each may include the headers of those before it, so that
+# nobody calls in a circle.
 HOST_ORDER = """
 adapter wire base send/up op/complete lock peer/peer op/op
 send/answer send/bulk
@@ -31,15 +32,17 @@ message/queue message/message message/end
 memory/atomic memory/region memory/serve
 peer/hello peer/gone peer/meet peer/bye
 send/request memory/transfer
-group/group group/stream group/condition group/broadcast group/send group/break group/receive group/word
-receive progress/watch progress/step progress/wait
+group/group group/stream group/condition group/broadcast group/send group/break group/receive
+group/word
+receive progress/pending progress/watch progress/step progress/wait
 control/line control/control
 op/event op/abort message/open message/post group/coll group/symmetric group/put group/member
 peer/leave life progress/thread control/attach
 """.split()
 # libfabemu lives in the application's process: of emu it has these alone.
-HOST_OF_EMU = {"emu/edge/edge.h", "emu/link/seg.h", "emu/worker/wait.h", "emu/bits.h", "emu/combine.h",
-               "emu/json.h", "emu/list.h", "emu/now.h", "emu/random.h"}
+HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/pending.h", "emu/link/seg.h",
+               "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/json.h", "emu/list.h", "emu/now.h",
+               "emu/random.h"}
 
 
 def files():
@@ -62,7 +65,7 @@ def allowed(path, included):
 
 
 def host_rank(path):
-    """Where the file at @path stands in the order of libfabemu; None for files that are not in it."""
+    """Where the file at @path stands in libfabemu's order; None for files that are not in it."""
     name = os.path.splitext(path)[0].removeprefix("nic/host/")
     return HOST_ORDER.index(name) if path.startswith("nic/host/") and name in HOST_ORDER else None
 

@@ -43,8 +43,7 @@ struct guess {
     uint64_t *sets;
 };
 
-/* Heights by distance: of the queue's first @count switches it is 0 already, others are TOPO_NONE.
- */
+/* Heights by distance: those of the queue's first @count switches are 0, others are TOPO_NONE. */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

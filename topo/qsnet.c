@@ -92,7 +92,7 @@ static const char *qsnet_wrong(const struct qsnet *q)
         return WANT;
     if (q->links != 1 && q->links != 2 && q->links != 4)
         return "links is 1, 2 or 4: a router's 16 links to nodes are shared out evenly";
-    if (q->rails < 1 || q->links * q->rails > TOPO_NODE_LINKS_MAX)
+    if (q->rails < 1 || q->rails > TOPO_NODE_LINKS_MAX || q->links * q->rails > TOPO_NODE_LINKS_MAX)
         return "a node has at most 4 links in all: links times rails";
     if (q->apart && q->links == 1)
         return "apart is for several links into one network: say links=2 too";

@@ -39,15 +39,15 @@ struct topo_end {
 #define TOPO_SEATED    0x8000 /* in set_of[]: one set a seat, from there on */
 
 /*
- * How a switch finds its way: to each destination a set of candidate ports, a bit
- * vector. Of two forms, the one that fits is in use.
+ * How a switch finds its way: to each destination a set of candidate ports, a bit vector. A table
+ * has one of two forms, whichever fits the network.
  *
- * Regular: destinations [first, first + span) lie below, in blocks of stride nodes,
- * one set a block; every other destination has the set `elsewhere` (all up ports).
+ * Regular: destinations [first, first + span) lie below the switch, in blocks of stride nodes. Each
+ * block has a set. All other destinations have the set `elsewhere`, the up ports.
  *
- * General (span is 0, set_of is not NULL): nodes that are plugged into the same
- * switches are a cluster and have one set, but in those switches themselves: there
- * each of them has its own, by its seat in the cluster.
+ * General (span is 0, set_of is not NULL): nodes that are plugged into the same switches are a
+ * cluster, and share a set. Only in those switches themselves has each of the nodes a set of its
+ * own, found by its seat in the cluster.
  */
 struct topo_route {
     uint32_t first;  /* nodes */
@@ -125,8 +125,8 @@ struct topo_graph {
 
 /**
  * topo_parse - build the network that a SPEC names: docs/topo.md lists them.
- * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has a
- *         '/' or ends in .topo, .txt or .net.
+ * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in the format of ibnetdiscover, if it has
+ *         a '/' or ends in .topo, .txt or .net.
  * @error: on failure, one line for the user that says what is wrong with the
  *         SPEC and what would be right.
  *

@@ -64,9 +64,10 @@ void bench_hops_close(struct bench_hops *hops)
 }
 
 /*
- * Segments on the wire of the packets that carried @delivered of the nodes' segments: a segment and
- * its header take one on the wire if they have room there beside the packet's own header and end,
- * and are a packet of their own; others are gathered, and there is one more of the wire's.
+ * How many segments a packet had on the wire, on average, where @packets carried @delivered of the
+ * nodes' segments. One that fits into a segment on the wire, beside the packet's header and end, is
+ * a packet of its own. Longer ones are gathered: a packet has one segment for each of them, and one
+ * more for what headers and end take.
  */
 static double packet_segments(const struct bench_hops *hops, double delivered, double packets)
 {

@@ -414,42 +414,55 @@ static void cell_measure(struct bench *bench, const struct cell *cell, const cha
 /* The component has no part in messages. */
 #define PAIR (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
 
-void bench_mpi_latency(struct bench *bench, int ranks)
+/* Messages between two: one figure each. */
+static const struct pingpong {
+    const char *what;
+    const char *bytes;
+    const char *iterations[2]; /* normal, quick */
+    struct figure figure;
+} pingpongs[] = {
+    {"mpi.latency8",
+     "8",
+     {"40000", "4000"},
+     {"latency8",
+      "pingpong",
+      "latency_us",
+      "us",
+      {{TCP, FABEMU, 0}, {FABEMU, SHM, 0}, {FABEMU_ACK, FABEMU, 0}},
+      3}},
+    {"mpi.bandwidth1M",
+     "1048576",
+     {"80000", "10000"},
+     {"bandwidth1M",
+      "pingpong",
+      "bandwidth_mb_per_s",
+      "MB/s",
+      {{FABEMU, SHM, 0.5}, {FABEMU, TCP, 0}, {FABEMU_ACK, FABEMU, 0}},
+      3}},
+};
+
+static void pingpong(struct bench *bench, int ranks, const struct pingpong *own)
 {
     const struct cell cell = {
         .program = "mpi_pingpong_bench",
-        .args = {"--json", "--bytes", "8", "--iterations", bench->quick ? "4000" : "40000"},
+        .args = {"--json", "--bytes", own->bytes, "--iterations", own->iterations[bench->quick]},
         .ranks = ranks,
         .who = PAIR,
-        .figure = {{"latency8",
-                    "pingpong",
-                    "latency_us",
-                    "us",
-                    {{TCP, FABEMU, 0}, {FABEMU, SHM, 0}, {FABEMU_ACK, FABEMU, 0}},
-                    3}},
+        .figure = {own->figure},
         .figures = 1,
     };
 
-    cell_measure(bench, &cell, "mpi.latency8");
+    cell_measure(bench, &cell, own->what);
+}
+
+void bench_mpi_latency(struct bench *bench, int ranks)
+{
+    pingpong(bench, ranks, &pingpongs[0]);
 }
 
 void bench_mpi_bandwidth(struct bench *bench, int ranks)
 {
-    const struct cell cell = {
-        .program = "mpi_pingpong_bench",
-        .args = {"--json", "--bytes", "1048576", "--iterations", bench->quick ? "10000" : "80000"},
-        .ranks = ranks,
-        .who = PAIR,
-        .figure = {{"bandwidth1M",
-                    "pingpong",
-                    "bandwidth_mb_per_s",
-                    "MB/s",
-                    {{FABEMU, SHM, 0.5}, {FABEMU, TCP, 0}, {FABEMU_ACK, FABEMU, 0}},
-                    3}},
-        .figures = 1,
-    };
-
-    cell_measure(bench, &cell, "mpi.bandwidth1M");
+    pingpong(bench, ranks, &pingpongs[1]);
 }
 
 /*

@@ -85,6 +85,35 @@ struct json_object *bench_virtual_conditions(const struct bench_virtual_case *wh
     return own;
 }
 
+/* The rows of a case. */
+enum { ALONE, GAIN };
+static const struct virtual_kind {
+    const char *suffix; /* of the row's name */
+    const char *unit;
+    const char *workers;
+    double target;
+} kinds[] = {
+    [ALONE] = {"", "Mhops/s", "1", 10},
+    [GAIN] = {".gain2", "times", "2 against 1", 1.6},
+};
+
+static void virtual_row(struct bench *bench, const struct bench_virtual_case *what,
+                        const struct virtual_kind *kind, const struct bench_samples *samples,
+                        const char *error)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "virtual.%s%s", what->name, kind->suffix);
+    bench_row(bench,
+              &(struct bench_row){.name = name,
+                                  .unit = kind->unit,
+                                  .samples = samples,
+                                  .conditions = bench_virtual_conditions(what, kind->workers),
+                                  .error = error,
+                                  .goal = BENCH_AT_LEAST,
+                                  .target = kind->target});
+}
+
 static void virtual_rows(struct bench *bench, const struct bench_virtual_case *what)
 {
     struct bench_samples one = {.count = 0}, gain = {.count = 0};
@@ -95,7 +124,6 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
     struct traffic_result alone, both;
     bool good = true;
     char error[256];
-    char name[64];
 
     how[1] = how[0];
     how[1].workers = 2;
@@ -108,25 +136,9 @@ static void virtual_rows(struct bench *bench, const struct bench_virtual_case *w
         if (good && two_cores)
             bench_sample(&gain, bench_virtual_mhops(&both) / bench_virtual_mhops(&alone));
     }
-    snprintf(name, sizeof name, "virtual.%s", what->name);
-    bench_row(bench, &(struct bench_row){.name = name,
-                                         .unit = "Mhops/s",
-                                         .samples = &one,
-                                         .conditions = bench_virtual_conditions(what, "1"),
-                                         .error = good ? NULL : error,
-                                         .goal = BENCH_AT_LEAST,
-                                         .target = 10});
-    if (!two_cores)
-        return;
-    snprintf(name, sizeof name, "virtual.%s.gain2", what->name);
-    bench_row(bench,
-              &(struct bench_row){.name = name,
-                                  .unit = "times",
-                                  .samples = &gain,
-                                  .conditions = bench_virtual_conditions(what, "2 against 1"),
-                                  .error = good ? NULL : error,
-                                  .goal = BENCH_AT_LEAST,
-                                  .target = 1.6});
+    virtual_row(bench, what, &kinds[ALONE], &one, good ? NULL : error);
+    if (two_cores)
+        virtual_row(bench, what, &kinds[GAIN], &gain, good ? NULL : error);
 }
 
 void bench_virtual(struct bench *bench, int unused)

@@ -30,7 +30,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     if (!client)
         return NULL;
     client->pid = pid;
-    client->node = client->died = -1;
+    client->node = client->died = client->rank = -1;
     client->events = EPOLLIN;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
     if (epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {

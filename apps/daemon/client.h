@@ -20,22 +20,27 @@
 /* A connection. Owned by the daemon's one thread. */
 struct client {
     struct conn conn;
-    struct emu_list link; /* in daemon->clients, then in daemon->dying */
-    pid_t pid;            /* SO_PEERCRED */
-    int64_t node;         /* that it attached to, -1 none */
-    uint64_t seat;        /* counts the processes of that node, from 1 */
-    char command[16];     /* name of an attached process */
-    struct waits *waits;  /* its waits for cores; NULL: clock raw, or they cannot be seen */
+    struct emu_list link;         /* in daemon->clients, then in daemon->dying */
+    pid_t pid;                    /* SO_PEERCRED */
+    int64_t node;                 /* that it attached to, -1 none */
+    uint64_t seat;                /* counts the processes of that node, from 1 */
+    int64_t rank;                 /* of the process in its job, as it says; -1: it has none */
+    struct standstill_look *look; /* what it has pending: standstill.c's; NULL: nothing is known */
+    char command[16];             /* name of an attached process */
+    struct waits *waits;          /* its waits for cores; NULL: clock raw, or they cannot be seen */
     uint64_t waited_ns;
-    uint32_t events; /* epoll events asked for */
-    bool more;       /* lines may be left over from its last turn */
-    bool at_end;     /* nothing comes any more: closes once those are answered */
-    bool closing;    /* close when all replies are out */
-    bool gone;       /* freed after this round of events */
-    bool unread;     /* gone because it did not read what it was told */
-    size_t excess;   /* of its buffers, as counted in daemon->excess */
-    uint32_t groups; /* that are charged to it */
-    bool exits;      /* it has said that it ends, by itself and without detaching */
+    uint32_t events;        /* epoll events asked for */
+    bool more;              /* lines may be left over from its last turn */
+    bool at_end;            /* nothing comes any more: closes once those are answered */
+    bool closing;           /* close when all replies are out */
+    bool gone;              /* freed after this round of events */
+    bool unread;            /* gone because it did not read what it was told */
+    size_t excess;          /* of its buffers, as counted in daemon->excess */
+    uint32_t groups;        /* that are charged to it */
+    bool subscribed;        /* it is told all events */
+    uint64_t stopped_ticks; /* so many in a row found it stopped */
+    bool stopped;           /* gone because that was too long */
+    bool exits;             /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */
@@ -56,6 +61,8 @@ struct daemon {
     bool shutdown;      /* asked for */
     bool owner_gone;
     bool busy;                   /* some client has more */
+    bool stands;                 /* the supervisor was told that nothing moves */
+    uint64_t clash_group;        /* 1 + the last group whose members were said to disagree */
     struct emu_list clients;     /* all connections, the newest first */
     uint32_t connections;        /* of them */
     size_t excess;               /* memory of their buffers, beyond what each may have */
@@ -63,7 +70,11 @@ struct daemon {
     struct emu_list dying;   /* connections of those who died, and it is not known how: in order */
     struct client *owner;    /* NULL when gone */
     struct client **by_node; /* nodes of them: who is attached, or NULL */
+    int64_t *last_rank;      /* by node: of the process that is or was there last; -1: none */
     struct daemon_record record;
+    struct daemon_faults *faults; /* daemon/faults.c's; NULL: none was ever asked for */
+    uint64_t began_ps;            /* by the host's clock */
+    int events_fd;                /* all events go there, too; -1 */
 
     /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
     struct {
@@ -93,14 +104,26 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
-/**
- * daemon_groups_tell - send "groups_broken" to those who are in @lists, as daemon_groups_quit()
- * gives them; frees them.
- */
-void daemon_groups_tell(struct daemon *daemon, struct json_object **lists);
+/** daemon_groups_each - call @each for every group, with the members that have joined it. */
+void daemon_groups_each(struct daemon *daemon,
+                        void (*each)(void *context, uint32_t id, const uint32_t *nodes,
+                                     uint32_t count),
+                        void *context);
 
 /** daemon_groups_free - forget all; the fabric's groups stay. */
 void daemon_groups_free(struct daemon *daemon);
+
+/** daemon_subscribe - the request of whoever wants all events. */
+void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
+void daemon_tell_all(struct daemon *daemon, struct json_object *event);
+
+/** daemon_is_heard - is there anybody to tell? */
+bool daemon_is_heard(const struct daemon *daemon);
+
+/** daemon_report - the report so far. The caller's to put. */
+struct json_object *daemon_report(struct daemon *daemon);
 
 /** daemon_request - answer one request of @client. */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -119,6 +142,13 @@ void daemon_send_with(struct daemon *daemon, struct client *client, struct json_
  * daemon_seat_free - @client is no longer attached: free its node. @dead: its process has ended.
  */
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
+
+/**
+ * daemon_tell - what others are to know: everybody, that the process of @dead died (NULL: nobody
+ * did); and those who are in @lists, as daemon_groups_quit() gives them, that these groups are
+ * broken. Frees @lists.
+ */
+void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.
@@ -165,6 +195,22 @@ void daemon_waits_tick(struct daemon *daemon);
 
 /** daemon_waits_look - look at all, for the record to be as of now. */
 void daemon_waits_look(struct daemon *daemon);
+
+/**
+ * daemon_standstill_attach, daemon_standstill_detach - what @client's process has pending is looked
+ * at between the two; the last time in the second. It has its node.
+ */
+void daemon_standstill_attach(struct daemon *daemon, struct client *client);
+void daemon_standstill_detach(struct daemon *daemon, struct client *client);
+
+/** daemon_standstill_tick - look at all; tell the supervisor when nothing moves. */
+void daemon_standstill_tick(struct daemon *daemon);
+
+/** daemon_standstill_client - add to @one what @client is known to have pending. */
+void daemon_standstill_client(const struct client *client, struct json_object *one);
+
+/** daemon_standstill_add - look at all, and add to @reply what waits for what ("standstill"). */
+void daemon_standstill_add(struct daemon *daemon, struct json_object *reply);
 
 /** daemon_tick_when - arm the timer while somebody is attached or the daemon deaf. */
 void daemon_tick_when(struct daemon *daemon);

@@ -143,12 +143,11 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
     }
 }
 
-int conn_ask(struct conn *conn, const char *command, struct json_object **ret, int timeout_ms)
+int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
+             int timeout_ms)
 {
-    struct json_object *request = json_object_new_object();
-
-    json_add_text(request, "cmd", command);
     int err = conn_put(conn, request);
+
     while (!err) {
         struct json_object *reply;
         err = conn_wait(conn, &reply, timeout_ms);

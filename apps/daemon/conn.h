@@ -56,8 +56,11 @@ void conn_drain(struct conn *conn, int timeout_ms);
  */
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
-/** conn_ask - send {"cmd": @command} and wait for the reply; events on the way are skipped. */
-int conn_ask(struct conn *conn, const char *command, struct json_object **ret, int timeout_ms);
+/**
+ * conn_ask - send @request, which is put, and wait for the reply; events on the way are skipped.
+ */
+int conn_ask(struct conn *conn, struct json_object *request, struct json_object **ret,
+             int timeout_ms);
 
 /* Build an object: each adds a field and returns @message. */
 struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);

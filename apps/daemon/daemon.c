@@ -26,11 +26,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/daemon/audit.h"
 #include "apps/daemon/client.h"
+#include "apps/daemon/faults.h"
+#include "apps/run/procs.h"
 #include "apps/run/report.h"
 
 #define EVENTS_A_ROUND 64
-#define LINES_A_TURN   16   /* that a client is answered before the next one is */
+#define LINES_A_TURN   16 /* that a client is answered before the next one is */
+#define TICK_MS        1000u
 #define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
 /* bytes of all clients' buffers, beyond what each may have */
 #define EXCESS_MAX ((size_t)64 << 20)
@@ -141,6 +145,8 @@ static void client_close(struct daemon *daemon, struct client *client)
 {
     emu_list_del(&client->link);
     conn_close(&client->conn); /* leaves epoll with it */
+    free(client->look);
+    client->look = NULL;
     count_excess(daemon, client, 0);
     daemon->connections--;
 }
@@ -257,6 +263,25 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
+/* Somebody is stopped, in a debugger or by a signal: it counts as dead if that lasts too long. */
+static void tick_stopped(struct daemon *daemon)
+{
+    uint64_t bound_ms = daemon->config->fabric->bounds.stopped_ms;
+
+    if (bound_ms == EMU_BOUND_OFF)
+        return;
+    emu_each_listed (struct client, client, &daemon->clients, link) {
+        if (client->node < 0 || client->gone)
+            continue;
+        client->stopped_ticks = procs_is_stopped(client->pid) ? client->stopped_ticks + 1 : 0;
+        client->stopped = client->stopped_ticks * TICK_MS >= bound_ms;
+        if (!client->stopped)
+            continue;
+        daemon_send(daemon, client, conn_event("stopped"));
+        client_gone(daemon, client);
+    }
+}
+
 static void tick(struct daemon *daemon)
 {
     uint32_t nodes[64];
@@ -265,6 +290,8 @@ static void tick(struct daemon *daemon)
     if (read(daemon->timer, &expired, sizeof expired) < 0)
         return;
     daemon_waits_tick(daemon);
+    tick_stopped(daemon);
+    daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
     daemon->record.cut_off += count;
     for (uint32_t i = 0; i < count && i < 64; i++) {
@@ -297,6 +324,8 @@ static void serve_round(struct daemon *daemon)
             daemon->shutdown = true;
         } else if (what == &daemon->timer) {
             tick(daemon);
+        } else if (what == &daemon->faults) {
+            daemon_faults_run(daemon);
         } else if (what != &daemon->dying && !client->gone) {
             if (client->conn.out.bytes)
                 client_flush(daemon, client);
@@ -324,9 +353,10 @@ static int daemon_open(struct daemon *daemon)
 
     daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
+    daemon->last_rank = calloc(graph->nodes, sizeof *daemon->last_rank);
     emu_list_init(&daemon->clients);
     emu_list_init(&daemon->dying);
-    if (!daemon->by_node)
+    if (!daemon->by_node || !daemon->last_rank)
         err = -ENOMEM;
     else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
              (daemon->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
@@ -351,6 +381,7 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon)
 {
     daemon_dying_tell(daemon, true);
+    daemon_faults_close(daemon);
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {
         struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
@@ -359,6 +390,7 @@ static void daemon_close(struct daemon *daemon)
         free(client);
     }
     daemon_groups_free(daemon);
+    free(daemon->last_rank);
     free(daemon->by_node);
     if (daemon->spare >= 0)
         close(daemon->spare);
@@ -371,15 +403,15 @@ static void daemon_close(struct daemon *daemon)
 /* Tell everybody, and hand the final report to the supervisor. */
 static void say_goodbye(struct daemon *daemon)
 {
-    struct json_object *ended = conn_event("ended");
+    struct json_object *ended = conn_event("ended"), *report;
 
     daemon_dying_tell(daemon, true);
-    daemon_waits_look(daemon);
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
-    json_object_object_add(ended, "report",
-                           report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
+    report = daemon_report(daemon);
+    json_object_object_add(report, "check", audit_json(daemon->fabric, false));
+    json_object_object_add(ended, "report", report);
     if (!daemon->owner) {
         json_object_put(ended);
         return;
@@ -389,11 +421,18 @@ static void say_goodbye(struct daemon *daemon)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
 
-int daemon_serve(struct fabric *fabric, const struct daemon_config *config)
+int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
+                 size_t error_bytes)
 {
-    struct daemon daemon = {.fabric = fabric, .config = config, .epoll = -1, .timer = -1};
+    struct daemon daemon = {.fabric = fabric,
+                            .config = config,
+                            .epoll = -1,
+                            .timer = -1,
+                            .events_fd = config->events_fd};
     int err = daemon_open(&daemon);
 
+    if (!err)
+        err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err) {
         daemon_send(&daemon, daemon.owner,
                     json_add_number(conn_event("ready"), "pid", (uint64_t)getpid()));

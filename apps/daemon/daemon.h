@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "apps/fabric/fabric.h"
+#include "apps/fault/fault.h"
 
 #define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
 
@@ -52,11 +53,13 @@ struct daemon_record {
 };
 
 struct daemon_config {
-    const struct fabric_config *fabric; /* what the fabric was started with */
-    int listen_fd;                      /* listening control socket; the caller's to close */
-    int signal_fd;                      /* readable when the fabric is to end; the caller's */
-    int owner_fd;                       /* connection of the supervisor: taken over */
-    pid_t owner;                        /* the supervisor */
+    const struct fabric_config *fabric;  /* what the fabric was started with */
+    int listen_fd;                       /* listening control socket; the caller's to close */
+    int signal_fd;                       /* readable when the fabric is to end; the caller's */
+    int owner_fd;                        /* connection of the supervisor: taken over */
+    pid_t owner;                         /* the supervisor */
+    const struct fault_schedule *faults; /* from the start; NULL: none */
+    int events_fd;                       /* where events are written, too; -1 */
 };
 
 enum daemon_end {
@@ -69,9 +72,11 @@ enum daemon_end {
  *
  * The owner's connection is a client like the others that gets the events
  * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
- * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's. Thread:
+ * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's; @error has a
+ * line if it is the schedule of faults that cannot be. Thread:
  * the fabric's manager.
  */
-int daemon_serve(struct fabric *fabric, const struct daemon_config *config);
+int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
+                 size_t error_bytes);
 
 #endif

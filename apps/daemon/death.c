@@ -22,39 +22,37 @@
 
 /* --- at once ------------------------------------------------------------------------ */
 
-/*
- * Tell everybody that it died, after its node is free; who shared a group with it, that this is
- * broken.
- */
-static void tell_death(struct daemon *daemon, uint32_t dead, uint64_t seat,
-                       struct json_object **shared)
+void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists)
 {
     uint32_t nodes = daemon->config->fabric->graph->nodes;
 
-    for (uint32_t node = 0; shared && node < nodes; node++) {
+    for (uint32_t node = 0; node < nodes; node++) {
         struct client *peer = daemon->by_node[node];
+        struct json_object *groups = lists ? lists[node] : NULL;
         struct json_object *event;
-        if (!peer || peer->gone) {
-            json_object_put(shared[node]);
+
+        if (!peer || (!dead && !groups)) {
+            json_object_put(groups);
             continue;
         }
-        event = json_add_number(conn_event("node_died"), "node", dead);
-        json_add_number(event, "seat", seat);
-        json_object_object_add(event, "groups",
-                               shared[node] ? shared[node] : json_object_new_array());
+        event = conn_event(dead ? "node_died" : "groups_broken");
+        if (dead) {
+            json_add_number(event, "node", (uint64_t)dead->died);
+            json_add_number(event, "seat", dead->seat);
+        }
+        json_object_object_add(event, "groups", groups ? groups : json_object_new_array());
         daemon_send(daemon, peer, event);
     }
-    free(shared);
+    free(lists);
 }
 
 void daemon_died(struct daemon *daemon, struct client *client)
 {
-    uint32_t node = (uint32_t)client->node;
     struct json_object **shared = daemon_groups_quit(daemon, client);
 
     client->died = client->node;
     daemon_seat_free(daemon, client, true);
-    tell_death(daemon, node, client->seat, shared);
+    daemon_tell(daemon, client, shared);
 }
 
 void daemon_left(struct daemon *daemon, struct client *client)
@@ -62,7 +60,7 @@ void daemon_left(struct daemon *daemon, struct client *client)
     struct json_object **shared = daemon_groups_quit(daemon, client);
 
     daemon_seat_free(daemon, client, false);
-    daemon_groups_tell(daemon, shared);
+    daemon_tell(daemon, NULL, shared);
 }
 
 /* --- when it is known how ----------------------------------------------------------- */
@@ -108,6 +106,8 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
                                         sizeof death.how);
         if (client->unread)
             snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
+        else if (client->stopped)
+            snprintf(death.how, sizeof death.how, "was stopped for too long (--bound stopped)");
         else if (!known && !all && emu_now_ms() < client->how_by_ms)
             return;
         snprintf(death.command, sizeof death.command, "%s", client->command);

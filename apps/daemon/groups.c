@@ -48,7 +48,7 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* The place of @node in group @id; NULL: it is no member, or none any more. */
+/* The member of group @id that is @node; NULL: it is none, or none any more. */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -175,25 +175,27 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
-void daemon_groups_tell(struct daemon *daemon, struct json_object **lists)
+void daemon_groups_each(struct daemon *daemon,
+                        void (*each)(void *context, uint32_t id, const uint32_t *nodes,
+                                     uint32_t count),
+                        void *context)
 {
-    for (uint32_t node = 0; lists && node < daemon->config->fabric->graph->nodes; node++) {
-        struct json_object *event;
+    uint32_t *nodes = calloc(daemon->config->fabric->graph->nodes, sizeof *nodes);
 
-        if (!lists[node])
-            continue;
-        event = conn_event("groups_broken");
-        json_object_object_add(event, "groups", lists[node]);
-        daemon_send(daemon, daemon->by_node[node], event);
+    for (struct daemon_group *group = daemon->groups; nodes && group; group = group->next) {
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < group->count; i++)
+            if (group->member[i].standing == JOINED)
+                nodes[count++] = group->member[i].node;
+        each(context, group->id, nodes, count);
     }
-    free(lists);
+    free(nodes);
 }
 
 void daemon_groups_free(struct daemon *daemon)
 {
-    while (daemon->groups) {
-        struct daemon_group *group = daemon->groups;
-
+    for (struct daemon_group *group; (group = daemon->groups);) {
         daemon->groups = group->next;
         free(group);
     }
@@ -211,7 +213,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
         group_list(group, member->node, lists);
     member_drop(daemon, group, member);
     group_break(daemon, group);
-    daemon_groups_tell(daemon, lists);
+    daemon_tell(daemon, NULL, lists);
 }
 
 /* --- requests ----------------------------------------------------------------------- */

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/daemon/audit.h"
+#include "apps/daemon/bounds.h"
 #include "apps/daemon/client.h"
+#include "apps/daemon/faults.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
@@ -55,6 +58,7 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
     procs_name(client->pid, client->command, sizeof client->command);
     daemon->by_node[seat->node] = client;
     daemon_waits_attach(daemon, client);
+    daemon_standstill_attach(daemon, client);
     daemon->record.attaches++;
     uint32_t attached = fabric_attached(daemon->fabric);
     if (attached > daemon->record.peak)
@@ -93,12 +97,12 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, err, line);
         return;
     }
+    client->rank = emu_json_number(request, "rank", -1);
     seat_taken(daemon, client, &seat);
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);
-    json_add_text(reply, "topo", config->graph->spec);
-    json_add_text(reply, "profile", config->profile.name);
+    report_network(reply, config);
     json_add_text(reply, "clock", report_clock_name(config->clock));
     json_add_number(reply, "node", seat.node);
     json_add_number(reply, "seat", client->seat);
@@ -106,6 +110,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "link_bytes_per_s",
                            json_object_new_double(1e12 / (double)config->profile.link_ps_per_byte));
     json_add_number(reply, "hop_limit", daemon->hop_limit);
+    json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
     daemon_send_with(daemon, client, reply, (const int[2]){seat.memfd, seat.bell});
@@ -114,6 +119,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
 {
     daemon_waits_detach(daemon, client, dead);
+    daemon_standstill_detach(daemon, client);
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
@@ -147,6 +153,16 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
+struct json_object *daemon_report(struct daemon *daemon)
+{
+    struct json_object *report;
+
+    daemon_waits_look(daemon);
+    report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
+    daemon_faults_report(daemon, report);
+    return report;
+}
+
 /* --- status, report, shutdown ------------------------------------------------------- */
 
 static void request_status(struct daemon *daemon, struct client *client,
@@ -155,9 +171,11 @@ static void request_status(struct daemon *daemon, struct client *client,
     const struct fabric_config *config = daemon->config->fabric;
     struct json_object *reply = conn_ok();
     struct json_object *attached = json_object_new_array();
+    const struct emu_profile on = emu_profile_on(&config->profile, config->clock);
 
     (void)request;
     daemon_waits_look(daemon);
+    daemon_standstill_add(daemon, reply);
     json_add_text(reply, "name", config->name);
     json_add_number(reply, "pid", (uint64_t)getpid());
     json_add_number(reply, "supervisor", (uint64_t)daemon->config->owner);
@@ -169,10 +187,13 @@ static void request_status(struct daemon *daemon, struct client *client,
         json_add_number(one, "pid", (uint64_t)who->pid);
         if (who->waits)
             json_add_number(one, "waited_ns", who->waited_ns);
-        json_object_array_add(attached, json_add_text(one, "command", who->command));
+        json_add_text(one, "command", who->command);
+        daemon_standstill_client(who, one);
+        json_object_array_add(attached, one);
     }
     json_object_object_add(reply, "attached", attached);
-    json_object_object_add(reply, "report", report_build(daemon->fabric, config, &daemon->record));
+    json_object_object_add(reply, "bounds", bounds_all(&config->bounds, &on));
+    json_object_object_add(reply, "report", daemon_report(daemon));
     daemon_send(daemon, client, reply);
 }
 
@@ -182,9 +203,21 @@ static void request_report(struct daemon *daemon, struct client *client,
     struct json_object *reply = conn_ok();
 
     (void)request;
-    daemon_waits_look(daemon);
-    json_object_object_add(reply, "report",
-                           report_build(daemon->fabric, daemon->config->fabric, &daemon->record));
+    json_object_object_add(reply, "report", daemon_report(daemon));
+    daemon_send(daemon, client, reply);
+}
+
+static void request_check(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    struct json_object *check = audit_json(daemon->fabric, true), *reply;
+
+    (void)request;
+    if (!check) {
+        daemon_reply_error(daemon, client, -ENOMEM, "cannot check the fabric: out of memory");
+        return;
+    }
+    reply = json_add_text(conn_ok(), "name", daemon->config->fabric->name);
+    json_object_object_add(reply, "check", check);
     daemon_send(daemon, client, reply);
 }
 
@@ -203,11 +236,20 @@ static const struct {
     void (*answer)(struct daemon *, struct client *, struct json_object *);
     /* clang-format off: a row a line */
 } requests[] = {
-    {"attach", request_attach},        {"detach", request_detach},
-    {"exits", request_exits},          {"group_create", daemon_group_create},
-    {"group_join", daemon_group_join}, {"group_leave", daemon_group_leave},
-    {"status", request_status},        {"report", request_report},
+    {"attach", request_attach},
+    {"detach", request_detach},
+    {"exits", request_exits},
+    {"group_create", daemon_group_create},
+    {"group_join", daemon_group_join},
+    {"group_leave", daemon_group_leave},
+    {"status", request_status},
+    {"report", request_report},
+    {"check", request_check},
     {"shutdown", request_shutdown},
+    {"subscribe", daemon_subscribe},
+    {"fault", daemon_fault},
+    {"fault_clear", daemon_fault_clear},
+    {"faults", daemon_fault_list},
 };
 /* clang-format on */
 

@@ -63,10 +63,12 @@ static uint64_t thread_before(const struct waits *waits, size_t at, pid_t tid)
     return 0;
 }
 
+#define THREADS_STEP 16u /* threads for which room is made at once */
+
 /* The threads that there are now. */
 struct threads {
-    struct thread *thread; /* an array to free */
-    size_t count, room;
+    struct thread *thread; /* an array to free, of whole THREADS_STEPs */
+    size_t count;
     bool accounted; /* by this kernel */
 };
 
@@ -78,14 +80,12 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
 
     if (err)
         return err;
-    if (now->count == now->room) {
-        size_t room = now->room ? 2 * now->room : 8;
-        struct thread *more = realloc(now->thread, room * sizeof *more);
+    if (now->count % THREADS_STEP == 0) {
+        struct thread *more = realloc(now->thread, (now->count + THREADS_STEP) * sizeof *more);
 
         if (!more)
             return -ENOMEM;
         now->thread = more;
-        now->room = room;
     }
     now->accounted |= slices > 0;
     now->thread[now->count++] = (struct thread){.tid = tid, .wait_ns = wait_ns};
@@ -148,35 +148,6 @@ int waits_look(struct waits *waits, uint64_t since_ns, struct waits_more *ret)
     return 0;
 }
 
-int waits_open(struct waits **ret, pid_t pid)
-{
-    struct waits *waits = calloc(1, sizeof *waits);
-    struct threads now;
-    char path[64];
-    int err;
-
-    if (!waits)
-        return -ENOMEM;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    waits->tasks = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    err = waits->tasks >= 0 ? 0 : pid > 0 && errno != ENOENT ? -errno : -ESRCH;
-    if (err)
-        goto close_waits;
-    err = threads_now(&now, waits);
-    if (err)
-        goto close_waits;
-    waits_renew(waits, &now);
-    err = now.accounted ? 0 : -ENOTSUP;
-    if (err)
-        goto close_waits;
-    *ret = waits;
-    return 0;
-
-close_waits:
-    waits_close(waits);
-    return err;
-}
-
 void waits_close(struct waits *waits)
 {
     if (!waits)
@@ -185,4 +156,34 @@ void waits_close(struct waits *waits)
         close(waits->tasks);
     free(waits->thread);
     free(waits);
+}
+
+/* The first look. */
+static int waits_begin(struct waits *waits, pid_t pid)
+{
+    struct threads now;
+    char path[64];
+    int err;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    waits->tasks = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (waits->tasks < 0)
+        return pid > 0 && errno != ENOENT ? -errno : -ESRCH;
+    err = threads_now(&now, waits);
+    if (err)
+        return err;
+    waits_renew(waits, &now);
+    return now.accounted ? 0 : -ENOTSUP;
+}
+
+int waits_open(struct waits **ret, pid_t pid)
+{
+    struct waits *waits = calloc(1, sizeof *waits);
+    int err = waits ? waits_begin(waits, pid) : -ENOMEM;
+
+    if (err)
+        waits_close(waits);
+    else
+        *ret = waits;
+    return err;
 }

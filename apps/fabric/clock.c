@@ -25,17 +25,18 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
     emu_clock_rebase(&fabric->clock, by_ps);
     for (uint32_t w = 0; w < fabric->workers; w++)
         emu_worker_rebase(fabric->worker[w], by_ps);
-    for (uint32_t s = 0; s < graph->switches; s++) {
+    for (uint32_t s = 0; s < graph->switches; s++)
         switch_rebase(fabric->sw[s], by_ps);
-        if (fabric->unit)
-            engine_rebase(fabric->unit[s], by_ps);
-    }
-    for (uint32_t n = 0; n < graph->nodes; n++) {
-        if (fabric->engine[n])
-            engine_rebase(fabric->engine[n], by_ps);
+    for (uint32_t i = 0; i < fabric->engines.count; i++)
+        engine_rebase(fabric->engines.at[i], by_ps);
+    for (uint32_t n = 0; n < graph->nodes; n++)
         if (fabric->edge[n])
             emu_edge_rebase(fabric->edge[n], by_ps);
-    }
+}
+
+uint64_t fabric_now_ps(const struct fabric *fabric)
+{
+    return fabric->clock.mode == EMU_CLOCK_REAL ? emu_clock_now(&fabric->clock) : 0;
 }
 
 /*
@@ -52,10 +53,8 @@ void fabric_clock_tick(struct fabric *fabric)
     if (fabric->clock.mode != EMU_CLOCK_REAL || fabric->config.local_nodes ||
         !clock_needs_rebase(fabric))
         return;
-    for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_hold(fabric->thread[w]);
+    fabric_hold(fabric);
     while (clock_needs_rebase(fabric))
         fabric_clock_rebase(fabric, EMU_REBASE_BY_PS);
-    for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_go(fabric->thread[w]);
+    fabric_go(fabric);
 }

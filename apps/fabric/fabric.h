@@ -12,11 +12,14 @@
 #include <sys/types.h>
 
 #include "emu/clock.h"
+#include "emu/edge/bounds.h"
 #include "emu/profile.h"
 #include "topo/topo.h"
 
 struct emu_dev;
 struct emu_fault_rates;
+struct emu_fault_hit;
+struct emu_faults;
 struct emu_rx;
 struct emu_tx;
 struct emu_worker;
@@ -43,12 +46,13 @@ struct fabric_config {
     struct emu_profile profile;
     /* "option", "network" or "default": for reports; NULL: default */
     const char *profile_from;
-    /* what was put in the place of its fields, FIELD=VALUE: for reports */
+    /* FIELD=VALUE, for each of its fields that was set by an option: for reports */
     const char *const *sets;
     unsigned set_count;
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
+    struct emu_bounds bounds;                  /* on waiting; what is 0 is the default */
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
@@ -95,7 +99,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node);
 /**
  * fabric_group_create - plan a tree and put its tables into the switches.
  * Errors: -EINVAL (members), -EHOSTUNREACH (a damaged network), -ENOSPC (addresses or combine
- * states), -ENOTSUP (profile: buffers=input, or no pool places) with one line in @error.
+ * states), -ENOTSUP (profile: buffers=input, or no pool slots) with one line in @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes);
@@ -133,34 +137,134 @@ int fabric_group_leave(struct fabric *fabric, uint32_t group, uint32_t node);
 uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,
                             uint32_t max);
 
+/* --- links (links.c) ---------------------------------------------------------------- */
+
+/* A cable of the network: two links, one each way. */
+struct fabric_cable {
+    struct topo_at at; /* its end at a switch; of two, that of the lower number, then port */
+    uint8_t kind;      /* of the other end: TOPO_END_NODE or TOPO_END_SWITCH */
+    union {
+        struct topo_at far; /* of a switch */
+        struct {
+            uint32_t node;
+            uint32_t link; /* of the node's */
+        };
+    };
+};
+
+/** fabric_cable_count - how many there are; they are numbered from 0. */
+uint32_t fabric_cable_count(const struct fabric *fabric);
+
+/** fabric_cable - cable @i of them. */
+const struct fabric_cable *fabric_cable(const struct fabric *fabric, uint32_t i);
+
 /**
- * fabric_group_members - the nodes that are members of @group (those that have not left).
+ * fabric_cable_at, fabric_cable_of - the cable at a switch's port, or at a node's link; TOPO_NONE:
+ * nothing is plugged in there, or there is no such port.
  */
-uint32_t fabric_group_members(const struct fabric *fabric, uint32_t group, uint32_t *nodes,
-                              uint32_t max);
+uint32_t fabric_cable_at(const struct fabric *fabric, uint32_t sw, uint32_t port);
+uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t link);
+
+/**
+ * fabric_has_links - can its links go down? What is lost with them is mended where packets are
+ * acknowledged, or cables have link-level retry; else by nothing.
+ */
+bool fabric_has_links(const struct fabric *fabric);
+
+/**
+ * fabric_can_reroute - can new tables be published while traffic runs? What is under way where they
+ * have no way on is dropped, and sent again only where packets are acknowledged.
+ */
+bool fabric_can_reroute(const struct fabric *fabric);
+
+/**
+ * fabric_hold, fabric_go - between the two all workers stand still, between two passes; on clock
+ * virtual they do between two advances. Thread: manager.
+ */
+void fabric_hold(struct fabric *fabric);
+void fabric_go(struct fabric *fabric);
+
+/** fabric_nodes - how many there are. */
+uint32_t fabric_nodes(const struct fabric *fabric);
+
+/** fabric_is_virtual - is its time simulated, by fabric_advance()? */
+bool fabric_is_virtual(const struct fabric *fabric);
+
+/** fabric_now_ps - the time of a timed clock that is not virtual; raw: 0. */
+uint64_t fabric_now_ps(const struct fabric *fabric);
+
+/**
+ * fabric_link_set - the cable loses its signal, or has it again: both ends know at @now_ps. What is
+ * on the wire is lost. Tables stay as they are: fabric_reroute(). @fault: whose doing it is,
+ * for the log; 0: nobody's. @hit: packets under way on it, which are lost. Errors: -ENOMEM;
+ * -ENOTSUP, not fabric_can_fail().
+ * Thread: manager, between fabric_hold() and fabric_go().
+ */
+int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fault, uint64_t now_ps,
+                    uint32_t *hit);
+
+/**
+ * fabric_link_quiet - is nothing on the wire of a cable that is down? Then it may come up again.
+ * Thread: as above.
+ */
+bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
+
+/**
+ * fabric_node_alone - no link of the node has been up for too long: what its adapter has to send is
+ * given up, and its process is told. Thread: as above.
+ */
+void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
+
+/**
+ * fabric_can_fail - can anything be made to go wrong on the cable? Without acknowledgments on those
+ * between switches only: a node's cable leads to its process.
+ */
+bool fabric_can_fail(const struct fabric *fabric, uint32_t cable);
+
+/**
+ * fabric_faults - what goes wrong on the cable, on its way from (@out) or to its first end.
+ * NULL: there is no memory, or nothing can. Thread: as above.
+ */
+struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out);
+
+/** fabric_faults_of - the same, where anything was made to go wrong on it; else NULL. */
+const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t cable, bool out);
+
+/**
+ * fabric_hit_take - the next of the entries that faults have hit, in the order of each worker's;
+ * false: there is none. Hits are logged of rules (emu_faults_add()), and of cables that are down by
+ * a fault with a number.
+ */
+bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret);
+
+/** fabric_hits_missed - hits that were not logged, since nobody took them in time. */
+uint64_t fabric_hits_missed(const struct fabric *fabric);
+
+/** fabric_is_faulty - was anything made to go wrong on any cable? */
+bool fabric_is_faulty(const struct fabric *fabric);
+
+/**
+ * fabric_reroute - new tables in all switches, for the network without the cables of which @routed
+ * says false, while traffic runs; and trees of groups that went by one of them grow anew.
+ * @parted: pairs of a switch with nodes and a destination that no route joins now.
+ * @treeless: called for each group that has lost its tree, and can have no other for now: its
+ *            adapters try on until profile->retry_limit.
+ * Errors, the old tables are in force: -ENOMEM, -E2BIG. Thread: manager.
+ */
+int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
+                   void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
- * segments, and rebases clock real when it is time. Returns the count newly cut off and writes
+ * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count newly cut off and writes
  * their nodes.
  */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
-/* With acknowledgments. Packets, but for what says segments. */
+/* With acknowledgments: what the engines have counted, all together (nic/engine/counts.def). */
 struct fabric_transport {
-    uint64_t packets;         /* sent once */
-    uint64_t retransmissions; /* sent again */
-    uint64_t nacks;           /* tries refused by a receiver or a switch */
-    uint64_t timeouts;        /* tries that no reply came to in time */
-    uint64_t duplicates;      /* that a receiver had already */
-    uint64_t broken;          /* that a receiver refused: incomplete, or a checksum was wrong */
-    uint64_t stale;           /* segments and replies of tries that were over */
-    uint64_t lost;            /* host segments given up: their senders were told */
-    uint64_t refused;         /* host segments that this transport does not carry: the same */
-    /* host segments to a group that the node was not in, or all had left: the same */
-    uint64_t not_in_group;
-    uint64_t conditionals; /* network conditionals sent */
-    uint64_t unequal;      /* of them, those that a NACK came back for */
+#define REPORTED(name) uint64_t name;
+#include "nic/engine/counts.def"
 };
 
 /* Totals since the start. */
@@ -190,11 +294,85 @@ struct fabric_totals {
 void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 
 /**
- * fabric_full_ns - clock real: how long segments waited because a process had not taken what its
- * edge was full of, and wait; of all edges together. It may be less than it was at the last look,
- * by less than a worker's pass. Thread: manager.
+ * fabric_full_ns - clock real: for how long segments have waited, up to now, for room in an edge
+ * that its process did not empty. The sum over all edges, those that are gone too. It may be less
+ * than in the call before, by less than what a worker's pass takes. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
+
+/* --- what stands still -------------------------------------------------------------- */
+
+struct emu_clash;
+struct emu_pending;
+
+/**
+ * fabric_pending - what the process at @node says it has pending, checked (emu/edge/pending.h).
+ * False: nobody is there, or it has not said anything yet. Thread: manager.
+ */
+bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);
+
+/* A member's contribution to one segment of a group's stream. */
+struct fabric_part {
+    uint32_t node;
+    bool known; /* the group has a tree, and the member is in it: */
+    bool came;
+    uint32_t sw;   /* where it comes, or is missing; TOPO_NONE: at the node's adapter */
+    uint32_t port; /* of that switch */
+};
+
+/**
+ * fabric_parts - where the members' contributions to segment @seq of group @id are. Returns their
+ * count, writes at most @max. Thread: manager, between fabric_hold() and fabric_go().
+ */
+uint32_t fabric_parts(const struct fabric *fabric, uint32_t id, uint32_t seq,
+                      struct fabric_part *ret, uint32_t max);
+
+/* A partial result that has left one switch of a group's tree and has not come to the next. */
+struct fabric_gap {
+    uint32_t from;     /* switch */
+    uint32_t sw, port; /* where it is missing */
+};
+
+/**
+ * fabric_gaps - partial results for segment @seq of group @id that are between two switches.
+ * Returns their count, writes at most @max. Thread: as fabric_parts().
+ */
+uint32_t fabric_gaps(const struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
+                     uint32_t max);
+
+/**
+ * fabric_clash - two contributions to a collective of group @id that did not agree on what it is;
+ * NULL: there were none. Good until fabric_go(). Thread: as fabric_parts().
+ */
+const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id);
+
+enum fabric_wait {
+    FABRIC_WAITS_CREDIT,  /* the far end has no room */
+    FABRIC_WAITS_PROCESS, /* the edge is full: the process does not take its segments */
+    FABRIC_WAITS_REPLY    /* packets were sent, and nothing has come back */
+};
+
+/* A link that has something to send, or that it waits for, and has not moved. */
+struct fabric_stall {
+    uint32_t node; /* whose link it is; TOPO_NONE: a switch's */
+    uint32_t sw;   /* the switch at one end of it; TOPO_NONE: the node's adapter is */
+    uint32_t port; /* of the switch, or number of the node's link */
+    enum fabric_wait wait;
+    uint64_t since_ns;
+};
+
+/**
+ * fabric_stalls_look - note how far each link is: a stall is what has not moved since. Call about
+ * once a second. Errors: -ENOMEM. Thread: manager.
+ */
+int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns);
+
+/**
+ * fabric_stalls - links that wait, and have not moved for a second. Returns their count, writes at
+ * most @max. Thread: as fabric_parts().
+ */
+uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
+                       uint32_t max);
 
 /**
  * fabric_advance - clock virtual: run until everything up to @until_ps (included) has happened.

@@ -9,7 +9,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
-#include "emu/worker/rcu.h"
+#include "apps/say.h"
 
 /* The next free slot in turn: one that was just given back is handed out last. */
 static int64_t group_slot(struct fabric *fabric)
@@ -25,7 +25,7 @@ static int64_t group_slot(struct fabric *fabric)
     return -1;
 }
 
-static struct fabric_group *group_at(const struct fabric *fabric, uint32_t id)
+struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id)
 {
     struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
 
@@ -55,49 +55,22 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group)
         return;
     }
     fabric->spare_bufs += group->bufs;
-    for (uint32_t i = 0; group->part && i < group->tree.count; i++)
-        switch_group_destroy(group->part[i], fabric->config.graph->ports, &fabric->cache);
-    free(group->part);
-    free(group->member);
+    fabric_parts_free(fabric, group->part, group->tree.count);
+    free(group->engines);
     topo_tree_release(&group->tree);
     free(group);
 }
 
-static void group_withdraw(struct fabric *fabric, const struct topo_tree *tree, uint32_t count,
-                           uint32_t id)
-{
-    for (uint32_t i = 0; i < count; i++)
-        switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
-    emu_rcu_wait();
-}
-
-/*
- * Put the group into the tables of its switches; all of it or, on failure,
- * nothing. Old tables are freed once no worker reads them.
- */
+/* Into all that are to know of it or, on failure, into none. */
 static int group_publish(struct fabric *fabric, struct fabric_group *group)
 {
-    const struct topo_tree *tree = &group->tree;
-    void **old = calloc(tree->count, sizeof(void *));
-    int err = old ? 0 : -ENOMEM;
-    uint32_t done = 0;
+    int err = fabric_parts_publish(fabric, group->id, &group->tree, group->part);
 
-    while (!err && done < tree->count) {
-        err = switch_groups_set(fabric->sw[tree->switches[done].sw], group->part[done], &old[done]);
-        done += !err;
-    }
+    if (err || !group->engines)
+        return err;
+    err = fabric_members_publish(group);
     if (err)
-        group_withdraw(fabric, tree, done, group->id);
-    else
-        emu_rcu_wait();
-    if (!err && group->member) {
-        err = fabric_members_publish(group);
-        if (err)
-            group_withdraw(fabric, tree, done, group->id);
-    }
-    for (uint32_t i = 0; i < done; i++)
-        free(old[i]);
-    free(old);
+        fabric_parts_withdraw(fabric, group->id, &group->tree);
     return err;
 }
 
@@ -130,7 +103,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
                          size_t error_bytes)
 {
     const struct topo_tree *tree = &group->tree;
-    bool in_switch = !fabric_acknowledged(&fabric->config);
+    bool in_switch = fabric_has_states(&fabric->config);
     uint64_t units = fabric_has_units(&fabric->config) ? tree->count : 0;
     uint32_t window = emu_window(group->id);
     uint32_t states = fabric->config.profile.combine_states;
@@ -181,28 +154,19 @@ static void group_unreserve(struct fabric *fabric, const struct fabric_group *gr
     if (!group->combines)
         return;
     fabric->combining--;
-    for (uint32_t i = 0; !fabric_acknowledged(&fabric->config) && i < tree->count; i++)
+    for (uint32_t i = 0; fabric_has_states(&fabric->config) && i < tree->count; i++)
         fabric->states[tree->switches[i].sw] -= emu_window(group->id);
 }
 
 static int group_parts(struct fabric *fabric, struct fabric_group *group)
 {
-    uint32_t units = group->combines && !fabric_acknowledged(&fabric->config)
-                         ? fabric->config.profile.combine_units
-                         : 0;
+    bool combines = group->combines && fabric_has_states(&fabric->config);
+    uint32_t units = combines ? fabric->config.profile.combine_units : 0;
 
-    group->part = calloc(group->tree.count, sizeof(struct switch_group *));
+    group->part = fabric_parts_create(fabric, group->id, &group->tree, units);
     if (!group->part)
         return -ENOMEM;
-    for (uint32_t i = 0; i < group->tree.count; i++) {
-        const struct topo_tree_switch *at = &group->tree.switches[i];
-        int err = switch_group_create(&group->part[i], group->id, at->ports, at->up, units,
-                                      fabric->config.profile.combine_order);
-
-        if (err)
-            return err;
-    }
-    return fabric_acknowledged(&fabric->config) ? fabric_members_create(fabric, group) : 0;
+    return fabric_has_engines(&fabric->config) ? fabric_members_create(fabric, group) : 0;
 }
 
 /* What one is to be. */
@@ -214,42 +178,48 @@ struct group_plan {
     bool wide; /* with a wide window */
 };
 
-static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
-                        char *error, size_t error_bytes)
+/* One that no device knows yet, with the next collective address. NULL: no memory. */
+static struct fabric_group *group_new(struct fabric *fabric, const struct group_plan *plan,
+                                      uint32_t slot)
 {
-    uint32_t count = plan->count;
-    int64_t slot = group_slot(fabric);
-    struct fabric_group *group;
-    int err;
+    struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
-    fabric_groups_sweep(fabric);
-    snprintf(error, error_bytes, "cannot make the group: out of memory");
-    if (slot < 0) {
-        snprintf(error, error_bytes, "all %u collective addresses are taken", FABRIC_GROUPS_MAX);
-        return -ENOSPC;
-    }
-    group = calloc(1, sizeof *group + count * sizeof group->node[0]);
     if (!group)
-        return -ENOMEM;
+        return NULL;
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
-    group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
-                (fabric->generation * FABRIC_GROUPS_MAX + (uint32_t)slot);
+    group->id = (plan->wide ? EMU_GROUP_WIDE : 0) | (fabric->generation * FABRIC_GROUPS_MAX + slot);
     group->combines = plan->combines;
     group->sources = plan->sources;
-    group->count = group->members = count;
-    memcpy(group->node, plan->nodes, count * sizeof group->node[0]);
-    err =
-        topo_tree_build(&group->tree, fabric->config.graph, plan->nodes, count, fabric->tree_load);
+    group->count = group->members = plan->count;
+    memcpy(group->node, plan->nodes, plan->count * sizeof group->node[0]);
+    return group;
+}
+
+/* Its tree of switches. */
+static int group_tree(const struct fabric *fabric, struct fabric_group *group, char *error,
+                      size_t error_bytes)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    int err = topo_tree_build(&group->tree, fabric->links.routed, group->node, group->count,
+                              fabric->tree_load);
+
     if (err == -EINVAL)
-        snprintf(error, error_bytes, "a group needs 2 or more distinct nodes below %u",
-                 fabric->config.graph->nodes);
+        return fail(err, error, error_bytes, "a group needs 2 or more distinct nodes below %u",
+                    graph->nodes);
     if (err == -EHOSTUNREACH)
-        snprintf(error, error_bytes, "no switch has ways down to all %u nodes of the group", count);
+        return fail(err, error, error_bytes, "no switch has ways down to all %u nodes of the group",
+                    group->count);
+    return err;
+}
+
+/* Into the devices: all of it or, on failure, nothing. */
+static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
+                         size_t error_bytes)
+{
+    int err = group_reserve(fabric, group, error, error_bytes);
+
     if (err)
-        goto free_group;
-    err = group_reserve(fabric, group, error, error_bytes);
-    if (err)
-        goto free_group;
+        return err;
     err = group_parts(fabric, group);
     if (err == -EINVAL)
         snprintf(error, error_bytes, "a combine unit takes contributions from at most %u ports",
@@ -257,35 +227,50 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     if (!err)
         err = group_publish(fabric, group);
     if (err)
-        goto unreserve;
+        group_unreserve(fabric, group);
+    return err;
+}
+
+static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
+                        char *error, size_t error_bytes)
+{
+    int64_t slot = group_slot(fabric);
+    struct fabric_group *group;
+    int err;
+
+    fabric_groups_sweep(fabric);
+    if (slot < 0)
+        return fail(-ENOSPC, error, error_bytes, "all %u collective addresses are taken",
+                    FABRIC_GROUPS_MAX);
+    snprintf(error, error_bytes, "cannot make the group: out of memory");
+    group = group_new(fabric, plan, (uint32_t)slot);
+    if (!group)
+        return -ENOMEM;
+    err = group_tree(fabric, group, error, error_bytes);
+    if (!err)
+        err = group_install(fabric, group, error, error_bytes);
+    if (err) {
+        fabric_group_free(fabric, group);
+        return err;
+    }
     fabric->group[slot] = group;
     fabric->groups++;
     fabric->last_slot = (uint32_t)slot;
     *ret = group->id;
     return 0;
-
-unreserve:
-    group_unreserve(fabric, group);
-free_group:
-    fabric_group_free(fabric, group);
-    return err;
 }
 
 static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count, bool wide,
                             uint32_t *group, char *error, size_t error_bytes)
 {
-    if (!fabric_acknowledged(&fabric->config) && !switch_combines(&fabric->config.profile)) {
-        snprintf(error, error_bytes,
-                 "switches with buffers=input have no combine units: their "
-                 "groups can only multicast");
-        return -ENOTSUP;
-    }
-    if (fabric_acknowledged(&fabric->config) && !fabric->config.profile.pool_slots) {
-        snprintf(error, error_bytes,
-                 "with pool_slots=0 no switch has room for a broadcast of more "
-                 "than one segment on the wire: set pool_slots to 1 or more");
-        return -ENOTSUP;
-    }
+    if (fabric_has_states(&fabric->config) && !switch_combines(&fabric->config.profile))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "switches with buffers=input have no combine units: their groups can only "
+                    "multicast");
+    if (fabric_has_engines(&fabric->config) && !fabric->config.profile.pool_slots)
+        return fail(-ENOTSUP, error, error_bytes,
+                    "with pool_slots=0 no switch has room for a broadcast of more than one segment "
+                    "on the wire: set pool_slots to 1 or more");
     return group_create(fabric,
                         &(struct group_plan){.nodes = nodes,
                                              .count = count,
@@ -311,8 +296,8 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
                                  uint64_t members)
 {
     const struct topo_graph *graph = config->graph;
-    uint64_t devices = graph->switches + (fabric_acknowledged(config) ? graph->nodes : 0u);
-    uint64_t member = sizeof(uint32_t) + (fabric_acknowledged(config) ? engine_group_bytes(1) : 0u);
+    uint64_t devices = graph->switches + (fabric_has_engines(config) ? graph->nodes : 0u);
+    uint64_t member = sizeof(uint32_t) + (fabric_has_engines(config) ? engine_group_bytes(1) : 0u);
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
@@ -333,7 +318,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
 {
     uint64_t left = FABRIC_COMBINING_MAX - fabric->combining;
 
-    if (fabric_acknowledged(&fabric->config)) {
+    if (!fabric_has_states(&fabric->config)) {
         uint64_t by_bufs = fabric->spare_bufs / ((uint64_t)count * engine_group_bufs(0));
 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
@@ -357,7 +342,7 @@ static int64_t group_find(const struct fabric_group *group, uint32_t node)
 
 int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 {
-    struct fabric_group *group = group_at(fabric, id);
+    struct fabric_group *group = fabric_group_at(fabric, id);
     int64_t at = group ? group_find(group, node) : -1;
 
     if (at < 0)
@@ -365,9 +350,9 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     group->node[at] = TOPO_NONE;
     if (--group->members)
         return 0;
-    if (group->member)
+    if (group->engines)
         fabric_members_withdraw(group);
-    group_withdraw(fabric, &group->tree, group->tree.count, id);
+    fabric_parts_withdraw(fabric, id, &group->tree);
     group_unreserve(fabric, group);
     fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
     fabric->groups--;
@@ -385,22 +370,6 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
             continue;
         if (count < max)
             groups[count] = fabric->group[g]->id;
-        count++;
-    }
-    return count;
-}
-
-uint32_t fabric_group_members(const struct fabric *fabric, uint32_t id, uint32_t *nodes,
-                              uint32_t max)
-{
-    const struct fabric_group *group = group_at(fabric, id);
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; group && i < group->count; i++) {
-        if (group->node[i] == TOPO_NONE)
-            continue;
-        if (count < max)
-            nodes[count] = group->node[i];
         count++;
     }
     return count;

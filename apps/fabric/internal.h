@@ -23,28 +23,63 @@ static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1) /* no address is UINT32_MAX */
 
 /*
- * A member's adapter, or a unit of the tree: as long as the group is, whether a member has left or
- * not.
+ * With acknowledgments: the link engines that know a group. They are its members' and, where
+ * switches have units, those of the switches of its tree. They know it as long as it is, whether a
+ * member has left or not. fabric/members.c's.
  */
-struct fabric_member {
-    struct engine *engine;
-    struct engine_group *group;
+struct fabric_group_engines {
+    uint32_t count;
+    struct {
+        struct engine *engine;
+        struct engine_group *group; /* what it knows */
+    } at[];
 };
 
 struct fabric_group {
     uint32_t id; /* collective address: slot, and a generation above it */
     bool combines;
+    bool treeless;    /* links are out, and no other tree can be for now */
     uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
-    struct switch_group **part;   /* tree.count of them, beside tree.switches */
-    struct fabric_member *member; /* NULL: packets are not acknowledged */
-    /* of member[]: the members, and a unit for each switch of the tree */
-    uint32_t knowing;
-    uint64_t bufs;             /* of the pool, set aside for it */
-    struct fabric_group *next; /* of those that are gone and not freed */
-    uint32_t members;          /* that have not left */
-    uint32_t count;            /* of node[] */
-    uint32_t node[];           /* TOPO_NONE once it has left */
+    struct switch_group **part;           /* tree.count of them, beside tree.switches */
+    struct fabric_group_engines *engines; /* NULL: none knows it */
+    uint64_t bufs;                        /* of the pool, set aside for it */
+    struct fabric_group *next;            /* of those that are gone and not freed */
+    uint32_t members;                     /* that have not left */
+    uint32_t count;                       /* of node[] */
+    uint32_t node[];                      /* TOPO_NONE once it has left */
+};
+
+/*
+ * What steps the workers: threads that go on by themselves, or windows that the driver opens.
+ * fabric/drive.c's, and nobody else looks which it is; tests that step workers know their clock.
+ */
+struct fabric_drive {
+    const struct fabric_drive_kind *kind;
+    union {
+        struct emu_thread **thread; /* by worker; NULL: it has none now */
+        struct emu_windows *windows;
+    };
+};
+
+/* The link engines. fabric/engines.c's and, of switches, fabric/units.c's. */
+struct fabric_engines {
+    uint32_t count;     /* fabric_engine_numbers(), or 0: there are none */
+    struct engine **at; /* by number: the nodes', then the switches' combine units */
+    uint32_t *units;    /* whose the units are, by switch and port: see switch_units() */
+};
+
+/* The cables between devices. fabric/links.c's. */
+struct fabric_links {
+    const struct topo_graph
+        *routed;    /* the network without links that are out: tables' and trees' */
+    uint32_t count; /* cables */
+    struct fabric_cable *cable;
+    uint32_t *at; /* the cable, by switch and port; TOPO_NONE */
+    bool faulty;  /* something was made to go wrong on one of them: */
+    /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
+    struct emu_faults **faults;
+    struct emu_fault_log **log; /* by worker: what its devices' faults have hit; NULL: none has */
 };
 
 struct fabric {
@@ -53,25 +88,21 @@ struct fabric {
     struct emu_clock clock;
     uint32_t workers;
     struct emu_worker **worker;
-    struct emu_thread **thread;  /* clocks raw and real */
-    struct emu_windows *windows; /* clock virtual */
+    struct fabric_drive drive;
     struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
     struct switch_dev **sw;      /* by switch */
-    struct engine **engine;      /* by node; NULL where packets are not acknowledged */
-    struct engine **unit;      /* by switch: its combine unit; NULL: they have none of this kind */
-    uint32_t *unit_at;         /* by switch and port: see switch_units() */
-    struct emu_faults *faults; /* one a direction of a cable; NULL: none are wanted */
-    uint32_t faulty;           /* of them, in place */
-    struct emu_edge **edge;    /* by node; NULL: nobody attached */
-    uint64_t *seat;            /* by node: who is there, emu_seat_state() */
-    struct emu_rx **local;     /* by node: the receiving end of one inside the fabric, or NULL */
+    struct fabric_links links;
+    struct fabric_engines engines;
+    struct emu_edge **edge; /* by node; NULL: nobody attached */
+    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
+    struct emu_rx **local;  /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;
-    uint32_t edges;              /* ever made: names them */
-    uint32_t *tree_load;         /* by switch: trees through it */
-    uint32_t *states;            /* by switch: partial results set aside */
-    uint64_t spare_bufs;         /* buffers of the pool that groups may still set aside */
+    uint32_t edges;      /* ever made: names them */
+    uint32_t *tree_load; /* by switch: trees through it */
+    uint32_t *states;    /* by switch: partial results set aside in it: fabric_has_states() */
+    uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
     struct fabric_group **group; /* by slot */
     struct fabric_group *gone;   /* whose engines have something of them under way */
     bool stopped;                /* no worker runs any more */
@@ -80,6 +111,7 @@ struct fabric {
     uint32_t combining;          /* of them, by groups that can combine */
     uint32_t last_slot;          /* the slot handed out last: freed ones rest a while */
     uint32_t generation;         /* of collective addresses */
+    struct fabric_moved *moved;  /* fabric/stalls.c: by link; NULL until needed */
     struct fabric_totals past;   /* of edges that are gone */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;
@@ -98,13 +130,13 @@ struct fabric_host {
     const struct emu_profile *inward; /* and of the cable to that node */
 };
 
-static inline bool fabric_acknowledged(const struct fabric_config *config)
+/* Does a link engine stand between each node and its cables? */
+static inline bool fabric_has_engines(const struct fabric_config *config)
 {
-    return emu_profile_acknowledged(&config->profile);
+    return emu_profile_has_engines(&config->profile);
 }
 
-/* The first link of a node that is not cut: its switch is where the node is stepped. There is one.
- */
+/* The first link of a node that is not cut. Its switch's worker steps the node. */
 static inline const struct topo_link *fabric_node_link(const struct topo_graph *graph,
                                                        uint32_t node)
 {
@@ -115,11 +147,33 @@ static inline const struct topo_link *fabric_node_link(const struct topo_graph *
     return link;
 }
 
-/* Are there combine units of their own? */
+/* Has each switch a combine unit that is a link engine? */
 static inline bool fabric_has_units(const struct fabric_config *config)
 {
-    return fabric_acknowledged(config) && config->profile.combining == EMU_COMBINING_SWITCH;
+    return emu_profile_has_unit_engines(&config->profile);
 }
+
+/* Do switches hold the partial results of reductions? Else link engines do. */
+static inline bool fabric_has_states(const struct fabric_config *config)
+{
+    return !fabric_has_engines(config);
+}
+
+/* fabric/config.c: workers of this fabric. Pure, but for the count of cores. */
+uint32_t fabric_worker_count(const struct fabric_config *config);
+
+/*
+ * fabric/config.c: buffers that all switches, edges and workers' caches can hold at once. Beyond
+ * these the pool has FABRIC_GROUP_BUFS for partial results, which groups set aside when they are
+ * made. Reserved, not touched: memory follows use. Pure.
+ */
+uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
+
+/*
+ * fabric/config.c: do network, clock, profile and nodes suit each other? Errors: -EINVAL, -EFBIG,
+ * with one line in @error.
+ */
+int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
 
 /*
  * fabric/clock.c: the clock begins at config.start_ps; is rebased if it is time, more than once
@@ -129,23 +183,38 @@ void fabric_clock_start(struct fabric *fabric);
 void fabric_clock_tick(struct fabric *fabric);
 void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps);
 
+/* fabric/groups.c: the group of that address, or NULL. */
+struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
+
 /* fabric/units.c: ports of a switch, and numbers of engines, units included. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 
 /* fabric/units.c: a unit for each switch, if the profile says so. Errors: -ENOMEM. */
 int fabric_plug_units(struct fabric *fabric);
-void fabric_free_units(struct fabric *fabric);
-
-/* fabric/units.c: fabric_check() of a switch's unit. NULL, or what is wrong. */
-const char *fabric_check_unit(const struct fabric *fabric, uint32_t s);
 
 /* fabric/units.c: what the unit of a switch in its tree is to know of a group. Errors: -ENOMEM. */
 int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *group,
                       const struct topo_tree_switch *at, struct engine_group **ret);
 
+/* The engine of @node; NULL: nodes have none. */
+static inline struct engine *fabric_engine(const struct fabric *fabric, uint32_t node)
+{
+    return node < fabric->engines.count ? fabric->engines.at[node] : NULL;
+}
+
+/* The combine unit of switch @s; NULL: switches have none that is a link engine. */
+static inline struct engine *fabric_unit(const struct fabric *fabric, uint32_t s)
+{
+    return fabric_engine(fabric, fabric->config.graph->nodes + s);
+}
+
 /* fabric/engines.c: pure. */
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node);
+
+/* fabric/engines.c: the table, still empty; with all that is in it, units too. Errors: -ENOMEM. */
+int fabric_engines_create(struct fabric *fabric);
+void fabric_engines_destroy(struct fabric *fabric);
 
 /*
  * fabric/engines.c: the engine of node @n, on the worker of its switch, and its cables. Errors:
@@ -160,14 +229,49 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n);
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
                        const struct emu_profile *profile);
 
-/* fabric/engines.c: config.faults on every cable; the workers do not run yet. Errors: -ENOMEM. */
+/* fabric/links.c: the list of cables, and config.faults on each. Errors: -ENOMEM. */
+int fabric_make_cables(struct fabric *fabric);
 int fabric_fault_cables(struct fabric *fabric);
 
-/* fabric/engines.c: what held entries hold goes back to the pool. */
-void fabric_unfault_cables(struct fabric *fabric);
+/* fabric/links.c: what held entries hold goes back to the pool; all of it is freed. */
+void fabric_free_cables(struct fabric *fabric);
 
-/* fabric/engines.c: fabric_check() of a node's engine and its cables. NULL, or what is wrong. */
-const char *fabric_check_engine(const struct fabric *fabric, uint32_t n);
+/*
+ * fabric/drive.c: what drives on this clock; the workers run, or can be advanced; they end. Errors:
+ * -ENOMEM, -EAGAIN and -EMFILE (threads).
+ */
+void fabric_drive_choose(struct fabric *fabric);
+int fabric_drive_start(struct fabric *fabric);
+void fabric_drive_stop(struct fabric *fabric);
+
+/*
+ * fabric/drive.c: a device has something to do that no link tells it of. Between fabric_hold() and
+ * fabric_go().
+ */
+void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
+
+/* fabric/drive.c: the first time at which it can: not in a window that is over. */
+uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps);
+
+/*
+ * fabric/parts.c: a group's parts in the switches of its tree; @units: of a switch, that combine.
+ * NULL: there is no memory. Freed when no switch knows them.
+ */
+struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
+                                          const struct topo_tree *tree, uint32_t units);
+void fabric_parts_free(struct fabric *fabric, struct switch_group **part, uint32_t count);
+
+/*
+ * fabric/parts.c: into the tables of all switches of the tree or, on failure, of none; out of all.
+ * Errors: as switch_groups_set().
+ */
+int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
+                         struct switch_group **part);
+void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree);
+
+/* fabric/replan.c: groups whose trees go by a cable that fabric->routed has not get new ones. */
+void fabric_groups_replan(struct fabric *fabric, uint64_t now_ps,
+                          void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
 /* fabric/groups.c: free a group that no device knows any more, or keep it until that can be. */
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group);
@@ -175,11 +279,11 @@ void fabric_group_free(struct fabric *fabric, struct fabric_group *group);
 /* fabric/groups.c: free those that were kept. */
 void fabric_groups_sweep(struct fabric *fabric);
 
-/* fabric/members.c: what the engines of a group's members are to know of it. Errors: -ENOMEM. */
+/* fabric/members.c: what the engines that know a group are to know of it. Errors: -ENOMEM. */
 int fabric_members_create(const struct fabric *fabric, struct fabric_group *group);
 
-/* fabric/members.c: the manager's lists, and the engines'. Errors: -ENOMEM. */
-int fabric_members_publish(struct fabric_group *group);
+/* fabric/members.c: into the engines, and out of them. Errors: -ENOMEM. */
+int fabric_members_publish(const struct fabric_group *group);
 void fabric_members_withdraw(const struct fabric_group *group);
 
 /* fabric/members.c: false: something of it is under way. */

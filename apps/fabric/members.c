@@ -14,7 +14,7 @@
 #include "emu/worker/rcu.h"
 
 /* A member, by node. */
-struct place {
+struct member {
     uint32_t node;
     uint32_t parent; /* node */
     uint32_t children;
@@ -23,28 +23,28 @@ struct place {
 
 static int by_node(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct member *x = a, *y = b;
 
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
 /*
- * The first of @count places is the parent of the first of each of at most @width equal parts of
+ * The first of @count members is the parent of the first of each of at most @width equal parts of
  * the rest. The loop goes on with the last part instead of recursing, since a tree of width 1 is as
  * deep as it has members.
  */
-static void tree_grow(struct place *place, uint32_t count, uint32_t width)
+static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 {
     uint32_t rest = count - 1;
-    struct place *child = place + 1;
+    struct member *child = member + 1;
 
     while (rest) {
-        uint32_t part = (rest + width - place->children - 1) / (width - place->children);
+        uint32_t part = (rest + width - member->children - 1) / (width - member->children);
 
-        child->parent = place->node;
-        place->child[place->children++] = child->node;
+        child->parent = member->node;
+        member->child[member->children++] = child->node;
         if (part == rest) {
-            place = child++;
+            member = child++;
             rest--;
             continue;
         }
@@ -55,46 +55,57 @@ static void tree_grow(struct place *place, uint32_t count, uint32_t width)
 }
 
 static int member_create(const struct fabric *fabric, const struct fabric_group *group,
-                         const struct place *place, struct fabric_member *ret)
+                         const struct member *member, struct engine_group **ret)
 {
     const struct engine_group_config config = {
         .id = group->id,
-        .link = topo_tree_link(&group->tree, fabric->config.graph, place->node),
+        .link = topo_tree_link(&group->tree, fabric->links.routed, member->node),
         .combines = group->combines,
         .sources = group->sources + (group->combines && fabric_has_units(&fabric->config)),
         .in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT,
-        .parent = place->parent,
+        .parent = member->parent,
         .by_link = fabric_has_units(&fabric->config),
-        .children = place->children,
-        .child = place->child,
+        .children = member->children,
+        .child = member->child,
     };
 
-    ret->engine = fabric->engine[place->node];
-    return engine_group_create(&ret->group, &config);
+    return engine_group_create(ret, &config);
 }
 
 /* Members, below the units of their switches. */
 static void tree_below_units(const struct fabric *fabric, const struct fabric_group *group,
-                             struct place *place)
+                             struct member *member)
 {
-    const struct topo_graph *graph = fabric->config.graph;
+    const struct topo_graph *graph = fabric->links.routed;
 
     for (uint32_t i = 0; i < group->count; i++) {
-        uint32_t link = topo_tree_link(&group->tree, graph, place[i].node);
+        uint32_t link = topo_tree_link(&group->tree, graph, member[i].node);
 
-        place[i].parent = graph->nodes + graph->node[place[i].node].link[link].sw;
+        member[i].parent = graph->nodes + graph->node[member[i].node].link[link].sw;
     }
+}
+
+static int members_create(const struct fabric *fabric, struct fabric_group *group,
+                          const struct member *member)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; !err && i < group->count; i++) {
+        group->engines->at[i].engine = fabric_engine(fabric, member[i].node);
+        err = member_create(fabric, group, &member[i], &group->engines->at[i].group);
+    }
+    return err;
 }
 
 static int units_create(const struct fabric *fabric, struct fabric_group *group)
 {
     int err = 0;
 
-    for (uint32_t i = group->count; !err && i < group->knowing; i++) {
+    for (uint32_t i = group->count; !err && i < group->engines->count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i - group->count];
 
-        group->member[i].engine = fabric->unit[at->sw];
-        err = fabric_unit_group(fabric, group, at, &group->member[i].group);
+        group->engines->at[i].engine = fabric_unit(fabric, at->sw);
+        err = fabric_unit_group(fabric, group, at, &group->engines->at[i].group);
     }
     return err;
 }
@@ -102,39 +113,40 @@ static int units_create(const struct fabric *fabric, struct fabric_group *group)
 int fabric_members_create(const struct fabric *fabric, struct fabric_group *group)
 {
     bool units = group->combines && fabric_has_units(&fabric->config);
-    struct place *place = calloc(group->count, sizeof *place);
-    int err = 0;
+    uint32_t count = group->count + (units ? group->tree.count : 0);
+    struct member *member = calloc(group->count, sizeof *member);
+    int err;
 
-    group->knowing = group->count + (units ? group->tree.count : 0);
-    group->member = calloc(group->knowing, sizeof *group->member);
-    if (!place || !group->member) {
-        free(place);
+    group->engines = calloc(1, sizeof *group->engines + count * sizeof group->engines->at[0]);
+    if (!member || !group->engines) {
+        free(member);
         return -ENOMEM;
     }
+    group->engines->count = count;
     for (uint32_t i = 0; i < group->count; i++)
-        place[i] = (struct place){.node = group->node[i], .parent = ENGINE_NO_NODE};
-    qsort(place, group->count, sizeof *place, by_node);
+        member[i] = (struct member){.node = group->node[i], .parent = ENGINE_NO_NODE};
+    qsort(member, group->count, sizeof *member, by_node);
     if (units)
-        tree_below_units(fabric, group, place);
+        tree_below_units(fabric, group, member);
     else if (group->combines)
-        tree_grow(place, group->count, fabric->config.profile.tree_width);
-    for (uint32_t i = 0; !err && i < group->count; i++)
-        err = member_create(fabric, group, &place[i], &group->member[i]);
-    free(place);
+        tree_grow(member, group->count, fabric->config.profile.tree_width);
+    err = members_create(fabric, group, member);
+    free(member);
     return err ? err : units_create(fabric, group);
 }
 
-int fabric_members_publish(struct fabric_group *group)
+int fabric_members_publish(const struct fabric_group *group)
 {
-    void **old = calloc(group->knowing, sizeof(void *));
+    const struct fabric_group_engines *engines = group->engines;
+    void **old = calloc(engines->count, sizeof(void *));
     int err = old ? 0 : -ENOMEM;
 
-    for (uint32_t i = 0; !err && i < group->knowing; i++)
-        err = engine_groups_set(group->member[i].engine, group->member[i].group, &old[i]);
+    for (uint32_t i = 0; !err && i < engines->count; i++)
+        err = engine_groups_set(engines->at[i].engine, engines->at[i].group, &old[i]);
     if (err)
         fabric_members_withdraw(group);
     emu_rcu_wait();
-    for (uint32_t i = 0; old && i < group->knowing; i++)
+    for (uint32_t i = 0; old && i < engines->count; i++)
         free(old[i]);
     free(old);
     return err;
@@ -142,17 +154,18 @@ int fabric_members_publish(struct fabric_group *group)
 
 void fabric_members_withdraw(const struct fabric_group *group)
 {
-    for (uint32_t i = 0; i < group->knowing; i++)
-        engine_groups_clear(group->member[i].engine, group->id);
+    for (uint32_t i = 0; i < group->engines->count; i++)
+        engine_groups_clear(group->engines->at[i].engine, group->id);
 }
 
 bool fabric_members_free(struct fabric *fabric, struct fabric_group *group)
 {
+    struct fabric_group_engines *engines = group->engines;
     bool all = true;
 
-    for (uint32_t i = 0; group->member && i < group->knowing; i++) {
-        if (engine_group_destroy(group->member[i].group, &fabric->cache, fabric->stopped))
-            group->member[i].group = NULL;
+    for (uint32_t i = 0; engines && i < engines->count; i++) {
+        if (engine_group_destroy(engines->at[i].group, &fabric->cache, fabric->stopped))
+            engines->at[i].group = NULL;
         else
             all = false;
     }

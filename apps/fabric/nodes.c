@@ -14,8 +14,11 @@
 #include "emu/count.h"
 #include "emu/worker/rcu.h"
 
-#define FABRIC_STALL_TICKS 5 /* a process that others wait for all this time is cut off */
-/* unless it takes so many in it: one now and then would hold all others up for ever */
+#define FABRIC_TICK_MS 1000u
+/*
+ * A process that others wait for all the time of the bound is cut off, unless it takes so many in
+ * it: one now and then would hold all others up for ever.
+ */
 #define FABRIC_STALL_SEGMENTS 64
 
 /*
@@ -99,63 +102,80 @@ static int64_t node_free(const struct fabric *fabric, int64_t want)
     return -1;
 }
 
+/* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
+static int edge_make(struct fabric *fabric, uint32_t node, struct emu_edge **ret, int *memfd)
+{
+    struct fabric_host host = fabric_host(fabric, node);
+    struct emu_edge init = {
+        .node = node,
+        .nodes = fabric->config.graph->nodes,
+        .up_head = fabric->config.first,
+        .port = host.port,
+        .dev = host.dev,
+        .credits = host.rx->credits,
+        .profile = host.profile,
+    };
+
+    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
+    init.serial = fabric->edges;
+    return emu_edge_create(ret, &init, fabric->clock.mode == EMU_CLOCK_REAL,
+                           fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock, memfd);
+}
+
+/* Its bell wakes the worker. Returns a description of the bell, the caller's. */
+static int edge_watch(const struct emu_edge *edge)
+{
+    int bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
+    int err;
+
+    if (bell < 0)
+        return -errno;
+    err = emu_waiter_add(edge->dev->worker->waiter, edge->bell);
+    if (err) {
+        close(bell);
+        return err == -ENOSPC ? -EDQUOT : err; /* the caller says -ENOSPC of nodes */
+    }
+    return bell;
+}
+
+/* From now on the node has a process. Returns its seat. */
+static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
+{
+    uint32_t node = edge->node;
+
+    fabric->edge[node] = edge;
+    node_seats(fabric, edge);
+    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
+    node_plug(fabric, node, edge);
+    node_publish_list(fabric, edge->dev->worker);
+    fabric->attached++;
+    nodes_crowd(fabric);
+    return emu_seat_first(fabric->seat[node]);
+}
+
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
     int64_t node = node_free(fabric, want);
-    struct fabric_host host;
-    struct emu_worker *worker;
     struct emu_edge *edge;
-    struct emu_edge init;
     int memfd, bell, err;
 
     if (node < 0)
         return -ENOSPC;
     fabric_clock_tick(fabric); /* nobody did while nobody was here */
-    host = fabric_host(fabric, (uint32_t)node);
-    memset(&init, 0, sizeof init);
-    init.node = (uint32_t)node;
-    init.nodes = fabric->config.graph->nodes;
-    fabric->edges += 1 + (fabric->edges == UINT32_MAX);
-    init.serial = fabric->edges;
-    init.up_head = fabric->config.first;
-    init.port = host.port;
-    init.dev = host.dev;
-    init.credits = host.rx->credits;
-    init.profile = host.profile;
-    worker = init.dev->worker;
-    err = emu_edge_create(&edge, &init, fabric->clock.mode == EMU_CLOCK_REAL,
-                          fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock, &memfd);
+    err = edge_make(fabric, (uint32_t)node, &edge, &memfd);
     if (err)
         return err;
-    bell = fcntl(edge->bell, F_DUPFD_CLOEXEC, 0);
+    bell = edge_watch(edge);
     if (bell < 0) {
-        err = -errno;
-        goto destroy_edge;
+        close(memfd);
+        emu_edge_destroy(edge, &fabric->cache);
+        return bell;
     }
-    err = emu_waiter_add(worker->waiter, edge->bell);
-    if (err == -ENOSPC) /* as epoll says it; of nodes it would be said */
-        err = -EDQUOT;
-    if (err)
-        goto close_bell;
-    fabric->edge[node] = edge;
-    node_seats(fabric, edge);
-    node_seat(fabric, init.node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
-    node_plug(fabric, init.node, edge);
-    node_publish_list(fabric, worker);
-    fabric->attached++;
-    nodes_crowd(fabric);
-    *ret = (struct fabric_seat){.node = init.node,
-                                .seat = emu_seat_first(fabric->seat[node]),
+    *ret = (struct fabric_seat){.node = (uint32_t)node,
+                                .seat = edge_plug(fabric, edge),
                                 .memfd = memfd,
                                 .bell = bell};
     return 0;
-
-close_bell:
-    close(bell);
-destroy_edge:
-    close(memfd);
-    emu_edge_destroy(edge, &fabric->cache);
-    return err;
 }
 
 /* Add what an edge and its process counted. */
@@ -196,8 +216,8 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
     emu_waiter_remove(worker->waiter, edge->bell);
     totals_add_edge(&fabric->past, edge);
     fabric->past.dropped_left += emu_edge_left(edge);
-    fabric->past_ideal_ns += emu_count_read(&edge->ideal_ns);
-    fabric->past_actual_ns += emu_count_read(&edge->actual_ns);
+    fabric->past_ideal_ns += emu_count_read(&edge->times.ideal_ns);
+    fabric->past_actual_ns += emu_count_read(&edge->times.actual_ns);
     fabric->past_full_ns += emu_edge_full_ns(edge, emu_clock_now(&fabric->clock));
     node_nudge(fabric, node);
     emu_edge_destroy(edge, &fabric->cache);
@@ -207,6 +227,7 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
 static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
 {
     uint64_t delivered = emu_count_read(&edge->delivered);
+    uint64_t bound_ms = fabric->config.bounds.cut_off_ms;
 
     if (atomic_load_explicit(&edge->cut, memory_order_relaxed))
         return false;
@@ -216,7 +237,8 @@ static bool tick_edge(struct fabric *fabric, struct emu_edge *edge)
         edge->watch_ticks = 0;
         return false;
     }
-    if (++edge->watch_ticks < FABRIC_STALL_TICKS)
+    edge->watch_ticks += edge->watch_ticks < UINT32_MAX;
+    if (bound_ms == EMU_BOUND_OFF || edge->watch_ticks * (uint64_t)FABRIC_TICK_MS < bound_ms)
         return false;
     atomic_store_explicit(&edge->cut, 1, memory_order_relaxed);
     atomic_store_explicit(&edge->shared->cut_off, 1, memory_order_relaxed);
@@ -236,30 +258,21 @@ uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
     return count;
 }
 
-static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool local_nodes)
+/* @hosts: it has a node inside the fabric. */
+static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);
     const struct emu_port_counts *out = &engine_tx(engine, ENGINE_HOST)->counts;
     struct fabric_transport *transport = &to->transport;
 
-    transport->packets += emu_count_read(&counts->packets);
-    transport->retransmissions += emu_count_read(&counts->retransmissions);
-    transport->nacks += emu_count_read(&counts->nacks);
-    transport->timeouts += emu_count_read(&counts->timeouts);
-    transport->duplicates += emu_count_read(&counts->duplicates);
-    transport->broken += emu_count_read(&counts->broken);
-    transport->stale += emu_count_read(&counts->stale);
-    transport->lost += emu_count_read(&counts->lost);
-    transport->refused += emu_count_read(&counts->refused);
-    transport->not_in_group += emu_count_read(&counts->not_in_group);
-    transport->conditionals += emu_count_read(&counts->conditionals);
-    transport->unequal += emu_count_read(&counts->unequal);
+#define REPORTED(name) transport->name += emu_count_read(&counts->name);
+#include "nic/engine/counts.def"
     to->combined += emu_count_read(&counts->contributions);
     to->results += emu_count_read(&counts->results);
     to->dropped_bad += emu_count_read(&counts->against);
     to->credit_stalls += emu_count_read(&out->stalls);
     to->dropped_dead += emu_count_read(&out->dropped);
-    if (local_nodes) {
+    if (hosts) {
         to->delivered += emu_count_read(&out->segments);
         to->sent += emu_count_read(&engine_rx(engine, ENGINE_HOST)->counts.segments);
     }
@@ -301,18 +314,16 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         if (!fabric->edge[n])
             continue;
         totals_add_edge(ret, fabric->edge[n]);
-        ideal_ns += emu_count_read(&fabric->edge[n]->ideal_ns);
-        actual_ns += emu_count_read(&fabric->edge[n]->actual_ns);
+        ideal_ns += emu_count_read(&fabric->edge[n]->times.ideal_ns);
+        actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
     }
     for (uint32_t s = 0; s < graph->switches; s++)
         totals_add_switch(ret, fabric->sw[s], graph->ports,
-                          fabric->config.local_nodes && !fabric_acknowledged(&fabric->config),
+                          fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
                           graph->sw[s].end);
-    for (uint32_t n = 0; n < graph->nodes; n++)
-        if (fabric->engine[n])
-            totals_add_engine(ret, fabric->engine[n], fabric->config.local_nodes);
-    for (uint32_t s = 0; fabric->unit && s < graph->switches; s++)
-        totals_add_engine(ret, fabric->unit[s], false);
+    for (uint32_t i = 0; i < fabric->engines.count; i++)
+        totals_add_engine(ret, fabric->engines.at[i],
+                          fabric->config.local_nodes && i < graph->nodes);
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 

@@ -30,7 +30,7 @@ uint32_t fabric_engine_numbers(const struct fabric_config *config)
 static void unit_neighbours(const struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;
-    uint32_t *at = &fabric->unit_at[(size_t)s * fabric_switch_ports(&fabric->config)];
+    uint32_t *at = &fabric->engines.units[(size_t)s * fabric_switch_ports(&fabric->config)];
 
     for (uint32_t p = 0; p < graph->ports; p++)
         if (graph->sw[s].end[p].kind == TOPO_END_SWITCH)
@@ -55,7 +55,7 @@ static int unit_create(struct fabric *fabric, uint32_t s)
 
     if (err)
         return err;
-    fabric->unit[s] = unit;
+    fabric->engines.at[config.node] = unit;
     err = fabric_join_engine(unit, 0, sw, port, profile);
     if (!err)
         err = emu_link_edge(engine_tx(unit, ENGINE_HOST), engine_rx(unit, ENGINE_HOST),
@@ -71,34 +71,15 @@ int fabric_plug_units(struct fabric *fabric)
 
     if (!fabric_has_units(&fabric->config))
         return 0;
-    fabric->unit_at = calloc((size_t)graph->switches * fabric_switch_ports(&fabric->config),
-                             sizeof *fabric->unit_at);
-    fabric->unit = calloc(graph->switches, sizeof(struct engine *));
-    if (!fabric->unit_at || !fabric->unit)
+    fabric->engines.units = calloc((size_t)graph->switches * fabric_switch_ports(&fabric->config),
+                                   sizeof *fabric->engines.units);
+    if (!fabric->engines.units)
         return -ENOMEM;
     for (uint32_t s = 0; !err && s < graph->switches; s++) {
         unit_neighbours(fabric, s);
         err = unit_create(fabric, s);
     }
     return err;
-}
-
-void fabric_free_units(struct fabric *fabric)
-{
-    for (uint32_t s = 0; fabric->unit && s < fabric->config.graph->switches; s++)
-        engine_destroy(fabric->unit[s]);
-    free(fabric->unit);
-    free(fabric->unit_at);
-}
-
-const char *fabric_check_unit(const struct fabric *fabric, uint32_t s)
-{
-    const char *wrong = fabric->unit ? engine_check(fabric->unit[s]) : NULL;
-
-    if (wrong || !fabric->unit)
-        return wrong;
-    return switch_check_cable(fabric->sw[s], fabric->config.graph->ports,
-                              engine_vcs(fabric->unit[s], 0), NULL);
 }
 
 /* --- a group's ---------------------------------------------------------------------- */

@@ -31,8 +31,8 @@
 #include <stdint.h>
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
-#error \
-    "apps/ompi is written against the internals of Open MPI 4.1.x: port and test it before lifting this check"
+/* port and test it before lifting this check */
+#error "apps/ompi is written against the internals of Open MPI 4.1.x"
 #endif
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");

@@ -21,6 +21,7 @@
 #include "opal/util/output.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +55,38 @@ static const char *const coll_names[FABEMU_COLLS] = {
     [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
 };
 
-static int failed(const ompi_communicator_t *comm, enum fabemu_coll coll, int err)
+static const char *why_failed(int err)
 {
+    switch (err) {
+    case -EPIPE:
+        return "a member of the communicator died, or cannot be reached";
+    case -EPROTO:
+        return "the members of the communicator do not agree on what they do";
+    default:
+        return strerror(-err);
+    }
+}
+
+/* The node of a member that died, FABEMU_ANY_NODE: not known. */
+static uint32_t lost_node(const mca_coll_fabemu_module_t *module)
+{
+    uint32_t node = module->group ? fabemu_group_lost(module->group) : FABEMU_ANY_NODE;
+
+    return node == FABEMU_ANY_NODE && module->wide ? fabemu_group_lost(module->wide) : node;
+}
+
+static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                  enum fabemu_coll coll, int err)
+{
+    uint32_t node = err == -EPIPE ? lost_node(module) : FABEMU_ANY_NODE;
+    char why[96];
+
+    snprintf(why, sizeof why, "%s", why_failed(err));
+    for (int rank = 0; node != FABEMU_ANY_NODE && rank < ompi_comm_size(comm); rank++)
+        if (module->nodes && module->nodes[rank] == node)
+            snprintf(why, sizeof why, "rank %d of it, on node %u, died", rank, node);
     opal_output(0, "fabemu: %s on %s failed in the fabric: %s", coll_names[coll], comm->c_name,
-                err == -EPIPE ? "a member of the communicator died" : strerror(-err));
+                why);
     return MPI_ERR_OTHER;
 }
 
@@ -66,9 +95,10 @@ static int failed(const ompi_communicator_t *comm, enum fabemu_coll coll, int er
  * numbers, and from then on this rank would take the others' data for those of
  * another collective. Later failures do not put the ranks out of step.
  */
-static int failed_alone(ompi_communicator_t *comm, enum fabemu_coll coll, int err)
+static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                        enum fabemu_coll coll, int err)
 {
-    failed(comm, coll, err);
+    failed(module, comm, coll, err);
     (void)ompi_mpi_abort(comm, MPI_ERR_OTHER);
     return MPI_ERR_OTHER;
 }
@@ -80,11 +110,11 @@ static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     unsigned round = 1, idle = 0;
 
     if (OPAL_UNLIKELY(err))
-        return failed_alone(comm, coll, err);
+        return failed_alone(module, comm, coll, err);
     while ((err = fabemu_req_status(req)) == FABEMU_PENDING)
         wait_round(module->fab, round++, &idle);
     if (OPAL_UNLIKELY(err))
-        return failed(comm, coll, err);
+        return failed(module, comm, coll, err);
     if (module->counts)
         fabemu_count_in_switch(module->fab, coll);
     return OMPI_SUCCESS;
@@ -232,7 +262,7 @@ static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_
     if (packed && is_root)
         rc = convert(true, buf, count, dtype, packed, bytes);
     if (!packed || rc != OMPI_SUCCESS)
-        rc = failed_alone(comm, FABEMU_COLL_BROADCAST, packed ? -EINVAL : -ENOMEM);
+        rc = failed_alone(module, comm, FABEMU_COLL_BROADCAST, packed ? -EINVAL : -ENOMEM);
     else
         rc = broadcast(module, comm, group, packed, bytes, root);
     if (rc == OMPI_SUCCESS && !is_root)
@@ -269,6 +299,23 @@ int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
     return broadcast_packed(module, comm, group, buf, count, dtype, bytes, root);
 }
 
+/* What a reduction asks of the switches. */
+struct reduction {
+    unsigned op;   /* enum fabemu_op */
+    unsigned type; /* enum fabemu_type */
+};
+
+/* takes() of a reduction. */
+static inline struct fabemu_group *takes_reduction(mca_coll_fabemu_module_t *module,
+                                                   ompi_communicator_t *comm, enum fabemu_coll coll,
+                                                   const ompi_op_t *op,
+                                                   const ompi_datatype_t *dtype, int count,
+                                                   struct reduction *ret)
+{
+    return takes(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
+                 dtype->super.size * (size_t)count);
+}
+
 static int pass_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
                        int root, ompi_communicator_t *comm, mca_coll_fabemu_module_t *module)
 {
@@ -283,10 +330,9 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
                        int root, ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    unsigned fab_op, fab_type;
-    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_REDUCE,
-                                       coll_fabemu_map(op, dtype, &fab_op, &fab_type),
-                                       dtype->super.size * (size_t)count);
+    struct reduction what;
+    struct fabemu_group *group =
+        takes_reduction(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
 
     if (!group)
         return pass_reduce(in, out, count, dtype, op, root, comm, module);
@@ -294,7 +340,7 @@ int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dt
     bool is_root = ompi_comm_rank(comm) == root;
     struct fabemu_req req = {0};
     int err = fabemu_reduce(group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
-                            (size_t)count, fab_op, fab_type, module->nodes[root], &req);
+                            (size_t)count, what.op, what.type, module->nodes[root], &req);
 
     return finish(module, comm, FABEMU_COLL_REDUCE, err, &req);
 }
@@ -314,17 +360,16 @@ int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t 
                           ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    unsigned fab_op, fab_type;
-    struct fabemu_group *group = takes(module, comm, FABEMU_COLL_ALLREDUCE,
-                                       coll_fabemu_map(op, dtype, &fab_op, &fab_type),
-                                       dtype->super.size * (size_t)count);
+    struct reduction what;
+    struct fabemu_group *group =
+        takes_reduction(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
 
     if (!group)
         return pass_allreduce(in, out, count, dtype, op, comm, module);
 
     struct fabemu_req req = {0};
-    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count, fab_op,
-                               fab_type, &req);
+    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count, what.op,
+                               what.type, &req);
 
     return finish(module, comm, FABEMU_COLL_ALLREDUCE, err, &req);
 }

@@ -117,6 +117,13 @@ static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_co
     return id == NO_GROUP ? NULL : join_all_or_none(module, comm, id);
 }
 
+/* Where it stands still the user is told of the communicator. */
+static void name_group(struct fabemu_group *group, const ompi_communicator_t *comm)
+{
+    if (group)
+        fabemu_group_name(group, comm->c_name);
+}
+
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
 {
     size_t size = (size_t)ompi_comm_size(comm);
@@ -137,6 +144,7 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
         nodes = NULL;
     }
     module->passing = false;
+    name_group(module->group, comm);
     free(nodes);
     free(places);
 }
@@ -145,6 +153,7 @@ void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t
 {
     module->passing = true;
     module->wide = make_group(module, comm, module->nodes, fabemu_group_create_wide);
+    name_group(module->wide, comm);
     module->wide_standing = module->wide ? COLL_FABEMU_NOTHING : FABEMU_WHY_WINDOW;
     module->passing = false;
 }

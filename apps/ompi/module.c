@@ -12,15 +12,11 @@
 
 static void module_construct(mca_coll_fabemu_module_t *module)
 {
-    module->standing = COLL_FABEMU_FRESH;
-    module->counts = false;
-    module->passing = false;
-    module->fab = NULL;
-    module->group = NULL;
-    module->nodes = NULL;
-    module->wide_standing = COLL_FABEMU_FRESH;
-    module->wide = NULL;
-    module->below = (struct coll_fabemu_below){0};
+    *module = (mca_coll_fabemu_module_t){
+        .super = module->super, /* constructed already */
+        .standing = COLL_FABEMU_FRESH,
+        .wide_standing = COLL_FABEMU_FRESH,
+    };
 }
 
 static void release(mca_coll_base_module_t **module)

@@ -31,9 +31,8 @@
 #include "apps/run/scratch.h"
 #include "emu/now.h"
 
-#define START_MS 60000 /* for a fabric to start */
-#define STOP_MS  2000  /* for a fabric to end when asked */
-#define LOOK_MS  20    /* between looks at one that no descriptor is left to wait for */
+#define FAILED_MS 2000 /* for the supervisor to take why the fabric did not start */
+#define LOOK_MS   20   /* between looks at one that no descriptor is left to wait for */
 
 void host_signals(sigset_t *ret)
 {
@@ -88,7 +87,7 @@ static void report_failure(int owner_fd, const char *error)
 
     conn_open(&conn, owner_fd, CONN_LINE_MAX);
     if (conn_put(&conn, json_add_text(conn_event("failed"), "error", error)) == 0)
-        conn_drain(&conn, STOP_MS);
+        conn_drain(&conn, FAILED_MS);
     conn_close(&conn);
 }
 
@@ -109,14 +108,16 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
 
 /* Returns the exit status of the fabric's process. */
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
-                     int owner_fd, const char *mark)
+                     int owner_fd, const struct host_plan *plan)
 {
     struct daemon_config serve = {.fabric = config,
+                                  .faults = plan->faults,
+                                  .events_fd = plan->events_fd,
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};
     struct fabric *fabric;
-    char error[256] = "";
+    char error[1024] = "";
     char scratch[160];
 
     settle_in();
@@ -127,16 +128,17 @@ static int host_main(const struct host *host, const struct fabric_config *config
         report_failure(owner_fd, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
-    int end = daemon_serve(fabric, &serve);
+    int end = daemon_serve(fabric, &serve, error, sizeof error);
     if (end < 0) {
-        cannot_serve(end, error, sizeof error);
+        if (!*error)
+            cannot_serve(end, error, sizeof error);
         report_failure(owner_fd, error);
     }
     close(listen_fd);
     paths_unlink(&host->socket);
-    if (end == DAEMON_OWNER_GONE && mark) {
+    if (end == DAEMON_OWNER_GONE && plan->mark) {
         say("the supervisor of fabric '%s' died; ending what its run had started", config->name);
-        procs_end_marked(mark);
+        procs_end_marked(plan->mark);
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
         scratch_remove(scratch);
     }
@@ -152,12 +154,12 @@ static int host_main(const struct host *host, const struct fabric_config *config
 static int wait_ready(struct host *host, char *error, size_t error_bytes)
 {
     struct json_object *event;
-    int err = conn_wait(&host->conn, &event, START_MS);
+    int err = conn_wait(&host->conn, &event, emu_bound_int_ms(host->bounds.start_ms));
 
     if (err)
         return fail(err, error, error_bytes, "the fabric %s",
                     err == -ETIMEDOUT
-                        ? "did not start within a minute; try a smaller one"
+                        ? "did not start in time (--bound start); try a smaller one"
                         : "died while it started; try a smaller one, and see the lines above");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
@@ -167,7 +169,7 @@ static int wait_ready(struct host *host, char *error, size_t error_bytes)
 }
 
 static int fork_host(struct host *host, const struct fabric_config *config, int listen_fd,
-                     const char *mark, char *error, size_t error_bytes)
+                     const struct host_plan *plan, char *error, size_t error_bytes)
 {
     int pair[2];
 
@@ -177,7 +179,7 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
     host->pid = fork();
     if (host->pid == 0) {
         close(pair[0]);
-        exit(host_main(host, config, listen_fd, pair[1], mark)); /* stdio is flushed */
+        exit(host_main(host, config, listen_fd, pair[1], plan)); /* stdio is flushed */
     }
     close(pair[1]);
     if (host->pid < 0) {
@@ -188,16 +190,16 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
     return 0;
 }
 
-int host_start(struct host *ret, const struct fabric_config *config, const char *mark, char *error,
-               size_t error_bytes)
+int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
+               char *error, size_t error_bytes)
 {
     int listen_fd;
 
-    *ret = (struct host){.conn = {.fd = -1}};
+    *ret = (struct host){.conn = {.fd = -1}, .bounds = config->bounds};
     int err = paths_listen(&ret->socket, &listen_fd, config->name, error, error_bytes);
     if (err)
         return err;
-    err = fork_host(ret, config, listen_fd, mark, error, error_bytes);
+    err = fork_host(ret, config, listen_fd, plan, error, error_bytes);
     close(listen_fd); /* its end shows when the fabric's process dies */
     if (err) {
         paths_unlink(&ret->socket);
@@ -215,9 +217,10 @@ int host_start(struct host *ret, const struct fabric_config *config, const char 
 static void take_last_messages(struct host *host)
 {
     struct json_object *message;
+    int stop_ms = emu_bound_int_ms(host->bounds.stop_ms);
     bool ended = false;
 
-    while (!ended && conn_wait(&host->conn, &message, STOP_MS) == 0) {
+    while (!ended && conn_wait(&host->conn, &message, stop_ms) == 0) {
         ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         if (ended && !host->report)
             host->report = json_object_get(json_object_object_get(message, "report"));
@@ -229,7 +232,7 @@ static void take_last_messages(struct host *host)
 static bool reap(struct host *host)
 {
     struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};
-    int64_t end_ms = emu_now_ms() + STOP_MS;
+    int64_t end_ms = emu_now_ms() + emu_bound_int_ms(host->bounds.stop_ms);
     bool in_time = true;
     pid_t ended;
 

@@ -18,19 +18,29 @@ struct host {
     int status;       /* as wait() has it, once reaped */
     struct conn conn; /* to the fabric: requests, replies, events; fd -1 at its end */
     struct paths_socket socket;
+    struct emu_bounds bounds;   /* start and stop */
     struct json_object *report; /* the final report, once it came */
+};
+
+/* What a fabric's process is to do beside being a fabric. */
+struct host_plan {
+    /*
+     * "NAME=VALUE" in the environment of what the run starts, or NULL: should the supervisor die,
+     * the fabric ends the processes that carry it.
+     */
+    const char *mark;
+    const struct fault_schedule *faults; /* NULL: none */
+    int events_fd;                       /* where events are written; -1: nowhere */
 };
 
 /**
  * host_start - make the control socket, fork the fabric's process, wait until it serves.
- * @mark: "NAME=VALUE" in the environment of what the run starts, or NULL: should the
- *        supervisor die, the fabric ends the processes that carry it.
  *
  * The calling process is single-threaded, has become the supervisor, and has
  * blocked host_signals(). Errors: one line in @error.
  */
-int host_start(struct host *ret, const struct fabric_config *config, const char *mark, char *error,
-               size_t error_bytes);
+int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
+               char *error, size_t error_bytes);
 
 /** host_signals - what a supervisor blocks and reads from a signalfd. */
 void host_signals(sigset_t *ret);

@@ -49,6 +49,13 @@ static bool read_stat(pid_t pid, struct proc *ret)
     return true;
 }
 
+bool procs_is_stopped(pid_t pid)
+{
+    struct proc proc;
+
+    return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
+}
+
 void procs_name(pid_t pid, char *name, size_t name_bytes)
 {
     char path[64];
@@ -60,6 +67,9 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
         return;
     if (fgets(name, (int)name_bytes, file))
         name[strcspn(name, "\n")] = '\0';
+    for (char *at = name; *at; at++) /* a process may call itself anything */
+        if (*at < ' ' || *at > '~')
+            *at = '?';
     fclose(file);
 }
 

@@ -21,6 +21,9 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
  */
 bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how_bytes);
 
+/** procs_is_stopped - is @pid stopped, by a signal or a debugger? False where it is not seen. */
+bool procs_is_stopped(pid_t pid);
+
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 

@@ -58,9 +58,9 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
     };
 
-    if (!emu_profile_acknowledged(profile) || profile->combining == EMU_COMBINING_SWITCH)
+    if (emu_profile_switches_combine(profile))
         return switches[coll];
-    if (coll == FABEMU_COLL_BARRIER && profile->barrier == EMU_BARRIER_BY_CONDITIONAL)
+    if (coll == FABEMU_COLL_BARRIER && emu_profile_barrier_asks(profile))
         return (struct mechanism){false, "network conditional, broadcast"};
     return adapters[coll];
 }
@@ -119,13 +119,11 @@ static struct json_object *counts(const char *const *names, const uint64_t *valu
 
 static struct json_object *transport(const struct fabric_transport *of)
 {
-    static const char *const names[] = {"packets",    "retransmissions", "nacks",        "timeouts",
-                                        "duplicates", "broken",          "stale",        "lost",
-                                        "refused",    "not_in_group",    "conditionals", "unequal"};
+    struct json_object *object = json_object_new_object();
 
-    return COUNTS(names, of->packets, of->retransmissions, of->nacks, of->timeouts, of->duplicates,
-                  of->broken, of->stale, of->lost, of->refused, of->not_in_group, of->conditionals,
-                  of->unequal);
+#define REPORTED(name) json_add_number(object, #name, of->name);
+#include "nic/engine/counts.def"
+    return object;
 }
 
 /* --- was it the network's time? ----------------------------------------------------- */
@@ -172,6 +170,24 @@ static struct json_object *profile_set(const struct fabric_config *config)
     return all;
 }
 
+void report_network(struct json_object *all, const struct fabric_config *config)
+{
+    json_add_text(all, "topo", config->graph->spec);
+    json_add_text(all, "profile", config->profile.name);
+}
+
+static struct json_object *report_clock(const struct fabric_config *config,
+                                        const struct fabric_totals *totals)
+{
+    struct json_object *clock = json_object_new_object();
+    double factor = totals->real_time_factor;
+
+    json_add_text(clock, "mode", report_clock_name(config->clock));
+    json_object_object_add(clock, "real_time_factor",
+                           json_object_new_double(isfinite(factor) ? factor : 0));
+    return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -182,22 +198,15 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     static const char *const processes[] = {"attached", "peak", "refused",
                                             "cut_off",  "died", "unheard"};
     struct json_object *report = json_object_new_object();
-    struct json_object *clock = json_object_new_object();
     struct fabric_totals totals;
 
     fabric_totals_read(fabric, &totals);
     json_object_object_add(report, "command", NULL);
     json_object_object_add(report, "exit_status", NULL);
-    json_add_text(report, "topo", config->graph->spec);
-    json_add_text(report, "profile", config->profile.name);
+    report_network(report, config);
     json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
-    json_add_text(clock, "mode", report_clock_name(config->clock));
-    json_object_object_add(clock, "real_time_factor",
-                           json_object_new_double(
-                               isfinite(totals.real_time_factor) ? totals.real_time_factor : 0));
-    json_add_number(clock, "worst_lag_ns", totals.worst_lag_ns);
-    json_object_object_add(report, "clock", clock);
+    json_object_object_add(report, "clock", report_clock(config, &totals));
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
                                ? programs(&record->waits, totals.real_time_factor)
@@ -216,7 +225,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_object_object_add(report, "drops",
                            COUNTS(drops, totals.dropped_bad, totals.dropped_late,
                                   totals.dropped_dead, totals.dropped_left));
-    if (emu_profile_acknowledged(&config->profile))
+    if (emu_profile_has_engines(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes",
@@ -382,6 +391,45 @@ static void print_transport(FILE *out, struct json_object *transport)
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
 }
 
+static void print_faults(FILE *out, struct json_object *report)
+{
+    struct json_object *faults = member(report, "faults"), *links = member(report, "links");
+
+    for (size_t i = 0; faults && i < json_object_array_length(faults); i++) {
+        struct json_object *fault = json_object_array_get_idx(faults, i);
+
+        fprintf(out, "  fault %-6lld %s: %s", number(fault, "fault"),
+                json_object_get_string(member(fault, "text")),
+                number(fault, "times") ? "" : "did not begin");
+        if (number(fault, "times"))
+            fprintf(out, "%lld time%s, hit %lld packet%s", number(fault, "times"),
+                    number(fault, "times") == 1 ? "" : "s", number(fault, "hits"),
+                    number(fault, "hits") == 1 ? "" : "s");
+        fputc('\n', out);
+    }
+    if (!links)
+        return;
+    fprintf(out, "  links        %lld lost, %lld up again, %lld taken out, %lld out now\n",
+            number(links, "lost"), number(links, "up_again"), number(links, "taken_out"),
+            number(links, "out_now"));
+    if (number(links, "new_tables"))
+        fprintf(out, "  tables       new %lld times, %s after a change on average, %s at most\n",
+                number(links, "new_tables"),
+                duration_of_ns((double)number(links, "recovery_mean_ns")).text,
+                duration_of_ns((double)number(links, "recovery_longest_ns")).text);
+}
+
+/* A fabric that is not right at the end of a run has an error of its own. */
+static void print_check(FILE *out, struct json_object *check)
+{
+    struct json_object *wrong = check ? member(check, "wrong") : NULL;
+    size_t count = wrong ? json_object_array_length(wrong) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "  %s %s\n", i ? "            " : "NOT RIGHT   ",
+                json_object_get_string(json_object_array_get_idx(wrong, i)));
+}
+
 void report_print(FILE *out, struct json_object *report)
 {
     struct json_object *segments = member(report, "segments");
@@ -414,7 +462,9 @@ void report_print(FILE *out, struct json_object *report)
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
         print_collective(out, coll_names[coll],
                          member(member(report, "collectives"), coll_names[coll]));
+    print_faults(out, report);
     print_deaths(out, report);
+    print_check(out, member(report, "check"));
 }
 
 /* --- for programs ------------------------------------------------------------------- */

@@ -12,6 +12,9 @@
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/fabric.h"
 
+/** report_network - add "topo" and "profile": what the fabric is. */
+void report_network(struct json_object *all, const struct fabric_config *config);
+
 /** report_build - the report so far; "command" and "exit_status" are null: the run fills them. */
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
@@ -28,7 +31,7 @@ int report_open(int *ret, const char *path);
 /** report_write - as JSON, in place of what @fd, the file at @path, held. Says what goes wrong. */
 void report_write(int fd, const char *path, struct json_object *report);
 
-/* The profile's name, and what was put in the place of its fields. */
+/* The profile's name, and those of its fields that were set. */
 struct report_profile {
     char text[256];
 };

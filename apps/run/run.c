@@ -7,9 +7,9 @@
  * It sleeps in poll() for signals, the fabric's events and the next deadline:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt)--> ENDING
- *   ENDING   the command may end by itself          -- TERM_MS --> TERM
- *   TERM     SIGTERM to all that it started         -- KILL_MS --> KILL
- *   KILL     SIGKILL to these, SIGTERM to itself    -- LAST_MS --> LAST
+ *   ENDING   the command may end by itself          -- bound end  --> TERM
+ *   TERM     SIGTERM to all that it started         -- bound term --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to itself    -- bound last --> LAST
  *   LAST     SIGKILL to every descendant
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
  *
@@ -32,19 +32,17 @@
 
 #include "apps/command.h"
 #include "apps/run/host.h"
+#include "apps/run/plan.h"
 #include "apps/options.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
 #include "apps/run/scratch.h"
+#include "apps/run/standstill.h"
 #include "emu/now.h"
 
-#define TERM_MS     2000 /* after the reason to end; mpirun takes one second to end a job */
-#define KILL_MS     3500 /* after the reason to end */
-#define LAST_MS     4200 /* after the reason to end */
-#define LEFTOVER_MS 300  /* for what the command left behind to end by itself */
-#define AGAIN_MS    100  /* between looks at processes that are being killed */
-#define GIVE_UP_MS  6000 /* a process that SIGKILL does not end hangs in the kernel */
+#define AGAIN_MS   100  /* between looks at processes that are being killed */
+#define GIVE_UP_MS 1800 /* a process that SIGKILL does not end hangs in the kernel */
 
 #define LAST_EVENTS_MS 1000 /* for the end of a connection whose other end is closed */
 
@@ -62,22 +60,32 @@ struct run {
     int command_status; /* as wait() has it */
     enum phase phase;
     int64_t start_ms;
-    int64_t reason_ms; /* when ENDING or LEFTOVER began */
-    int interrupted;   /* the signal that asked for the end */
-    bool failed;       /* a node died: the run failed, whatever the command says */
-    bool fabric_lost;  /* the fabric ended before the command */
-    size_t deaths;     /* nodes that died before the run began to end */
-    pid_t before[64];  /* descendants from before the run (a script's that said exec): not ours */
+    int64_t phase_ms; /* when the phase began; once RUNNING is over */
+    bool hurried;     /* this phase is to end now: asked for the end twice */
+    struct emu_bounds bounds;
+    bool keep_going;  /* deaths do not end the run */
+    int interrupted;  /* the signal that asked for the end */
+    bool failed;      /* a node died: the run failed, whatever the command says */
+    bool fabric_lost; /* the fabric ended before the command */
+    size_t deaths;    /* nodes that died before the run began to end */
+    pid_t before[64]; /* descendants from before the run (a script's that said exec): not ours */
     size_t befores;
     char refused[256]; /* what a process that found no node was told */
+    struct standstill standstill;
 };
+
+static void enter(struct run *run, enum phase phase)
+{
+    run->phase = phase;
+    run->phase_ms = emu_now_ms();
+    run->hurried = false;
+}
 
 static void begin_ending(struct run *run)
 {
     if (run->phase >= ENDING)
         return;
-    run->phase = ENDING;
-    run->reason_ms = emu_now_ms();
+    enter(run, ENDING);
 }
 
 /* --- what happens ------------------------------------------------------------------- */
@@ -92,14 +100,17 @@ static void say_death(struct json_object *death, const char *then)
 /* Deaths that follow from the run's end are no news. */
 static void on_death(struct run *run, struct json_object *event)
 {
+    bool ends = !run->command_done && !run->keep_going;
+
     if (run->phase >= ENDING)
         return;
-    say_death(event, run->command_done ? "" : "; ending the run");
+    say_death(event, ends ? "; ending the run" : run->command_done ? "" : "; the others go on");
     run->deaths++;
     if (run->command_done)
         return;
     run->failed = true;
-    begin_ending(run);
+    if (ends)
+        begin_ending(run);
 }
 
 static void on_event(struct run *run, struct json_object *event)
@@ -114,6 +125,10 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "cut_off") == 0) {
         say("node %lld was cut off: its process does not take its segments (stopped?)",
             (long long)emu_json_number(event, "node", -1));
+    } else if (strcmp(what, "standstill") == 0) {
+        standstill_event(&run->standstill, event, run->phase == RUNNING && !run->command_done);
+    } else if (strcmp(what, "disagreement") == 0) {
+        standstill_disagreement(event);
     } else if (strcmp(what, "ended") == 0) {
         json_object_put(run->host.report);
         run->host.report = json_object_get(json_object_object_get(event, "report"));
@@ -191,8 +206,10 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
 
     if (!run->interrupted)
         say("%s; ending the run", signal == SIGINT ? "interrupted" : strsignal(signal));
-    else if (run->phase == ENDING)
-        run->reason_ms = emu_now_ms() - TERM_MS; /* asked twice: in a hurry */
+    if (!run->interrupted && run->phase == RUNNING)
+        standstill_say(&run->standstill);
+    else if (run->interrupted && run->phase == ENDING)
+        run->hurried = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
     /* What a terminal sends reaches the whole foreground group: the command has it already. */
@@ -220,51 +237,64 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
             procs_signal(&left[i], 1, signal);
 }
 
+/* How long the phase lasts. */
+static uint64_t phase_bound_ms(const struct run *run)
+{
+    switch (run->phase) {
+    case LEFTOVER:
+        return run->bounds.leftover_ms;
+    case ENDING:
+        return run->bounds.end_ms;
+    case TERM:
+        return run->bounds.term_ms;
+    case KILL:
+        return run->bounds.last_ms;
+    default:
+        return EMU_BOUND_OFF;
+    }
+}
+
+static bool phase_is_over(const struct run *run)
+{
+    return run->hurried || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
+}
+
 /* Escalates if a step is due. @left: descendants that live. */
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
-    int64_t since_ms = emu_now_ms() - run->reason_ms;
-
-    if (run->phase == LEFTOVER && since_ms >= LEFTOVER_MS) {
+    if (run->phase == LEFTOVER && phase_is_over(run)) {
         say("the command left %zu process%s behind; ending %s", count, count == 1 ? "" : "es",
             count == 1 ? "it" : "them");
-        run->phase = ENDING;
-        run->reason_ms = emu_now_ms() - TERM_MS;
-        since_ms = TERM_MS;
+        enter(run, ENDING);
+        run->hurried = true;
     }
-    if (run->phase == ENDING && since_ms >= TERM_MS) {
+    if (run->phase == ENDING && phase_is_over(run)) {
         signal_left(run, left, count, false, SIGTERM);
-        run->phase = TERM;
+        enter(run, TERM);
     }
-    if (run->phase == TERM && since_ms >= KILL_MS) {
+    if (run->phase == TERM && phase_is_over(run)) {
         signal_left(run, left, count, true, SIGTERM);
-        run->phase = KILL;
+        enter(run, KILL);
     }
-    if (run->phase == KILL && since_ms >= LAST_MS)
-        run->phase = LAST;
+    if (run->phase == KILL && phase_is_over(run))
+        enter(run, LAST);
     if (run->phase >= KILL)
         signal_left(run, left, count, false, SIGKILL);
     if (run->phase == LAST)
         signal_left(run, left, count, true, SIGKILL);
 }
 
-/* When the next step is due. */
+/* When the next step is due; -1: it waits for something to happen. */
 static int64_t next_step_ms(const struct run *run)
 {
-    int64_t since_ms = emu_now_ms() - run->reason_ms;
+    uint64_t bound_ms = phase_bound_ms(run);
 
-    switch (run->phase) {
-    case RUNNING:
-        return -1;
-    case LEFTOVER:
-        return LEFTOVER_MS - since_ms;
-    case ENDING:
-        return TERM_MS - since_ms;
-    case TERM:
-        return KILL_MS - since_ms;
-    default:
+    if (run->phase >= KILL)
         return AGAIN_MS;
-    }
+    if (bound_ms == EMU_BOUND_OFF)
+        return -1;
+    int64_t left_ms = run->phase_ms + (int64_t)bound_ms - emu_now_ms();
+    return left_ms > 0 ? left_ms : 0;
 }
 
 /* Living descendants that belong to the run. */
@@ -295,13 +325,11 @@ static bool step(struct run *run, int64_t *timeout_ms)
     count = find_left(run, left, PROCS_MAX);
     if (run->command_done && count == 0)
         return true;
-    if (run->phase == RUNNING) {
-        run->phase = LEFTOVER;
-        run->reason_ms = emu_now_ms();
-    }
+    if (run->phase == RUNNING)
+        enter(run, LEFTOVER);
     escalate(run, left, count);
     *timeout_ms = next_step_ms(run);
-    return run->phase == LAST && emu_now_ms() - run->reason_ms > GIVE_UP_MS;
+    return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
 }
 
 static void supervise(struct run *run)
@@ -388,6 +416,7 @@ static int finish(struct run *run)
             "MPI, "
             "libfabric or libfabemu; was it told to use another provider?");
     host_release(&run->host);
+    standstill_release(&run->standstill);
     return status;
 }
 
@@ -398,8 +427,27 @@ static const struct options_command run_command = {
     .operands = "-- COMMAND [ARGUMENTS]",
     .about = "Start a fabric, run COMMAND with its environment set, stop, print the report.\n"
              "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT,
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
+              OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP,
     .command_follows = true,
+};
+
+/* How long, in nanoseconds; "off" is 0. */
+static bool read_standstill(void *into, const char *value, const char **right)
+{
+    int64_t *ret = into;
+    uint64_t seconds = 0;
+
+    *right = "a number of seconds from 1 to 86400, or off";
+    if (strcmp(value, "off") != 0 && !options_count(value, 1, 86400, &seconds))
+        return false;
+    *ret = (int64_t)seconds * 1000000000;
+    return true;
+}
+
+static const struct options_own run_own[] = {
+    {"standstill", "SECONDS|off", "say who waits for whom after so long without movement (5)",
+     read_standstill},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)
@@ -416,16 +464,17 @@ static int check_operands(const struct options *options, int argc, char **argv)
 }
 
 /* Fabric and command under one roof: from here on there is something to end. */
-static int run_on(struct run *run, const struct fabric_config *config,
+static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
 {
     char mark[64];
     char marked[96];
-    char error[512];
+    char error[1024];
 
     snprintf(mark, sizeof mark, "%d.%lld", (int)getpid(), (long long)run->start_ms);
     snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
-    if (host_start(&run->host, config, marked, error, sizeof error)) {
+    plan->host.mark = marked;
+    if (host_start(&run->host, config, &plan->host, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
@@ -462,14 +511,17 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
 int run_main(int argc, char **argv)
 {
-    struct run run = {.start_ms = emu_now_ms()};
+    struct run run = {.start_ms = emu_now_ms(), .standstill.after_ns = STANDSTILL_AFTER_NS};
+    const struct options_owns owns = {run_own, sizeof run_own / sizeof run_own[0],
+                                      &run.standstill.after_ns};
     struct fabric_config config;
     struct topo_graph *graph;
     struct options options;
+    struct plan plan;
     char name[32];
     struct command_signals before;
 
-    int status = options_parse(&options, &run_command, argc, argv);
+    int status = options_parse_own(&options, &run_command, &owns, argc, argv);
     if (status >= 0)
         return status;
     status = check_operands(&options, argc, argv);
@@ -483,8 +535,14 @@ int run_main(int argc, char **argv)
         return status;
     run.argv = argv + options.operands;
     run.report = options.report;
-    become_supervisor(&run, &before);
-    status = run_on(&run, &config, &before);
+    run.bounds = config.bounds;
+    run.keep_going = options.keep_going;
+    status = plan_make(&plan, &options, &config, NULL);
+    if (!status) {
+        become_supervisor(&run, &before);
+        status = run_on(&run, &config, &plan, &before);
+        plan_release(&plan);
+    }
     topo_free(graph);
     return status;
 }

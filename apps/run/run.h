@@ -10,8 +10,10 @@ int run_main(int argc, char **argv);
 int up_main(int argc, char **argv);
 int down_main(int argc, char **argv);
 int status_main(int argc, char **argv);
+int check_main(int argc, char **argv);
 int env_main(int argc, char **argv);
 int topo_main(int argc, char **argv);
+int fault_main(int argc, char **argv);
 int traffic_main(int argc, char **argv);
 int figures_main(int argc, char **argv);
 

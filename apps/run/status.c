@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * status.c - `fabemu down`, `status` and `env`: what speaks to running fabrics.
+ * status.c - `fabemu down`, `status`, `check` and `env`: what speaks to running fabrics.
  */
 #include <errno.h>
 #include <poll.h>
@@ -10,17 +10,20 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "apps/daemon/audit.h"
 #include "apps/duration.h"
-#include "apps/run/env.h"
 #include "apps/options.h"
+#include "apps/run/ask.h"
+#include "apps/run/env.h"
 #include "apps/run/paths.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
+#include "apps/run/standstill.h"
 #include "apps/say.h"
 #include "apps/daemon/conn.h"
 
 #define DEFAULT_NAME "default"
-#define ANSWER_MS    5000 /* for a fabric to answer, or to end */
+#define END_MS       5000 /* for a fabric to end */
 
 /*
  * Read the options of a command whose operand is one name, or none: the default. As
@@ -39,30 +42,6 @@ static int parse_name(struct options *options, const char **name,
     if (argc > options->operands)
         *name = argv[options->operands];
     return -1;
-}
-
-/* Ask fabric @name; the reply is the caller's to put. Errors: one line in @error. */
-static int ask(const char *name, const char *command, struct json_object **reply, pid_t *owner,
-               char *error, size_t error_bytes)
-{
-    struct conn conn;
-    int fd;
-    int err = paths_connect(&fd, owner, name, error, error_bytes);
-
-    if (err)
-        return err;
-    conn_open(&conn, fd, CONN_REPLY_MAX);
-    err = conn_ask(&conn, command, reply, ANSWER_MS);
-    conn_close(&conn);
-    if (err)
-        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
-                    strerror(-err));
-    if (!emu_json_true(*reply, "ok")) {
-        fail(0, error, error_bytes, "fabric '%s': %s", name, emu_json_text(*reply, "error", "?"));
-        json_object_put(*reply);
-        return -EPROTO;
-    }
-    return 0;
 }
 
 /* --- down --------------------------------------------------------------------------- */
@@ -84,18 +63,18 @@ int down_main(int argc, char **argv)
     int status = parse_name(&options, &name, &down_command, argc, argv);
     if (status >= 0)
         return status;
-    if (ask(name, "status", &reply, &owner, error, sizeof error)) {
+    if (ask_fabric(name, ask_request("status"), &reply, &owner, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
     json_object_put(reply);
     struct pollfd end = {pidfd_open(owner, 0), POLLIN, 0};
-    if (ask(name, "shutdown", &reply, NULL, error, sizeof error)) {
+    if (ask_fabric(name, ask_request("shutdown"), &reply, NULL, error, sizeof error)) {
         say("%s", error);
         return EXIT_FAILURE;
     }
     json_object_put(reply);
-    if (end.fd >= 0 && poll(&end, 1, ANSWER_MS) == 0) {
+    if (end.fd >= 0 && poll(&end, 1, END_MS) == 0) {
         say("fabric '%s' was told to stop, and its supervisor (pid %d) has not ended yet", name,
             (int)owner);
         return EXIT_FAILURE;
@@ -120,6 +99,11 @@ struct status {
     bool failed;
 };
 
+static void print_indented(const char *line)
+{
+    printf("  %s\n", line);
+}
+
 static void print_status(const struct status *status, struct json_object *reply)
 {
     struct json_object *report = json_object_object_get(reply, "report");
@@ -137,12 +121,19 @@ static void print_status(const struct status *status, struct json_object *reply)
     for (size_t i = 0; i < count; i++) {
         struct json_object *one = json_object_array_get_idx(attached, i);
         int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
+        int64_t rank = emu_json_number(one, "rank", -1);
         printf("  node %lld: pid %lld, %s", (long long)emu_json_number(one, "node", -1),
                (long long)emu_json_number(one, "pid", 0), emu_json_text(one, "command", "?"));
+        if (rank >= 0)
+            printf(", rank %lld", (long long)rank);
         if (waited_ns >= 0)
             printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
         putchar('\n');
     }
+    if (standstill_for_ns(reply))
+        printf("  nothing has moved for %s\n",
+               duration_of_ns((double)standstill_for_ns(reply)).text);
+    standstill_print(reply, print_indented);
     if (status->report) {
         fflush(stdout);
         report_print(stdout, report);
@@ -155,7 +146,7 @@ static void one_status(void *context, const char *name)
     struct json_object *reply;
     char error[512];
 
-    if (ask(name, "status", &reply, NULL, error, sizeof error)) {
+    if (ask_fabric(name, ask_request("status"), &reply, NULL, error, sizeof error)) {
         say("%s", error);
         status->failed = true;
         return;
@@ -194,6 +185,43 @@ int status_main(int argc, char **argv)
         puts("no fabric is running");
     json_object_put(status.array);
     return status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* --- check -------------------------------------------------------------------------- */
+
+static const struct options_command check_command = {
+    .name = "check",
+    .operands = "[NAME]",
+    .about = "Is the running fabric NAME (default) right? Credits, channels, buffers, tables and "
+             "trees are\ncounted anew, within milliseconds; nothing is changed. Exit status 1: no, "
+             "with a line for\neach thing that is wrong.",
+    .groups = OPTIONS_JSON,
+};
+
+int check_main(int argc, char **argv)
+{
+    struct options options;
+    struct json_object *reply, *check;
+    const char *name;
+    char error[512];
+    bool right;
+
+    int status = parse_name(&options, &name, &check_command, argc, argv);
+    if (status >= 0)
+        return status;
+    if (ask_fabric(name, ask_request("check"), &reply, NULL, error, sizeof error)) {
+        say("%s", error);
+        return EXIT_FAILURE;
+    }
+    check = json_object_object_get(reply, "check");
+    right = audit_right(check);
+    if (options.json)
+        printf("%s\n", json_object_to_json_string_ext(check, JSON_C_TO_STRING_PRETTY |
+                                                                 JSON_C_TO_STRING_NOSLASHESCAPE));
+    else
+        audit_print(stdout, name, check);
+    json_object_put(reply);
+    return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* --- env ---------------------------------------------------------------------------- */

@@ -19,9 +19,11 @@
 #include <unistd.h>
 
 #include "apps/run/host.h"
+#include "apps/run/plan.h"
 #include "apps/options.h"
 #include "apps/run/report.h"
 #include "apps/run/run.h"
+#include "apps/run/standstill.h"
 #include "apps/say.h"
 
 #define DEFAULT_NAME "default"
@@ -32,18 +34,21 @@ static const struct options_command up_command = {
     .about =
         "Start a fabric that stays until 'fabemu down NAME' (NAME: default). Programs reach it\n"
         "in a shell after: eval \"$(fabemu env NAME)\"",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FOREGROUND,
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
+              OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS,
 };
 
 struct up {
     const struct options *options;
     const struct fabric_config *config;
+    const struct plan *plan;
     int report_fd; /* -1: none */
     int tell_fd;   /* pipe to the command that waits in the foreground, -1: none */
+    struct standstill standstill;
 };
 
 /* One event from the fabric. */
-static void on_event(const struct up *up, struct host *host, struct json_object *event)
+static void on_event(struct up *up, struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
 
@@ -56,11 +61,15 @@ static void on_event(const struct up *up, struct host *host, struct json_object 
             emu_json_text(event, "how", "?"));
     } else if (up->options->foreground && strcmp(what, "refused") == 0) {
         say("%s", emu_json_text(event, "error", ""));
+    } else if (up->options->foreground && strcmp(what, "standstill") == 0) {
+        standstill_event(&up->standstill, event, true);
+    } else if (up->options->foreground && strcmp(what, "disagreement") == 0) {
+        standstill_disagreement(event);
     }
 }
 
 /* Wait until the fabric ends, or a signal asks for the end. */
-static void wait_for_end(const struct up *up, struct host *host, int signal_fd)
+static void wait_for_end(struct up *up, struct host *host, int signal_fd)
 {
     struct signalfd_siginfo info;
     struct json_object *event;
@@ -106,11 +115,11 @@ static void print_started(const struct up *up, const char *socket_path)
 }
 
 /* The supervisor. Returns its exit status. */
-static int supervise(const struct up *up)
+static int supervise(struct up *up)
 {
     struct host host;
     sigset_t signals;
-    char error[512];
+    char error[1024];
 
     host_signals(&signals);
     if (up->tell_fd >= 0) {
@@ -123,7 +132,7 @@ static int supervise(const struct up *up)
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (host_start(&host, up->config, NULL, error, sizeof error)) {
+    if (host_start(&host, up->config, &up->plan->host, error, sizeof error)) {
         tell(up, error);
         return EXIT_FAILURE;
     }
@@ -140,6 +149,7 @@ static int supervise(const struct up *up)
     if (!asked && up->options->foreground && WIFSIGNALED(host.status))
         say("fabric '%s' was killed by signal %d", up->config->name, WTERMSIG(host.status));
     host_release(&host);
+    standstill_release(&up->standstill);
     return asked ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -169,7 +179,7 @@ static void leave_terminal(void)
 /* Wait for the supervisor's word. */
 static int wait_started(const struct up *up, int fd, const char *socket_path)
 {
-    char error[512];
+    char error[1024];
     ssize_t bytes = read(fd, error, sizeof error - 1);
 
     if (bytes == 1 && !error[0]) {
@@ -217,7 +227,13 @@ int up_main(int argc, char **argv)
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
-    struct up up = {.options = &options, .config = &config, .report_fd = -1, .tell_fd = -1};
+    struct plan plan;
+    struct up up = {.options = &options,
+                    .config = &config,
+                    .plan = &plan,
+                    .report_fd = -1,
+                    .tell_fd = -1,
+                    .standstill.after_ns = STANDSTILL_AFTER_NS};
     char path[sizeof((struct paths_socket *)0)->path];
     char error[512];
 
@@ -239,7 +255,11 @@ int up_main(int argc, char **argv)
     if (!status)
         status = report_open(&up.report_fd, options.report);
     if (!status)
+        status = plan_make(&plan, &options, &config, NULL);
+    if (!status) {
         status = options.foreground ? supervise(&up) : in_background(&up, path);
+        plan_release(&plan);
+    }
     topo_free(graph);
     return status;
 }

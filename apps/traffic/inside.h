@@ -12,8 +12,9 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    uint64_t now_ps;   /* up to where everything has happened */
-    uint64_t began_ns; /* host time: of the step that it is at */
+    uint64_t now_ps;               /* up to where everything has happened */
+    uint64_t began_ns;             /* host time: of the step that it is at */
+    struct traffic_faults *faults; /* NULL: none */
     char *error;
     size_t error_bytes;
 };

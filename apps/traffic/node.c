@@ -16,9 +16,7 @@
 #define GAP_MOST_PS    (UINT64_C(1) << 57) /* even 44 times as long, it fits 63 bits */
 
 struct traffic_node {
-    struct emu_dev dev;
-    struct emu_tx tx;
-    struct emu_rx rx;
+    struct traffic_base base;
 
     /* The message that is being sent, or waits to be. */
     alignas(EMU_LINE) struct traffic_nodes *all;
@@ -148,7 +146,7 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
         .note = (uint32_t)birth_ps,
     };
 
-    emu_tx_depart(&node->tx, &entry, depart_ps);
+    emu_tx_depart(&node->base.tx, &entry, depart_ps);
     node->awaited += node->kind == EMU_MULTICAST ? traffic_sets_fanout(all->plan.sets, set) : 1;
 }
 
@@ -208,7 +206,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
         if (!own && !relay)
             break;
         uint64_t ready_ps = relay ? item->ready_ps : node->birth_ps;
-        depart_ps = emu_tx_earliest_ps(&node->tx, ready_ps + all->times.send_ps);
+        depart_ps = emu_tx_earliest_ps(&node->base.tx, ready_ps + all->times.send_ps);
         if (depart_ps > until_ps)
             break;
         sent = true;
@@ -223,7 +221,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
             next_copy(node);
     }
     if (sent)
-        emu_tx_flush(&node->tx);
+        emu_tx_flush(&node->base.tx);
     return depart_ps;
 }
 
@@ -300,8 +298,8 @@ static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
     bool credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
 
     if (node->arrive_ps <= until_ps || (data && node->arrive_ps == EMU_NEVER))
-        node->arrive_ps =
-            traffic_take(&node->rx, node->tx.profile->credit_ps, until_ps, node, node_deliver);
+        node->arrive_ps = traffic_take(&node->base.rx, node->base.tx.profile->credit_ps, until_ps,
+                                       node, node_deliver);
     if (node->depart_ps <= until_ps || (credit && node->depart_ps == EMU_NEVER))
         node->depart_ps = node_send(node, until_ps);
     dev->next_ps = node->arrive_ps < node->depart_ps ? node->arrive_ps : node->depart_ps;
@@ -349,30 +347,25 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
                        struct emu_tx **tx, struct emu_rx **rx)
 {
     struct traffic_nodes *all = ctx;
-    struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
-    struct traffic_node *node = own ? emu_zeros(sizeof *node) : NULL;
+    struct traffic_node *node = traffic_base_new(sizeof *node, worker, node_step, dev, tx, rx);
 
     if (!node)
         return -ENOMEM;
     all->node[n] = node;
+    node->worker = traffic_worker_join(&all->workers, worker->index);
     node->all = all;
-    node->worker = own;
     node->node = n;
-    node->digest = TRAFFIC_DIGEST_START + n;
-    node->arrive_ps = node->depart_ps = EMU_NEVER;
-    node->first_set = all->plan.sets ? first_set_of(all->plan.sets, n) : 0;
     node->links = all->plan.links[n];
+    node->first_set = all->plan.sets ? first_set_of(all->plan.sets, n) : 0;
+    node->arrive_ps = node->depart_ps = EMU_NEVER;
+    node->digest = TRAFFIC_DIGEST_START + n;
     if (all->relays) {
         node->relay = calloc(1, sizeof *node->relay);
         if (!node->relay)
             return -ENOMEM;
         node->relay->left = all->segments;
     }
-    emu_dev_init(&node->dev, worker, node_step);
-    *dev = &node->dev;
-    *tx = &node->tx;
-    *rx = &node->rx;
-    return 0;
+    return node->worker ? 0 : -ENOMEM;
 }
 
 int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct traffic_plan *plan)
@@ -415,7 +408,7 @@ void traffic_nodes_free(struct traffic_nodes *all)
     for (uint32_t n = 0; all->node && n < all->nodes; n++) {
         if (!all->node[n])
             continue;
-        emu_link_unjoin(&all->node[n]->tx);
+        emu_link_unjoin(&all->node[n]->base.tx);
         traffic_pending_release(&all->node[n]->pending);
         if (all->node[n]->relay)
             traffic_relay_release(all->node[n]->relay);
@@ -473,7 +466,7 @@ void traffic_nodes_begin(struct traffic_nodes *all)
             continue;
         source_begin(node);
         node->depart_ps = node->birth_ps + all->times.send_ps; /* or later: found out then */
-        emu_dev_wake(&node->dev, node->depart_ps);
+        emu_dev_wake(&node->base.dev, node->depart_ps);
     }
 }
 
@@ -508,7 +501,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
             continue;                 /* it waits for a credit, or is looked at anyway */
         node->depart_ps = now_ps + 1; /* to find out that there is nothing, or when */
-        emu_dev_wake(&node->dev, now_ps + 1);
+        emu_dev_wake(&node->base.dev, now_ps + 1);
     }
 }
 
@@ -557,9 +550,9 @@ struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all)
     struct traffic_segments segments = {.sent = 0};
 
     for (uint32_t n = 0; n < all->nodes; n++) {
-        segments.sent += emu_count_read(&all->node[n]->tx.counts.segments);
+        segments.sent += emu_count_read(&all->node[n]->base.tx.counts.segments);
         segments.awaited += all->node[n]->awaited;
-        segments.received += emu_count_read(&all->node[n]->rx.counts.segments);
+        segments.received += emu_count_read(&all->node[n]->base.rx.counts.segments);
     }
     return segments;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/duration.h"
+#include "apps/run/report.h"
 #include "apps/traffic/relay.h"
 #include "apps/daemon/conn.h"
 
@@ -143,14 +144,26 @@ static void collective_json(struct json_object *all, const struct traffic_result
     json_object_object_add(all, "collectives", one);
 }
 
+static struct json_object *faults_json(const struct traffic_faults_seen *seen)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_add_number(all, "hit", seen->hit);
+    json_add_number(all, "links_lost", seen->lost);
+    json_add_number(all, "links_up_again", seen->up);
+    json_add_number(all, "links_taken_out", seen->out);
+    json_add_number(all, "new_tables", seen->tables);
+    add_ns(all, "recovery_longest_ns", seen->recovery_ps);
+    return all;
+}
+
 struct json_object *traffic_report_json(const struct traffic_result *result,
                                         const struct traffic_config *config, const char *pattern)
 {
     struct json_object *all = json_object_new_object();
     char digest[20];
 
-    json_add_text(all, "topo", config->fabric.graph->spec);
-    json_add_text(all, "profile", config->fabric.profile.name);
+    report_network(all, &config->fabric);
     json_add_text(all, "pattern", pattern);
     json_add_number(all, "nodes", config->fabric.graph->nodes);
     json_add_number(all, "switches", config->fabric.graph->switches);
@@ -171,6 +184,8 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     add(all, "hops_per_s", per((double)result->hops, result->wall_s));
     add(all, "ns_per_hop", per(result->wall_s * 1e9, (double)result->hops));
     json_add_number(all, "bytes_per_node", result->bytes_per_node);
+    if (result->faults.any)
+        json_object_object_add(all, "faults", faults_json(&result->faults));
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)result->digest);
     return json_add_text(all, "digest", digest);
 }
@@ -259,6 +274,15 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
             result->threads, s(result->threads), (unsigned long long)result->hops,
             per((double)result->hops, result->wall_s) / 1e6);
+    if (result->faults.any)
+        fprintf(
+            out,
+            "  faults       hit %llu packets; %llu links lost, %llu up again, %llu taken out; new "
+            "tables %llu times, %s after a change at most\n",
+            (unsigned long long)result->faults.hit, (unsigned long long)result->faults.lost,
+            (unsigned long long)result->faults.up, (unsigned long long)result->faults.out,
+            (unsigned long long)result->faults.tables,
+            duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/traffic/inside.h"
+#include "apps/traffic/faults.h"
 #include "emu/now.h"
 
 /* Seconds since the last call. */
@@ -108,7 +108,7 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
     err = check_memory(run, &fabric, own_bytes, group_bytes);
     if (!err)
         err = fabric_start(&run->fabric, &fabric, run->error, run->error_bytes);
-    return err;
+    return err ? err : traffic_faults_start(run);
 }
 
 int traffic_run_tell(struct traffic_run *run, double done)
@@ -135,7 +135,8 @@ int traffic_run_check(struct traffic_run *run)
     result->hops = totals.hops;
     result->threads = fabric_threads(run->fabric);
     result->virtual_ps = run->now_ps;
-    if (totals.dropped)
+    traffic_faults_result(run);
+    if (totals.dropped && !run->faults) /* what comes twice, or late, is dropped */
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
                                  (unsigned long long)totals.dropped);
     return fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);

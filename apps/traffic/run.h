@@ -15,6 +15,8 @@
 #include "apps/traffic/workload/sets.h"
 #include "apps/traffic/stats.h"
 
+struct fault_schedule;
+
 struct traffic_config {
     struct fabric_config fabric; /* the clock is set here */
     struct traffic_pattern pattern;
@@ -40,6 +42,8 @@ struct traffic_config {
     uint64_t skew_ps;
     bool at_random;
 
+    const struct fault_schedule *faults; /* NULL: none */
+
     /* Called now and then with the part that is done, 0 to 1; false: end the run. May be NULL. */
     bool (*progress)(void *context, double done);
     void *context;
@@ -50,6 +54,16 @@ struct traffic_rates {
     double mean;
     double least;
     double most;
+};
+
+/* What there was of faults. */
+struct traffic_faults_seen {
+    bool any;             /* there was a schedule */
+    uint64_t hit;         /* entries, and packets under way, that were hit */
+    uint64_t lost, up;    /* links that lost their signal, and came back */
+    uint64_t out;         /* links that were taken out for their errors */
+    uint64_t tables;      /* times that new tables were published */
+    uint64_t recovery_ps; /* from a change to these, at most */
 };
 
 struct traffic_result {
@@ -86,6 +100,7 @@ struct traffic_result {
     double wall_s; /* of the run, without building the fabric */
     double build_s;
     uint64_t bytes_per_node; /* memory, reserved */
+    struct traffic_faults_seen faults;
 };
 
 /**

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/run/plan.h"
 #include "apps/options.h"
 #include "apps/run/run.h"
 #include "apps/say.h"
@@ -36,7 +37,7 @@ static const struct options_command traffic_command = {
         "average);\n"
         "reduce, barrier, allreduce (one operation after the other).\n\n"
         "Times are in ns of simulated time, loads fractions of the link rate, headers included.",
-    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL,
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS,
 };
 
 /* The line that says how far it is, on a terminal only. */
@@ -159,6 +160,7 @@ int traffic_main(int argc, char **argv)
     struct options options;
     struct fabric_config fabric;
     struct traffic_config config;
+    struct fault_schedule faults = {.count = 0};
     struct topo_graph *graph;
 
     traffic_options_init(&own, &owns);
@@ -170,12 +172,17 @@ int traffic_main(int argc, char **argv)
     status = options_fabric(&fabric, &graph, &options, NULL);
     if (status)
         return status;
-    status = traffic_options_config(&config, &own, &fabric);
+    if (options.faults)
+        status = plan_schedule(&faults, options.faults, &fabric, true);
+    if (!status)
+        status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
+        config.faults = options.faults ? &faults : NULL;
         interrupt_hold();
         status = run_all(&config, &own, options.json);
         traffic_pattern_release(&config.pattern);
     }
+    fault_schedule_release(&faults);
     topo_free(graph);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/alloc.h"
 #include "emu/packet/packet.h"
 
 /* What a packet with @whole segments and one with @rest bytes of payload (0: without) takes. */
@@ -44,7 +45,7 @@ uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t byt
 {
     uint64_t wire_bytes = traffic_segments_of(bytes) * EMU_HDR_BYTES + bytes;
 
-    if (emu_profile_acknowledged(profile))
+    if (emu_profile_has_packets(profile))
         wire_bytes = bytes ? packets_wire_bytes(profile, bytes)
                            : EMU_HEAD_BYTES + EMU_HDR_BYTES + EMU_TAIL_BYTES;
     return wire_bytes * profile->link_ps_per_byte;
@@ -54,7 +55,7 @@ struct traffic_times traffic_times_of(const struct emu_profile *profile)
 {
     uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* to the engine */
 
-    if (!emu_profile_acknowledged(profile))
+    if (!emu_profile_has_engines(profile))
         return (struct traffic_times){.send_ps = profile->nic_send_ps,
                                       .memory_ps = profile->nic_recv_ps -
                                                    emu_profile_node_ps(profile)};
@@ -62,6 +63,20 @@ struct traffic_times traffic_times_of(const struct emu_profile *profile)
         .send_ps = profile->nic_send_ps > cable_ps ? profile->nic_send_ps - cable_ps : 0,
         .engines = true,
     };
+}
+
+void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
+                       struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct traffic_base *base = emu_zeros(bytes);
+
+    if (!base)
+        return NULL;
+    emu_dev_init(&base->dev, worker, step);
+    *dev = &base->dev;
+    *tx = &base->tx;
+    *rx = &base->rx;
+    return base;
 }
 
 static void worker_free(struct traffic_worker *worker)

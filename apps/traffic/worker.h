@@ -49,8 +49,7 @@ struct traffic_times {
 /** traffic_times_of - by transport. Pure. */
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
 
-/* When what came as @entry lies in memory: never before the entry's own time, at which it is seen.
- */
+/* When what came as @entry lies in memory: no earlier than the entry's own time. */
 static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
                                          const struct emu_profile *profile,
                                          const struct emu_entry *entry)
@@ -59,6 +58,20 @@ static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
         return entry->time_ps;
     return entry->time_ps + times->memory_ps + emu_wire_ps(profile, &entry->hdr);
 }
+
+/* What a node inside the fabric begins with. */
+struct traffic_base {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+};
+
+/**
+ * traffic_base_new - a node of @bytes, zeros but for its device, for fabric_node_ops.create. NULL:
+ * no memory.
+ */
+void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
+                       struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx);
 
 /* What the nodes of one worker have measured: no other worker touches it. */
 struct traffic_worker {

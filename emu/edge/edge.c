@@ -115,7 +115,7 @@ void emu_edge_rebase(struct emu_edge *edge, uint64_t by_ps)
 {
     edge->up_busy_ps = emu_rebased_ps(edge->up_busy_ps, by_ps);
     if (edge->blocked && edge->dev->timed)
-        emu_count(&edge->full, 2 * (by_ps / 1000u));
+        emu_count(&edge->times.full, 2 * (by_ps / 1000u));
     for (uint32_t i = 0; i < EMU_EDGE_BATCH; i++)
         edge->batch[i].time_ps = emu_rebased_ps(edge->batch[i].time_ps, by_ps);
 }
@@ -174,12 +174,11 @@ static bool edge_has(struct emu_edge *edge)
 
 static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr *hdr)
 {
-    bool acknowledged = emu_profile_acknowledged(edge->profile);
     uint8_t kind = hdr->kind;
 
     if (hdr->len > EMU_PAYLOAD_BYTES)
         return false;
-    if (acknowledged && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
+    if (emu_profile_notifies(edge->profile) && (kind & ~EMU_NOTIFY) <= EMU_MULTICAST)
         kind &= (uint8_t)~EMU_NOTIFY;
     if (kind == EMU_UNICAST)
         return hdr->dst < edge->nodes;
@@ -193,7 +192,7 @@ static inline bool edge_hdr_ok(const struct emu_edge *edge, const struct emu_hdr
         return emu_combine_takes(hdr->op, hdr->type, hdr->len);
     case EMU_SET:
     case EMU_TEST:
-        return acknowledged && hdr->len == sizeof(struct emu_word);
+        return emu_profile_has_words(edge->profile) && hdr->len == sizeof(struct emu_word);
     default:
         return false;
     }
@@ -353,7 +352,7 @@ static void edge_block(struct emu_edge *edge, bool blocked)
     uint64_t twice = 2 * (edge->dev->worker->now_ps / 1000u);
 
     if (edge->dev->timed)
-        emu_count(&edge->full, blocked ? 1 - twice : twice - 1);
+        emu_count(&edge->times.full, blocked ? 1 - twice : twice - 1);
     edge->blocked = blocked;
 }
 
@@ -389,8 +388,8 @@ static void edge_lag(struct emu_edge *edge, const struct emu_entry *entry)
     uint32_t ideal_ns = (uint32_t)due_ns - entry->born_ns;
     uint64_t late_ns = now_ns > due_ns ? now_ns - due_ns : 0;
 
-    emu_count(&edge->ideal_ns, ideal_ns);
-    emu_count(&edge->actual_ns, ideal_ns + late_ns);
+    emu_count(&edge->times.ideal_ns, ideal_ns);
+    emu_count(&edge->times.actual_ns, ideal_ns + late_ns);
 }
 
 void emu_edge_send(struct emu_edge *edge, const struct emu_entry *entry)

@@ -23,11 +23,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "emu/edge/pending.h"
 #include "emu/link/seg.h"
 
 #define EMU_EDGE_MAGIC 0x656764656d756266u /* "fbumedge" */
 /* of edges, of what processes say over them, and of the control protocol */
-#define EMU_EDGE_VERSION 2u
+#define EMU_EDGE_VERSION 3u
 #define EMU_EDGE_SLOTS   1024 /* of each ring; a power of two */
 
 #define EMU_EDGE_RING_DATA 1u /* bell: ring when the up ring gains an entry */
@@ -135,6 +136,9 @@ struct emu_edge_shared {
     _Atomic uint32_t oversubscribed;
 
     alignas(EMU_LINE) struct emu_edge_stats stats;
+
+    /* Written by the adapter about once a second; the fabric reads. */
+    struct emu_pending_shared pending;
 
     /*
      * Time at which an entry is due: up, earliest departure; down, arrival in memory. ps, modulo

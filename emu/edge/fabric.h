@@ -37,6 +37,16 @@ static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, 
     }
 }
 
+/*
+ * How long segments took, and waited for their process. Counters: the worker's; anyone reads. Clock
+ * raw has no times, and all of them are 0.
+ */
+struct emu_edge_times {
+    _Atomic uint64_t ideal_ns;  /* transit as emulated, summed */
+    _Atomic uint64_t actual_ns; /* and as it was */
+    _Atomic uint64_t full;      /* of waiting for room in its ring: emu_edge_full_ns() */
+};
+
 struct emu_edge {
     /* Written once, before it is published. */
     struct emu_edge_shared *shared;
@@ -55,7 +65,8 @@ struct emu_edge {
     uint32_t up_tail;    /* checked copy of the process's tail */
     uint32_t up_looked;  /* the tail as last looked at: news since then wakes the switch */
     uint64_t up_busy_ps; /* that wire is taken until then */
-    /* raw: kind, length, operation and type of the last header that was right */
+    /* kind, length, operation and type of a right header: the last that emu_edge_find() checked, or
+       before the first those of a unicast without payload */
     uint32_t shape;
     uint32_t batch_at;  /* of the segments copied in and checked: the front one, */
     uint32_t batch_end; /* and one past the last */
@@ -76,12 +87,9 @@ struct emu_edge {
     /* Counters: the worker's; anyone reads. */
     _Atomic uint64_t sent;
     _Atomic uint64_t delivered;
-    _Atomic uint64_t bad;       /* malformed or foreign, dropped */
-    _Atomic uint64_t dead;      /* dropped because the process was cut off */
-    _Atomic uint64_t ideal_ns;  /* clock real: transit as emulated, summed */
-    _Atomic uint64_t actual_ns; /* and as it was */
-    /* clock real: segments waited for room in its ring: emu_edge_full_ns() */
-    _Atomic uint64_t full;
+    _Atomic uint64_t bad;  /* malformed or foreign, dropped */
+    _Atomic uint64_t dead; /* dropped because the process was cut off */
+    struct emu_edge_times times;
     _Atomic uint32_t stuck; /* 1 while a segment waits for room */
 
     /* Set by the manager. */
@@ -101,15 +109,15 @@ int emu_edge_create(struct emu_edge **ret, const struct emu_edge *init, bool tim
 void emu_edge_destroy(struct emu_edge *edge, struct emu_pool_cache *cache);
 
 /**
- * emu_edge_full_ns - clock real: how long segments have waited for room in the ring, by @now_ps;
- * one that still waits, too. Thread: any. While one waits `full` is twice the sum less the time
- * since when, modulo 2^64, and 1 more; else twice the sum. So it is one word, and a reader counts
- * nothing twice. The worker's time is that of its pass, so a value read while a segment waited may
- * exceed the next one by less than a pass.
+ * emu_edge_full_ns - how long segments have waited for room in the ring, by @now_ps; one that still
+ * waits, too. Thread: any. While one waits `full` is twice the sum less the time since when, modulo
+ * 2^64, and 1 more; else twice the sum. So it is one word, and a reader counts nothing twice. The
+ * worker's time is that of its pass, so a value read while a segment waited may exceed the next one
+ * by less than a pass.
  */
 static inline uint64_t emu_edge_full_ns(const struct emu_edge *edge, uint64_t now_ps)
 {
-    uint64_t full = atomic_load_explicit(&edge->full, memory_order_relaxed);
+    uint64_t full = atomic_load_explicit(&edge->times.full, memory_order_relaxed);
     int64_t twice = (int64_t)(full + (full & 1 ? 2 * (now_ps / 1000u) - 1 : 0));
 
     return twice > 0 ? (uint64_t)twice / 2 : 0;

@@ -73,24 +73,25 @@ static void edge_ring(struct emu_edge_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
+/* Show the fabric that one of our indexes is at @index, if it does not know: *@shown is ours. */
+static inline void edge_show(struct emu_edge_nic *nic, _Atomic uint32_t *shared, uint32_t *shown,
+                             uint32_t index, uint32_t what)
+{
+    if (*shown == index)
+        return;
+    *shown = index;
+    atomic_exchange_explicit(shared, index, memory_order_seq_cst); /* Y2 or Y4, and Y5 */
+    edge_ring(nic, what);
+}
+
 void emu_edge_nic_publish(struct emu_edge_nic *nic)
 {
-    if (nic->up_shown == nic->up_tail)
-        return;
-    nic->up_shown = nic->up_tail;
-    atomic_exchange_explicit(&nic->shared->up_tail, nic->up_tail,
-                             memory_order_seq_cst); /* Y2, Y5 */
-    edge_ring(nic, EMU_EDGE_RING_DATA);
+    edge_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_EDGE_RING_DATA);
 }
 
 void emu_edge_nic_consumed(struct emu_edge_nic *nic)
 {
-    if (nic->down_shown == nic->down_head)
-        return;
-    nic->down_shown = nic->down_head;
-    atomic_exchange_explicit(&nic->shared->down_head, nic->down_head,
-                             memory_order_seq_cst); /* Y4, Y5 */
-    edge_ring(nic, EMU_EDGE_RING_ROOM);
+    edge_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head, EMU_EDGE_RING_ROOM);
 }
 
 void emu_edge_nic_sleep(struct emu_edge_shared *shared, uint32_t seen_down_tail,

@@ -19,18 +19,14 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
     }
     tx->kind = EMU_LINK_LOCAL;
     tx->owner = from;
-    tx->peer_worker = to->worker;
-    tx->peer_index = to->index;
-    tx->peer_port = to_port;
+    tx->peer = (struct emu_peer){.worker = to->worker, .index = to->index, .port = to_port};
     tx->credits = credits;
     tx->profile = profile;
     rx->kind = EMU_LINK_LOCAL;
     rx->tx = tx;
     rx->owner = to;
     rx->port = to_port;
-    rx->peer_worker = from->worker;
-    rx->peer_index = from->index;
-    rx->peer_port = from_port;
+    rx->peer = (struct emu_peer){.worker = from->worker, .index = from->index, .port = from_port};
     return 0;
 }
 
@@ -75,10 +71,25 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
     for (uint32_t at = back->at; at != rx->credit.at; at++)
         sum += back->slot[at & back->mask].count;
     if (sum != credits)
-        return "credits were lost or made";
-    if (emu_count_read(&rx->tx->counts.segments) != emu_count_read(&rx->counts.segments) + flying)
-        return "segments were lost or made on a cable";
-    return NULL;
+        return emu_credits_wrong(sum, credits);
+    return emu_link_check_segments(rx);
+}
+
+const char *emu_link_check_segments(const struct emu_rx *rx)
+{
+    const struct emu_tx *tx = rx->tx;
+    uint64_t sent = emu_count_read(&tx->counts.segments) + tx->untold;
+
+    if (sent == emu_count_read(&rx->counts.segments) + (tx->data.at - rx->data.at))
+        return NULL;
+    return "segments were lost or made on the cable to here";
+}
+
+const char *emu_edge_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
+{
+    uint64_t sum = (uint64_t)rx->credits->count + held + rx->owed;
+
+    return sum == credits ? NULL : emu_credits_wrong(sum, credits);
 }
 
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry)

@@ -39,53 +39,63 @@ struct emu_plug {
     struct emu_edge *plugged;        /* the edge as of the last look: good for this pass */
 };
 
-/* The sending end. The sending device owns all fields but plug.edge. Two lines with a switch's own.
- */
+/* The device at the far end of a local cable: whom to tell. */
+struct emu_peer {
+    struct emu_worker *worker;
+    uint32_t index; /* of the device there */
+    uint8_t port;   /* of the device */
+};
+
+/* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
-    uint8_t kind;
-    uint8_t peer_port;
+    uint8_t kind;       /* enum emu_link_kind */
     uint16_t untold;    /* segments sent that the receiver has not been told of */
     uint32_t credits;   /* segments that may be sent */
     uint64_t busy_ps;   /* the wire is taken until then */
-    uint64_t credit_ps; /* timed: when the credits in hand came */
+    uint64_t credit_ps; /* when the credits in hand came; raw: 0 */
     union {
-        struct {
+        struct {                          /* EMU_LINK_LOCAL */
             struct emu_ring_end data;     /* produces */
             struct emu_credit_end credit; /* consumes */
+            struct emu_peer peer;
         };
-        struct emu_plug plug;
+        struct emu_plug plug; /* EMU_LINK_EDGE */
     };
     const struct emu_profile *profile;
     struct emu_dev *owner;
-    struct emu_worker *peer_worker; /* local: the receiving device's, */
-    uint32_t peer_index;            /* and its index there */
     struct emu_port_counts counts;
 };
 
-/* The receiving end. The receiving device owns all fields but plug.edge. */
+/* The receiving end, the receiving device's but for plug.edge. A line, and what is seldom used. */
 struct emu_rx {
-    uint8_t kind;
-    uint8_t peer_port;
+    uint8_t kind; /* enum emu_link_kind */
     uint8_t port;
     uint32_t owed; /* credits to give back */
+    struct emu_dev *owner;
     union {
-        struct {
+        struct {                          /* EMU_LINK_LOCAL */
             struct emu_ring_end data;     /* consumes */
             struct emu_credit_end credit; /* produces */
+            struct emu_peer peer;
+            const struct emu_tx *tx; /* the other end; not read while workers run */
         };
-        struct emu_plug plug;
+        struct { /* EMU_LINK_EDGE */
+            struct emu_plug plug;
+            struct emu_credits *credits; /* the adapter's; they outlive processes */
+        };
     };
-    struct emu_dev *owner;
-    struct emu_worker *peer_worker; /* local: the sending device's, */
-    uint32_t peer_index;            /* and its index there */
     struct {
         _Atomic uint64_t segments; /* received */
     } counts;
-    union {
-        const struct emu_tx *tx;     /* local: the other end; not read while workers run */
-        struct emu_credits *credits; /* edge: the adapter's; they outlive processes */
-    };
 };
+static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
+
+/** emu_peer_tell - tell the far end of @event; @from: the calling worker. */
+static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_worker *from,
+                                 enum emu_event event)
+{
+    emu_signal(peer->worker, peer->index, from, event, emu_bit(peer->port));
+}
 
 /**
  * emu_link_join - plug a local cable: @tx of @from's port to @rx of @to's port, with @credits
@@ -128,6 +138,19 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  * Thread: any, while both ends' workers stand still.
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
+
+/** emu_link_check_segments - the same of its segments alone: what was sent has come, or is on it. */
+const char *emu_link_check_segments(const struct emu_rx *rx);
+
+/** emu_edge_check - the same of the credits of a cable from a process. */
+const char *emu_edge_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
+
+/** emu_credits_wrong - there are @sum credits and there should be @credits, which is not as many. */
+static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
+{
+    return sum < credits ? "credits were lost on the cable to here"
+                         : "credits were made on the cable to here";
+}
 
 /**
  * emu_link_bufs - pool buffers that are on a local cable now: references. Any other cable: 0.
@@ -299,8 +322,7 @@ static inline void emu_rx_pay_channel(struct emu_rx *rx, uint32_t channel, uint6
 {
     emu_credit_put(&rx->credit, 1, channel, arrive_ps);
     emu_dev_expect(rx->owner, arrive_ps);
-    emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-               emu_bit(rx->peer_port));
+    emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
 }
 
 /** emu_tx_flush - tell the receiver. Once a burst. */
@@ -311,8 +333,7 @@ static inline void emu_tx_flush(struct emu_tx *tx)
     emu_count(&tx->counts.segments, tx->untold);
     tx->untold = 0;
     if (tx->kind == EMU_LINK_LOCAL) {
-        emu_signal(tx->peer_worker, tx->peer_index, tx->owner->worker, EMU_EVENT_DATA,
-                   emu_bit(tx->peer_port));
+        emu_peer_tell(&tx->peer, tx->owner->worker, EMU_EVENT_DATA);
     } else if (tx->plug.plugged) {
         emu_edge_mark(tx->plug.plugged);
     }
@@ -392,8 +413,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, uint64_t arrive_ps)
     if (rx->kind == EMU_LINK_LOCAL) {
         emu_credit_put(&rx->credit, owed, 0, arrive_ps);
         emu_dev_expect(rx->owner, arrive_ps);
-        emu_signal(rx->peer_worker, rx->peer_index, rx->owner->worker, EMU_EVENT_CREDIT,
-                   emu_bit(rx->peer_port));
+        emu_peer_tell(&rx->peer, rx->owner->worker, EMU_EVENT_CREDIT);
     } else {
         emu_credits_add(rx->credits, owed, arrive_ps);
         emu_dev_signal(rx->owner, rx->owner->worker, EMU_EVENT_DATA, emu_bit(rx->port));

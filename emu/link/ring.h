@@ -5,7 +5,7 @@
  * One ring is one direction of one cable: segments one way, or the credits
  * for them the other way. A slot says itself whether it is full, so the two
  * sides share nothing but the slots: a segment moves with the one line that it
- * lies in, and a ring of four slots is two lines. Each side keeps its own place
+ * lies in, and a ring of four slots is two lines. Each side keeps its own index
  * in an end of its own.
  * Rejected: shared head and tail indexes. They cost each side two lines more,
  * and a simulated switch touches its lines only once in a while.
@@ -92,8 +92,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * NAME_show       - @slot is filled, but for its stamp; now it is the consumer's. R2 pairs with R3.
  *
  * The consumer's, wait-free:
- * NAME_front      - the oldest entry, or NULL; good until NAME_skip(). R3 pairs with R2: who sees the
- *                   slot full sees the entry.
+ * NAME_front      - the oldest entry, or NULL; good until NAME_skip(). R3 pairs with R2: who sees
+ *                   the slot full sees the entry.
  * NAME_skip       - done with the front entry: its room is the producer's. R4 pairs with R1.
  */
 #define EMU_RING(NAME, TYPE)                                                                     \

@@ -114,6 +114,12 @@ struct emu_hdr {
 };
 static_assert(sizeof(struct emu_hdr) == EMU_HDR_BYTES, "the header is 16 bytes");
 
+/** emu_hdr_kind - enum emu_kind, without enum emu_kind_bits. Pure. */
+static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
+{
+    return hdr->kind & (EMU_NOTIFY - 1u);
+}
+
 struct emu_seg {
     struct emu_hdr hdr;
     uint8_t payload[EMU_PAYLOAD_BYTES];

@@ -32,7 +32,7 @@ enum emu_event {
 
 /**
  * A device's pass: does a bounded amount of work, never blocks, never allocates.
- * Returns segments moved. It sets dev->next_ps, and marks itself again
+ * Returns segments moved. It sets dev->next_ps (raw: by emu_dev_rest()), and marks itself again
  * (emu_dev_again) when its bound ended the pass. Thread: its worker's.
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
@@ -45,8 +45,8 @@ struct emu_dev {
     bool timed;     /* the clock is not raw */
 
     /* Its worker's. */
-    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER. Raw: in every
-                         pass, and at the latest so long after this one */
+    uint64_t next_ps; /* when it wants to be stepped without being told; EMU_NEVER. Clock raw is
+                         always at 0, which is every pass: emu_dev_rest() */
 
     /* Set by other workers; taken by its own. By port. */
     alignas(EMU_LINE) _Atomic uint64_t ready_far[EMU_EVENTS];
@@ -85,8 +85,11 @@ struct emu_worker {
     uint64_t now_ps;  /* of this pass; virtual: up to which this window goes */
     uint64_t next_ps; /* the earliest time that a device waits for; EMU_NEVER */
     uint64_t *due_ps; /* by device, its next_ps as of its last step */
+    uint64_t rest_ps; /* how long devices that are stepped in every pass let it sleep; EMU_NEVER:
+                         there are none, as on timed clocks */
     bool woke;        /* it has slept since the last pass: time has passed */
-    uint64_t sent_ps; /* virtual: the earliest entry that was sent in this window */
+    uint64_t sent_ps; /* the earliest time for which an entry was sent in this window; clock real is
+                         one window, and on raw entries have no times: EMU_NEVER */
     struct emu_pool_cache cache;
     struct emu_edge *untold;       /* edges whose process is to be told something */
     uint64_t seen;                 /* serial of the edge list as of the last pass */
@@ -141,6 +144,19 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
+ * emu_dev_rest - raw: step me in every pass, and let the worker sleep no longer than @rest_ps;
+ * EMU_NEVER: step me when I am told something. Good for one pass. Thread: the device's own step.
+ */
+static inline void emu_dev_rest(struct emu_dev *dev, uint64_t rest_ps)
+{
+    struct emu_worker *worker = dev->worker;
+
+    dev->next_ps = rest_ps == EMU_NEVER ? EMU_NEVER : 0;
+    if (rest_ps < worker->rest_ps)
+        worker->rest_ps = rest_ps;
+}
+
+/**
  * emu_dev_expect - timed: @dev sent something that is at the far end at @at_ps. On clock virtual
  * that is after the window that is being stepped; otherwise the result would depend on the order
  * in which devices are stepped.
@@ -170,6 +186,12 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 static inline void emu_dev_again(struct emu_dev *dev)
 {
     dev->worker->told.near[dev->index / 64] |= emu_bit(dev->index % 64);
+}
+
+/** emu_dev_give - the event is for this step, as if it had been told before. Thread: the same. */
+static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint64_t ports)
+{
+    dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
 /**

@@ -59,6 +59,17 @@ void emu_waiter_remove(struct emu_waiter *waiter, int bell)
     epoll_ctl(waiter->epoll, EPOLL_CTL_DEL, bell, NULL);
 }
 
+static int waiter_open(struct emu_waiter *waiter)
+{
+    waiter->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (waiter->epoll < 0)
+        return -errno;
+    waiter->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (waiter->bell < 0)
+        return -errno;
+    return emu_waiter_add(waiter, waiter->bell);
+}
+
 int emu_waiter_create(struct emu_waiter **ret)
 {
     struct emu_waiter *waiter = malloc(sizeof *waiter);
@@ -66,28 +77,12 @@ int emu_waiter_create(struct emu_waiter **ret)
 
     if (!waiter)
         return -ENOMEM;
-    waiter->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (waiter->epoll < 0) {
-        err = -errno;
-        goto free_waiter;
-    }
-    waiter->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (waiter->bell < 0) {
-        err = -errno;
-        goto close_epoll;
-    }
-    err = emu_waiter_add(waiter, waiter->bell);
+    *waiter = (struct emu_waiter){.epoll = -1, .bell = -1};
+    err = waiter_open(waiter);
     if (err)
-        goto close_bell;
-    *ret = waiter;
-    return 0;
-
-close_bell:
-    close(waiter->bell);
-close_epoll:
-    close(waiter->epoll);
-free_waiter:
-    free(waiter);
+        emu_waiter_destroy(waiter);
+    else
+        *ret = waiter;
     return err;
 }
 
@@ -95,8 +90,10 @@ void emu_waiter_destroy(struct emu_waiter *waiter)
 {
     if (!waiter)
         return;
-    close(waiter->bell);
-    close(waiter->epoll);
+    if (waiter->bell >= 0)
+        close(waiter->bell);
+    if (waiter->epoll >= 0)
+        close(waiter->epoll);
     free(waiter);
 }
 

@@ -177,15 +177,19 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
     return windows->count;
 }
 
-static int windows_start(struct emu_windows *windows, uint32_t i)
+/* Threads for all workers but the first, which is the driver's. */
+static int windows_start(struct emu_windows *windows)
 {
-    struct window_worker *at = &windows->at[i];
-    char name[24];
-    int err;
+    int err = 0;
 
-    snprintf(name, sizeof name, "fab-worker-%u", i % 10000);
-    err = emu_spawn(&at->thread, name, windows_thread, at);
-    at->started = !err;
+    for (uint32_t i = 1; !err && i < windows->workers; i++) {
+        struct window_worker *at = &windows->at[i];
+        char name[24];
+
+        snprintf(name, sizeof name, "fab-worker-%u", i % 10000);
+        err = emu_spawn(&at->thread, name, windows_thread, at);
+        at->started = !err;
+    }
     return err;
 }
 
@@ -193,7 +197,7 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
                        uint64_t lookahead_ps)
 {
     struct emu_windows *windows = emu_zeros(sizeof *windows);
-    int err = -ENOMEM;
+    int err;
 
     if (!windows)
         return -ENOMEM;
@@ -201,21 +205,14 @@ int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uin
     windows->lookahead_ps = lookahead_ps;
     windows->oversubscribed = (long)workers > sysconf(_SC_NPROCESSORS_ONLN);
     windows->at = emu_zeros(workers * sizeof *windows->at);
-    if (!windows->at)
-        goto destroy;
-    for (uint32_t i = 0; i < workers; i++)
+    for (uint32_t i = 0; windows->at && i < workers; i++)
         windows->at[i] =
             (struct window_worker){.next_ps = EMU_NEVER, .windows = windows, .worker = worker[i]};
-    for (uint32_t i = 1; i < workers; i++) {
-        err = windows_start(windows, i);
-        if (err)
-            goto destroy;
-    }
-    *ret = windows;
-    return 0;
-
-destroy:
-    emu_windows_destroy(windows);
+    err = windows->at ? windows_start(windows) : -ENOMEM;
+    if (err)
+        emu_windows_destroy(windows);
+    else
+        *ret = windows;
     return err;
 }
 

@@ -56,8 +56,7 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
         return -ENOMEM;
     worker->words = (devs + 63) / 64;
     worker->clock = *clock;
-    worker->next_ps = EMU_NEVER;
-    worker->sent_ps = EMU_NEVER;
+    worker->next_ps = worker->rest_ps = worker->sent_ps = EMU_NEVER;
     emu_pool_cache_init(&worker->cache, pool);
     if (worker_alloc(worker, devs))
         err = emu_waiter_create(&worker->waiter);
@@ -125,24 +124,20 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/*
- * Devices that wait for this time or an earlier one are stepped in this pass. On clock raw, which
- * has no time, that is all that wait.
- */
-static uint64_t worker_by_ps(const struct emu_worker *worker)
-{
-    return worker->clock.mode == EMU_CLOCK_RAW ? EMU_NEVER - 1 : worker->now_ps;
-}
-
 /* How long nobody wants to be stepped without being told; EMU_NEVER. */
 static uint64_t worker_rest_ps(const struct emu_worker *worker)
 {
-    if (worker->next_ps == EMU_NEVER || worker->clock.mode == EMU_CLOCK_RAW)
-        return worker->next_ps;
+    if (worker->clock.mode == EMU_CLOCK_RAW)
+        return worker->rest_ps;
+    if (worker->next_ps == EMU_NEVER)
+        return EMU_NEVER;
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
 }
 
-/* The clock reached @now_ps: mark the devices that wait for such a time. */
+/*
+ * The clock reached @now_ps: mark the devices that wait for such a time. Raw: all that wait; how
+ * long they let the worker sleep, they say anew.
+ */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER;
@@ -156,6 +151,7 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
             next_ps = due_ps;
     }
     worker->next_ps = next_ps;
+    worker->rest_ps = EMU_NEVER;
 }
 
 /* What other workers have told a device. */
@@ -210,8 +206,8 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
 
     worker->now_ps = emu_clock_now(&worker->clock);
     worker_look(worker);
-    if (worker->next_ps <= worker_by_ps(worker))
-        worker_wake_due(worker, worker_by_ps(worker));
+    if (worker->next_ps <= worker->now_ps)
+        worker_wake_due(worker, worker->now_ps);
     for (uint32_t w = 0; w < worker->words; w++)
         emu_each_bit (i, worker_take(worker, w))
             moved += worker_step(worker, w * 64 + i, worker->now_ps);
@@ -346,12 +342,18 @@ static void thread_rest(struct emu_thread *thread)
     emu_rcu_online();
 }
 
+/* The thread sees @stop before its next pass; it may sleep. */
+static void thread_tell(struct emu_thread *thread, enum emu_worker_stop stop)
+{
+    atomic_store_explicit(&thread->worker->stop, stop, memory_order_seq_cst);
+    emu_waiter_ring(thread->worker->waiter);
+}
+
 void emu_thread_hold(struct emu_thread *thread)
 {
     if (!thread)
         return;
-    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_HOLDS, memory_order_seq_cst);
-    emu_waiter_ring(thread->worker->waiter);
+    thread_tell(thread, EMU_WORKER_HOLDS);
     pthread_mutex_lock(&thread->lock);
     while (!thread->held)
         pthread_cond_wait(&thread->moved, &thread->lock);
@@ -410,20 +412,18 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
     pthread_mutex_init(&thread->lock, NULL);
     pthread_cond_init(&thread->moved, NULL);
     err = emu_spawn(&thread->id, name, thread_main, thread);
-    if (err) {
+    if (err)
         thread_free(thread);
-        return err;
-    }
-    *ret = thread;
-    return 0;
+    else
+        *ret = thread;
+    return err;
 }
 
 void emu_thread_stop(struct emu_thread *thread)
 {
     if (!thread)
         return;
-    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_ENDS, memory_order_seq_cst);
-    emu_waiter_ring(thread->worker->waiter);
+    thread_tell(thread, EMU_WORKER_ENDS);
     pthread_join(thread->id, NULL);
     thread_free(thread);
 }

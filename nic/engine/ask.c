@@ -4,10 +4,10 @@
  *
  * A question at rest holds no packet. It lies in a list here, and takes a packet when it is asked,
  * of which questions have a part only. So however many wait for something to become true, what
- * makes it true always finds packets. A host's question has one of ENGINE_ASKS places as long as it
+ * makes it true always finds packets. A host's question has one of ENGINE_ASKS slots as long as it
  * waits; when all are taken, a question is asked once and the host, who has been told that it was
  * false, asks again (nic/host/group/word.c). A barrier's lies in the state of its number, so there
- * is a place for each.
+ * is one for each.
  *
  * Conditionals of a process that is no more are dropped when their turn comes, and all questions in
  * groups that all members have left. A barrier to which the process has contributed goes on,
@@ -28,10 +28,10 @@
 bool engine_asks_init(struct engine_asks *asks, uint64_t random)
 {
     asks->jitter = (uint32_t)(random >> 32);
-    asks->place = calloc(ENGINE_ASKS, sizeof *asks->place);
-    for (uint32_t i = 0; asks->place && i < ENGINE_ASKS; i++)
-        engine_queue_add(&asks->free, &asks->place[i].ask.at);
-    return asks->place;
+    asks->slot = calloc(ENGINE_ASKS, sizeof *asks->slot);
+    for (uint32_t i = 0; asks->slot && i < ENGINE_ASKS; i++)
+        engine_queue_add(&asks->free, &asks->slot[i].ask.at);
+    return asks->slot;
 }
 
 uint64_t engine_asks_due_ps(const struct engine_asks *asks)
@@ -136,9 +136,8 @@ static void ask_send(struct engine *e, struct engine_ask *ask, uint64_t at_ps)
 
     e->send.packet[i].ask = ask;
     e->send.packet[i].tries = ask->tries;
-    /* again: in turn with bulk, or they could starve it */
-    e->send.packet[i].asked = ask->tries ? 1 : 0;
-    e->asks.asked++;
+    e->send.packet[i].bulk = ask->tries; /* again: in turn with bulk, which it could starve */
+    e->asks.in_packets++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);
 }
@@ -158,7 +157,8 @@ void engine_asks_go(struct engine *e, uint64_t at_ps)
 {
     struct engine_asks *asks = &e->asks;
 
-    while (!engine_queue_empty(&asks->due) && asks->asked < e->send.packets / ENGINE_ASK_PART &&
+    while (!engine_queue_empty(&asks->due) &&
+           asks->in_packets < e->send.packets / ENGINE_ASK_PART &&
            !engine_list_empty(&e->send.free)) {
         struct engine_ask *ask = engine_ask_of(engine_queue_pop(&asks->due));
 
@@ -200,12 +200,11 @@ void engine_ask_barrier(struct engine *e, struct engine_coll *state, uint64_t at
     engine_asks_go(e, at_ps);
 }
 
-/* The place of a host's question: by the number that the host gave it. NULL: it does not wait here.
- */
+/* A host's question, by the number that the host gave it. NULL: it does not wait here. */
 static struct engine_host_ask *ask_find(struct engine *e, const struct emu_hdr *hdr)
 {
     for (uint32_t i = 0; i < ENGINE_ASKS; i++) {
-        struct engine_host_ask *ask = &e->asks.place[i];
+        struct engine_host_ask *ask = &e->asks.slot[i];
 
         if (ask->used && ask->ask.process == e->host.process && ask->seq == hdr->seq &&
             ask->group == hdr->dst)
@@ -292,7 +291,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_ANSWER, at_ps);
         return;
     }
-    e->asks.asked--;
+    e->asks.in_packets--;
     if (ask_is_void(e, ask)) {
         ask_end(e, ask);
         engine_free(e, i, at_ps);

@@ -3,8 +3,8 @@
  * ask.h - network conditionals: questions to all members of a group, asked until they are true.
  *
  * Owner: the engine's worker. A question is free, at rest, due, or in a packet: in one queue, or in
- * none while it is in a packet. A host's has a place of its own and holds its segment, but while a
- * packet does; a barrier's lies in the barrier's state.
+ * none while it is in a packet. A host's has a slot and the reference to its segment, which is its
+ * packet's while it is in one. A barrier's lies in the barrier's state and has no segment.
  */
 #ifndef NIC_ENGINE_ASK_H
 #define NIC_ENGINE_ASK_H
@@ -23,8 +23,8 @@ struct engine_group;
 
 struct engine_ask {
     struct engine_queued at;     /* first: engine_ask_of() */
-    struct engine_coll *barrier; /* whose question it is; NULL: a host's, engine_host_ask_of() */
-    uint64_t due_ps;             /* at rest */
+    struct engine_coll *barrier; /* it asks for this; NULL: for a host, engine_host_ask_of() */
+    uint64_t due_ps;             /* at rest: when it is asked again */
     uint32_t process;            /* engine_host.process when it came: who asks */
     uint16_t tries;
 };
@@ -32,7 +32,7 @@ struct engine_ask {
 /* A host's. */
 struct engine_host_ask {
     struct engine_ask ask; /* first */
-    uint32_t buf;          /* its segment: the packet's, while it is in one */
+    uint32_t buf;          /* its segment */
     uint32_t seq, group;   /* its number, and the group's address */
     bool used;             /* not in the queue of free ones */
     bool taken_back;       /* it wants no answer any more */
@@ -41,12 +41,12 @@ struct engine_host_ask {
 struct engine_asks {
     uint32_t any; /* queues at rest that are not empty, by bit */
     uint32_t resting;
-    uint32_t asked;                                 /* in packets */
+    uint32_t in_packets;
     uint32_t jitter;                                /* in 2^-32: so much of half a rest more */
     struct engine_queue rest[ENGINE_DOUBLINGS + 1]; /* by doublings */
     struct engine_queue due;                        /* those that wait for a packet */
     struct engine_queue free;
-    struct engine_host_ask *place; /* ENGINE_ASKS */
+    struct engine_host_ask *slot; /* ENGINE_ASKS */
 };
 
 static inline struct engine_ask *engine_ask_of(struct engine_queued *at)
@@ -60,7 +60,7 @@ static inline struct engine_host_ask *engine_host_ask_of(struct engine_ask *ask)
     return (struct engine_host_ask *)ask;
 }
 
-/** engine_asks_init - all places are free; false: there is no memory. */
+/** engine_asks_init - all slots are free; false: there is no memory. */
 bool engine_asks_init(struct engine_asks *asks, uint64_t random);
 
 /**

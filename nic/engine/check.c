@@ -77,24 +77,20 @@ static const char *check_asks(const struct engine *e)
                   e->send.packet[i].state == ENGINE_AWAITING) &&
                  e->send.packet[i].ask;
     for (uint32_t i = 0; i < ENGINE_ASKS; i++)
-        used += e->asks.place[i].used;
-    if (resting != e->asks.resting || asked != e->asks.asked ||
+        used += e->asks.slot[i].used;
+    if (resting != e->asks.resting || asked != e->asks.in_packets ||
         used + queue_length(&e->asks.free) != ENGINE_ASKS)
         return "an engine has lost a conditional";
     return NULL;
 }
 
-const char *engine_check(const struct engine *e)
+/* Packets on their channels, and what comes in. */
+static const char *check_ways(const struct engine *e)
 {
-    const char *wrong = check_packets(e);
     uint32_t open = 0, parts = 0, whole = 0, stored = 0;
 
-    for (uint32_t i = 0; !wrong && i < e->links; i++) {
-        wrong = check_link(e, &e->link[i]);
+    for (uint32_t i = 0; i < e->links; i++)
         open += emu_vcs_pending(&e->link[i].vcs);
-    }
-    if (wrong)
-        return wrong;
     for (uint32_t i = 0; i < e->links * EMU_VCS; i++) {
         parts += e->receive.incoming[i].state == ENGINE_PARTS;
         whole += e->receive.incoming[i].state == ENGINE_WHOLE;
@@ -106,7 +102,24 @@ const char *engine_check(const struct engine *e)
         whole != list_length(&e->receive.whole, e->receive.join) ||
         stored != list_length(&e->receive.stored, e->receive.join))
         return "an engine does not know what comes in";
-    return check_asks(e);
+    return NULL;
+}
+
+void engine_audit(const struct engine *e, const struct emu_found *found)
+{
+    for (uint32_t i = 0; i < e->links; i++)
+        emu_found_at(found, i, check_link(e, &e->link[i]));
+    emu_found_at(found, EMU_NO_PORT, check_packets(e));
+    emu_found_at(found, EMU_NO_PORT, check_ways(e));
+    emu_found_at(found, EMU_NO_PORT, check_asks(e));
+}
+
+const char *engine_check(const struct engine *e)
+{
+    const char *first = NULL;
+
+    engine_audit(e, &(struct emu_found){emu_found_first, &first});
+    return first;
 }
 
 bool engine_idle(const struct engine *e)

@@ -54,16 +54,14 @@ static bool deliver_whole(struct engine *e, uint16_t i, uint64_t at_ps)
                                    .word = ENGINE_NOTICE_SEGMENTS,
                                    .count = in->count,
                                    .packet = ENGINE_NONE,
-                                   .reply = i,
-                                   .late_ps = in->late_ps};
+                                   .reply = i};
     memcpy(to->buf, in->buf, in->count * sizeof in->buf[0]);
     return true;
 }
 
-static bool deliver_next(struct engine *e, uint64_t at_ps)
+/* The next one to hand over. False: there is none. */
+static bool deliver_take(struct engine *e, uint64_t at_ps)
 {
-    if (e->host.delivery.active)
-        return true;
     if (!engine_list_empty(&e->send.back)) {
         deliver_back(e, e->send.back.first);
         return true;
@@ -142,11 +140,23 @@ static bool deliver_void(const struct engine *e)
  * constant, so nothing is called through it.
  */
 struct deliver_how {
+    void (*begin)(struct engine *e); /* it has been taken, and nothing of it was handed over yet */
     uint32_t (*room)(struct engine *e, uint64_t at_ps); /* segments that the host takes now */
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
     /* incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
+
+static inline __attribute__((always_inline)) bool deliver_next(struct engine *e, uint64_t at_ps,
+                                                               const struct deliver_how *how)
+{
+    if (e->host.delivery.active)
+        return true;
+    if (!deliver_take(e, at_ps))
+        return false;
+    how->begin(e);
+    return true;
+}
 
 static inline __attribute__((always_inline)) void deliver_end(struct engine *e, uint64_t at_ps,
                                                               const struct deliver_how *how)
@@ -194,7 +204,7 @@ static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, 
 {
     uint32_t room = 0;
 
-    while (deliver_next(e, at_ps)) {
+    while (deliver_next(e, at_ps, how)) {
         if (!deliver_segments(e, &room, at_ps, how))
             return false;
         deliver_end(e, at_ps, how);
@@ -203,6 +213,11 @@ static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, 
 }
 
 /* --- clock raw: at once ------------------------------------------------------------- */
+
+static void raw_begin(struct engine *e)
+{
+    (void)e;
+}
 
 static uint32_t raw_room(struct engine *e, uint64_t at_ps)
 {
@@ -223,12 +238,21 @@ static void raw_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_raw(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {raw_room, raw_hand, raw_answer};
+    static const struct deliver_how how = {raw_begin, raw_room, raw_hand, raw_answer};
 
     deliver_all(e, at_ps, &how);
 }
 
 /* --- timed: one segment at a time, in memory later ---------------------------------- */
+
+/* Before it is handed over, its channel may get another packet. */
+static void timed_begin(struct engine *e)
+{
+    struct engine_timed *t = engine_timed_of(e);
+    uint16_t i = e->host.delivery.reply;
+
+    t->early_ps = i == ENGINE_NONE ? 0 : t->last_early_ps[i];
+}
 
 /* One, or none, and then when there will be room. */
 static uint32_t timed_room(struct engine *e, uint64_t at_ps)
@@ -243,7 +267,7 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
-    uint64_t time_ps = at_ps + t->recv_ps - e->host.delivery.late_ps;
+    uint64_t time_ps = at_ps + t->recv_ps - t->early_ps;
 
     if (time_ps < at_ps + t->lookahead_ps)
         time_ps = at_ps + t->lookahead_ps;
@@ -273,7 +297,7 @@ static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 
 void engine_deliver_timed(struct engine *e, uint64_t at_ps)
 {
-    static const struct deliver_how how = {timed_room, timed_hand, timed_answer};
+    static const struct deliver_how how = {timed_begin, timed_room, timed_hand, timed_answer};
 
     if (deliver_all(e, at_ps, &how))
         engine_timed_of(e)->out_ps = EMU_NEVER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine.c - an engine is made, and taken apart.
+ * engine.c - an engine is made, told when the clock is rebased, and taken apart.
  */
 #include "nic/engine/engine.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "emu/random.h"
-#include "nic/engine/internal.h"
+#include "nic/engine/timed.h"
 
 uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile)
 {
@@ -73,6 +73,7 @@ static void engine_init(struct engine *e)
     e->host_profile = *e->profile;
     e->host_profile.link_ps_per_byte = e->host_profile.channel_ps = e->host_profile.switch_ps = 0;
     e->timeout_ps = e->profile->reply_timeout_ps;
+    e->tree.asks = emu_profile_barrier_asks(e->profile);
 }
 
 /* The one place where the clock says what an engine is. */
@@ -123,7 +124,7 @@ void engine_destroy(struct engine *engine)
     emu_link_unjoin(&engine->host.out);
     emu_link_free_edge(&engine->host.in);
     emu_table_free(&engine->tree.groups);
-    free(engine->asks.place);
+    free(engine->asks.slot);
     free(engine->receive.heard);
     free(engine->receive.join);
     free(engine->receive.incoming);
@@ -139,6 +140,11 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 {
     assert(link < engine->links);
     engine->link[link].faults = faults;
+}
+
+uint32_t engine_node(const struct engine *e)
+{
+    return e->node;
 }
 
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link)
@@ -172,4 +178,53 @@ const struct engine_counts *engine_counts(const struct engine *engine)
 const struct emu_profile *engine_host_profile(const struct engine *engine)
 {
     return &engine->host_profile;
+}
+
+/* --- the clock is rebased: all the times that an engine keeps (emu/clock.h) ------------ */
+
+static void rebase(uint64_t *at_ps, uint64_t by_ps)
+{
+    *at_ps = emu_rebased_ps(*at_ps, by_ps);
+}
+
+/* On clock raw time-outs have a time of their own, which the engine turns back itself. */
+void engine_rebase_timers(struct engine *e, uint64_t by_ps)
+{
+    rebase(&e->now_ps, by_ps);
+    for (uint32_t i = 0; i < e->send.packets; i++) {
+        rebase(&e->send.packet[i].due_ps, by_ps);
+        rebase(&e->send.packet[i].active_ps, by_ps);
+    }
+    for (uint32_t i = 0; i < e->links * EMU_VCS; i++) {
+        rebase(&e->receive.incoming[i].due_ps, by_ps);
+        rebase(&e->receive.incoming[i].active_ps, by_ps);
+    }
+    emu_each_bit (doublings, e->asks.any)
+        for (struct engine_queued *at = e->asks.rest[doublings].first; at; at = at->next)
+            rebase(&engine_ask_of(at)->due_ps, by_ps);
+}
+
+void engine_rebase(struct engine *e, uint64_t by_ps)
+{
+    struct engine_timed *t = engine_timed_of(e);
+
+    engine_rebase_timers(e, by_ps);
+    rebase(&t->handed_ps, by_ps);
+    rebase(&e->host.in_ps, by_ps);
+    rebase(&t->out_ps, by_ps);
+    rebase(&e->tree.results_ps, by_ps);
+    rebase(&e->tree.combine_ps, by_ps);
+    for (struct engine_queued *at = e->tree.results.first; at; at = at->next)
+        rebase(&engine_coll_of(at)->due_ps, by_ps);
+    emu_tx_rebase(&e->host.out, by_ps);
+    emu_rx_rebase(&e->host.in, by_ps);
+    for (uint32_t i = 0; i < e->links; i++) {
+        struct engine_link *l = &e->link[i];
+
+        rebase(&l->tx_ps, by_ps);
+        emu_tx_rebase(&l->tx, by_ps);
+        emu_rx_rebase(&l->rx, by_ps);
+        if (l->faults)
+            emu_faults_rebase(l->faults, by_ps);
+    }
 }

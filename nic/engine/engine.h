@@ -28,7 +28,8 @@
 
 #include "emu/packet/vc.h"
 #include "emu/worker/dev.h"
-#include "emu/fault.h"
+#include "emu/worker/found.h"
+#include "emu/fault/fault.h"
 #include "emu/link/link.h"
 #include "emu/profile.h"
 
@@ -40,35 +41,14 @@
 #define ENGINE_EDGE_CREDITS  ((uint32_t)EMU_XPOINT_MAX) /* of an edge towards the engine */
 #define ENGINE_LOCAL_CREDITS 64u                        /* of a local host's cable, each way */
 
+struct emu_clash;
 struct engine;
 
-/*
- * What an engine counts. Its worker is the only writer. The unit is packets unless a comment says
- * segments.
- */
+/* What an engine counts (counts.def). Its worker is the only writer. */
 struct engine_counts {
-    _Atomic uint64_t packets;         /* first tries sent */
-    _Atomic uint64_t retransmissions; /* further tries sent */
-    _Atomic uint64_t acks;            /* ACKs that ended a packet */
-    _Atomic uint64_t nacks;           /* NACKs that sent one to rest */
-    _Atomic uint64_t timeouts;        /* tries that no reply came to in time */
-    _Atomic uint64_t received;        /* delivered to the host, duplicates not counted */
-    _Atomic uint64_t duplicates;      /* acknowledged again, and not delivered */
-    /* answered with a NACK: incomplete, wrong checksum or place */
-    _Atomic uint64_t broken;
-    /* given up in parts: by its sender, or for want of its rest */
-    _Atomic uint64_t abandoned;
-    _Atomic uint64_t stale;   /* segments and replies of a packet that is over */
-    _Atomic uint64_t lost;    /* host segments given up after profile->retry_limit tries */
-    _Atomic uint64_t refused; /* host segments that this transport does not carry */
-    /* host segments to a group that this node is not in, or all left */
-    _Atomic uint64_t not_in_group;
-    _Atomic uint64_t conditionals; /* network conditionals sent; of them, */
-    _Atomic uint64_t unequal;      /* those that a NACK came back for */
-    /* to collectives, combined here: the host's and other adapters' */
-    _Atomic uint64_t contributions;
-    _Atomic uint64_t results; /* sent on, or given to the host here */
-    _Atomic uint64_t against; /* segments of collectives that break the protocol: dropped */
+#define REPORTED(name)   _Atomic uint64_t name;
+#define UNREPORTED(name) _Atomic uint64_t name;
+#include "nic/engine/counts.def"
 };
 
 struct engine_config {
@@ -116,13 +96,30 @@ void engine_rebase(struct engine *engine, uint64_t by_ps);
  */
 void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faults);
 
+/**
+ * engine_link_set - @link goes down, or is up again, at @at_ps: what awaits a reply on it is sent
+ * again by another one. Both ends must be told. Thread: manager, while the worker stands still;
+ * then it is to be woken. Returns packets that awaited one.
+ * Source: QsNet III §III, Figure 4 (several links into a node).
+ */
+uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t at_ps);
+
+/**
+ * engine_give_up - what waits for a link is given up: there has been none for too long. Thread: as
+ * above.
+ */
+void engine_give_up(struct engine *engine, uint64_t at_ps);
+
 /** engine_vcs - what the engine knows of the far end of @link, for checks there. */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
 
 /**
- * engine_check - what must hold at any time. Returns NULL, or what is wrong.
+ * engine_audit - what must hold between two passes. @found: told what is wrong, and at which link.
  * Thread: the driver, while the workers stand still.
  */
+void engine_audit(const struct engine *engine, const struct emu_found *found);
+
+/** engine_check - the same. Returns NULL, or the first thing that is wrong. */
 const char *engine_check(const struct engine *engine);
 
 /**
@@ -176,12 +173,53 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 uint32_t engine_group_held(const struct engine_group *group);
 
 /**
+ * engine_group_check - its states are whole. NULL, or what is wrong. Thread: as above.
+ */
+const char *engine_group_check(const struct engine_group *group);
+
+/**
+ * engine_knows_group - is @group in the engine's table? Thread: manager.
+ */
+bool engine_knows_group(const struct engine *engine, const struct engine_group *group);
+
+/** engine_node - the number of its node, or unit. */
+uint32_t engine_node(const struct engine *engine);
+
+/**
+ * engine_group_parent - in the tree in which a group combines; ENGINE_NO_NODE: none.
+ */
+uint32_t engine_group_parent(const struct engine_group *group);
+
+/** engine_group_children - how many it has there. engine_group_has_child - is @node one of them? */
+uint32_t engine_group_children(const struct engine_group *group);
+bool engine_group_has_child(const struct engine_group *group, uint32_t node);
+
+/**
+ * engine_group_came - has the host here contributed to segment @seq of the group's stream? Thread:
+ * as engine_group_held().
+ */
+bool engine_group_came(const struct engine_group *group, uint32_t seq);
+
+/**
+ * engine_group_clash - the first two contributions here that did not agree on what they are part
+ * of, or NULL. Thread: as engine_group_held().
+ */
+const struct emu_clash *engine_group_clash(const struct engine_group *group);
+
+/**
  * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An
  * engine has to know every group of its node, because each group is a flow with numbers of its
  * own.
  */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);
+
+/**
+ * engine_group_relink - from now on the node is in the tree of switches of group @id by @link; what
+ * waits to be sent to the group goes by it, at @at_ps. Thread: manager, while the worker stands
+ * still.
+ */
+void engine_group_relink(struct engine *engine, uint32_t id, uint32_t link, uint64_t at_ps);
 
 /** engine_group_bytes - memory that a group for multicasts takes at a member. Pure. */
 size_t engine_group_bytes(uint32_t sources);

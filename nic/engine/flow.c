@@ -101,22 +101,23 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 /* --- at the destination ------------------------------------------------------------- */
 
 /*
- * A tag has SEQ_BITS = 26 bits of a packet's number n. The receiver knows the highest number L that
- * it heard of the flow, and takes n for the one nearest to L. That is right, and no new packet is
- * taken for an old one, because n and L are never further apart than 2^25:
+ * Packets of a flow are numbered, and a tag has only the low SEQ_BITS = 26 bits of a number n. The
+ * receiver knows L, the highest number of the flow that it has heard. Of the numbers with those low
+ * bits it takes the one nearest to L. That is n, as long as n and L differ by less than 2^25:
  *
- * A flow goes to a node, or to one group as long as that is. So each of its packets goes to the
- * same receivers, and one that is acknowledged was heard by all of them (switches merge the replies
- * of a group's members). Let A be the highest number that was acknowledged when the source gave n.
- * Then A <= L, and n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow that is
- * further ahead (engine_flow_dead()): so n - L < 2^25. On the other side a packet that is not over
- * is less than ENGINE_WINDOW behind the next number (engine_flow_open()), and L is behind that: L -
- * n < ENGINE_WINDOW. A number that is further behind L belongs to a late copy of a packet that has
- * been delivered or given up. It would have to be late by 2^25 packets of its flow to be taken for
- * a new one; but a copy is held by channels and rings alone, and these are emptied, or given up,
- * within a few time-outs.
+ * n is not far ahead of L. A flow goes to one node or one group, so all of its packets have the
+ * same receivers. A packet that is acknowledged was heard by all of them, for switches merge the
+ * replies of a group's members. Let A be the highest number that was acknowledged when the source
+ * gave n. Then A <= L. And n - A <= ENGINE_SPAN + what its queue holds, for no packet enters a flow
+ * that is further ahead (engine_flow_dead()). So n - L < 2^25.
  *
- * Before the first number is heard, L is not known, and none can be wrong: any is new.
+ * n is not far behind L. A packet that is not over is less than ENGINE_WINDOW behind the next
+ * number to be given (engine_flow_open()), and L is below that number. So L - n < ENGINE_WINDOW. A
+ * number further behind L is that of a late copy, of a packet that was delivered or given up. The
+ * copy would be taken for a new packet if it were late by 2^25 packets of its flow. But only
+ * channels and rings hold copies, and these are emptied, or given up, within a few time-outs.
+ *
+ * Before the first number is heard there is no L, and any number is new.
  */
 static_assert(ENGINE_SPAN + UINT16_MAX + ENGINE_WINDOW < 1u << (31 - ENGINE_TRY_BITS),
               "numbers of a tag are told apart");

@@ -121,6 +121,59 @@ uint32_t engine_group_held(const struct engine_group *group)
     return bufs;
 }
 
+/* Whose result is on its way, or that waits for a conditional: each holds the group. */
+const char *engine_group_check(const struct engine_group *group)
+{
+    uint32_t waiting = 0;
+
+    for (uint32_t i = 0; group->tree && i < group->tree->window; i++) {
+        const struct engine_coll *state = &group->tree->state[i];
+
+        waiting += (state->outs != 0) + state->asking;
+        if ((state->have & ~group->tree->all && !state->made) || (state->made && !state->outs))
+            return "a state of a collective has leaked";
+    }
+    if (waiting != atomic_load_explicit(&group->waiting, memory_order_relaxed))
+        return "a result of a collective has leaked: nothing will send it";
+    return NULL;
+}
+
+bool engine_knows_group(const struct engine *e, const struct engine_group *group)
+{
+    return engine_group_of(e, group->id) == group;
+}
+
+uint32_t engine_group_parent(const struct engine_group *group)
+{
+    return group->tree ? group->tree->node[ENGINE_PARENT] : ENGINE_NO_NODE;
+}
+
+uint32_t engine_group_children(const struct engine_group *group)
+{
+    return group->tree ? group->tree->width - ENGINE_CHILD : 0;
+}
+
+bool engine_group_has_child(const struct engine_group *group, uint32_t node)
+{
+    for (uint32_t i = 0; i < engine_group_children(group); i++)
+        if (group->tree->node[ENGINE_CHILD + i] == node)
+            return true;
+    return false;
+}
+
+bool engine_group_came(const struct engine_group *group, uint32_t seq)
+{
+    const struct engine_coll *state = group->tree ? engine_state(group->tree, seq) : NULL;
+
+    return state && state->used && state->hdr.seq == seq &&
+           (!state->have || (state->have & emu_bit(ENGINE_HERE)));
+}
+
+const struct emu_clash *engine_group_clash(const struct engine_group *group)
+{
+    return group->tree && group->tree->clash.seen ? &group->tree->clash : NULL;
+}
+
 /* T2 pairs with T1 (engine_group_release()): the engine has done with the last of its states. */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {
@@ -178,6 +231,23 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
                               .class = class,
                               .group = true,
                               .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
+}
+
+void engine_group_relink(struct engine *e, uint32_t id, uint32_t link, uint64_t at_ps)
+{
+    struct engine_group *group = engine_group_of(e, id);
+
+    assert(link < e->links);
+    if (!group || group->link == link)
+        return;
+    group->link = (uint8_t)link;
+    for (uint32_t i = 0; i < e->send.packets; i++) {
+        struct engine_packet *p = &e->send.packet[i];
+
+        if (p->group && p->dst == id && p->only)
+            p->only = (uint8_t)(link + 1u);
+    }
+    engine_wake_all(e, at_ps);
 }
 
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,

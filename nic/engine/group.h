@@ -21,8 +21,7 @@
 #include "nic/engine/list.h"
 #include "nic/engine/send.h"
 
-/* Who contributes to a collective at an adapter, or a combine unit: the inputs of a combiner, bits.
- */
+/* Who contributes to a collective at an adapter, or a combine unit: inputs of a combiner, bits. */
 #define ENGINE_HERE   0u /* its host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* and those after it */
@@ -58,6 +57,7 @@ struct engine_tree {
     uint32_t *kept;
     uint32_t node[ENGINE_WIDTH]; /* by position */
     uint64_t word[EMU_WORDS];
+    struct emu_clash clash;     /* of contributions here */
     struct engine_coll state[]; /* window, by sequence number */
 };
 
@@ -75,11 +75,13 @@ struct engine_group {
 /* What an engine has of all its groups. Results go one after the other, in the order of due_ps. */
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */
+    bool asks;                          /* emu_profile_barrier_asks(): written once */
     struct engine_queue results;        /* those that wait to go */
     /* when they can go on; EMU_NEVER: none, or no free packet */
     uint64_t results_ps;
-    uint64_t combine_ps;         /* until then contributions are being combined, */
-    uint64_t header_ps, word_ps; /* which takes so long for one, and for each word of it */
+    /* until then contributions are being combined; 0 on clock raw, where nothing takes time */
+    uint64_t combine_ps;
+    uint64_t header_ps, word_ps; /* what one takes, and each word of it; 0 on clock raw */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)

@@ -25,7 +25,6 @@ struct engine_delivery {
     uint16_t reply;   /* incoming to acknowledge in the end; ENGINE_NONE */
     uint16_t packet;  /* of this engine: to free in the end; ENGINE_NONE */
     uint32_t process; /* a word about a packet of this engine: as there */
-    uint64_t late_ps; /* as engine_incoming.late_ps */
     uint32_t buf[ENGINE_SEGS_MAX];
 };
 

@@ -13,7 +13,7 @@
 
 #include "emu/bits.h"
 #include "emu/count.h"
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/packet/crc.h"
 #include "nic/engine/ask.h"
 #include "nic/engine/engine.h"
@@ -188,7 +188,7 @@ static inline uint64_t engine_timers_ps(const struct engine *e)
     return at_ps;
 }
 
-/** engine_rebase_timers - when time-outs and rests are due, less @by_ps (rebase.c). */
+/** engine_rebase_timers - when time-outs and rests are due, less @by_ps (engine.c). */
 void engine_rebase_timers(struct engine *e, uint64_t by_ps);
 
 #endif

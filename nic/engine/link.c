@@ -151,8 +151,7 @@ static bool packet_follows(const struct engine *e, uint16_t i)
     return next->dst == p->dst && next->group == p->group && next->class == p->class;
 }
 
-/* Does it need places for all of it before its head is sent? What can never have them gets a NACK.
- */
+/* Does it need slots for all of it before its head goes? What can never have them gets a NACK. */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && p->segs > 1 && p->segs <= 1 + e->profile->pool_slots;
@@ -181,7 +180,7 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
         emu_vcs_promise(&l->vcs, p->channel, p->segs);
 }
 
-/* Open one of @channels for a waiting packet, and send its head or collect places for it. */
+/* Open one of @channels for a waiting packet, and send its head or collect slots for it. */
 static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
                                   uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
 {
@@ -206,8 +205,7 @@ static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint3
     return ENGINE_SENT;
 }
 
-/* Of @channels, the one served last, or the next one after it: the order in which they were opened.
- */
+/* Of @channels, the one served last, or the next one after it: they go in turn. */
 static uint32_t next_channel(uint32_t channels, uint32_t at)
 {
     uint32_t from = channels & UINT32_MAX << at;
@@ -251,7 +249,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             uint32_t closed = link_closed(e, l, priority);
 
             if (!(closed & room))
-                left |= closed; /* it would do, but for its place */
+                left |= closed; /* they would do, but have no room */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }
@@ -260,4 +258,69 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
     if (l->blocked)
         emu_count(&l->tx.counts.stalls, 1);
     return ENGINE_SENT_NOTHING;
+}
+
+/* --- the link itself ---------------------------------------------------------------- */
+
+/* What was sent by @l and awaits its reply has come to nothing: it goes by another link. */
+static uint32_t link_fail(struct engine *e, struct engine_link *l, uint64_t at_ps)
+{
+    uint32_t hit = 0;
+    uint16_t next;
+
+    for (uint16_t i = e->send.awaiting.first; i != ENGINE_NONE; i = next) {
+        struct engine_packet *p = &e->send.packet[i];
+
+        next = e->send.join[i].next;
+        if (p->link != l - e->link)
+            continue;
+        emu_vcs_close(&l->vcs, p->channel, p->tag);
+        engine_link_close(e, i, at_ps);
+        engine_replied(e, i, false, at_ps);
+        hit++;
+    }
+    return hit;
+}
+
+uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_ps)
+{
+    struct engine_link *l = &e->link[link];
+    uint32_t hit;
+
+    assert(link < e->links);
+    if (up == !(e->cut >> link & 1))
+        return 0;
+    e->cut ^= 1u << link;
+    if (at_ps > e->now_ps)
+        e->now_ps = at_ps; /* it may have had nothing to do for long */
+    l->vcs.usable = up ? (uint32_t)emu_bits_below(e->profile->channels) : 0;
+    if (up) {
+        engine_wake(l, at_ps);
+        return 0;
+    }
+    hit = link_fail(e, l, at_ps);
+    emu_tx_flush(&e->host.out); /* outside of a step */
+    l->replies = 0;             /* who waits for them is told by the other end */
+    l->tx_ps = EMU_NEVER;
+    return hit;
+}
+
+void engine_give_up(struct engine *e, uint64_t at_ps)
+{
+    uint16_t next;
+
+    if (at_ps > e->now_ps)
+        e->now_ps = at_ps;
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++)
+        for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
+            next = e->send.join[i].next;
+            if (e->send.packet[i].class == ENGINE_TEST)
+                continue; /* nobody waits for its answer alone: hellos are given up, too */
+            engine_waiting_drop(e, i);
+            if (i == e->send.forming)
+                e->send.forming = ENGINE_NONE;
+            emu_count(&e->counts.lost, e->send.packet[i].count);
+            engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
+        }
+    emu_tx_flush(&e->host.out); /* outside of a step */
 }

@@ -11,7 +11,7 @@
 
 #include <stdalign.h>
 
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/link/link.h"
 #include "emu/packet/vc.h"
 
@@ -39,7 +39,7 @@ struct engine_link {
 /* What a link has done when it was asked to send. */
 enum engine_sent {
     ENGINE_SENT_NOTHING, /* there is nothing, or no room */
-    ENGINE_SENT_LATER,   /* it has opened a channel, which collects places for its packet */
+    ENGINE_SENT_LATER,   /* it has opened a channel, which collects slots for its packet */
     ENGINE_SENT          /* here is what goes onto the wire */
 };
 

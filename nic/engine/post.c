@@ -33,7 +33,7 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 /*
  * May the packet that is being formed have this segment as well? Not one of the process that was
  * there before: what becomes of it, only that process would be told. One to a group only as far as
- * switches have places for all of it: they refuse what is longer.
+ * switches have slots for all of it: they refuse what is longer.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -74,7 +74,7 @@ uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to)
     p->class = to.class;
     p->only = to.only;
     p->back = ENGINE_NOTICE_NONE;
-    p->asked = 0;
+    p->bulk = false;
     p->ask = NULL;
     p->process = e->host.process;
     /*

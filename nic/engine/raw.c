@@ -164,8 +164,7 @@ static void raw_tell(struct engine_raw *r)
 
         emu_tx_flush(&l->tx);
         if (r->credited >> i & 1)
-            emu_signal(l->rx.peer_worker, l->rx.peer_index, e->dev.worker, EMU_EVENT_CREDIT,
-                       emu_bit(l->rx.peer_port));
+            emu_peer_tell(&l->rx.peer, e->dev.worker, EMU_EVENT_CREDIT);
     }
     r->credited = 0;
     emu_tx_flush(&e->host.out);
@@ -199,7 +198,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     raw_tell(r);
     if (r->more || (e->host.in_ps != EMU_NEVER && !e->host.in_full))
         emu_dev_again(dev);
-    dev->next_ps = raw_rest_ps(e);
+    emu_dev_rest(dev, raw_rest_ps(e));
     return moved;
 }
 

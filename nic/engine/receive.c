@@ -2,7 +2,7 @@
 /*
  * receive.c - packets off the links: put together, judged, answered.
  *
- * An adapter moves segments to its memory as they come, so a segment's place in the link's buffer
+ * An adapter moves segments to its memory as they come, so a segment's slot in the link's buffer
  * is free at once. A packet is judged with its last segment: all segments in their order, every
  * header's CRC-16, the CRC-32, the right place. What fails is answered with a NACK.
  * Source: QsNet III §III, §IV-B.
@@ -71,8 +71,7 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
     return kind == EMU_UNICAST ? hdr->dst == head->dst : kind != EMU_MULTICAST && kind != EMU_TEST;
 }
 
-/* Do the host segments in it make up the packet, for here, from one node? And is the CRC-32 right?
- */
+/* Are these the packet's host segments, for here, from one node, and is the CRC-32 right? */
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
     const struct emu_head *head = &in->head;
@@ -139,7 +138,6 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    in->late_ps = e->receive.late_ps;
     in->state = ENGINE_WHOLE;
     engine_list_add(&e->receive.whole, e->receive.join, (uint16_t)i);
     engine_deliver(e, at_ps);
@@ -235,6 +233,21 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
            cont.index == in->segs && cont.last == hdr->last;
 }
 
+/* Has this continuation, which is not the next one, come before? A further try has another tag. */
+static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
+{
+    struct emu_cont cont;
+
+    return hdr->kind == EMU_PACKET_CONT && emu_cont_unpack(&cont, hdr->cont) &&
+           cont.channel == hdr->channel && cont.index < in->segs;
+}
+
+static void segment_stale(struct engine *e, const struct emu_entry *entry)
+{
+    emu_count(&e->counts.stale, 1);
+    emu_pool_drop(engine_cache(e), entry->buf);
+}
+
 /* A head: whatever was on that channel is over. */
 static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *entry)
 {
@@ -256,7 +269,14 @@ static void packet_goes_on(struct engine *e, uint32_t i, struct emu_entry *entry
 {
     struct engine_incoming *in = &e->receive.incoming[i];
 
-    in->broken |= !segment_good(e, in, &entry->packet) || in->segs == ENGINE_SEGS_MAX;
+    if (!segment_good(e, in, &entry->packet)) {
+        if (cont_repeats(in, &entry->packet)) {
+            segment_stale(e, entry);
+            return;
+        }
+        in->broken = true;
+    }
+    in->broken |= in->segs == ENGINE_SEGS_MAX;
     in->active_ps = e->now_ps;
     if (in->segs == ENGINE_SEGS_MAX)
         emu_pool_drop(engine_cache(e), entry->buf);
@@ -282,14 +302,17 @@ void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *en
         engine_link_reply(e, l, hdr, at_ps);
         return;
     case EMU_PACKET_HEAD:
+        if (e->receive.incoming[i].tag == hdr->tag) { /* a copy of what is here, or was here last */
+            segment_stale(e, entry);
+            return;
+        }
         packet_begin(e, i, entry);
         break;
     default:
         assert(hdr->kind == EMU_PACKET_CONT);
         if (e->receive.incoming[i].state != ENGINE_PARTS ||
             e->receive.incoming[i].tag != hdr->tag) {
-            emu_count(&e->counts.stale, 1);
-            emu_pool_drop(engine_cache(e), entry->buf);
+            segment_stale(e, entry);
             return;
         }
     }

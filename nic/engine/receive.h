@@ -9,7 +9,7 @@
 #ifndef NIC_ENGINE_RECEIVE_H
 #define NIC_ENGINE_RECEIVE_H
 
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/link/ring.h"
 #include "emu/packet/packet.h"
 #include "nic/engine/flow.h"
@@ -29,7 +29,6 @@ enum engine_incoming_state {
 
 struct engine_incoming {
     uint64_t due_ps;    /* in parts, stored: the list is in this order */
-    uint64_t late_ps;   /* whole: as engine_receiving.late_ps, of its last segment */
     uint64_t active_ps; /* in parts: when the last segment came; due_ps follows lazily */
     struct emu_head head;
     uint32_t tag;
@@ -44,15 +43,13 @@ struct engine_receiving {
     struct engine_list parts; /* by due_ps, as `stored` */
     struct engine_list whole;
     struct engine_list stored;
-    /* the segment that is being taken was here so much earlier than it shows */
-    uint64_t late_ps;
     struct engine_incoming *incoming; /* links * EMU_VCS */
     struct engine_join *join;         /* like incoming */
     struct engine_heard *heard;       /* by node; what is to groups they know */
 };
 
 /**
- * engine_arrives_credit - had @entry a place at this end of the cable, which is free now that it is
+ * engine_arrives_credit - had @entry a slot at this end of the cable, which is free now that it is
  * here? Replies need none, and a copy that a fault made has none of its own.
  */
 static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu_fate fate)

@@ -11,6 +11,10 @@
 #include "emu/random.h"
 #include "nic/engine/internal.h"
 
+/* A packet with EMU_RETRIES_ENDLESS counts its tries no further, for they are to fit. */
+#define TRIES_COUNTED (1u << 15)
+static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0, "tags take the tries' last bits");
+
 void engine_sending_init(struct engine_sending *send)
 {
     struct engine_list *const lists[] = {&send->awaiting, &send->resting, &send->back, &send->free};
@@ -24,10 +28,10 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Small packets overtake the others, unless the host has a wish. */
+/* Small packets overtake bulk. */
 static uint8_t packet_priority(const struct engine_packet *p)
 {
-    return p->asked ? p->asked - 1 : p->segs == 1;
+    return p->segs == 1 && !p->bulk;
 }
 
 void engine_waiting_drop(struct engine *e, uint16_t i)
@@ -114,6 +118,8 @@ static void packet_rest(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
+    if (p->tries >= TRIES_COUNTED) /* endless: its tag goes on from here */
+        p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_RESTING;
     p->due_ps = e->now_ps + packet_rest_ps(e, p);
     timer_add(e, &e->send.resting, i);

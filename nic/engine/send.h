@@ -70,8 +70,7 @@ struct engine_packet {
     uint8_t only;            /* 1 + the link that it must go by; 0: any */
     enum engine_notice back; /* what the host is told when it is acknowledged, or of it now */
     uint8_t answer;          /* enum emu_test_answer */
-    uint8_t asked; /* 1 + the priority that was asked for: of conditionals, that are asked again,
-                      bulk's. No host does yet. 0: none */
+    bool bulk;               /* has the lowest priority, however short it is */
     uint8_t priority;
     uint8_t count;                 /* host segments */
     uint8_t segs;                  /* on the wire */

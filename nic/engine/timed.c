@@ -24,8 +24,7 @@ struct engine_event {
     struct engine_link *link;
 };
 
-/* From the time of an entry until its last byte is here. With faults all count as whole segments.
- */
+/* From the time of an entry until its last byte is here. With faults all count as whole ones. */
 static uint64_t wire_rest_ps(const struct engine *e, uint32_t bytes)
 {
     uint64_t wire_ps = bytes * e->profile->link_ps_per_byte;
@@ -77,25 +76,29 @@ static struct engine_event event_next(struct engine_timed *t)
  * that is shorter than that was here before, by the time returned. (On a cable with faults none
  * is.)
  */
-static uint64_t late_ps(const struct engine *e, const struct engine_link *l,
-                        const struct emu_entry *entry)
+static uint64_t early_ps(const struct engine *e, const struct engine_link *l,
+                         const struct emu_entry *entry)
 {
     uint64_t wire_ps = (entry->packet.wire + 1u) * e->profile->link_ps_per_byte;
 
     return l->faults || wire_ps >= e->profile->switch_ps ? 0 : e->profile->switch_ps - wire_ps;
 }
 
-static void timed_arrive(struct engine *e, struct engine_link *l, uint64_t at_ps)
+static void timed_arrive(struct engine_timed *t, struct engine_link *l, uint64_t at_ps)
 {
+    struct engine *e = &t->base;
     uint64_t until_ps = l->faults ? at_ps - wire_rest_ps(e, EMU_SEG_BYTES) : at_ps;
     struct emu_entry entry;
     enum emu_fate fate;
 
     if (!emu_rx_take(&l->rx, l->faults, engine_cache(e), until_ps, &entry, &fate))
         return;
-    e->receive.late_ps = late_ps(e, l, &entry);
-    if (engine_arrives_credit(&entry, fate))
-        emu_rx_pay_channel(&l->rx, entry.packet.channel % EMU_VCS, at_ps + e->profile->credit_ps);
+    if (engine_arrives_credit(&entry, fate)) {
+        uint32_t c = entry.packet.channel % EMU_VCS;
+
+        t->last_early_ps[(l - e->link) * EMU_VCS + c] = early_ps(e, l, &entry);
+        emu_rx_pay_channel(&l->rx, c, at_ps + e->profile->credit_ps);
+    }
     engine_arrive(e, l, &entry, fate, at_ps);
 }
 
@@ -163,13 +166,14 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
         t->out_ps = back->time_ps;
 }
 
-static void timed_event(struct engine *e, const struct engine_event *event, uint64_t until_ps)
+static void timed_event(struct engine_timed *t, const struct engine_event *event, uint64_t until_ps)
 {
+    struct engine *e = &t->base;
     uint64_t at_ps = event->at_ps;
 
     switch (event->kind) {
     case EVENT_ARRIVE:
-        timed_arrive(e, event->link, at_ps);
+        timed_arrive(t, event->link, at_ps);
         break;
     case EVENT_POST:
         timed_post(e, at_ps, until_ps);
@@ -205,7 +209,7 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
             e->now_ps) /* clock real: it comes late, and counts as of now: nothing is early */
             event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;
-        timed_event(e, &event, until_ps);
+        timed_event(t, &event, until_ps);
     }
     for (uint32_t i = 0; i < e->links; i++)
         emu_tx_flush(&e->link[i].tx);

@@ -62,8 +62,7 @@ static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32
 
 static bool by_conditional(const struct engine *e, const struct engine_coll *state)
 {
-    return state->hdr.kind == EMU_BARRIER && e->profile->barrier == EMU_BARRIER_BY_CONDITIONAL &&
-           e->profile->combining == EMU_COMBINING_ADAPTER;
+    return state->hdr.kind == EMU_BARRIER && e->tree.asks;
 }
 
 static bool is_top(const struct engine_tree *tree)
@@ -98,6 +97,16 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
         return !state->used || hdr->seq != state->hdr.seq;
     asked.kind = engine_kind(hdr);
     return !state->outs && !(state->have >> at & 1) && emu_combiner_agrees(&state->hdr, &asked);
+}
+
+/* It does not fit, and it may be that the members do not agree. */
+static void contribution_clashes(struct engine_tree *tree, const struct engine_coll *state,
+                                 const struct emu_hdr *hdr)
+{
+    struct emu_hdr other = *hdr;
+
+    other.kind = engine_kind(hdr);
+    emu_clash_note(&tree->clash, &state->hdr, &other);
 }
 
 static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, uint32_t buf)
@@ -146,6 +155,8 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
     uint64_t outs;
 
     if (at == ENGINE_WIDTH || !contribution_fits(state, hdr, at)) {
+        if (at != ENGINE_WIDTH && state->have)
+            contribution_clashes(tree, state, hdr);
         contribution_drop(e, buf);
         return;
     }

@@ -25,14 +25,15 @@
 #include <sys/types.h>
 
 #include "emu/edge/edge.h"
+#include "emu/edge/pending.h"
 #include "emu/link/seg.h"
 #include "emu/list.h"
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/* groups left after a break whose late segments are known as such */
+/* Of so many groups that broke and were left it is known that what still comes is late. */
 #define NIC_BROKEN_GROUPS 1024u
-/* groups that others use before we joined: as many as a fabric has */
+/* Groups that others use before we join: as many as a fabric has. */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 
@@ -44,6 +45,15 @@ struct nic_region;
 struct nic_slot;
 struct nic_thread;
 
+/* A short message that its caller offers again and again, for there is no room for it. */
+struct nic_offer {
+    bool made;       /* since the last look of progress/pending.c, */
+    uint32_t node;   /* to there, */
+    uint32_t tx_seq; /* and so many requests had gone there */
+    uint64_t tag, bytes;
+    uint64_t seen_ns; /* it was seen first; 0: it was not */
+};
+
 /* Counts of input that was dropped; tests read them, a debugger shows them. */
 struct nic_counts {
     uint64_t malformed;     /* a field is out of range, or no such thing was expected */
@@ -51,9 +61,15 @@ struct nic_counts {
     uint64_t out_of_window; /* a request number nobody may have sent yet, or a repeated one */
     uint64_t stale;         /* names a transfer that is over */
     uint64_t refused;       /* memory or a bound ran out */
-    /* for a group, or a region of one, that is not here (any more) or broken */
+    /* For a group, or a region of one, that is not here (any more) or broken. */
     uint64_t late;
     uint64_t given_up; /* segments of ours that the network gave up */
+};
+
+/* What the fabric's transport does for an adapter. life.c has one for each transport. */
+struct nic_transport {
+    bool reports_delivery; /* says of segments whether they were brought or given up */
+    bool has_engine;       /* a link engine has words, conditionals and broadcast puts for groups */
 };
 
 struct fabemu {
@@ -62,10 +78,14 @@ struct fabemu {
 
     /* Written once, by life.c. */
     struct fabemu_info info;
-    uint64_t life;           /* this process's seat: names it to its peers */
-    uint32_t eager_bytes;    /* longest eager message */
-    uint64_t send_ps;        /* from a post to the wire */
-    uint64_t hello_limit_ns; /* a peer that does not answer for so long is unreachable */
+    struct nic_transport transport;
+    uint64_t life;              /* this process's seat: names it to its peers */
+    uint32_t eager_bytes;       /* longest eager message */
+    uint64_t send_ps;           /* from a post to the wire; 0 on clock raw */
+    uint64_t hello_limit_ns;    /* a peer that does not answer for so long is unreachable */
+    uint64_t vacant_limit_ns;   /* the same of a node that a process has left */
+    uint64_t leave_limit_ns;    /* so long a detach waits at most, */
+    uint64_t farewell_limit_ns; /* and so long for an answer alone */
 
     /* Looking after peers: peer/meet.c, peer/gone.c, progress/watch.c, peer/leave.c. */
     uint64_t hello_scan_ns; /* when the hellos are looked at next */
@@ -78,7 +98,7 @@ struct fabemu {
     uint64_t bye_began_ns;       /* when they were asked first */
 
     bool timed;        /* written once */
-    uint64_t now_ps;   /* fabric time of this step; 0 unless timed: lock.c */
+    uint64_t now_ps;   /* fabric time of this step; clock raw is always at 0. lock.c's */
     _Atomic bool gone; /* forked child, or no fabric any more. Read without the lock */
 
     /* Peers, and what goes out to them: peer/, send/. */
@@ -97,6 +117,7 @@ struct fabemu {
 
     /* Messages: message/. */
     struct fabemu_queue **queues; /* by id */
+    struct emu_list opened;       /* those that are open */
     uint32_t parked;              /* messages in queues that are not open */
     uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */
 
@@ -117,25 +138,25 @@ struct fabemu {
     /* Groups: group/. */
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* by id, chained */
     struct emu_list busy;                           /* groups that have something to send */
-    /* groups with words that their adapters do not have yet: send/up.c */
+    /* Groups with words that their adapters do not have yet: send/up.c. */
     struct emu_list setting;
-    struct emu_list again; /* groups with conditionals that are to be asked again, */
-    uint64_t again_ns;     /* then */
+    struct emu_list again; /* groups with conditionals that are to be asked again */
+    uint64_t again_ns;     /* when they are */
     uint32_t early_groups;
-    /* the last that were left after a member's death; a ring */
+    /* The last that were left after a member's death; a ring. */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
     uint32_t broken_count; /* ever left so */
 
-    uint32_t completions; /* in this turn of the lock */
-    /* somebody holds the lock: for assertions at the doors of parts */
-    bool locked;
+    uint32_t completions; /* free-running */
+    uint32_t completed;   /* of them, before this turn of the lock */
+    bool locked;          /* does somebody hold the lock? For assertions */
     struct nic_counts counts;
 
     /* Read without the lock. */
     alignas(EMU_LINE) _Atomic uint32_t polls;     /* by the application; relaxed: a hint */
     alignas(EMU_LINE) _Atomic uint32_t seen_tail; /* down ring: read up to here */
     _Atomic uint32_t sleepers;                    /* application threads in fabemu_wait()'s sleep */
-    /* something waits for room in the up ring: do not sleep */
+    /* Something waits for room in the up ring: do not sleep. */
     _Atomic bool stalled;
 
     /* Written by attach.c while nobody else knows the adapter. */
@@ -147,6 +168,12 @@ struct fabemu {
     char *path;
     uint32_t refs;
     pid_t pid;
+
+    /* What the fabric is told of all this: progress/pending.c; of a clash: group/stream.c. */
+    struct emu_pending pending;
+    uint64_t pending_moved; /* what grows with all that moves, and */
+    uint32_t pending_polls; /* polls: both at the last look */
+    struct nic_offer offer; /* message/post.c */
 };
 
 /**

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base.c - what knows nothing of adapters: the clock, random numbers, the error line, starting a
- * thread.
+ * base.c - what knows nothing of adapters: random numbers, the error line, threads.
  */
 #include "nic/host/base.h"
 

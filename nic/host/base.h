@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base.h - what knows nothing of adapters: the clock, random numbers, the error line, starting a
- * thread.
+ * base.h - what knows nothing of adapters: random numbers, the error line, threads.
  *
  * Owner: nobody; the error line is each thread's own. Lock: none. Callers: all of nic/host.
  */

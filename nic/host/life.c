@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/edge/bounds.h"
 #include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/group/group.h"
@@ -19,8 +20,13 @@
 #include "nic/host/progress/watch.h"
 #include "nic/host/send/answer.h"
 
-#define EAGER_DEFAULT  8192u
-#define HELLO_LIMIT_MS 10000u
+#define EAGER_DEFAULT 8192u
+
+/* By fabemu_info.acknowledged. */
+static const struct nic_transport transports[] = {
+    {.reports_delivery = false, .has_engine = false},
+    {.reports_delivery = true, .has_engine = true},
+};
 
 static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
 {
@@ -36,14 +42,34 @@ static uint32_t env_number(const char *name, uint32_t otherwise, uint32_t most)
     return value > most ? most : (uint32_t)value;
 }
 
+/* What the fabric has told; 0 is the default, and the user may want another for this process. */
+static void nic_init_bounds(struct fabemu *fab)
+{
+    struct fabemu_bounds *bounds = &fab->info.bounds;
+    const char *own = getenv("FABEMU_PEER_TIMEOUT_MS");
+    uint32_t own_ms = env_number("FABEMU_PEER_TIMEOUT_MS", 0, UINT32_MAX);
+
+#define FILL(field, name, ms, what) bounds->field##_ms += bounds->field##_ms ? 0 : (ms);
+    EMU_BOUNDS_LIBRARY(FILL)
+#undef FILL
+    if (own && strcmp(own, "off") == 0)
+        bounds->silence_ms = bounds->leave_ms = FABEMU_FOREVER;
+    else if (own_ms)
+        bounds->silence_ms = bounds->leave_ms = own_ms;
+    fab->hello_limit_ns = emu_bound_ns(bounds->silence_ms);
+    fab->vacant_limit_ns = emu_bound_ns(bounds->successor_ms);
+    fab->leave_limit_ns = emu_bound_ns(bounds->leave_ms);
+    fab->farewell_limit_ns = emu_bound_ns(bounds->farewell_ms);
+}
+
 static void nic_init(struct fabemu *fab)
 {
     const struct emu_edge_shared *sh = fab->edge.shared;
 
     fab->life = fab->info.seat = emu_seat_first(emu_edge_nic_seat(&fab->edge, fab->info.node));
+    fab->transport = transports[fab->info.acknowledged];
     fab->eager_bytes = env_number("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
-    fab->hello_limit_ns = env_number("FABEMU_PEER_TIMEOUT_MS", HELLO_LIMIT_MS, UINT32_MAX) *
-                          UINT64_C(1000000);
+    nic_init_bounds(fab);
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = emu_now_ns() + NIC_WATCH_NS;
     fab->timed = sh->timed;
@@ -59,51 +85,64 @@ static void nic_init(struct fabemu *fab)
     emu_list_init(&fab->setting);
     emu_list_init(&fab->again);
     emu_list_init(&fab->events);
+    emu_list_init(&fab->opened);
     emu_list_init(&fab->fired);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
         emu_list_init(&fab->msg_free[pool]);
+    fab->pending.written_ns = fab->pending.quiet_ns = emu_now_ns();
+    fab->pending.clash.node = EMU_PENDING_ANY;
     atomic_store_explicit(&fab->seen_tail, fab->edge.down_head, memory_order_relaxed);
+}
+
+/* What it has allocated is the caller's to free, also after an error. */
+static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
+{
+    if (info->node != fab->edge.shared->node || info->nodes != fab->edge.shared->nodes)
+        return -EPROTO;
+    fab->info = *info;
+    fab->peers = calloc(info->nodes, sizeof *fab->peers);
+    fab->queues = calloc(NIC_QUEUES, sizeof(struct fabemu_queue *));
+    if (!fab->peers || !fab->queues)
+        return -ENOMEM;
+    return -pthread_mutex_init(&fab->lock, NULL);
 }
 
 int nic_open(struct fabemu **ret, int memfd, int bell, const struct fabemu_info *info)
 {
     struct fabemu *fab = aligned_alloc(EMU_LINE, sizeof *fab);
-    int err = -ENOMEM;
+    int err;
 
     if (!fab)
-        return err;
+        return -ENOMEM;
     memset(fab, 0, sizeof *fab);
     err = emu_edge_nic_open(&fab->edge, memfd, bell);
     if (err)
         goto free_fab;
-    err = -EPROTO;
-    if (info->node != fab->edge.shared->node || info->nodes != fab->edge.shared->nodes)
-        goto close_edge;
-    fab->info = *info;
-    err = -ENOMEM;
-    fab->peers = calloc(info->nodes, sizeof *fab->peers);
-    if (!fab->peers)
-        goto close_edge;
-    fab->queues = calloc(NIC_QUEUES, sizeof(struct fabemu_queue *));
-    if (!fab->queues)
-        goto free_peers;
-    err = -pthread_mutex_init(&fab->lock, NULL);
+    err = nic_begin(fab, info);
     if (err)
-        goto free_queues;
+        goto close_edge;
     nic_init(fab);
     *ret = fab;
     return 0;
 
-free_queues:
-    free(fab->queues);
-free_peers:
-    free(fab->peers);
 close_edge:
+    free(fab->queues);
+    free(fab->peers);
     fab->edge.bell = -1; /* stays the caller's */
     emu_edge_nic_close(&fab->edge);
 free_fab:
     free(fab);
     return err;
+}
+
+static void ctls_free(struct emu_list *ctls)
+{
+    while (!emu_list_empty(ctls)) {
+        struct nic_ctl *ctl = emu_list_entry(ctls->next, struct nic_ctl, link);
+
+        emu_list_del(&ctl->link);
+        free(ctl);
+    }
 }
 
 static void nic_free_pools(struct fabemu *fab)
@@ -114,16 +153,8 @@ static void nic_free_pools(struct fabemu *fab)
         emu_list_del(&serve->op.post.link);
         free(serve);
     }
-    for (struct emu_list *head = &fab->ctls;; head = &fab->ctl_free) {
-        while (!emu_list_empty(head)) {
-            struct nic_ctl *ctl = emu_list_entry(head->next, struct nic_ctl, link);
-
-            emu_list_del(&ctl->link);
-            free(ctl);
-        }
-        if (head == &fab->ctl_free)
-            break;
-    }
+    ctls_free(&fab->ctls);
+    ctls_free(&fab->ctl_free);
     while (fab->early_free) {
         struct nic_early *early = fab->early_free;
 

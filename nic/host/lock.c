@@ -59,8 +59,8 @@ void nic_unlock(struct fabemu *fab)
     stalled = nic_is_stalled(fab);
     if (stalled != atomic_load_explicit(&fab->stalled, memory_order_relaxed))
         atomic_store_explicit(&fab->stalled, stalled, memory_order_relaxed);
-    if (fab->completions) {
-        fab->completions = 0;
+    if (fab->completed != fab->completions) {
+        fab->completed = fab->completions;
         wake = atomic_load_explicit(&fab->sleepers, memory_order_seq_cst);
     }
     fab->locked = false;

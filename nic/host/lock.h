@@ -3,8 +3,7 @@
  * lock.h - the adapter's lock, and what happens when it is taken and let go.
  *
  * Owner: struct fabemu's lock, edge and time. Lock: these take it, but nic_in_fabric(), which wants
- * it held.
- * Callers: every call of fabemu.h, and whoever steps.
+ * it held. Callers: every call of fabemu.h, and whoever steps.
  */
 #ifndef NIC_LOCK_H
 #define NIC_LOCK_H
@@ -15,9 +14,7 @@ struct nic_post;
 
 void nic_lock(struct fabemu *fab);
 bool nic_trylock(struct fabemu *fab); /* false: another thread has it */
-/**
- * nic_unlock - begins what is due, shows what was posted, wakes sleepers if something completed.
- */
+/** nic_unlock - begin what is due, show what was posted, wake sleepers if something completed. */
 void nic_unlock(struct fabemu *fab);
 
 /** nic_in_fabric - has the fabric taken all that was to be sent? The lock is held. */

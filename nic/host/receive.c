@@ -153,15 +153,11 @@ void nic_receive_resume(struct fabemu *fab)
 static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_cts cts;
+    struct nic_op *op;
 
-    if (seg->hdr.len != sizeof cts) {
-        fab->counts.malformed++;
+    if (!nic_wire_read(fab, seg, &cts, sizeof cts))
         return;
-    }
-    memcpy(&cts, seg->payload, sizeof cts);
-
-    struct nic_op *op = nic_op_find(fab, cts.id, peer->node);
-
+    op = nic_op_find(fab, cts.id, peer->node);
     if (op && fab->leaving && op->state == NIC_OP_WAITING) { /* too late for it */
         nic_op_end(fab, op, -ECANCELED);
         op = NULL;
@@ -208,31 +204,28 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
     }
 }
 
+/* Did the target of a put or get only have too much to serve? */
+static bool fin_asks_again(const struct nic_op *op, int32_t status)
+{
+    return (op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && status == -ENOBUFS &&
+           op->state == NIC_OP_WAITING && !op->moved;
+}
+
 static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_fin fin;
+    struct nic_op *op;
 
-    if (seg->hdr.len != sizeof fin) {
+    if (!nic_wire_read(fab, seg, &fin, sizeof fin))
+        return;
+    op = nic_op_find(fab, fin.id, peer->node);
+    if (op && !fin_is_sane(op, fin.status)) {
         fab->counts.malformed++;
-        return;
-    }
-    memcpy(&fin, seg->payload, sizeof fin);
-
-    struct nic_op *op = nic_op_find(fab, fin.id, peer->node);
-
-    if (!op)
-        return;
-
-    if (!fin_is_sane(op, fin.status)) {
-        fab->counts.malformed++;
-        return;
-    }
-    if ((op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && fin.status == -ENOBUFS &&
-        op->state == NIC_OP_WAITING && !op->moved) {
+    } else if (op && fin_asks_again(op, fin.status)) {
         op->state = NIC_OP_ARMED;
-        op->named = true;           /* the same process */
-        nic_request(fab, peer, op); /* it serves as many as it can: ask again */
-    } else {
+        op->named = true; /* the same process */
+        nic_request(fab, peer, op);
+    } else if (op) {
         nic_op_end(fab, op, fin.status);
     }
 }
@@ -342,7 +335,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
 /* Is it ours, and one that we may have sent? Also a group's: the sender of that is a node, too. */
 static bool ours(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)
 {
-    return fab->info.acknowledged && seg->hdr.src == fab->info.node &&
+    return fab->transport.reports_delivery && seg->hdr.src == fab->info.node &&
            seg->hdr.len <= EMU_PAYLOAD_BYTES &&
            (kind != EMU_UNICAST ||
             (seg->hdr.dst < fab->info.nodes && seg->hdr.dst != seg->hdr.src));

@@ -17,8 +17,9 @@
 
 #include <assert.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "emu/link/seg.h"
+#include "nic/host/adapter.h"
 
 enum nic_what {
     /* Requests, ordered. */
@@ -33,8 +34,11 @@ enum nic_what {
 
     /* Answers, unordered. */
     NIC_CTS, /* nic_wire_cts: send so many bytes to this transfer of mine */
-    NIC_FIN, /* nic_wire_fin: your transfer is over, with this status (0: I have all of it); or, if it waits
-                for data, gets no more */
+    /*
+     * nic_wire_fin: your transfer is over, with this status (0: I have all of it). One that waits
+     * for data gets no more.
+     */
+    NIC_FIN,
     NIC_RESULT, /* nic_wire_result: your atomic is done */
     NIC_ACK,    /* nic_wire_head: nothing but its acknowledgment */
     NIC_BYE,    /* nic_wire_bye */
@@ -49,7 +53,7 @@ struct nic_wire_head {
     uint16_t queue; /* messages: the receiver's queue */
     uint32_t check; /* nic_check() of both processes: others' segments are strangers' */
     uint32_t ack;   /* requests of yours that I dispatched, free-running */
-    /* bytes of your charged eager messages that the application took, free-running */
+    /* Bytes of your charged eager messages that the application took, free-running. */
     uint32_t consumed;
 };
 
@@ -57,7 +61,7 @@ struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
     uint16_t spare;
-    /* the sender's transfer; NIC_EAGER: 0, or which is to be told (NIC_FIN) when all is here */
+    /* The sender's transfer. NIC_EAGER: the one to tell (NIC_FIN) when all is here, or 0. */
     uint32_t id;
     uint64_t tag;
     uint64_t data;
@@ -120,7 +124,7 @@ struct nic_wire_hello {
     uint8_t what;
     uint8_t want; /* 1: answer with a hello of yours */
     uint16_t spare;
-    /* of the pair, one more each time its streams broke off; modulo 2^32, the later counts */
+    /* The pair's: one more each time its streams break off, modulo 2^32. The later one counts. */
     uint32_t epoch;
     uint64_t life;  /* the sending process's seat */
     uint64_t known; /* the receiving process as the sender knows it, 0: not at all */
@@ -133,10 +137,7 @@ struct nic_wire_hello {
 enum nic_bye {
     NIC_BYE_ASK,
     NIC_BYE_ANSWER,
-    /*
-     * to a process that the sender has not met and will not meet; it carries the check of the
-     * question
-     */
+    /* To a process that the sender will not meet. It carries the question's check. */
     NIC_BYE_UNKNOWN
 };
 
@@ -156,11 +157,11 @@ struct nic_wire_bye {
  */
 enum nic_multicast_kind {
     NIC_MULTICAST_STREAM,
-    /* nic_wire_broadcast, then bytes; hdr.type: number of the segment in the put, modulo 256 */
+    /* nic_wire_broadcast, then bytes. hdr.type is the segment's number in the put, modulo 256. */
     NIC_MULTICAST_PART,
     NIC_MULTICAST_LAST,   /* the same: the last one of its put */
     NIC_MULTICAST_BROKEN, /* empty: the group is broken at the sender, and thereby at all members */
-    /* empty: the sender waits, and asks the network whether all can be reached */
+    /* Empty: the sender waits, and asks the network whether all can be reached. */
     NIC_MULTICAST_PROBE
 };
 
@@ -169,13 +170,13 @@ struct nic_wire_broadcast {
     uint64_t offset; /* of these bytes in it */
 };
 
-/* with the first segment */
+/* Bytes that a segment of each kind carries. */
 #define NIC_INLINE_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_msg))
 #define NIC_MORE_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
-/* bytes: pieces are numbered in 32 bits */
+/* Bytes of a transfer: its pieces are numbered in 32 bits. */
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32)
 
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
@@ -189,15 +190,30 @@ static_assert(sizeof(struct nic_wire_bye) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 
 /**
- * nic_check - names the pair (sender, receiver) of processes in this epoch. Pure.
+ * nic_check - a number that stands for a sender, a receiver and their epoch. Pure.
  *
- * Where only one of the three differs, and by less than 65536, the check does, in its lower half as
- * well: a late segment to or from a process is never taken for one to or from its successor.
+ * If only one of the three changes, by less than 65536, the number changes, and so does its lower
+ * half. So a late segment to or from a process is never taken for one to or from its successor.
  */
 static inline uint32_t nic_check(uint64_t from_life, uint64_t to_life, uint32_t epoch)
 {
     return (uint32_t)from_life * 0x9e3779b1u + (uint32_t)to_life * 0x85ebca77u +
            epoch * 0xc2b2ae3du;
+}
+
+/**
+ * nic_wire_read - copy a segment that is to have exactly @bytes. False: it has not, and is counted
+ * as malformed.
+ */
+static inline bool nic_wire_read(struct fabemu *fab, const struct emu_seg *seg, void *to,
+                                 size_t bytes)
+{
+    if (seg->hdr.len != bytes) {
+        fab->counts.malformed++;
+        return false;
+    }
+    memcpy(to, seg->payload, bytes);
+    return true;
 }
 
 #endif

@@ -178,22 +178,57 @@ static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
     return pieces == 1 ? iov->count : 0;
 }
 
-/* --- the calls ---------------------------------------------------------------------- */
+/* --- the calls: what they have in common -------------------------------------------- */
+
+/* What all calls say. */
+static struct atomic atomic_of(enum atomic_call call, const void *operand, size_t count,
+                               fi_addr_t dest, uint64_t offset, uint64_t key, enum fi_datatype type,
+                               enum fi_op op)
+{
+    return (struct atomic){
+        .call = call,
+        .operand = operand,
+        .count = count,
+        .dest = dest,
+        .offset = offset,
+        .key = key,
+        .type = type,
+        .op = op,
+    };
+}
+
+/* And what all messages say. */
+static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_atomic *msg,
+                                   uint64_t flags)
+{
+    const struct fi_rma_ioc *remote = msg->rma_iov;
+    struct atomic a = atomic_of(call, piece(msg->msg_iov, msg->iov_count),
+                                msg->rma_iov_count == 1 ? remote->count : 0, msg->addr,
+                                remote->addr, remote->key, msg->datatype, msg->op);
+
+    a.flags = flags;
+    a.context = msg->context;
+    return a;
+}
+
+/* A call that takes no flags: those of the endpoint are meant. */
+static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
+{
+    a->flags = ofi_ep_of(ep)->tx.op_flags;
+    a->context = context;
+    return atomic_start(ep, a);
+}
+
+/* --- writing ------------------------------------------------------------------------ */
 
 static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                             fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
                             enum fi_op op, void *context)
 {
+    struct atomic a = atomic_of(ATOMIC_BASE, buf, count, dest, addr, key, type, op);
+
     (void)desc;
-    return atomic_start(ep, &(struct atomic){.operand = buf,
-                                             .count = count,
-                                             .dest = dest,
-                                             .offset = addr,
-                                             .key = key,
-                                             .type = type,
-                                             .op = op,
-                                             .flags = ofi_ep_of(ep)->tx.op_flags,
-                                             .context = context});
+    return atomic_post(ep, &a, context);
 }
 
 static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -205,25 +240,9 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
                         type, op, context);
 }
 
-/* What all messages have in common. */
-static struct atomic atomic_of(enum atomic_call call, const struct fi_msg_atomic *msg,
-                               uint64_t flags)
-{
-    return (struct atomic){.call = call,
-                           .operand = piece(msg->msg_iov, msg->iov_count),
-                           .count = msg->rma_iov_count == 1 ? msg->rma_iov->count : 0,
-                           .dest = msg->addr,
-                           .offset = msg->rma_iov->addr,
-                           .key = msg->rma_iov->key,
-                           .type = msg->datatype,
-                           .op = msg->op,
-                           .flags = flags,
-                           .context = msg->context};
-}
-
 static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-    struct atomic a = atomic_of(ATOMIC_BASE, msg, flags);
+    struct atomic a = atomic_of_msg(ATOMIC_BASE, msg, flags);
 
     return atomic_start(ep, &a);
 }
@@ -231,33 +250,24 @@ static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *ms
 static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest,
                              uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op)
 {
-    return atomic_start(ep, &(struct atomic){.operand = buf,
-                                             .count = count,
-                                             .dest = dest,
-                                             .offset = addr,
-                                             .key = key,
-                                             .type = type,
-                                             .op = op,
-                                             .flags = FI_INJECT,
-                                             .silent = true});
+    struct atomic a = atomic_of(ATOMIC_BASE, buf, count, dest, addr, key, type, op);
+
+    a.flags = FI_INJECT;
+    a.silent = true;
+    return atomic_start(ep, &a);
 }
+
+/* --- fetching ----------------------------------------------------------------------- */
 
 static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                                 void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
                                 uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
+    struct atomic a = atomic_of(ATOMIC_FETCH, buf, count, dest, addr, key, type, op);
+
     (void)desc, (void)result_desc;
-    return atomic_start(ep, &(struct atomic){.call = ATOMIC_FETCH,
-                                             .operand = buf,
-                                             .result = result,
-                                             .count = count,
-                                             .dest = dest,
-                                             .offset = addr,
-                                             .key = key,
-                                             .type = type,
-                                             .op = op,
-                                             .flags = ofi_ep_of(ep)->tx.op_flags,
-                                             .context = context});
+    a.result = result;
+    return atomic_post(ep, &a, context);
 }
 
 static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -274,31 +284,26 @@ static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
                                    struct fi_ioc *resultv, void **result_desc, size_t results,
                                    uint64_t flags)
 {
-    struct atomic a = atomic_of(ATOMIC_FETCH, msg, flags);
+    struct atomic a = atomic_of_msg(ATOMIC_FETCH, msg, flags);
 
     (void)result_desc;
     a.result = piece(resultv, results);
     return atomic_start(ep, &a);
 }
 
+/* --- comparing ---------------------------------------------------------------------- */
+
 static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                                 const void *compare, void *compare_desc, void *result,
                                 void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
                                 enum fi_datatype type, enum fi_op op, void *context)
 {
+    struct atomic a = atomic_of(ATOMIC_COMPARE, buf, count, dest, addr, key, type, op);
+
     (void)desc, (void)compare_desc, (void)result_desc;
-    return atomic_start(ep, &(struct atomic){.call = ATOMIC_COMPARE,
-                                             .operand = buf,
-                                             .compare = compare,
-                                             .result = result,
-                                             .count = count,
-                                             .dest = dest,
-                                             .offset = addr,
-                                             .key = key,
-                                             .type = type,
-                                             .op = op,
-                                             .flags = ofi_ep_of(ep)->tx.op_flags,
-                                             .context = context});
+    a.compare = compare;
+    a.result = result;
+    return atomic_post(ep, &a, context);
 }
 
 static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -318,13 +323,15 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
                                    size_t compares, struct fi_ioc *resultv, void **result_desc,
                                    size_t results, uint64_t flags)
 {
-    struct atomic a = atomic_of(ATOMIC_COMPARE, msg, flags);
+    struct atomic a = atomic_of_msg(ATOMIC_COMPARE, msg, flags);
 
     (void)compare_desc, (void)result_desc;
     a.compare = piece(comparev, compares);
     a.result = piece(resultv, results);
     return atomic_start(ep, &a);
 }
+
+/* --- asking what can be done -------------------------------------------------------- */
 
 static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {

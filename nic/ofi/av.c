@@ -9,7 +9,7 @@
  * (a name that was given as text) is any of them. FI_AV_MAP and FI_AV_TABLE are the
  * same here.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,14 +226,6 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
     return av_insert(fid, &addr, 1, fi_addr, flags, context);
 }
 
-static int av_no_insertsym(struct fid_av *fid, const char *node, size_t nodes, const char *service,
-                           size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
-{
-    (void)fid, (void)node, (void)nodes, (void)service, (void)services;
-    (void)fi_addr, (void)flags, (void)context;
-    return -FI_ENOSYS;
-}
-
 static int av_remove_one(struct ofi_av *av, fi_addr_t fi_addr)
 {
     uint32_t *spare = reallocarray(av->spare, av->spares + 1, sizeof *spare);
@@ -307,19 +299,13 @@ static int av_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops av_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = av_close,
-    .bind = ofi_no_bind,
-    .control = ofi_no_control,
-    .ops_open = ofi_no_ops_open,
-};
+static struct fi_ops av_fid_ops = OFI_FID_OPS(av_close);
 
 static struct fi_ops_av av_ops = {
     .size = sizeof(struct fi_ops_av),
     .insert = av_insert,
     .insertsvc = av_insertsvc,
-    .insertsym = av_no_insertsym,
+    .insertsym = ofi_no_insertsym,
     .remove = av_remove,
     .lookup = av_lookup,
     .straddr = av_straddr,
@@ -339,9 +325,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
     av->domain = ofi_domain_of(domain);
     if (attr->type == FI_AV_UNSPEC)
         attr->type = FI_AV_TABLE;
-    av->av_fid.fid.fclass = FI_CLASS_AV;
-    av->av_fid.fid.context = context;
-    av->av_fid.fid.ops = &av_fid_ops;
+    ofi_fid_init(&av->av_fid.fid, FI_CLASS_AV, context, &av_fid_ops);
     av->av_fid.ops = &av_ops;
     ofi_hold(&av->domain->refs);
     *ret = &av->av_fid;

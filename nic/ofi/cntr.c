@@ -5,7 +5,7 @@
  * C1 pairs with C2: who reads a count sees what the operations that it counts
  * have written.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
     return container_of(fid, struct ofi_cntr, cntr_fid);
 }
 
-static uint64_t cntr_get(_Atomic uint64_t *count)
+static uint64_t count_get(_Atomic uint64_t *count)
 {
     return atomic_load_explicit(count, memory_order_acquire); /* C1; C2 is in op.c */
 }
@@ -22,54 +22,58 @@ static uint64_t cntr_get(_Atomic uint64_t *count)
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
     fabemu_progress(cntr_of(fid)->domain->fab);
-    return cntr_get(&cntr_of(fid)->done);
+    return count_get(&cntr_of(fid)->done);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
-    return cntr_get(&cntr_of(fid)->failed);
+    return count_get(&cntr_of(fid)->failed);
+}
+
+static int count_add(_Atomic uint64_t *count, uint64_t value)
+{
+    atomic_fetch_add_explicit(count, value, memory_order_relaxed);
+    return 0;
+}
+
+static int count_set(_Atomic uint64_t *count, uint64_t value)
+{
+    atomic_store_explicit(count, value, memory_order_relaxed);
+    return 0;
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add_explicit(&cntr_of(fid)->done, value, memory_order_relaxed);
-    return 0;
+    return count_add(&cntr_of(fid)->done, value);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_store_explicit(&cntr_of(fid)->done, value, memory_order_relaxed);
-    return 0;
+    return count_set(&cntr_of(fid)->done, value);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add_explicit(&cntr_of(fid)->failed, value, memory_order_relaxed);
-    return 0;
+    return count_add(&cntr_of(fid)->failed, value);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_store_explicit(&cntr_of(fid)->failed, value, memory_order_relaxed);
-    return 0;
+    return count_set(&cntr_of(fid)->failed, value);
 }
 
 /* Ends, too, when an operation fails meanwhile: the count would never be reached. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
     struct ofi_cntr *cntr = cntr_of(fid);
-    uint64_t failed = cntr_get(&cntr->failed);
-    int64_t until = ofi_clock_ms() + timeout_ms;
+    uint64_t failed = count_get(&cntr->failed);
+    struct ofi_wait wait = ofi_wait_begin(cntr->domain->fab, timeout_ms);
 
-    for (unsigned rounds = 0; cntr_get(&cntr->done) < threshold; rounds++) {
-        if (cntr_get(&cntr->failed) != failed)
+    while (count_get(&cntr->done) < threshold) {
+        if (count_get(&cntr->failed) != failed)
             return -FI_EAVAIL;
-        if (timeout_ms >= 0 && ofi_clock_ms() >= until)
+        if (!ofi_wait_step(&wait))
             return -FI_ETIMEDOUT;
-        if (!fabemu_progress(cntr->domain->fab))
-            ofi_pause(cntr->domain->fab, rounds);
-        else
-            rounds = 0;
     }
     return 0;
 }
@@ -85,13 +89,7 @@ static int cntr_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops cntr_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = cntr_close,
-    .bind = ofi_no_bind,
-    .control = ofi_no_control,
-    .ops_open = ofi_no_ops_open,
-};
+static struct fi_ops cntr_fid_ops = OFI_FID_OPS(cntr_close);
 
 static struct fi_ops_cntr cntr_ops = {
     .size = sizeof(struct fi_ops_cntr),
@@ -109,17 +107,13 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 {
     struct ofi_cntr *cntr;
 
-    if (attr->events != FI_CNTR_EVENTS_COMP ||
-        (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-         attr->wait_obj != FI_WAIT_YIELD))
+    if (attr->events != FI_CNTR_EVENTS_COMP || !ofi_waits_by_polling(attr->wait_obj))
         return -FI_ENOSYS;
     cntr = calloc(1, sizeof *cntr);
     if (!cntr)
         return -FI_ENOMEM;
     cntr->domain = ofi_domain_of(domain);
-    cntr->cntr_fid.fid.fclass = FI_CLASS_CNTR;
-    cntr->cntr_fid.fid.context = context;
-    cntr->cntr_fid.fid.ops = &cntr_fid_ops;
+    ofi_fid_init(&cntr->cntr_fid.fid, FI_CLASS_CNTR, context, &cntr_fid_ops);
     cntr->cntr_fid.ops = &cntr_ops;
     ofi_hold(&cntr->domain->refs);
     *ret = &cntr->cntr_fid;

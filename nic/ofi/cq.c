@@ -9,32 +9,10 @@
  * yielding in every one would cost small messages up to three times their
  * latency.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-int64_t ofi_clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-void ofi_sleep(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = OFI_SLEEP_NS}, NULL);
-}
-
-void ofi_pause(const struct fabemu *fab, unsigned rounds)
-{
-    if (rounds < OFI_POLLS_BEFORE_SLEEP)
-        fabemu_idle(fab, rounds);
-    else
-        ofi_sleep();
-}
 
 void ofi_cq_poll_missed(struct ofi_cq *cq)
 {
@@ -193,6 +171,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
         entry.buf = op->buf;
         entry.err = op->error;
         entry.prov_errno = op->error;
+        fabemu_req_why(cq->domain->fab, &op->req, cq->why, sizeof cq->why);
+        cq->why_of = op->error;
         if (op->error == FI_ETRUNC) {
             entry.len = op->room;
             entry.olen = op->req.bytes - op->room;
@@ -213,25 +193,17 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
                             const void *cond, int timeout_ms)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
-    int64_t until = ofi_clock_ms() + timeout_ms;
+    struct ofi_wait wait = ofi_wait_begin(cq->domain->fab, timeout_ms);
+    ssize_t got;
 
     (void)cond; /* a threshold is a hint */
     if (cq->wait_obj == FI_WAIT_NONE)
         return -FI_EINVAL;
-    for (unsigned rounds = 0;; rounds++) {
-        ssize_t got = cq_pop(cq, buf, count, source);
-
-        if (got != -FI_EAGAIN)
-            return got;
-        if (atomic_exchange_explicit(&cq->signalled, false, memory_order_relaxed))
+    while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
+        if (atomic_exchange_explicit(&cq->signalled, false, memory_order_relaxed) ||
+            !ofi_wait_step(&wait))
             return -FI_EAGAIN;
-        if (timeout_ms >= 0 && ofi_clock_ms() >= until)
-            return -FI_EAGAIN;
-        if (!fabemu_progress(cq->domain->fab))
-            ofi_pause(cq->domain->fab, rounds);
-        else
-            rounds = 0;
-    }
+    return got;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
@@ -251,9 +223,11 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *data, char *buf,
                                size_t bytes)
 {
-    const char *text = fi_strerror(prov_errno);
+    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
+    bool last = prov_errno == FI_EHOSTUNREACH && prov_errno == cq->why_of;
+    const char *text = last ? cq->why : fi_strerror(prov_errno);
 
-    (void)fid, (void)data;
+    (void)data;
     if (buf && bytes) {
         strncpy(buf, text, bytes - 1);
         buf[bytes - 1] = '\0';
@@ -343,8 +317,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 
     if (!entry_bytes)
         return -FI_EINVAL;
-    if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_YIELD)
+    if (!ofi_waits_by_polling(attr->wait_obj))
         return -FI_ENOSYS;
     cq = calloc(1, sizeof *cq);
     if (!cq)
@@ -355,9 +328,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
     cq->entry_bytes = entry_bytes;
     cq->wait_obj = attr->wait_obj;
     cq->domain = ofi_domain_of(domain);
-    cq->cq_fid.fid.fclass = FI_CLASS_CQ;
-    cq->cq_fid.fid.context = context;
-    cq->cq_fid.fid.ops = &cq_fid_ops;
+    ofi_fid_init(&cq->cq_fid.fid, FI_CLASS_CQ, context, &cq_fid_ops);
     cq->cq_fid.ops = &cq_ops;
     ofi_hold(&cq->domain->refs);
     *ret = &cq->cq_fid;

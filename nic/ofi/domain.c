@@ -2,7 +2,7 @@
 /*
  * domain.c - fi_domain(): here the process takes its node of the fabric.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,61 +19,20 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-static int domain_no_scalable_ep(struct fid_domain *domain, struct fi_info *info,
-                                 struct fid_ep **ep, void *context)
-{
-    (void)domain, (void)info, (void)ep, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int domain_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                               struct fid_poll **set)
-{
-    (void)domain, (void)attr, (void)set;
-    return -FI_ENOSYS;
-}
-
-static int domain_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr,
-                             struct fid_stx **stx, void *context)
-{
-    (void)domain, (void)attr, (void)stx, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int domain_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ep,
-                             void *context)
-{
-    (void)domain, (void)attr, (void)ep, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int domain_no_collective(struct fid_domain *domain, enum fi_collective_op coll,
-                                struct fi_collective_attr *attr, uint64_t flags)
-{
-    (void)domain, (void)coll, (void)attr, (void)flags;
-    return -FI_EOPNOTSUPP;
-}
-
-static struct fi_ops domain_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = domain_close,
-    .bind = ofi_no_bind,
-    .control = ofi_no_control,
-    .ops_open = ofi_no_ops_open,
-};
+static struct fi_ops domain_fid_ops = OFI_FID_OPS(domain_close);
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = ofi_av_open,
     .cq_open = ofi_cq_open,
     .endpoint = ofi_ep_open,
-    .scalable_ep = domain_no_scalable_ep,
+    .scalable_ep = ofi_no_scalable_ep,
     .cntr_open = ofi_cntr_open,
-    .poll_open = domain_no_poll_open,
-    .stx_ctx = domain_no_stx_ctx,
-    .srx_ctx = domain_no_srx_ctx,
+    .poll_open = ofi_no_poll_open,
+    .stx_ctx = ofi_no_stx_ctx,
+    .srx_ctx = ofi_no_srx_ctx,
     .query_atomic = ofi_atomic_query,
-    .query_collective = domain_no_collective,
+    .query_collective = ofi_no_collective,
 };
 
 int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_domain **ret,
@@ -96,9 +55,7 @@ int ofi_domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct 
     }
     domain->fabric = fabric;
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
-    domain->domain_fid.fid.fclass = FI_CLASS_DOMAIN;
-    domain->domain_fid.fid.context = context;
-    domain->domain_fid.fid.ops = &domain_fid_ops;
+    ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
     domain->domain_fid.ops = &domain_ops;
     domain->domain_fid.mr = &ofi_mr_ops;
     ofi_hold(&fabric->refs);

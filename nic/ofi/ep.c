@@ -2,12 +2,11 @@
 /*
  * ep.c - endpoints: opening, binding, enabling, closing.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EP_CLOSE_MS 2000 /* at most, for sends that are under way when an endpoint is closed */
 
 static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
 {
@@ -166,30 +165,30 @@ static int ep_control(struct fid *fid, int command, void *arg)
  */
 static void ep_drain(struct ofi_ep *ep)
 {
-    int64_t until = ofi_clock_ms() + EP_CLOSE_MS;
+    uint64_t drain_ms = fabemu_info(ep->domain->fab)->bounds.drain_ms;
+    struct ofi_wait wait = ofi_wait_begin(ep->domain->fab, drain_ms > INT_MAX ? -1 : (int)drain_ms);
 
     ofi_discard_claims(ep);
-    for (unsigned rounds = 0; ofi_op_sends_pending(ep) && ofi_clock_ms() < until; rounds++)
-        if (fabemu_progress(ep->domain->fab))
-            rounds = 0;
-        else
-            ofi_pause(ep->domain->fab, rounds);
+    while (ofi_op_sends_pending(ep) && ofi_wait_step(&wait))
+        ;
     atomic_store_explicit(&ep->closing, true, memory_order_relaxed);
     for (unsigned kind = 0; ep->enabled && kind < OFI_KINDS; kind++)
         fabemu_queue_close(ep->queue[kind]);
     ofi_op_abort_all(ep);
 }
 
+static void ep_unbind_side(struct ofi_ep *ep, const struct ofi_side *side)
+{
+    if (!side->cq)
+        return;
+    ofi_cq_forget(side->cq, ep);
+    ofi_release(&side->cq->refs);
+}
+
 static void ep_unbind(struct ofi_ep *ep)
 {
-    if (ep->tx.cq) {
-        ofi_cq_forget(ep->tx.cq, ep);
-        ofi_release(&ep->tx.cq->refs);
-    }
-    if (ep->rx.cq) {
-        ofi_cq_forget(ep->rx.cq, ep);
-        ofi_release(&ep->rx.cq->refs);
-    }
+    ep_unbind_side(ep, &ep->tx);
+    ep_unbind_side(ep, &ep->rx);
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (ep->cntr[i])
             ofi_release(&ep->cntr[i]->refs);
@@ -215,38 +214,6 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return ofi_op_cancel(container_of(fid, struct ofi_ep, ep_fid.fid), context);
 }
 
-static int ep_no_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
-{
-    (void)fid, (void)level, (void)name, (void)value, (void)bytes;
-    return -FI_ENOPROTOOPT;
-}
-
-static int ep_no_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
-{
-    (void)fid, (void)level, (void)name, (void)value, (void)bytes;
-    return -FI_ENOPROTOOPT;
-}
-
-static int ep_no_tx_ctx(struct fid_ep *ep, int index, struct fi_tx_attr *attr, struct fid_ep **tx,
-                        void *context)
-{
-    (void)ep, (void)index, (void)attr, (void)tx, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_rx_ctx(struct fid_ep *ep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
-                        void *context)
-{
-    (void)ep, (void)index, (void)attr, (void)rx, (void)context;
-    return -FI_ENOSYS;
-}
-
-static ssize_t ep_no_size_left(struct fid_ep *ep)
-{
-    (void)ep;
-    return -FI_ENOSYS;
-}
-
 static int ep_setname(fid_t fid, void *addr, size_t bytes)
 {
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
@@ -268,42 +235,6 @@ static int ep_getname(fid_t fid, void *addr, size_t *bytes)
     return ofi_addr_copy(&ep->source, addr, bytes);
 }
 
-static int ep_no_getpeer(struct fid_ep *ep, void *addr, size_t *bytes)
-{
-    (void)ep, (void)addr, (void)bytes;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t bytes)
-{
-    (void)ep, (void)addr, (void)param, (void)bytes;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_listen(struct fid_pep *pep)
-{
-    (void)pep;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_accept(struct fid_ep *ep, const void *param, size_t bytes)
-{
-    (void)ep, (void)param, (void)bytes;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
-{
-    (void)pep, (void)handle, (void)param, (void)bytes;
-    return -FI_ENOSYS;
-}
-
-static int ep_no_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-    (void)ep, (void)flags;
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops ep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = ep_close,
@@ -315,24 +246,24 @@ static struct fi_ops ep_fid_ops = {
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = ep_cancel,
-    .getopt = ep_no_getopt,
-    .setopt = ep_no_setopt,
-    .tx_ctx = ep_no_tx_ctx,
-    .rx_ctx = ep_no_rx_ctx,
-    .rx_size_left = ep_no_size_left,
-    .tx_size_left = ep_no_size_left,
+    .getopt = ofi_no_getopt,
+    .setopt = ofi_no_setopt,
+    .tx_ctx = ofi_no_tx_ctx,
+    .rx_ctx = ofi_no_rx_ctx,
+    .rx_size_left = ofi_no_size_left,
+    .tx_size_left = ofi_no_size_left,
 };
 
 static struct fi_ops_cm ep_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
     .setname = ep_setname,
     .getname = ep_getname,
-    .getpeer = ep_no_getpeer,
-    .connect = ep_no_connect,
-    .listen = ep_no_listen,
-    .accept = ep_no_accept,
-    .reject = ep_no_reject,
-    .shutdown = ep_no_shutdown,
+    .getpeer = ofi_no_getpeer,
+    .connect = ofi_no_connect,
+    .listen = ofi_no_listen,
+    .accept = ofi_no_accept,
+    .reject = ofi_no_reject,
+    .shutdown = ofi_no_shutdown,
 };
 
 static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
@@ -347,8 +278,6 @@ static void ep_init(struct ofi_ep *ep, const struct fi_info *info)
     };
     if (info->src_addr && info->src_addrlen == sizeof ep->source)
         memcpy(&ep->source, info->src_addr, sizeof ep->source);
-    ep->ep_fid.fid.fclass = FI_CLASS_EP;
-    ep->ep_fid.fid.ops = &ep_fid_ops;
     ep->ep_fid.ops = &ep_ops;
     ep->ep_fid.cm = &ep_cm_ops;
     ep->ep_fid.msg = &ofi_msg_ops;
@@ -371,7 +300,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
         return -FI_ENOMEM;
     ep_init(ep, info);
     ep->domain = ofi_domain_of(domain);
-    ep->ep_fid.fid.context = context;
+    ofi_fid_init(&ep->ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
     ofi_hold(&ep->domain->refs);
     *ret = &ep->ep_fid;
     return 0;

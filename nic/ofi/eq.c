@@ -3,7 +3,7 @@
  * eq.c - event queues, for users that open one without need: nothing here
  * connects, and addresses are inserted at once, so a queue stays empty.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 
@@ -33,21 +33,14 @@ static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64
     return -FI_EAGAIN;
 }
 
-static ssize_t eq_no_write(struct fid_eq *eq, uint32_t event, const void *buf, size_t bytes,
-                           uint64_t flags)
-{
-    (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
-    return -FI_ENOSYS;
-}
-
 static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes, int timeout_ms,
                         uint64_t flags)
 {
-    int64_t until = ofi_clock_ms() + timeout_ms;
+    struct ofi_wait wait = ofi_wait_begin(NULL, timeout_ms);
 
     (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
-    while (timeout_ms < 0 || ofi_clock_ms() < until)
-        ofi_sleep();
+    while (ofi_wait_sleep(&wait))
+        ;
     return -FI_EAGAIN;
 }
 
@@ -58,19 +51,13 @@ static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *da
     return fi_strerror(prov_errno);
 }
 
-static struct fi_ops eq_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = eq_close,
-    .bind = ofi_no_bind,
-    .control = ofi_no_control,
-    .ops_open = ofi_no_ops_open,
-};
+static struct fi_ops eq_fid_ops = OFI_FID_OPS(eq_close);
 
 static struct fi_ops_eq eq_ops = {
     .size = sizeof(struct fi_ops_eq),
     .read = eq_read,
     .readerr = eq_readerr,
-    .write = eq_no_write,
+    .write = ofi_no_eq_write,
     .sread = eq_sread,
     .strerror = eq_strerror,
 };
@@ -80,16 +67,13 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 {
     struct ofi_eq *eq;
 
-    if (attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_YIELD)
+    if (attr && !ofi_waits_by_polling(attr->wait_obj))
         return -FI_ENOSYS;
     eq = calloc(1, sizeof *eq);
     if (!eq)
         return -FI_ENOMEM;
     eq->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);
-    eq->eq_fid.fid.fclass = FI_CLASS_EQ;
-    eq->eq_fid.fid.context = context;
-    eq->eq_fid.fid.ops = &eq_fid_ops;
+    ofi_fid_init(&eq->eq_fid.fid, FI_CLASS_EQ, context, &eq_fid_ops);
     eq->eq_fid.ops = &eq_ops;
     ofi_hold(&eq->fabric->refs);
     *ret = &eq->eq_fid;

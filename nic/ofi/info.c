@@ -25,6 +25,20 @@ static int info_refuse(const char *what)
     return -FI_ENODATA;
 }
 
+/* What a hint may ask for, and whether it asks for more. */
+struct info_limit {
+    const char *what; /* NULL ends a list */
+    bool exceeded;
+};
+
+static int info_check(const struct info_limit *limit)
+{
+    for (; limit->what; limit++)
+        if (limit->exceeded)
+            return info_refuse(limit->what);
+    return 0;
+}
+
 /* May RMA and atomics be offered to a user of @version with these hints? */
 static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
 {
@@ -54,89 +68,72 @@ static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
 {
     if (!tx)
         return 0;
-    if (tx->caps & ~caps)
-        return info_refuse("transmit capability");
-    if (tx->op_flags & ~OFI_OP_FLAGS_TX)
-        return info_refuse("transmit operation flag");
-    if (tx->msg_order & ~FI_ORDER_SAS)
-        return info_refuse("transmit message order");
-    if (tx->comp_order & ~FI_ORDER_NONE)
-        return info_refuse("transmit completion order");
-    if (tx->inject_size > FABEMU_INJECT_BYTES)
-        return info_refuse("inject size");
-    if (tx->size > INFO_QUEUE_DEPTH)
-        return info_refuse("transmit queue size");
-    if (tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1)
-        return info_refuse("transmit iov limit");
-    return 0;
+    return info_check((struct info_limit[]){
+        {"transmit capability", tx->caps & ~caps},
+        {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
+        {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
+        {"transmit completion order", tx->comp_order & ~FI_ORDER_NONE},
+        {"inject size", tx->inject_size > FABEMU_INJECT_BYTES},
+        {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
+        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1},
+        {0},
+    });
 }
 
 static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
 {
     if (!rx)
         return 0;
-    if (rx->caps & ~caps)
-        return info_refuse("receive capability");
-    if (rx->op_flags & ~OFI_OP_FLAGS_RX)
-        return info_refuse("receive operation flag");
-    if (rx->msg_order & ~FI_ORDER_SAS)
-        return info_refuse("receive message order");
-    if (rx->comp_order & ~FI_ORDER_NONE)
-        return info_refuse("receive completion order");
-    if (rx->size > INFO_QUEUE_DEPTH)
-        return info_refuse("receive queue size");
-    if (rx->iov_limit > OFI_IOV_MAX)
-        return info_refuse("receive iov limit");
-    if (rx->total_buffered_recv)
-        return info_refuse("total_buffered_recv (no room is set aside)");
-    return 0;
+    return info_check((struct info_limit[]){
+        {"receive capability", rx->caps & ~caps},
+        {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
+        {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
+        {"receive completion order", rx->comp_order & ~FI_ORDER_NONE},
+        {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
+        {"receive iov limit", rx->iov_limit > OFI_IOV_MAX},
+        {"total_buffered_recv (no room is set aside)", rx->total_buffered_recv},
+        {0},
+    });
 }
 
 static int check_ep(const struct fi_ep_attr *ep)
 {
     if (!ep)
         return 0;
-    if (ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM)
-        return info_refuse("endpoint type");
-    if (ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT)
-        return info_refuse("protocol");
-    if (ep->max_msg_size > OFI_MESSAGE_MAX_BYTES)
-        return info_refuse("message size");
-    if (ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size)
-        return info_refuse("ordered size");
-    if (ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1)
-        return info_refuse("count of contexts");
-    if (ep->auth_key_size)
-        return info_refuse("authorization key");
-    return 0;
+    return info_check((struct info_limit[]){
+        {"endpoint type", ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM},
+        {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
+        {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
+        {"ordered size",
+         ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size},
+        {"count of contexts", ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1},
+        {"authorization key", ep->auth_key_size},
+        {0},
+    });
 }
 
 static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
 {
     if (!domain)
         return 0;
-    if (domain->name && strcmp(domain->name, OFI_NAME) != 0)
-        return info_refuse("domain name");
-    if (domain->cq_data_size > OFI_CQ_DATA_BYTES)
-        return info_refuse("size of completion data");
-    if (domain->caps & ~OFI_CAPS_COMM)
-        return info_refuse("domain capability");
-    if (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 || domain->max_ep_stx_ctx ||
-        domain->max_ep_srx_ctx)
-        return info_refuse("count of contexts");
-    if (domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & OFI_CAPS_MEMORY)
-        return info_refuse("size of memory keys");
-    if (domain->auth_key_size)
-        return info_refuse("authorization key");
-    if (domain->ep_cnt > INFO_ENDPOINTS || domain->cq_cnt > INFO_ENDPOINTS ||
-        domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
-        domain->rx_ctx_cnt > INFO_ENDPOINTS)
-        return info_refuse("count of endpoints, contexts, queues or counters");
-    if (domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > 1)
-        return info_refuse("count of memory regions, or of their pieces");
-    if (domain->max_err_data)
-        return info_refuse("error data");
-    return 0;
+    return info_check((struct info_limit[]){
+        {"domain name", domain->name && strcmp(domain->name, OFI_NAME) != 0},
+        {"size of completion data", domain->cq_data_size > OFI_CQ_DATA_BYTES},
+        {"domain capability", domain->caps & ~OFI_CAPS_COMM},
+        {"count of contexts", domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
+                                  domain->max_ep_stx_ctx || domain->max_ep_srx_ctx},
+        {"size of memory keys",
+         domain->mr_key_size && domain->mr_key_size < sizeof(uint64_t) && caps & OFI_CAPS_MEMORY},
+        {"authorization key", domain->auth_key_size},
+        {"count of endpoints, contexts, queues or counters",
+         domain->ep_cnt > INFO_ENDPOINTS || domain->cq_cnt > INFO_ENDPOINTS ||
+             domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
+             domain->rx_ctx_cnt > INFO_ENDPOINTS},
+        {"count of memory regions, or of their pieces",
+         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > 1},
+        {"error data", domain->max_err_data},
+        {0},
+    });
 }
 
 static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t caps)

@@ -3,7 +3,7 @@
  * mr.c - memory regions. Peers reach a region by its key (the adapter's: FI_MR_PROV_KEY)
  * and an offset from its start. Local buffers need no registration.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #include <stdlib.h>
 
@@ -24,13 +24,7 @@ static int mr_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops mr_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = mr_close,
-    .bind = ofi_no_bind,
-    .control = ofi_no_control,
-    .ops_open = ofi_no_ops_open,
-};
+static struct fi_ops mr_fid_ops = OFI_FID_OPS(mr_close);
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **ret)
@@ -56,9 +50,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
             goto free_mr;
         mr->registered = true;
     }
-    mr->mr_fid.fid.fclass = FI_CLASS_MR;
-    mr->mr_fid.fid.context = attr->context;
-    mr->mr_fid.fid.ops = &mr_fid_ops;
+    ofi_fid_init(&mr->mr_fid.fid, FI_CLASS_MR, attr->context, &mr_fid_ops);
     ofi_hold(&mr->domain->refs);
     *ret = &mr->mr_fid;
     return 0;

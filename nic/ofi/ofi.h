@@ -129,6 +129,10 @@ struct ofi_cq {
     pthread_mutex_t lock;  /* a reader's: guards oldest and newest */
     struct ofi_op *oldest; /* what was taken from arrived, in order */
     struct ofi_op *newest;
+
+    /* For fi_cq_strerror(): of the error that was read last. Its reader's. */
+    char why[96];
+    int why_of; /* prov_errno */
 };
 
 /* One side of an endpoint. Written before the endpoint is enabled. */
@@ -259,11 +263,6 @@ int ofi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                 void *context);
 
-/* Entries of operation tables that say: not here. */
-int ofi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
-int ofi_no_control(struct fid *fid, int command, void *arg);
-int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
-
 /* av.c */
 struct ofi_av;
 int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -288,13 +287,25 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep);
 /** ofi_cq_poll_missed - a poll found nothing: after a few of them, let others run. */
 void ofi_cq_poll_missed(struct ofi_cq *cq);
 
-/** ofi_pause - let others run after @rounds empty polls in a call that blocks. */
-void ofi_pause(const struct fabemu *fab, unsigned rounds);
-/** ofi_sleep - the same where nothing can be polled: a short sleep. */
-void ofi_sleep(void);
+/* wait.c */
+/* A call that blocks. */
+struct ofi_wait {
+    struct fabemu *fab;
+    int64_t until_ms; /* INT64_MAX: without limit */
+    unsigned rounds;  /* that found nothing, in a row */
+};
 
-/** ofi_clock_ms - monotonic milliseconds, for time-outs. */
-int64_t ofi_clock_ms(void);
+/** ofi_wait_begin - for @timeout_ms; less than 0: without limit. */
+struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
+
+/**
+ * ofi_wait_step - step the adapter; if there is nothing for it to do, let others run.
+ * False: the time is over, and nothing was done.
+ */
+bool ofi_wait_step(struct ofi_wait *wait);
+
+/** ofi_wait_sleep - the same where nothing can be polled: a short sleep. */
+bool ofi_wait_sleep(const struct ofi_wait *wait);
 
 /* cntr.c */
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
@@ -336,9 +347,7 @@ void ofi_op_pool_free(struct ofi_ep *ep);
 
 /** ofi_op_claim - remember what the user claimed, under the context of @op. */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
-/**
- * ofi_op_claimed - take the operation that remembers it; NULL: nothing is claimed under @context.
- */
+/** ofi_op_claimed - take the operation that remembers it; NULL: nothing has this context. */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
 /* xfer.c */
@@ -374,7 +383,7 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);
 
-/* atomic.c, msg.c, tagged.c, rma.c */
+/* atomic.c, msg.c, rma.c */
 extern struct fi_ops_atomic ofi_atomic_ops;
 extern struct fi_ops_msg ofi_msg_ops;
 extern struct fi_ops_tagged ofi_tagged_ops;
@@ -388,6 +397,20 @@ static inline struct ofi_domain *ofi_domain_of(struct fid_domain *domain)
 static inline struct ofi_ep *ofi_ep_of(struct fid_ep *ep)
 {
     return container_of(ep, struct ofi_ep, ep_fid);
+}
+
+/** ofi_fid_init - what begins every object that the user gets. */
+static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, struct fi_ops *ops)
+{
+    fid->fclass = class;
+    fid->context = context;
+    fid->ops = ops;
+}
+
+/** ofi_waits_by_polling - may a queue or a counter be waited for so? Nothing else is here. */
+static inline bool ofi_waits_by_polling(enum fi_wait_obj wait_obj)
+{
+    return wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC || wait_obj == FI_WAIT_YIELD;
 }
 
 /* References count open objects; only closing looks at them, hence relaxed. */

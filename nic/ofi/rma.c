@@ -6,12 +6,12 @@
  * meaning of FI_DELIVERY_COMPLETE. FI_INJECT says nothing of a read. Writes that carry completion
  * data are not there: a put says nothing to the target's process.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/no.h"
 
 #define RMA_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 
 /* The remote side of a transfer. */
-struct rma_place {
+struct rma_remote {
     fi_addr_t addr;
     uint64_t offset;
     uint64_t key;
@@ -20,16 +20,16 @@ struct rma_place {
 #define RMA_AS_LOCAL SIZE_MAX
 
 static int rma_post(struct ofi_ep *ep, enum ofi_count count, uint32_t node,
-                    const struct rma_place *place, const struct fabemu_iov *iov, unsigned pieces,
+                    const struct rma_remote *remote, const struct fabemu_iov *iov, unsigned pieces,
                     struct fabemu_req *req)
 {
     return count == OFI_COUNT_WRITE
-               ? fabemu_putv(ep->domain->fab, node, place->key, place->offset, iov, pieces, req)
-               : fabemu_getv(ep->domain->fab, node, place->key, place->offset, iov, pieces, req);
+               ? fabemu_putv(ep->domain->fab, node, remote->key, remote->offset, iov, pieces, req)
+               : fabemu_getv(ep->domain->fab, node, remote->key, remote->offset, iov, pieces, req);
 }
 
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
-                         const struct rma_place *place)
+                         const struct rma_remote *remote)
 {
     bool injected = xfer->flags & FI_INJECT && count == OFI_COUNT_WRITE;
     struct fabemu_iov iov[OFI_IOV_MAX];
@@ -44,8 +44,8 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         return -FI_EBADFLAGS;
     if (err)
         return err;
-    if ((place->bytes != RMA_AS_LOCAL && place->bytes != bytes) ||
-        ofi_av_peer(ep->av, place->addr, &peer))
+    if ((remote->bytes != RMA_AS_LOCAL && remote->bytes != bytes) ||
+        ofi_av_peer(ep->av, remote->addr, &peer))
         return -FI_EINVAL;
     if (injected && bytes > FABEMU_INJECT_BYTES)
         return -FI_EMSGSIZE;
@@ -59,7 +59,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         pieces = 1;
     }
     op->req.seat = peer.seat;
-    err = rma_post(ep, count, peer.node, place, iov, pieces, &op->req);
+    err = rma_post(ep, count, peer.node, remote, iov, pieces, &op->req);
     if (err)
         ofi_op_put(op);
     return err ? -ofi_errno(err) : 0;
@@ -75,19 +75,19 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
                                         .iovs = msg->iov_count,
                                         .flags = flags,
                                         .context = msg->context},
-                     &(struct rma_place){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
-                                         msg->rma_iov->len});
+                     &(struct rma_remote){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
+                                          msg->rma_iov->len});
 }
 
 static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov, size_t iovs,
-                     const struct rma_place *place, void *context)
+                     const struct rma_remote *remote, void *context)
 {
     return rma_start(ofi_ep_of(ep), count,
                      &(struct ofi_xfer){.iov = iov,
                                         .iovs = iovs,
                                         .flags = ofi_ep_of(ep)->tx.op_flags,
                                         .context = context},
-                     place);
+                     remote);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -100,7 +100,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
 {
     (void)desc;
     return rma_v(ep, OFI_COUNT_READ, iov, count,
-                 &(struct rma_place){source, addr, key, RMA_AS_LOCAL}, context);
+                 &(struct rma_remote){source, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
@@ -121,7 +121,7 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
 {
     (void)desc;
     return rma_v(ep, OFI_COUNT_WRITE, iov, count,
-                 &(struct rma_place){dest, addr, key, RMA_AS_LOCAL}, context);
+                 &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL}, context);
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
@@ -139,23 +139,7 @@ static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_a
 
     return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE,
                      &(struct ofi_xfer){.iov = &iov, .iovs = 1, .flags = FI_INJECT, .silent = true},
-                     &(struct rma_place){dest, addr, key, RMA_AS_LOCAL});
-}
-
-static ssize_t rma_no_writedata(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
-                                uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-                                void *context)
-{
-    (void)ep, (void)buf, (void)bytes, (void)desc, (void)data;
-    (void)dest, (void)addr, (void)key, (void)context;
-    return -FI_ENOSYS;
-}
-
-static ssize_t rma_no_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data,
-                                 fi_addr_t dest, uint64_t addr, uint64_t key)
-{
-    (void)ep, (void)buf, (void)bytes, (void)data, (void)dest, (void)addr, (void)key;
-    return -FI_ENOSYS;
+                     &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
 }
 
 struct fi_ops_rma ofi_rma_ops = {
@@ -167,6 +151,6 @@ struct fi_ops_rma ofi_rma_ops = {
     .writev = rma_writev,
     .writemsg = rma_writemsg,
     .inject = rma_inject,
-    .writedata = rma_no_writedata,
-    .injectdata = rma_no_injectdata,
+    .writedata = ofi_no_writedata,
+    .injectdata = ofi_no_injectdata,
 };

@@ -10,29 +10,38 @@ from model import Failed, Pending, edge
 
 # --- rules: measured, half of its confidence interval -> (difference, holds) ---------
 
-@dataclass(frozen=True)
-class Within:
-    """As stated, up to a margin in the row's unit."""
-    stated: float
-    margin: float
-    unit: str = ""
+class Closeness:
+    """Holds if the number is not farther than margin() from the nearest() that is right."""
+    def nearest(self, _measured):
+        return self.stated
 
     def judge(self, measured, ci):
-        return measured - self.stated, abs(measured - self.stated) <= self.margin + ci + 1e-9
-
-    def __str__(self):
-        return f"within {self.margin:g}{self.unit} of {self.stated:g}"
+        difference = measured - self.nearest(measured)
+        return difference, abs(difference) <= self.margin() + ci + 1e-9
 
 
 @dataclass(frozen=True)
-class Near:
+class Within(Closeness):
+    """As stated, up to so much in the row's unit."""
+    stated: float
+    most: float
+    unit: str = ""
+
+    def margin(self):
+        return self.most
+
+    def __str__(self):
+        return f"within {self.most:g}{self.unit} of {self.stated:g}"
+
+
+@dataclass(frozen=True)
+class Near(Closeness):
     """As stated, up to a part of the stated value."""
     stated: float
     part: float
 
-    def judge(self, measured, ci):
-        difference = measured - self.stated
-        return difference, abs(difference) <= self.part * self.stated + ci + 1e-9
+    def margin(self):
+        return self.part * self.stated
 
     def __str__(self):
         return f"within {100 * self.part:g} % of {self.stated:g}"
@@ -51,14 +60,16 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
-class From:
+class From(Closeness):
     """From low to high, both included."""
     low: float
     high: float
 
-    def judge(self, measured, ci):
-        nearer = min(max(measured, self.low), self.high)
-        return measured - nearer, abs(measured - nearer) <= ci + 1e-9
+    def nearest(self, measured):
+        return min(max(measured, self.low), self.high)
+
+    def margin(self):
+        return 0.0
 
     def __str__(self):
         return f"from {self.low:g} to {self.high:g}"

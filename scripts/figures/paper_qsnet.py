@@ -117,7 +117,8 @@ SKEWED = {how: Series(
 
 # --- Q8: broadcast -------------------------------------------------------------------------
 
-CASTS = {"hardware": "by the switches", "tree": "binomial tree of messages", "tree:4": "tree of messages, 4 children each",
+CASTS = {"hardware": "by the switches", "tree": "binomial tree of messages",
+         "tree:4": "tree of messages, 4 children each",
          "tree:8": "tree of messages, 8 children each", "messages": "a message to each"}
 CAST_SIZES = Pick((8, 32, 64, 128, 240, 480, 960, 1920, 3840, 7680, 15360), (8, 240, 960, 7680))
 BROADCAST = {how: Series(
@@ -168,13 +169,13 @@ def gain(id, figure, y, function, stated, what):
 
 
 def crosses(nodes, stated):
-    return Row("Q4", f"{nodes}.nodes", ("q4",), f"1 KB across {nodes} nodes: time that the switches take", "ns", stated,
-               Near(stated, 0.1), difference(value(CROSS, nodes, CROSSING), value(NO_SWITCHES, nodes, CROSSING)))
+    return Row("Q4", f"{nodes}.nodes", ("q4",), f"1 KB across {nodes} nodes: time that the switches take", "ns",
+               stated, Near(stated, 0.1), difference(value(CROSS, nodes, CROSSING), value(NO_SWITCHES, nodes, CROSSING)))
 
 
 def fills(nodes):
-    return Row("Q5", f"{nodes}.nodes", ("q5",), f"one pair of {nodes} nodes: fewest virtual channels for 99 % of what "
-               "32 of them carry", "channels", "2 or 3", From(2, 3),
+    return Row("Q5", f"{nodes}.nodes", ("q5",), f"one pair of {nodes} nodes: fewest virtual channels "
+               "for 99 % of what 32 of them carry", "channels", "2 or 3", From(2, 3),
                first_reaching(CHANNELED[nodes], 0.99, 32, BANDWIDTH))
 
 
@@ -186,7 +187,8 @@ def outstanding(nodes):
 
 def small(nodes):
     rate = value(SMALL_ALONE[nodes], 0, RATE)
-    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes", "million/s", "-", None, rate),
+    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes", "million/s", "-",
+                None, rate),
             Row("Q6", f"{nodes}.limit", ("q6",), "the same, of what 32 a round trip or the wire allow", "%", "-",
                 AtLeast(90), quotient(rate, outstanding(nodes), 100)))
 
@@ -223,7 +225,7 @@ ROWS = (
     Row("Q7", "apart", ("q8",), "64 come over 100 µs: time of the conditional over that of the tree", "x",
         "tree suits", AtLeast(1), quotient(value(SKEWED["conditional"], 100000, TIME),
                                            value(SKEWED["tree"], 100000, TIME))),
-    Row("Q8", "least", ("q9",), "broadcast to 63 nodes: fastest software over the switches, least of all sizes", "x",
-        "faster than software", AtLeast(1), least_cast_gain),
+    Row("Q8", "least", ("q9",), "broadcast to 63 nodes: fastest software over the switches, least of all sizes",
+        "x", "faster than software", AtLeast(1), least_cast_gain),
     Row("Q8", "1K", ("q9",), "the same at 1 KB", "x", "-", None, cast_gain(960)),
 )

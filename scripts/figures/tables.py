@@ -68,7 +68,8 @@ def markdown(verdicts):
 
 # --- a figure's numbers ------------------------------------------------------------------
 
-FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)), ("accepted_ci95", ("accepted_ci95",)), ("delivered", ("delivered",)),
+FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)), ("accepted_ci95", ("accepted_ci95",)),
+          ("delivered", ("delivered",)),
           ("latency_mean_ns", ("latency_ns", "mean")), ("latency_mean_ci95_ns", ("latency_ns", "mean_ci95")),
           ("latency_median_ns", ("latency_ns", "median")), ("latency_p99_ns", ("latency_ns", "p99")),
           ("latency_max_ns", ("latency_ns", "max")), ("messages", ("messages",)),

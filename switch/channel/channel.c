@@ -9,24 +9,6 @@
 #include "emu/alloc.h"
 #include "emu/packet/crc.h"
 
-void switch_channel_plugged(struct switch_channels *ch)
-{
-    for (uint32_t p = 0; p < ch->sw.ports; p++) {
-        const struct emu_tx *tx = &ch->port[p].tx;
-
-        if (tx->kind != EMU_LINK_LOCAL)
-            continue;
-        ch->plugged |= emu_bit(p);
-        for (uint32_t o = 0; o < ch->sw.ports; o++) {
-            const struct emu_tx *other = &ch->port[o].tx;
-            bool twin = other->kind == EMU_LINK_LOCAL && other->peer_worker == tx->peer_worker &&
-                        other->peer_index == tx->peer_index;
-
-            ch->port[p].twins |= (uint64_t)twin << o;
-        }
-    }
-}
-
 static bool channels_fit(const struct emu_profile *profile)
 {
     return emu_profile_acknowledged(profile);
@@ -75,8 +57,6 @@ static bool timing_init(struct switch_channel_timing *timing, uint32_t ports)
 
 static void timing_free(struct switch_channel_timing *timing)
 {
-    if (!timing)
-        return;
     free(timing->agenda.acts.event);
     free(timing->stalled_ps);
     free(timing->due_ps);
@@ -97,16 +77,13 @@ static bool channels_alloc(struct switch_channels *ch)
            ch->hold;
 }
 
-static void channels_begin(struct switch_channels *ch, bool timed)
+static void channels_begin(struct switch_channels *ch)
 {
     const struct emu_profile *profile = ch->sw.profile;
-    uint64_t wait_ps = profile->reply_timeout_ps;
 
     ch->channels = profile->channels;
-    ch->first_unit = UINT32_MAX;
-    if (!timed && wait_ps < EMU_PATIENCE_PS)
-        wait_ps = EMU_PATIENCE_PS;
-    ch->tick_ps = (wait_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
+    ch->units.first = ch->units.own = UINT32_MAX;
+    ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++) {
         emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots);
         switch_channel_count(ch, p, 0);
@@ -125,7 +102,8 @@ static void channels_destroy(struct switch_dev *sw)
 
     for (uint32_t p = 0; ch->port && p < sw->ports; p++)
         emu_link_unjoin(&ch->port[p].tx);
-    timing_free(ch->timing);
+    if (sw->dev.timed)
+        timing_free(switch_channels_timing(ch));
     switch_store_free(&ch->store);
     free(ch->hold);
     free(ch->pair);
@@ -134,16 +112,14 @@ static void channels_destroy(struct switch_dev *sw)
     free(ch->port);
 }
 
-static bool channels_init(struct switch_dev *sw, bool timed)
+static bool channels_init(struct switch_dev *sw)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
     if (!channels_alloc(ch))
         return false;
-    channels_begin(ch, timed);
-    if (timed)
-        ch->timing = &((struct switch_channels_timed *)ch)->timing;
-    return !timed || timing_init(ch->timing, sw->ports);
+    channels_begin(ch);
+    return !sw->dev.timed || timing_init(switch_channels_timing(ch), sw->ports);
 }
 
 static struct emu_tx *channels_tx(struct switch_dev *sw, uint32_t port)
@@ -156,21 +132,30 @@ static struct emu_rx *channels_rx(struct switch_dev *sw, uint32_t port)
     return &switch_channels_of(sw)->port[port].rx;
 }
 
-static void channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
+static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     switch_channels_of(sw)->port[port].faults = faults;
+    return 0;
+}
+
+static uint32_t channels_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
+{
+    struct switch_channels *ch = switch_channels_of(sw);
+    uint32_t hit = switch_channel_link(ch, port, up, at_ps);
+
+    if (sw->dev.timed)
+        switch_channel_news(ch, at_ps);
+    return hit;
 }
 
 static void channels_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
-    ch->first_unit = first;
-    ch->unit = own;
-    ch->unit_at = at;
+    ch->units = (struct switch_channel_units){.first = first, .own = own, .at = at};
 }
 
-static void turn_port(struct switch_channel_port *port, uint64_t by_ps)
+static void rebase_port(struct switch_channel_port *port, uint64_t by_ps)
 {
     emu_tx_rebase(&port->tx, by_ps);
     emu_rx_rebase(&port->rx, by_ps);
@@ -183,13 +168,11 @@ static void turn_port(struct switch_channel_port *port, uint64_t by_ps)
 static void channels_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     struct switch_channels *ch = switch_channels_of(sw);
-    struct switch_channel_timing *timing = ch->timing;
+    struct switch_channel_timing *timing = switch_channels_timing(ch);
 
     switch_store_rebase(&ch->store, by_ps);
     for (uint32_t p = 0; p < sw->ports; p++)
-        turn_port(&ch->port[p], by_ps);
-    if (!timing)
-        return;
+        rebase_port(&ch->port[p], by_ps);
     emu_order_rebase(&timing->agenda.acts, by_ps);
     switch_rebase_time(&timing->little.last_ps, by_ps);
     switch_rebase_time(&timing->sweep_ps, by_ps);
@@ -215,6 +198,8 @@ const struct switch_kind switch_channel_kind = {
     .bufs = switch_channels_bufs,
     .rebase = channels_rebase,
     .faults = channels_faults,
+    .link = channels_link,
     .units = channels_units,
     .check_cable = switch_channels_check_cable,
+    .check_out = switch_channels_check_out,
 };

@@ -18,7 +18,7 @@
 #define SWITCH_CHANNEL_H
 
 #include "emu/packet/vc.h"
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "switch/base.h"
 #include "switch/events.h"
 #include "switch/store.h"
@@ -75,6 +75,7 @@ struct switch_channel_port {
     uint32_t nacks;     /* of them, those that are NACKs */
     uint64_t waiters;   /* inputs with a packet that waits for a channel here */
     uint64_t twins;     /* outputs to the same device, this one too */
+    uint64_t onward;    /* outputs that what comes in here may take, by the state of their links */
     uint64_t served;    /* inputs with a packet on an open channel */
     uint8_t last_input; /* that sent a segment: round robin */
     uint8_t last_reply;
@@ -108,6 +109,13 @@ struct switch_channel_hold {
     bool no_credit; /* no credit stands for it */
 };
 
+/* Combine units, which are devices of their own: see switch_units(). */
+struct switch_channel_units {
+    uint32_t first;     /* destinations from this number on are units; UINT32_MAX: there are none */
+    uint32_t own;       /* port of this switch's; UINT32_MAX: it has none */
+    const uint32_t *at; /* by port, the unit that it leads to; looked at only if there are any */
+};
+
 /* What the machine keeps where the clock has times; each array by output. */
 struct switch_channel_timing {
     struct switch_agenda agenda;
@@ -124,35 +132,32 @@ struct switch_channels {
     /* Outputs, by bit. */
     uint64_t news;        /* with something to send that they did not have before */
     uint64_t plugged;     /* with a cable; all that routes may name */
+    uint64_t up;          /* of them, those whose link is up: all that may be sent on */
     uint64_t openable[2]; /* with a channel to open: for bulk, and for higher priorities */
     uint64_t light;       /* with fewer than profile->light_pending open channels */
     uint64_t queued;      /* with segments to send, or replies */
 
     uint32_t waiting[EMU_PRIORITIES]; /* packets that wait for channels */
     uint32_t channels;                /* of a link */
-    uint32_t first_unit;              /* see switch_units(); UINT32_MAX: there are none */
-    uint32_t unit;
-    const uint32_t *unit_at;
-    uint32_t open;                        /* channels of all outputs that are open */
-    uint32_t uncredited;                  /* held now */
-    uint16_t tick;                        /* time, for time-outs: CHANNEL_TICKS to one */
-    uint64_t tick_ps;                     /* how long a tick is */
-    struct switch_store store;            /* segments at the inputs */
-    struct switch_channel_hold *hold;     /* like the store's slots */
-    struct switch_channel_timing *timing; /* every event is seen: the clock has times; else NULL */
-    struct switch_channel_port *port;     /* sw.ports */
-    struct switch_channel_in *in;         /* sw.ports * EMU_VCS */
-    struct switch_channel_out *out;       /* as many */
-    struct switch_channel_pair *pair;     /* [output][input] */
+    struct switch_channel_units units;
+    uint32_t open;                    /* channels of all outputs that are open */
+    uint32_t uncredited;              /* held now */
+    uint16_t tick;                    /* time, for time-outs: CHANNEL_TICKS to one */
+    uint64_t tick_ps;                 /* how long a tick is */
+    struct switch_store store;        /* segments at the inputs */
+    struct switch_channel_hold *hold; /* like the store's slots */
+    struct switch_channel_port *port; /* sw.ports */
+    struct switch_channel_in *in;     /* sw.ports * EMU_VCS */
+    struct switch_channel_out *out;   /* as many */
+    struct switch_channel_pair *pair; /* [output][input] */
     /* what another channel changes in a header's CRC-16, by the bits */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS]; /* that differ; and in a continuation's */
 };
 
-/* The machine where the clock has times: timing lies beside the rest, at a place that timed.c knows.
- */
+/* The machine where the clock has times: sw.dev.timed. */
 struct switch_channels_timed {
-    struct switch_channels ch; /* ch.timing is: */
+    struct switch_channels ch;
     struct switch_channel_timing timing;
 };
 
@@ -170,6 +175,12 @@ static inline struct switch_channels_raw *switch_channels_raw_of(struct switch_d
 static inline struct switch_channels *switch_channels_of(struct switch_dev *sw)
 {
     return (struct switch_channels *)sw;
+}
+
+/* Only where the clock has times. */
+static inline struct switch_channel_timing *switch_channels_timing(struct switch_channels *ch)
+{
+    return &((struct switch_channels_timed *)ch)->timing;
 }
 
 static inline struct switch_channel_pair *switch_channel_pair(const struct switch_channels *ch,
@@ -237,8 +248,7 @@ static inline void switch_channel_closed(struct switch_channels *ch, uint32_t o,
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
-/* channel/input.c: the oldest segments of @v that no copy wants any more leave, with their credits.
- */
+/* channel/input.c: the oldest segments of @v that no copy wants leave, with their credits. */
 void switch_channel_leave(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
 /* channel/route.c: the head of the packet @v is here: where to, and by which channels. */
@@ -282,15 +292,36 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
     return emu_rx_take(&port->rx, port->faults, &ch->sw.dev.worker->cache, until_ps, entry, fate);
 }
 
-/* channel.c: the first step: which ports have cables. */
+/* link.c: the first step: which ports have cables. */
 void switch_channel_plugged(struct switch_channels *ch);
+
+/*
+ * link.c: the link at @port goes down, or comes up again. Down: what waits for it goes another way
+ * or gets a NACK, and what has come by it in part is given up. Returns packets that were sent by it
+ * and had no reply yet.
+ */
+uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up, uint64_t at_ps);
+
+/*
+ * timed.c: outputs that were given something outside of a step: all that was to happen by @at_ps
+ * has happened, so they act after that.
+ */
+void switch_channel_news(struct switch_channels *ch, uint64_t at_ps);
+
+/* reply.c: the copy of @v that is to leave by channel @w, closed now, has no other reply. */
+void switch_channel_settle(struct switch_channels *ch, uint32_t w, bool nack, uint64_t at_ps);
+
+/* route.c: the packet @v waits for none of @outs any more. */
+void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, uint64_t outs);
 
 /* channel/raw.c, channel/timed.c: emu_step_fn of each clock. */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 
-/* channel/check.c: check, check_cable and bufs of a struct switch_kind. */
-const char *switch_channels_check(struct switch_dev *sw, uint64_t now_ps);
+/* channel/check.c: check, check_cable, check_out and bufs of a struct switch_kind. */
+void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+const char *switch_channels_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
+                                      const struct emu_faults *faults);
 const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t port,
                                         const struct emu_vcs *vcs, const uint32_t *promised);
 uint32_t switch_channels_bufs(struct switch_dev *sw);

@@ -39,8 +39,10 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         uint32_t ahead = promised ? promised[c] : vcs->promised[c];
 
-        if (count[c] + (held ? held[c] : 0) + ahead != vcs->used[c])
-            return "slots of a channel were lost or made";
+        uint32_t found = count[c] + (held ? held[c] : 0) + ahead;
+
+        if (found != vcs->used[c])
+            return emu_credits_wrong(found, vcs->used[c]);
         if ((vcs->occupied >> c & 1) != (vcs->used[c] != 0) ||
             (vcs->paid >> c & 1) != (vcs->promised[c] && vcs->collector != c))
             return "a sender does not know where it has slots";
@@ -48,10 +50,14 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
     }
     if (pool != slots)
         return "slots of a pool were lost or made";
-    if (emu_count_read(&rx->tx->counts.segments) !=
-        emu_count_read(&rx->counts.segments) + (rx->tx->data.at - rx->data.at))
-        return "segments were lost or made on a cable";
-    return NULL;
+    return emu_link_check_segments(rx);
+}
+
+const char *switch_channels_check_out(struct switch_dev *sw, uint32_t p, const struct emu_rx *rx,
+                                      const struct emu_faults *faults)
+{
+    return switch_check_channels(rx, &switch_channels_of(sw)->port[p].vcs, faults, NULL, NULL,
+                                 sw->profile->pool_slots);
 }
 
 const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
@@ -74,16 +80,24 @@ const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t p,
                                  sw->profile->pool_slots);
 }
 
+/* The switch at the far end of the cable at port @p; NULL: there is none. */
+static const struct switch_channels *check_far(const struct switch_channels *ch, uint32_t p)
+{
+    const struct emu_rx *rx = &ch->port[p].rx;
+    struct switch_dev *far = rx->kind == EMU_LINK_LOCAL ? switch_of(rx->tx->owner, ch->sw.kind)
+                                                        : NULL;
+
+    return far ? switch_channels_of(far) : NULL;
+}
+
 /* The cable into port @p, if a switch sends on it. */
 static const char *check_cable(struct switch_channels *ch, uint32_t p)
 {
     const struct emu_rx *rx = &ch->port[p].rx;
-    const struct switch_channels *from;
+    const struct switch_channels *from = check_far(ch, p);
 
-    if (rx->kind != EMU_LINK_LOCAL || rx->tx->owner->step != ch->sw.dev.step)
-        return NULL;
-    from = (const struct switch_channels *)rx->tx->owner;
-    return switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer_port].vcs, NULL);
+    return from ? switch_channels_check_cable(&ch->sw, p, &from->port[rx->peer.port].vcs, NULL)
+                : NULL;
 }
 
 /* Is there a head or a reply of channel @c and packet @tag on the cable to @rx? */
@@ -126,23 +140,20 @@ static bool check_faulty(const struct switch_channels *ch)
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
 {
     const struct switch_channel_port *port = &ch->port[p];
-    const struct switch_channels *far;
+    const struct switch_channels *far = check_far(ch, p);
 
-    if (port->rx.kind != EMU_LINK_LOCAL || port->rx.tx->owner->step != ch->sw.dev.step)
-        return NULL;
-    far = (const struct switch_channels *)port->rx.tx->owner;
-    if (check_faulty(ch) || check_faulty(far))
+    if (!far || check_faulty(ch) || check_faulty(far))
         return NULL;
     for (uint32_t c = 0; c < EMU_VCS; c++) {
         const struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
-        const struct switch_channel_port *from = &far->port[port->rx.peer_port];
+        const struct switch_channel_port *from = &far->port[port->rx.peer.port];
         bool here = in->state != CHANNEL_CLOSED;
         bool there = from->vcs.open >> c & 1;
         bool both = here && there && in->tag == from->vcs.tag[c];
 
         if (here && !both)
             return "a channel is open at the receiving end only";
-        if (there && !here && !check_unsent(far, port->rx.peer_port * EMU_VCS + c) &&
+        if (there && !here && !check_unsent(far, port->rx.peer.port * EMU_VCS + c) &&
             !check_flies(&port->rx, c, from->vcs.tag[c], false) &&
             !check_flies(&from->rx, c, from->vcs.tag[c], true))
             return "a channel is open at the sending end only";
@@ -230,18 +241,25 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
     return wrong;
 }
 
-const char *switch_channels_check(struct switch_dev *sw, uint64_t now_ps)
+void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint64_t held = 0, waited_ps = 0;
+    bool counted = true;
 
     for (uint32_t p = 0; p < sw->ports; p++) {
         const char *wrong = check_port(ch, p, now_ps, &held, &waited_ps);
 
-        if (wrong)
-            return wrong;
+        emu_found_at(found, p, wrong);
+        counted &= !wrong;
     }
-    return ch->timing ? switch_little_check(&ch->timing->little, now_ps, held, waited_ps) : NULL;
+    if (!counted)
+        return; /* what follows from that says nothing more */
+    emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
+    if (sw->dev.timed)
+        emu_found_at(found, EMU_NO_PORT,
+                     switch_little_check(sw, &switch_channels_timing(ch)->little, now_ps, held,
+                                         waited_ps));
 }
 
 uint32_t switch_channels_bufs(struct switch_dev *sw)

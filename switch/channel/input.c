@@ -9,7 +9,7 @@
  */
 #include "switch/channel/channel.h"
 
-/* Places that the cable into a port stands for. */
+/* Slots that a port's input has. */
 static uint32_t input_slots_of(const struct switch_channels *ch)
 {
     return ch->channels + ch->sw.profile->pool_slots;
@@ -18,7 +18,7 @@ static uint32_t input_slots_of(const struct switch_channels *ch)
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
     emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_VCS,
-                       ch->timing ? at_ps + ch->sw.profile->credit_ps : 0);
+                       ch->sw.dev.timed ? at_ps + ch->sw.profile->credit_ps : 0);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -44,9 +44,11 @@ static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
     uint32_t slot = switch_remove(&ch->store, &in->queue);
 
     in->queued--;
-    if (ch->timing) {
-        switch_little_until(&ch->timing->little, at_ps);
-        switch_little_leave(&ch->timing->little, &ch->store.slot[slot], at_ps);
+    if (ch->sw.dev.timed) {
+        struct switch_little *little = &switch_channels_timing(ch)->little;
+
+        switch_little_until(little, at_ps);
+        switch_little_leave(little, &ch->store.slot[slot], at_ps);
     }
     if (ch->hold[slot].no_credit) {
         ch->uncredited--;
@@ -95,9 +97,11 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
         ch->uncredited++;
     else
         ch->port[v / EMU_VCS].held++;
-    if (ch->timing) {
-        switch_little_until(&ch->timing->little, entry->time_ps);
-        ch->timing->little.held++;
+    if (ch->sw.dev.timed) {
+        struct switch_little *little = &switch_channels_timing(ch)->little;
+
+        switch_little_until(little, entry->time_ps);
+        little->held++;
     }
     if (in->unsettled > 1)
         emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
@@ -145,7 +149,7 @@ static void input_head(struct switch_channels *ch, uint32_t p, const struct emu_
         segments = emu_packet_segments(head.bytes);
         sane = input_head_sane(&head, hdr, segments) && input_room(ch, p, fate);
     }
-    if (!sane || (in->state != CHANNEL_CLOSED && in->tag == hdr->tag)) { /* a second copy */
+    if (!sane || in->tag == hdr->tag) { /* a second copy, of what is here or was here last */
         input_bad(ch, p, entry, fate, at_ps);
         return;
     }

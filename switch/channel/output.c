@@ -99,13 +99,13 @@ static inline void output_depart(struct switch_channels *ch, uint32_t o, struct 
 {
     struct emu_tx *tx = &ch->port[o].tx;
 
-    if (!ch->timing) { /* flushed at the end of the burst */
+    if (!ch->sw.dev.timed) { /* flushed at the end of the burst */
         emu_tx_send(tx, entry);
         return;
     }
     emu_tx_depart_packet(tx, entry, at_ps);
     emu_tx_flush(tx);
-    ch->timing->busy_ps[o] = tx->busy_ps;
+    switch_channels_timing(ch)->busy_ps[o] = tx->busy_ps;
 }
 
 static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)

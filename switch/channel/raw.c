@@ -107,6 +107,6 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     raw_take(ch);
     raw_tick(raw);
     moved = raw_send(ch);
-    dev->next_ps = ch->open ? ch->tick_ps : EMU_NEVER; /* or who could end its time-outs? */
+    emu_dev_rest(dev, ch->open ? ch->tick_ps : EMU_NEVER); /* or who could end its time-outs? */
     return moved;
 }

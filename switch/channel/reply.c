@@ -58,8 +58,7 @@ void switch_channel_finish(struct switch_channels *ch, uint32_t v)
     switch_channel_tell(ch, p);
 }
 
-/* The reply to a broadcast is no earlier than its copies': clock real may see these out of order.
- */
+/* A broadcast's reply is no earlier than its copies': clock real may see these out of order. */
 static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     uint64_t *reply_ps = &ch->port[v / EMU_VCS].reply_ps[v % EMU_VCS];
@@ -68,8 +67,7 @@ static void reply_merge(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
         *reply_ps = at_ps;
 }
 
-/* Channel @w is closed: the packet's copy has its reply, or never will. */
-static void reply_settle(struct switch_channels *ch, uint32_t w, bool nack, uint64_t at_ps)
+void switch_channel_settle(struct switch_channels *ch, uint32_t w, bool nack, uint64_t at_ps)
 {
     struct switch_channel_out *out = &ch->out[w];
     uint32_t v = out->from;
@@ -100,7 +98,7 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
     }
     if (reply->kind == EMU_PACKET_ACK && !ch->out[w].ended) /* of what it cannot have */
         emu_count(&ch->sw.counts.bad, 1);
-    reply_settle(ch, w, reply->kind == EMU_PACKET_NACK || !ch->out[w].ended, at_ps);
+    switch_channel_settle(ch, w, reply->kind == EMU_PACKET_NACK || !ch->out[w].ended, at_ps);
 }
 
 /* The copies of @v count for nobody. Returns the outputs whose channels are closed by that. */
@@ -149,8 +147,7 @@ void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Has nothing happened since tick @since for as long as a time-out? Part of a tick counts for none.
- */
+/* Has nothing happened since tick @since for as long as a time-out, in whole ticks? */
 static bool sweep_late(const struct switch_channels *ch, uint16_t since)
 {
     return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;
@@ -166,7 +163,7 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
             continue;
         port->vcs.open &= ~(1u << c);
         emu_count(&ch->sw.counts.timeouts, 1);
-        reply_settle(ch, o * EMU_VCS + c, true, at_ps);
+        switch_channel_settle(ch, o * EMU_VCS + c, true, at_ps);
     }
     return port->vcs.open != 0;
 }

@@ -37,13 +37,16 @@
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
-static uint64_t route_idle(const struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
+static uint64_t route_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
 {
+    const uint64_t *busy_ps;
+
     outs &= ~ch->queued;
-    if (!ch->timing)
+    if (!ch->sw.dev.timed)
         return outs;
+    busy_ps = switch_channels_timing(ch)->busy_ps;
     emu_each_bit (o, outs)
-        outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
+        outs &= ~((uint64_t)(busy_ps[o] > at_ps) << o);
     return outs;
 }
 
@@ -70,8 +73,8 @@ static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
     uint64_t outs = 0;
 
     for (uint32_t o = 0; o < ch->sw.ports; o++)
-        outs |= (uint64_t)(ch->unit_at[o] == dst) << o;
-    return outs & ch->plugged;
+        outs |= (uint64_t)(ch->units.at[o] == dst) << o;
+    return outs & ch->up;
 }
 
 /*
@@ -83,7 +86,7 @@ static uint64_t route_unit(const struct switch_channels *ch, uint32_t dst)
  */
 static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, uint32_t dst)
 {
-    uint32_t digits = dst / ch->sw.route->spread;
+    uint32_t digits = dst / switch_route(&ch->sw)->spread;
     uint64_t firsts = 0; /* one link to each device */
     uint32_t devices;
 
@@ -94,43 +97,51 @@ static uint32_t route_static(const struct switch_channels *ch, uint64_t outs, ui
     return emu_bits_nth(outs, digits / devices % (uint32_t)__builtin_popcountll(outs));
 }
 
-/* The outputs that a packet to @dst may take. */
-static uint64_t route_candidates(struct switch_channels *ch, uint32_t dst)
+/*
+ * The outputs that a packet to @dst from input @p may take. Adaptive routing sees at once which
+ * links are down; the others rely on their tables, which the manager edits.
+ */
+static uint64_t route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {
-    const struct topo_route *route = ch->sw.route;
-    uint64_t outs = dst >= ch->first_unit ? route_unit(ch, dst)
-                                          : topo_route_ports(route, dst) & ch->plugged;
+    uint64_t onward = ch->port[p].onward;
+    uint64_t outs;
 
-    if (!emu_bits_several(outs))
-        return outs;
+    if (dst >= ch->units.first)
+        return route_unit(ch, dst);
+    outs = topo_route_ports(switch_route(&ch->sw), dst);
     switch (ch->sw.profile->routing) {
     case EMU_ROUTING_STATIC:
-        return emu_bit(route_static(ch, outs, dst));
+        outs &= ch->plugged;
+        return onward & (emu_bits_several(outs) ? emu_bit(route_static(ch, outs, dst)) : outs);
     case EMU_ROUTING_OBLIVIOUS:
-        return emu_bit(switch_pick_random(&ch->sw, outs));
+        outs &= ch->plugged;
+        return onward &
+               (emu_bits_several(outs) ? emu_bit(switch_pick_random(&ch->sw, outs)) : outs);
     case EMU_ROUTING_ADAPTIVE:
         break;
     }
-    return outs;
+    return outs & onward;
 }
 
 /*
- * Out of every port of the tree but the one it came by; 0: to nobody. @slot: all that a header says
- * of a group.
+ * The outputs of the broadcast @v: all ports of its group's tree but the one that it came by. None
+ * if it came from outside the tree, if an input can never hold all of its segments, or if a link of
+ * the tree is down. @slot: the group's place in the table of groups; a header says no more of it.
  */
 static uint64_t route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
-    uint64_t from = emu_bit(v / EMU_VCS);
+    uint64_t from = emu_bit(v / EMU_VCS), outs;
     bool member = group && ((group->ports & from) || /* or from the unit here */
-                            (ch->first_unit != UINT32_MAX && v / EMU_VCS == ch->unit));
+                            v / EMU_VCS == ch->units.own);
 
     if (!member || ch->in[v].last > ch->sw.profile->pool_slots)
         return 0;
-    return group->ports & ~from & ch->plugged;
+    outs = group->ports & ~from;
+    return outs & ~ch->up ? 0 : outs;
 }
 
-/* Does it need slots for all of it before it goes on? */
+/* Does the packet need slots at the far end for all of its segments before its first one goes? */
 static bool route_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
@@ -188,8 +199,7 @@ static void route_wait(struct switch_channels *ch, uint32_t v, uint64_t outs)
     }
 }
 
-/* It waits no longer for @outs, of those it wanted. */
-static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
+void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, uint64_t outs)
 {
     struct switch_channel_in *in = &ch->in[v];
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -210,7 +220,7 @@ static void route_unwait(struct switch_channels *ch, uint32_t v, uint64_t outs)
 
 void switch_channel_unwait(struct switch_channels *ch, uint32_t v)
 {
-    route_unwait(ch, v, ch->in[v].wants);
+    switch_channel_unwait_for(ch, v, ch->in[v].wants);
 }
 
 static void route_all(struct switch_channels *ch, uint32_t v, uint64_t outs, uint64_t at_ps)
@@ -242,7 +252,8 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
                           uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];
-    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst) : route_candidates(ch, head->dst);
+    uint64_t outs = in->group ? route_broadcast(ch, v, head->dst)
+                              : route_candidates(ch, v / EMU_VCS, head->dst);
 
     if (!outs) {
         emu_count(&ch->sw.counts.refused, 1);
@@ -322,7 +333,7 @@ void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps
 
         if (v == CHANNEL_NONE)
             return;
-        route_unwait(ch, v, ch->in[v].group ? emu_bit(o) : ch->in[v].wants);
+        switch_channel_unwait_for(ch, v, ch->in[v].group ? emu_bit(o) : ch->in[v].wants);
         route_open(ch, v, o, at_ps);
     }
 }

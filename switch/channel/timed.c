@@ -3,7 +3,7 @@
  * timed.c - a switch with channels on a timed clock: its events, in the
  * order of their times.
  *
- * As in timed.c: at one and the same time arrivals come first, in a turn that
+ * As in crosspoint/timed.c: at one and the same time arrivals come first, in a turn that
  * the time draws, then the look for time-outs, then outputs, by number. An
  * output acts when its wire is free and it has something to send. If nothing of
  * that has room it acts again when the next credit comes, or something else to
@@ -13,16 +13,10 @@
  */
 #include "switch/channel/channel.h"
 
-/* ch->timing, without asking where that is. */
-static inline struct switch_channel_timing *timing_of(struct switch_channels *ch)
-{
-    return &((struct switch_channels_timed *)ch)->timing;
-}
-
 /* Output @o acts at @at_ps, or at an earlier time that it knows of. */
 static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    struct switch_channel_timing *timing = timing_of(ch);
+    struct switch_channel_timing *timing = switch_channels_timing(ch);
     struct switch_agenda *agenda = &timing->agenda;
 
     if (at_ps < timing->busy_ps[o])
@@ -53,11 +47,11 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
 
     emu_count(&ch->port[o].tx.counts.stalls, 1);
-    timing_of(ch)->stalled_ps[o] = at_ps;
+    switch_channels_timing(ch)->stalled_ps[o] = at_ps;
     if (next)
         timed_plan(ch, o, next->time_ps);
     else
-        timing_of(ch)->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+        switch_channels_timing(ch)->agenda.stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
 }
 
 /* The next entry of port @p: an event of this step if it comes by @until_ps, else remembered. */
@@ -79,7 +73,7 @@ static uint64_t timed_look(struct switch_channels *ch, struct emu_order *arrival
 /* Channels that have been open for too long. */
 static void timed_sweep(struct switch_channels *ch)
 {
-    uint64_t *sweep_ps = &timing_of(ch)->sweep_ps;
+    uint64_t *sweep_ps = &switch_channels_timing(ch)->sweep_ps;
     uint64_t at_ps = *sweep_ps;
 
     ch->tick++;
@@ -89,7 +83,7 @@ static void timed_sweep(struct switch_channels *ch)
 
 static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
 {
-    struct emu_order_event event = switch_agenda_take(&timing_of(ch)->agenda);
+    struct emu_order_event event = switch_agenda_take(&switch_channels_timing(ch)->agenda);
     uint32_t o = (uint32_t)event.port;
 
     emu_dev_lag(&ch->sw.dev, event.at_ps, now_ps);
@@ -114,11 +108,13 @@ static inline uint64_t timed_next_ps(const struct switch_dev *sw)
 }
 
 /* At one and the same time the look for time-outs comes before outputs. */
-static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
+static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps, const void *own)
 {
     struct switch_channels *ch = switch_channels_of(sw);
 
-    if (timing_of(ch)->sweep_ps <= emu_order_next_ps(&timing_of(ch)->agenda.acts))
+    (void)own;
+    if (switch_channels_timing(ch)->sweep_ps <=
+        emu_order_next_ps(&switch_channels_timing(ch)->agenda.acts))
         timed_sweep(ch);
     else
         timed_out(ch, now_ps);
@@ -126,7 +122,7 @@ static inline uint32_t timed_act(struct switch_dev *sw, uint64_t now_ps)
 }
 
 static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arrivals,
-                                    uint64_t until_ps)
+                                    uint64_t until_ps, const void *own)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     struct emu_order_event event = emu_order_take(arrivals);
@@ -134,8 +130,9 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     struct emu_entry entry;
     enum emu_fate fate;
 
-    if (timing_of(ch)->sweep_ps == EMU_NEVER) /* ticks count while something is open */
-        timing_of(ch)->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
+    (void)own;
+    if (switch_channels_timing(ch)->sweep_ps == EMU_NEVER) /* ticks count while something is open */
+        switch_channels_timing(ch)->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);
         timed_news(ch, event.at_ps);
@@ -146,11 +143,12 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
 /* Outputs that wait for a credit: it has come. Clock real: it may have been seen late. */
 static inline void timed_take_credits(struct switch_channels *ch)
 {
-    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) & timing_of(ch)->agenda.stalled;
+    uint64_t outs = emu_dev_take(&ch->sw.dev, EMU_EVENT_CREDIT) &
+                    switch_channels_timing(ch)->agenda.stalled;
 
     emu_each_bit (o, outs) {
         const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
-        uint64_t stalled_ps = timing_of(ch)->stalled_ps[o];
+        uint64_t stalled_ps = switch_channels_timing(ch)->stalled_ps[o];
 
         if (next)
             timed_plan(ch, o, next->time_ps > stalled_ps ? next->time_ps : stalled_ps);
@@ -177,6 +175,11 @@ static inline uint64_t timed_begin(struct switch_dev *sw, struct emu_order *arri
     return later_ps;
 }
 
+void switch_channel_news(struct switch_channels *ch, uint64_t at_ps)
+{
+    timed_news(ch, at_ps + 1);
+}
+
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps)
 {
     static const struct switch_events timed_events = {.begin = timed_begin,
@@ -184,5 +187,5 @@ uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps)
                                                       .arrive = timed_arrive,
                                                       .act = timed_act};
 
-    return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events);
+    return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events, NULL);
 }

@@ -7,7 +7,7 @@
 #include "switch/crosspoint/combine.h"
 #include "switch/crosspoint/through.h"
 
-/* Plain counter: a place to count the copies of a multicast. There is one a credit. */
+/* Plain counter: counts the copies of a multicast. Returns 1 + the index of the counter. */
 static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
 {
     uint8_t i = 0;
@@ -39,8 +39,7 @@ static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
     return left;
 }
 
-/* A segment for several outputs. Returns those that it still has to go to, each with a reference.
- */
+/* A segment for several outputs. Returns those that it still goes to, each with a reference. */
 static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                                 const struct emu_entry *entry, uint8_t *copy_of)
 {
@@ -89,8 +88,9 @@ static void admit_drop(struct switch_crosspoints *xp, uint32_t row,
         xp->bar.row[row].rx.owed++;
 }
 
+/* @folds: a contribution that nothing waits before is folded at once. */
 static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row,
-                                    const struct emu_entry *entry)
+                                    const struct emu_entry *entry, bool folds)
 {
     const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
     uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);
@@ -101,16 +101,17 @@ static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row,
         return;
     }
     o = emu_bits_first(outs);
-    if (o >= xp->bar.sw.ports && xp->through && !*switch_count(&xp->bar, row, o))
+    if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o))
         switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
     else
         switch_queue(xp, row, outs, entry);
 }
 
-static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row,
-                                 const struct emu_entry *entry)
+static inline __attribute__((always_inline)) void admit_unicast(struct switch_crosspoints *xp,
+                                                                uint32_t row,
+                                                                const struct emu_entry *entry)
 {
-    uint64_t outs = topo_route_ports(xp->bar.sw.route, entry->hdr.dst);
+    uint64_t outs = topo_route_ports(switch_route(&xp->bar.sw), entry->hdr.dst);
     uint32_t o, slot;
 
     if (!outs) {
@@ -127,34 +128,51 @@ static inline void admit_unicast(struct switch_crosspoints *xp, uint32_t row,
         xp->copies->of[slot] = 0;
 }
 
-/* Source: output-queued routers §2; the two readings of its credit counter: docs/ARCHITECTURE.md, 4. */
-void switch_enter(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
+/* Always inlined with @folds a constant. */
+static inline __attribute__((always_inline)) void admit_enter(struct switch_crosspoints *xp,
+                                                              uint32_t r,
+                                                              const struct emu_entry *entry,
+                                                              bool folds)
 {
     if (entry->hdr.kind == EMU_UNICAST)
         admit_unicast(xp, r, entry);
     else
-        admit_collective(xp, r, entry);
+        admit_collective(xp, r, entry, folds);
 }
 
+void switch_enter(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
+{
+    admit_enter(xp, r, entry, true);
+}
+
+/* Contributions stop at their unit's crosspoint. */
+static __attribute__((noinline)) void admit_stops(struct switch_crosspoints *xp, uint32_t r,
+                                                  const struct emu_entry *entry)
+{
+    admit_enter(xp, r, entry, false);
+}
+
+/*
+ * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
+ * section 4.
+ */
 void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
     switch_enter(xp, r, entry);
-    xp->settling[r].arrived++;
-    xp->touched |= emu_bit(r);
+    switch_row_of(xp)->settling[r].arrived++;
 }
 
 /* Room that it does not take is free at once. */
 void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    const struct switch_level *level = &xp->timing->level[r];
+    const struct switch_level *level = &switch_timing_of(xp)->level[r];
     uint8_t fullest = level->fullest;
 
-    switch_enter(xp, r, entry);
+    admit_stops(xp, r, entry);
     xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
 }
 
 void switch_admit_copies(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
 {
-    switch_enter(xp, r, entry);
-    xp->touched |= emu_bit(r);
+    admit_stops(xp, r, entry);
 }

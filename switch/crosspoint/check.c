@@ -5,8 +5,7 @@
  */
 #include "switch/crosspoint/crosspoint.h"
 
-/* By the plain counter: segments that row @r holds, copies of one counted once. */
-static uint32_t holds_copies(const struct switch_crosspoints *xp, uint32_t r)
+uint32_t switch_copies_holds(const struct switch_crosspoints *xp, uint32_t r)
 {
     const struct switch_crossbar *bar = &xp->bar;
     uint32_t holds = 0;
@@ -24,31 +23,51 @@ static uint32_t holds_copies(const struct switch_crosspoints *xp, uint32_t r)
     return holds;
 }
 
-uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r)
-{
-    if (xp->copies)
-        return holds_copies(xp, r);
-    return xp->timing ? xp->timing->level[r].fullest : xp->settling[r].fullest;
-}
-
-const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r)
+uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r)
 {
     uint8_t fullest = 0;
 
     for (uint32_t o = 0; o < xp->bar.rows; o++)
         fullest = *switch_count(&xp->bar, r, o) > fullest ? *switch_count(&xp->bar, r, o) : fullest;
-    if (xp->timing && fullest != xp->timing->level[r].fullest)
+    return fullest;
+}
+
+const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r)
+{
+    if (xp->bar.sw.dev.timed &&
+        switch_crosspoints_fullest(xp, r) != switch_timing_of(xp)->level[r].fullest)
         return "a row does not know its fullest crosspoint";
     return NULL;
 }
 
-const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
-                                     switch_row_check_fn row_check)
+/* Groups with results that wait at unit @u are in its list, once each. */
+static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
+{
+    const struct emu_table *table = atomic_load_explicit(&xp->bar.sw.groups, memory_order_relaxed);
+    const struct switch_unit *unit = &xp->unit[u];
+    uint32_t waiting = 0, listed = 0;
+
+    for (uint32_t g = 0; table && g < table->count; g++) {
+        const struct switch_group *group =
+            atomic_load_explicit(&table->at[g], memory_order_relaxed);
+
+        waiting += group && group->units && group->results[u].pending;
+    }
+    for (uint32_t at = unit->first; at != unit->last; at++)
+        listed += switch_group_of(&xp->bar.sw, unit->group[at % SWITCH_PENDING_MAX]) != NULL;
+    return waiting == listed;
+}
+
+void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check,
+                              const struct emu_found *found)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    return switch_crossbar_check(&xp->bar, now_ps, xp->timing ? &xp->timing->little : NULL,
-                                 row_check);
+    switch_crossbar_check(&xp->bar, now_ps, sw->dev.timed ? &switch_timing_of(xp)->little : NULL,
+                          row_check, found);
+    for (uint32_t u = 0; u < xp->units; u++)
+        if (!check_unit(xp, u))
+            emu_found_at(found, EMU_NO_PORT, "a combine unit does not know whose results wait");
 }
 
 /* --- the clock is rebased ----------------------------------------------------------- */
@@ -70,13 +89,12 @@ static void rebase_groups(struct switch_dev *sw, uint64_t by_ps)
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_timing *timing = switch_timing_of(xp);
 
     switch_crossbar_rebase(&xp->bar, by_ps);
     rebase_groups(sw, by_ps);
-    if (!xp->timing)
-        return;
-    emu_order_rebase(&xp->timing->agenda.acts, by_ps);
-    switch_rebase_time(&xp->timing->little.last_ps, by_ps);
+    emu_order_rebase(&timing->agenda.acts, by_ps);
+    switch_rebase_time(&timing->little.last_ps, by_ps);
     for (uint32_t u = 0; u < xp->units; u++)
-        switch_rebase_time(&xp->timing->work[u].free_ps, by_ps);
+        switch_rebase_time(&timing->work[u].free_ps, by_ps);
 }

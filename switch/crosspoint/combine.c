@@ -87,7 +87,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
                               .buf = part->buf,
                               .born_ns = state->born_ns};
 
-    if (xp->through && u == root && switch_copies_out(xp, outs) &&
+    if (u == root && switch_copies_out(xp, outs) &&
         switch_copy_out(xp, outs, &state->hdr, emu_pool_payload(switch_cache(xp)->pool, part->buf)))
         emu_pool_drop(switch_cache(xp), part->buf);
     else if (results_room(xp, xp->bar.sw.ports + u, outs))
@@ -124,7 +124,8 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
 static inline bool combine_at_once(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return !xp->timing && !switch_unit_pending(xp, u) && results_enter(xp, u, group, i, 0);
+    return !xp->bar.sw.dev.timed && !switch_unit_pending(xp, u) &&
+           results_enter(xp, u, group, i, 0);
 }
 
 /* Unit @u has its part of state @i: its result goes on. */
@@ -273,6 +274,8 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     struct switch_part *part;
 
     if (!state || !combine_fits(xp, group, state, u, row, in)) {
+        if (state && state->active)
+            emu_clash_note(group->clash, &state->hdr, &in->hdr);
         combine_drop(xp, group, in);
         return;
     }
@@ -369,8 +372,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
  * reach the root only now that it has made room, are for the next pass. The device marks itself,
  * since no other would wake it for them.
  */
-uint32_t switch_combine(struct switch_crosspoints *xp)
+uint32_t switch_combine(struct switch_crosspoints_raw *raw)
 {
+    struct switch_crosspoints *xp = &raw->xp;
     uint32_t taken = 0;
 
     for (uint32_t u = 0; u < xp->units; u++) {
@@ -379,6 +383,7 @@ uint32_t switch_combine(struct switch_crosspoints *xp)
         for (uint32_t left = COMBINE_BURST; out->waiting && left; left--, taken++) {
             out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
             switch_unit_take(xp, u, out->last, 0);
+            raw->touched |= emu_bit(out->last);
         }
     }
     switch_units_flush(xp, 0);

@@ -8,7 +8,7 @@
 #include "switch/crosspoint/crosspoint.h"
 
 /* Raw. The units take contributions and send results back into the crossbar. */
-uint32_t switch_combine(struct switch_crosspoints *xp);
+uint32_t switch_combine(struct switch_crosspoints_raw *raw);
 
 /* Does unit @u have results that wait? */
 static inline bool switch_unit_pending(const struct switch_crosspoints *xp, uint32_t u)

@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 
-static bool crosspoint_fits(const struct emu_profile *profile)
+static bool crosspoint_fits(const struct emu_profile *profile, enum emu_credit_policy credit)
 {
-    return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_XPOINT;
+    return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_XPOINT &&
+           profile->credit == credit;
 }
 
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile)
@@ -55,8 +56,6 @@ static bool timing_init(struct switch_timing *timing, uint32_t rows, uint32_t un
 
 static void timing_free(struct switch_timing *timing)
 {
-    if (!timing)
-        return;
     free(timing->agenda.acts.event);
     free(timing->work);
     free(timing->level);
@@ -67,7 +66,6 @@ static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
     xp->leaf_ports = xp->units > 1 ? (ports + xp->units - 2) / (xp->units - 1) : ports;
     xp->unit = calloc(xp->units, sizeof *xp->unit);
     for (uint32_t u = 0; xp->unit && u < xp->units; u++) {
-        xp->backed |= emu_bit(ports + u);
         xp->unit[u].group = calloc(SWITCH_PENDING_MAX, sizeof(uint32_t));
         if (!xp->unit[u].group)
             return false;
@@ -75,7 +73,7 @@ static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
     return xp->unit;
 }
 
-bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots)
+bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots)
 {
     const struct switch_dev *sw = &xp->bar.sw;
 
@@ -84,9 +82,7 @@ bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t
     xp->shut = UINT64_MAX;
     if (!switch_crossbar_init(&xp->bar, sw->ports + xp->units, slots) || !units_init(xp, sw->ports))
         return false;
-    if (timed)
-        xp->timing = &((struct switch_crosspoints_timed *)xp)->timing;
-    return !timed || timing_init(xp->timing, xp->bar.rows, xp->units);
+    return !sw->dev.timed || timing_init(switch_timing_of(xp), xp->bar.rows, xp->units);
 }
 
 void switch_crosspoints_free(struct switch_crosspoints *xp)
@@ -94,13 +90,91 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     for (uint32_t u = 0; xp->unit && u < xp->units; u++)
         free(xp->unit[u].group);
     free(xp->unit);
-    timing_free(xp->timing);
+    if (xp->bar.sw.dev.timed)
+        timing_free(switch_timing_of(xp));
     switch_crossbar_free(&xp->bar);
 }
 
-/* --- the kind ----------------------------------------------------------------------- */
+static uint32_t crosspoint_bufs(struct switch_dev *sw)
+{
+    return switch_crossbar_bufs(switch_crossbar_of(sw));
+}
 
-static void crosspoint_destroy(struct switch_dev *sw)
+/* --- the kind with the row guarantee ------------------------------------------------ */
+
+static bool row_fits(const struct emu_profile *profile)
+{
+    return crosspoint_fits(profile, EMU_CREDIT_ROW);
+}
+
+static void row_destroy(struct switch_dev *sw)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+
+    if (!sw->dev.timed)
+        free(switch_row_of(xp)->settling);
+    switch_crosspoints_free(xp);
+}
+
+static bool row_init(struct switch_dev *sw)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_crosspoints_row *row = switch_row_of(xp);
+
+    if (!switch_crosspoints_init(xp, switch_crosspoints_segments(sw->ports, sw->profile)))
+        return false;
+    if (sw->dev.timed)
+        return true;
+    row->settling = calloc(sw->ports, sizeof *row->settling);
+    return row->settling;
+}
+
+/* Nothing is but at the crosspoints, so there is nothing to add. */
+static const char *row_check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
+                                 uint64_t *waited_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    const char *wrong = switch_crosspoints_check_row(xp, r);
+    const struct switch_settling *settling;
+
+    (void)now_ps, (void)held, (void)waited_ps;
+    if (wrong || r >= sw->ports)
+        return wrong;
+    if (sw->dev.timed)
+        return switch_crossbar_check_cable(&xp->bar, r, switch_timing_of(xp)->level[r].fullest);
+    settling = &switch_row_of(xp)->settling[r];
+    if (!(switch_row_of(xp)->raw.touched >> r & 1) &&
+        (settling->arrived || settling->fullest != switch_crosspoints_fullest(xp, r)))
+        return "a row owes credits that it does not know of";
+    return switch_crossbar_check_cable(&xp->bar, r, settling->fullest + settling->arrived);
+}
+
+static void row_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+{
+    switch_crosspoints_check(sw, now_ps, row_check_row, found);
+}
+
+const struct switch_kind switch_row_kind = {
+    .raw = {sizeof(struct switch_crosspoints_row), switch_step_row_raw},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_row_timed},
+    .fits = row_fits,
+    .segments = switch_crosspoints_segments,
+    .bytes = crosspoint_bytes,
+    .init = row_init,
+    .destroy = row_destroy,
+    .check = row_check,
+    .bufs = crosspoint_bufs,
+    SWITCH_CROSSPOINTS_KIND,
+};
+
+/* --- the kind with the plain counter ------------------------------------------------ */
+
+static bool counter_fits(const struct emu_profile *profile)
+{
+    return crosspoint_fits(profile, EMU_CREDIT_COUNTER);
+}
+
+static void counter_destroy(struct switch_dev *sw)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
@@ -109,80 +183,48 @@ static void crosspoint_destroy(struct switch_dev *sw)
         free(xp->copies->of);
     }
     free(xp->copies);
-    free(xp->settling);
     switch_crosspoints_free(xp);
 }
 
-static bool credit_by_counter(struct switch_crosspoints *xp, uint32_t slots)
+static bool counter_init(struct switch_dev *sw)
 {
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct switch_copies *copies = xp->copies = calloc(1, sizeof *copies);
+    uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
 
-    xp->admit = switch_admit_copies;
-    if (!copies)
+    if (!switch_crosspoints_init(xp, slots) || !copies)
         return false;
-    copies->left = calloc(xp->bar.sw.ports, sizeof *copies->left);
+    copies->left = calloc(sw->ports, sizeof *copies->left);
     copies->of = switch_lines(slots * sizeof *copies->of);
     return copies->left && copies->of;
 }
 
-static bool credit_by_row(struct switch_crosspoints *xp)
-{
-    if (xp->timing) {
-        xp->timing->by_row = true;
-        xp->admit = switch_admit_level;
-        return true;
-    }
-    xp->through = true;
-    xp->admit = switch_admit_settling;
-    xp->settling = calloc(xp->bar.sw.ports, sizeof *xp->settling);
-    return xp->settling;
-}
-
-static bool crosspoint_init(struct switch_dev *sw, bool timed)
+static const char *counter_check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
+                                     uint64_t *held, uint64_t *waited_ps)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
-
-    return switch_crosspoints_init(xp, timed, slots) &&
-           (sw->profile->credit == EMU_CREDIT_ROW ? credit_by_row(xp)
-                                                  : credit_by_counter(xp, slots));
-}
-
-static uint32_t crosspoint_bufs(struct switch_dev *sw)
-{
-    return switch_crossbar_bufs(switch_crossbar_of(sw));
-}
-
-static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
-                             uint64_t *waited_ps)
-{
-    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     const char *wrong = switch_crosspoints_check_row(xp, r);
 
-    (void)now_ps, (void)held, (void)waited_ps; /* nothing is but at the crosspoints */
+    (void)now_ps, (void)held, (void)waited_ps;
     if (wrong || r >= sw->ports)
         return wrong;
-    return switch_crossbar_check_cable(&xp->bar, r, switch_crosspoints_holds(xp, r));
+    return switch_crossbar_check_cable(&xp->bar, r, switch_copies_holds(xp, r));
 }
 
-static const char *crosspoint_check(struct switch_dev *sw, uint64_t now_ps)
+static void counter_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
 {
-    return switch_crosspoints_check(sw, now_ps, check_row);
+    switch_crosspoints_check(sw, now_ps, counter_check_row, found);
 }
 
-const struct switch_kind switch_crosspoint_kind = {
-    .raw = {sizeof(struct switch_crosspoints), switch_step_raw},
-    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_timed},
-    .combines = true,
-    .fits = crosspoint_fits,
-    .sane = switch_crosspoints_sane,
+const struct switch_kind switch_counter_kind = {
+    .raw = {sizeof(struct switch_crosspoints_raw), switch_step_counter_raw},
+    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_counter_timed},
+    .fits = counter_fits,
     .segments = switch_crosspoints_segments,
     .bytes = crosspoint_bytes,
-    .init = crosspoint_init,
-    .destroy = crosspoint_destroy,
-    .tx = switch_crossbar_tx,
-    .rx = switch_crossbar_rx,
-    .check = crosspoint_check,
+    .init = counter_init,
+    .destroy = counter_destroy,
+    .check = counter_check,
     .bufs = crosspoint_bufs,
-    .rebase = switch_crosspoints_rebase,
+    SWITCH_CROSSPOINTS_KIND,
 };

@@ -2,14 +2,15 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
  *
- * The router of input/fifo.c has it behind its inputs' buffers: see inputs, advance and backed. All
- * of it is the switch's worker's. What a segment meets, in order: admit.c (or through.c), then
- * send.c on clock raw and timed.c where the clock has times; a contribution to a reduction turns
- * off into combine.c on the way.
+ * A machine is one of these structs and begins with struct switch_crosspoints, which has what all
+ * of them have; the router of input/fifo.c has machines of its own. All of it is the switch's
+ * worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and
+ * timed.h where the clock has times; a contribution to a reduction turns off into combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
 
+#include "switch/cables.h"
 #include "switch/crossbar.h"
 
 /* Twice the groups that can combine: one that is gone may still stand in a list. */
@@ -50,12 +51,11 @@ struct switch_work {
 struct switch_timing {
     struct switch_agenda agenda;
     struct switch_little little;
-    bool by_row;                /* credits stand for the fullest crosspoint */
     struct switch_level *level; /* rows */
     struct switch_work *work;   /* units */
 };
 
-/* The plain counter: a credit is back when the last copy has left. */
+/* By the plain counter, a part of its own: a credit is back when the last copy has left. */
 struct switch_copies {
     /* ports: copies of a multicast not yet sent; there is one a credit */
     uint8_t (*left)[EMU_XPOINT_MAX];
@@ -69,52 +69,38 @@ struct switch_unit {
     uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
 };
 
+/* What every machine with crosspoints has. */
 struct switch_crosspoints {
     struct switch_crossbar bar;
-    uint64_t touched; /* rows that something came to, or left, in this pass: they may owe credits */
-    /*
-     * May a segment pass output o without a stop? As far as this pass has found out: no, yes, or in
-     * neither set. Where the clock has times all are shut, always. See switch_passes().
-     */
+    /* outputs that no segment passes without a stop at a crosspoint; see switch_passes() */
     uint64_t shut;
+    uint32_t xpoint_slots;        /* a copy of the profile's, for the path of every segment */
+    uint32_t units;               /* combine units */
+    uint32_t leaf_ports;          /* ports that one leaf unit serves */
+    struct switch_unit *unit;     /* units */
+    struct switch_copies *copies; /* NULL: credits are not accounted for by the plain counter */
+};
+
+/* The machine on clock raw. */
+struct switch_crosspoints_raw {
+    struct switch_crosspoints xp;
+    /* rows that something came to, or left, in this pass: they may owe credits */
+    uint64_t touched;
+};
+
+/* The machine on clock raw with the row guarantee: the only one that outputs are open in. */
+struct switch_crosspoints_row {
+    struct switch_crosspoints_raw raw;
+    struct switch_settling *settling; /* ports */
+    /* outputs that this pass has looked at: they are shut now, or have room */
     uint64_t open;
-    /* rows with what may wait for room at their crosspoints: results, or an input's fifo */
-    uint64_t backed;
-    uint32_t xpoint_slots; /* a copy of the profile's, for the path of every segment */
-    /* what finds nothing in its way does not stop here: raw, by the row guarantee */
-    bool through;
-
-    /*
-     * How a row's credits are accounted for; where none is, they stand for places before the
-     * crosspoints.
-     */
-    struct switch_settling *settling; /* ports: raw, by the row guarantee; else NULL */
-    struct switch_copies *copies;     /* by the plain counter; else NULL */
-    struct switch_timing *timing;     /* every event is seen: the clock has times; else NULL */
-    /* what is before the crosspoints (input/fifo.c); NULL: nothing is */
-    struct switch_inputs *inputs;
-
-    /* A segment enters by @row, which has room: its credit says so. */
-    void (*admit)(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
-    /*
-     * What is in the buffer of input @row moves on; timed: at @at_ps. Did any? While `backed` says
-     * so.
-     */
-    bool (*advance)(struct switch_crosspoints *xp, uint32_t row, uint64_t at_ps);
-
-    uint32_t units;           /* combine units */
-    uint32_t leaf_ports;      /* ports that one leaf unit serves */
-    struct switch_unit *unit; /* units */
     /* by output in `open`: segments that may pass through in this pass */
     uint32_t room[SWITCH_ROWS_MAX];
 };
 
-/*
- * The machine where the clock has times: timing lies beside the rest, at a place that timed.c
- * knows.
- */
+/* The machine where the clock has times: sw.dev.timed. */
 struct switch_crosspoints_timed {
-    struct switch_crosspoints xp; /* xp.timing is: */
+    struct switch_crosspoints xp;
     struct switch_timing timing;
 };
 
@@ -122,6 +108,18 @@ struct switch_crosspoints_timed {
 static inline struct switch_crosspoints *switch_crosspoints_of(struct switch_dev *sw)
 {
     return (struct switch_crosspoints *)sw;
+}
+
+/* Only on clock raw with the row guarantee. */
+static inline struct switch_crosspoints_row *switch_row_of(struct switch_crosspoints *xp)
+{
+    return (struct switch_crosspoints_row *)xp;
+}
+
+/* Only where the clock has times. */
+static inline struct switch_timing *switch_timing_of(struct switch_crosspoints *xp)
+{
+    return &((struct switch_crosspoints_timed *)xp)->timing;
 }
 
 static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoints *xp)
@@ -132,7 +130,7 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
 /* --- made, and what must hold: crosspoint.c, check.c -------------------------------- */
 
 /* Its parts, in a machine whose base is filled in. False: there is no memory. Freed in any case. */
-bool switch_crosspoints_init(struct switch_crosspoints *xp, bool timed, uint32_t slots);
+bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
 /* sane of a struct switch_kind. */
@@ -142,52 +140,59 @@ bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
+/* What the kinds with crosspoints have in common: members of a struct switch_kind. */
+#define SWITCH_CROSSPOINTS_KIND                                                                  \
+    .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
+    .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
+    .faults = switch_cables_faults
+
 /* rebase of a struct switch_kind. */
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /* check of a struct switch_kind, with @row_check as well. */
-const char *switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
-                                     switch_row_check_fn row_check);
+void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, switch_row_check_fn row_check,
+                              const struct emu_found *found);
+
+/* Segments at the fullest crosspoint of row @r, counted. */
+uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r);
 
 /* NULL, or what is wrong with the crosspoints of row @r by themselves: part of a row_check. */
-const char *switch_crosspoints_check_row(const struct switch_crosspoints *xp, uint32_t r);
+const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r);
 
-/*
- * Credits that what row @r holds stands for, counted: by the row guarantee, or by the plain
- * counter.
- */
-uint32_t switch_crosspoints_holds(const struct switch_crosspoints *xp, uint32_t r);
+/* By the plain counter: segments that row @r holds, copies of one counted once. */
+uint32_t switch_copies_holds(const struct switch_crosspoints *xp, uint32_t r);
 
 /* --- steps: raw.c, timed.c ---------------------------------------------------------- */
 
-uint32_t switch_step_raw(struct emu_dev *dev, uint64_t until_ps);
-uint32_t switch_step_timed(struct emu_dev *dev, uint64_t until_ps);
+/* By the row guarantee, and by the plain counter. */
+uint32_t switch_step_row_raw(struct emu_dev *dev, uint64_t until_ps);
+uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps);
+uint32_t switch_step_counter_raw(struct emu_dev *dev, uint64_t until_ps);
+uint32_t switch_step_counter_timed(struct emu_dev *dev, uint64_t until_ps);
 
 /* --- a segment's way ---------------------------------------------------------------- */
 
 /*
- * admit.c: xp->admit, by how credits are accounted for: raw and timed by the row guarantee, plain
- * counter.
+ * admit.c: a segment enters by row @r, which has room: its credit says so. By the row guarantee, on
+ * clock raw and where the clock has times; and by the plain counter.
  */
-void switch_admit_settling(struct switch_crosspoints *xp, uint32_t row,
+void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r,
                            const struct emu_entry *entry);
-void switch_admit_level(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
-void switch_admit_copies(struct switch_crosspoints *xp, uint32_t row,
-                         const struct emu_entry *entry);
+void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
+void switch_admit_copies(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
 
-/* admit.c: a segment enters; the row's credits are the caller's to see to. */
+/* admit.c: clock raw, the row guarantee: a segment enters; its credit is the caller's to see to. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
 
-/* send.c: raw. What row @r owes to its sender, for all arrivals and departures since the last time.
- */
-uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r);
+/* send.c: raw. What row @r owes to its sender, for all that came and left since the last time. */
+uint32_t switch_row_settle(struct switch_crosspoints_row *row, uint32_t r);
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
-uint32_t switch_send(struct switch_crosspoints *xp);
+uint32_t switch_send(struct switch_crosspoints_raw *raw);
 
 /* The unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
@@ -223,18 +228,22 @@ static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uin
     assert(*count < xp->xpoint_slots);
     slot = switch_append(&bar->store, switch_xpoint(bar, r, o), *count, entry);
     ++*count;
-    if (xp->timing) {
-        xp->timing->little.held++;
-        switch_level(&xp->timing->level[r], (uint8_t)(*count - 1), *count);
+    if (bar->sw.dev.timed) {
+        struct switch_timing *timing = switch_timing_of(xp);
+
+        timing->little.held++;
+        switch_level(&timing->level[r], (uint8_t)(*count - 1), *count);
     }
     switch_out_gains(bar, r, o);
     return slot;
 }
 
 /*
- * Take the oldest segment off a crosspoint; the row's credit accounting follows.
+ * Take the oldest segment off a crosspoint. Under the row guarantee the caller says whether that
+ * owes a credit; the plain counter counts it here.
  * The entry stays readable until the next one is put anywhere in the switch.
- * Source: output-queued routers §2; the two readings of its credit counter: docs/ARCHITECTURE.md, 4.
+ * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
+ * section 4.
  */
 static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r,
                                                uint32_t o)
@@ -244,14 +253,11 @@ static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, ui
     uint8_t left = --*switch_count(bar, r, o);
 
     switch_out_loses(bar, r, o, left);
-    xp->touched |= emu_bit(r);
-    if (xp->timing) { /* a departure that lowers the fullest */
-        struct switch_level *level = &xp->timing->level[r];
-        uint8_t fullest = level->fullest;
+    if (bar->sw.dev.timed) {
+        struct switch_timing *timing = switch_timing_of(xp);
 
-        xp->timing->little.held--;
-        switch_level(level, (uint8_t)(left + 1), left);
-        bar->row[r].rx.owed += xp->timing->by_row && level->fullest < fullest;
+        timing->little.held--;
+        switch_level(&timing->level[r], (uint8_t)(left + 1), left);
     }
     if (xp->copies) { /* the last copy's departure */
         uint32_t of = xp->copies->of[slot];

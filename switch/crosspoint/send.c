@@ -3,7 +3,7 @@
  * send.c - each output arbitrates on its own and spends credits.
  *
  * Rows are served in turn (round robin), so no input waits longer than the
- * others. This file is clock raw; with times the same happens in timed.c.
+ * others. This file is clock raw; with times the same happens in timed.h.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -23,27 +23,25 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-uint32_t switch_row_settle(struct switch_crosspoints *xp, uint32_t r)
+uint32_t switch_row_settle(struct switch_crosspoints_row *row, uint32_t r)
 {
-    uint32_t *owed = &xp->bar.row[r].rx.owed;
+    const struct switch_crossbar *bar = &row->raw.xp.bar;
+    struct switch_settling *settling = &row->settling[r];
+    uint8_t fullest = row_fullest(switch_count(bar, r, 0), bar->width);
 
-    if (xp->settling) {
-        struct switch_settling *row = &xp->settling[r];
-        uint8_t fullest = row_fullest(switch_count(&xp->bar, r, 0), xp->bar.width);
-
-        *owed += row->arrived + row->fullest - fullest;
-        row->fullest = fullest;
-        row->arrived = 0;
-    }
-    return *owed;
+    bar->row[r].rx.owed += settling->arrived + settling->fullest - fullest;
+    settling->fullest = fullest;
+    settling->arrived = 0;
+    return bar->row[r].rx.owed;
 }
 
 /*
  * As many as there is room for. Ask for room until the answer is none: only after that answer
  * does an edge signal when it has room again.
  */
-static uint32_t send_port(struct switch_crosspoints *xp, uint32_t o)
+static uint32_t send_port(struct switch_crosspoints_raw *raw, uint32_t o)
 {
+    struct switch_crosspoints *xp = &raw->xp;
     struct switch_out *out = &xp->bar.out[o];
     uint32_t sent = 0;
 
@@ -64,6 +62,7 @@ static uint32_t send_port(struct switch_crosspoints *xp, uint32_t o)
         sent += room;
         for (; room && out->waiting; room--) {
             out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
+            raw->touched |= emu_bit(out->last);
             emu_tx_send(&out->tx, switch_dequeue(xp, out->last, o));
         }
         sent -= room;
@@ -71,15 +70,16 @@ static uint32_t send_port(struct switch_crosspoints *xp, uint32_t o)
     return sent;
 }
 
-uint32_t switch_send(struct switch_crosspoints *xp)
+uint32_t switch_send(struct switch_crosspoints_raw *raw)
 {
+    struct switch_crosspoints *xp = &raw->xp;
     uint64_t outs = xp->bar.runnable & emu_bits_below(xp->bar.sw.ports);
     uint32_t sent = 0;
 
     xp->bar.runnable = 0;
     emu_each_bit (o, outs) {
         if (xp->bar.out[o].waiting)
-            sent += send_port(xp, o);
+            sent += send_port(raw, o);
         emu_tx_flush(&xp->bar.out[o].tx);
     }
     return sent;

@@ -37,7 +37,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->kind = hdr->kind;
     way->unit = SWITCH_NO_UNIT;
     way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
-    way->outs = unicast ? topo_route_ports(xp->bar.sw.route, hdr->dst)
+    way->outs = unicast ? topo_route_ports(switch_route(&xp->bar.sw), hdr->dst)
                         : switch_collective_outs(xp, way->group, r, hdr);
     o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports)
@@ -67,8 +67,9 @@ static inline bool through_pass(struct switch_crosspoints *xp, uint32_t r,
     return true;
 }
 
-uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r)
+uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r)
 {
+    struct switch_crosspoints *xp = &row->raw.xp;
     struct emu_rx *rx = &xp->bar.row[r].rx;
     struct through_way way = {.outs = 0};
     const struct emu_seg *seg;
@@ -90,7 +91,6 @@ uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r)
         emu_rx_done(rx, moved);
     if (moved == SWITCH_BURST)
         emu_dev_signal(&xp->bar.sw.dev, xp->bar.sw.dev.worker, EMU_EVENT_DATA, emu_bit(r));
-    xp->settling[r].arrived += moved;
-    xp->touched |= (uint64_t)(moved != 0) << r;
+    row->settling[r].arrived += moved;
     return moved;
 }

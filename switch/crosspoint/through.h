@@ -11,7 +11,7 @@
  * through.c: what a process has sent enters by row @r: all its way through this switch at once
  * where nothing is in the way. Returns segments taken.
  */
-uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r);
+uint32_t switch_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
  * Raw has no time, so a segment that finds nothing waiting at its output, and room beyond it, would
@@ -20,15 +20,16 @@ uint32_t switch_through(struct switch_crosspoints *xp, uint32_t r);
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
+    struct switch_crosspoints_row *row = switch_row_of(xp); /* if anything is not shut */
     uint64_t bit = emu_bit(o);
 
     if (xp->shut & bit)
         return false;
-    if (!(xp->open & bit)) {
-        xp->open |= bit;
-        xp->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
+    if (!(row->open & bit)) {
+        row->open |= bit;
+        row->room[o] = xp->bar.out[o].waiting ? 0 : emu_tx_room(&xp->bar.out[o].tx);
     }
-    if (!xp->room[o]) {
+    if (!row->room[o]) {
         xp->shut |= bit;
         return false;
     }
@@ -38,7 +39,7 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 /* It is open, and one goes through: to be sent now. */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
-    xp->room[o]--;
+    switch_row_of(xp)->room[o]--;
     xp->bar.runnable |= emu_bit(o); /* its receiver is to be told */
 }
 

@@ -31,10 +31,10 @@
  * What this needs is (1): routes that turn up again after going down, or trees
  * with two tops, would bring deadlock back, and nothing here would break it.
  */
-#include <stdlib.h>
+#include "switch/input/fifo.h"
 
-#include "switch/crosspoint/crosspoint.h"
-#include "switch/input/input.h"
+#include "switch/crosspoint/raw.h"
+#include "switch/crosspoint/timed.h"
 
 static bool fifo_fits(const struct emu_profile *profile)
 {
@@ -55,9 +55,9 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
  * The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to
  * go to.
  */
-static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+static uint64_t fifo_move(struct switch_crosspoints *xp, struct switch_inputs *in, uint32_t r,
+                          uint64_t at_ps)
 {
-    struct switch_inputs *in = xp->inputs;
     uint32_t slot = in->fifo[r].list.first;
     uint64_t outs = in->outs[slot];
     uint64_t room = fifo_room(xp, r, outs);
@@ -78,18 +78,20 @@ static uint64_t fifo_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at
 }
 
 /* The first segment of the fifo of @r has moved on, as of @at_ps. */
-static void fifo_leave(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+static void fifo_leave(struct switch_crosspoints *xp, struct switch_inputs *in, uint32_t r,
+                       uint64_t at_ps)
 {
-    uint32_t slot = switch_inputs_leave(xp->inputs, &xp->bar, r);
+    uint32_t slot = switch_inputs_leave(in, &xp->bar, r);
 
-    xp->touched |= emu_bit(r);
-    if (xp->timing)
-        switch_little_leave(&xp->timing->little, &xp->bar.store.slot[slot], at_ps);
+    if (xp->bar.sw.dev.timed)
+        switch_little_leave(&switch_timing_of(xp)->little, &xp->bar.store.slot[slot], at_ps);
 }
 
-static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+/* What is in the buffer of input @r moves on; timed: at @at_ps. Did any? */
+static bool fifo_advance(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
+                         uint64_t at_ps)
 {
-    struct switch_fifo *fifo = &xp->inputs->fifo[r];
+    struct switch_fifo *fifo = &fifos->in.fifo[r];
     uint64_t ready = xp->bar.runnable;
     bool moved = false;
 
@@ -97,35 +99,106 @@ static bool fifo_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_
     while (fifo->queued) {
         uint64_t at = switch_no_sooner(at_ps, &xp->bar.store.slot[fifo->list.first]);
 
-        if (fifo_move(xp, r, at))
+        if (fifo_move(xp, &fifos->in, r, at))
             break;
-        fifo_leave(xp, r, at);
+        fifo_leave(xp, &fifos->in, r, at);
         moved = true;
     }
     moved |= xp->bar.runnable != 0;
     xp->bar.runnable |= ready;
-    xp->backed = (xp->backed & ~emu_bit(r)) | (uint64_t)(fifo->queued != 0) << r;
+    fifos->backed = (fifos->backed & ~emu_bit(r)) | (uint64_t)(fifo->queued != 0) << r;
     return moved;
 }
 
-static void fifo_admit(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
+static inline void fifo_admit(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
+                              const struct emu_entry *entry)
 {
     struct switch_dev *sw = &xp->bar.sw;
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t outs = hdr->kind == EMU_UNICAST
-                        ? topo_route_ports(sw->route, hdr->dst)
+                        ? topo_route_ports(switch_route(sw), hdr->dst)
                         : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
     if (!outs) {
         switch_inputs_drop(&xp->bar, r, entry);
-        xp->touched |= emu_bit(r);
         return;
     }
-    switch_inputs_append(xp->inputs, &xp->bar, r, outs, entry);
-    if (xp->timing)
-        xp->timing->little.held++;
-    if (xp->inputs->fifo[r].queued == 1)
-        fifo_advance(xp, r, entry->time_ps);
+    switch_inputs_append(&fifos->in, &xp->bar, r, outs, entry);
+    if (sw->dev.timed)
+        switch_timing_of(xp)->little.held++;
+    if (fifos->in.fifo[r].queued == 1)
+        fifo_advance(xp, fifos, r, entry->time_ps);
+}
+
+/* --- clock raw ---------------------------------------------------------------------- */
+
+static inline struct switch_fifos *raw_fifos(struct switch_crosspoints *xp)
+{
+    return &((struct switch_fifo_raw *)xp)->fifos;
+}
+
+static inline void raw_admit(struct switch_crosspoints *xp, uint32_t r,
+                             const struct emu_entry *entry)
+{
+    fifo_admit(xp, raw_fifos(xp), r, entry);
+}
+
+static inline uint32_t raw_take(struct switch_crosspoints_raw *raw, uint32_t r)
+{
+    return raw_take_port(&raw->xp, r, raw_admit);
+}
+
+/* What waits in the fifos, after others have left. */
+static inline void raw_advance(struct switch_crosspoints_raw *raw)
+{
+    struct switch_fifos *fifos = raw_fifos(&raw->xp);
+    bool moved = false;
+
+    raw->touched |= fifos->backed;
+    emu_each_bit (r, fifos->backed)
+        moved |= fifo_advance(&raw->xp, fifos, r, 0);
+    if (moved)
+        emu_dev_again(&raw->xp.bar.sw.dev);
+}
+
+static uint32_t fifo_step_raw(struct emu_dev *dev, uint64_t until_ps)
+{
+    static const struct switch_pass fifo_pass = {.take = raw_take,
+                                                 .advance = raw_advance,
+                                                 .settle = switch_row_owed};
+
+    (void)until_ps;
+    return switch_pass_run((struct switch_crosspoints_raw *)dev, &fifo_pass);
+}
+
+/* --- timed clocks ------------------------------------------------------------------- */
+
+static inline struct switch_fifos *timed_fifos(struct switch_crosspoints *xp)
+{
+    return &((struct switch_fifo_timed *)xp)->fifos;
+}
+
+static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
+                               const struct emu_entry *entry)
+{
+    fifo_admit(xp, timed_fifos(xp), r, entry);
+}
+
+static inline bool timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+{
+    struct switch_fifos *fifos = timed_fifos(xp);
+
+    if (!(fifos->backed >> r & 1))
+        return false;
+    fifo_advance(xp, fifos, r, at_ps);
+    return true;
+}
+
+static uint32_t fifo_step_timed(struct emu_dev *dev, uint64_t until_ps)
+{
+    static const struct switch_timed fifo = {.admit = timed_admit, .advance = timed_advance};
+
+    return switch_timed_run(dev, until_ps, &fifo);
 }
 
 /* --- the kind ----------------------------------------------------------------------- */
@@ -139,74 +212,63 @@ static size_t fifo_bytes(uint32_t ports, const struct emu_profile *profile)
 {
     uint32_t slots = fifo_segments(ports, profile);
 
-    return switch_crosspoints_bytes(ports, slots, profile) + sizeof(struct switch_inputs) +
+    return switch_crosspoints_bytes(ports, slots, profile) + sizeof(struct switch_fifos) +
            switch_inputs_bytes(ports, slots);
 }
 
 static void fifo_destroy(struct switch_dev *sw)
 {
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-
-    if (xp->inputs)
-        switch_inputs_free(xp->inputs);
-    free(xp->inputs);
-    switch_crosspoints_free(xp);
+    switch_inputs_free(&switch_fifos_of(sw)->in);
+    switch_crosspoints_free(switch_crosspoints_of(sw));
 }
 
-static bool fifo_init(struct switch_dev *sw, bool timed)
+static bool fifo_init(struct switch_dev *sw)
 {
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     uint32_t slots = fifo_segments(sw->ports, sw->profile);
 
-    xp->admit = fifo_admit;
-    xp->advance = fifo_advance;
-    xp->inputs = calloc(1, sizeof *xp->inputs);
-    return xp->inputs && switch_inputs_init(xp->inputs, sw->ports, slots) &&
-           switch_crosspoints_init(xp, timed, slots);
+    return switch_inputs_init(&switch_fifos_of(sw)->in, sw->ports, slots) &&
+           switch_crosspoints_init(switch_crosspoints_of(sw), slots);
 }
 
 static uint32_t fifo_bufs(struct switch_dev *sw)
 {
-    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
 
-    return switch_crossbar_bufs(&xp->bar) + switch_inputs_bufs(xp->inputs, &xp->bar);
+    return switch_crossbar_bufs(bar) + switch_inputs_bufs(&switch_fifos_of(sw)->in, bar);
 }
 
 static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {
-    const struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    const struct switch_fifos *fifos = switch_fifos_of(sw);
     const char *wrong = switch_crosspoints_check_row(xp, r);
     const struct switch_fifo *fifo;
 
     if (wrong || r >= sw->ports)
         return wrong;
-    fifo = &xp->inputs->fifo[r];
-    wrong = switch_inputs_check(xp->inputs, &xp->bar, r, now_ps, held, waited_ps);
+    fifo = &fifos->in.fifo[r];
+    wrong = switch_inputs_check(&fifos->in, &xp->bar, r, now_ps, held, waited_ps);
     if (!wrong && fifo->queued &&
-        (!(xp->backed >> r & 1) || fifo_room(xp, r, xp->inputs->outs[fifo->list.first])))
+        (!(fifos->backed >> r & 1) || fifo_room(xp, r, fifos->in.outs[fifo->list.first])))
         wrong = "a fifo waits though there is room";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
 }
 
-static const char *fifo_check(struct switch_dev *sw, uint64_t now_ps)
+static void fifo_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
 {
-    return switch_crosspoints_check(sw, now_ps, check_row);
+    switch_crosspoints_check(sw, now_ps, check_row, found);
 }
 
 const struct switch_kind switch_fifo_kind = {
-    .raw = {sizeof(struct switch_crosspoints), switch_step_raw},
-    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_timed},
-    .combines = true,
+    .raw = {sizeof(struct switch_fifo_raw), fifo_step_raw},
+    .timed = {sizeof(struct switch_fifo_timed), fifo_step_timed},
     .fits = fifo_fits,
-    .sane = switch_crosspoints_sane,
     .segments = fifo_segments,
     .bytes = fifo_bytes,
     .init = fifo_init,
     .destroy = fifo_destroy,
-    .tx = switch_crossbar_tx,
-    .rx = switch_crossbar_rx,
     .check = fifo_check,
     .bufs = fifo_bufs,
-    .rebase = switch_crosspoints_rebase,
+    SWITCH_CROSSPOINTS_KIND,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.c - the fifos of inputs: a segment enters and leaves; what must hold of them.
+ * input.c - the fifos of inputs: made, entered, and checked.
  */
 #include "switch/input/input.h"
 

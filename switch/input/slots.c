@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "emu/least.h"
+#include "switch/cables.h"
 
 /* The first slot that begins at @at_ps or later, and is not over. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
@@ -137,13 +138,14 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, uint64_t o
 }
 
 /* One slot. */
-static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps)
+static inline uint32_t slots_act(struct switch_dev *base, uint64_t now_ps, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);
     uint64_t at_ps = sw->next_ps;
     struct switch_sends sends[TOPO_PORTS_MAX];
     uint32_t moved = 0;
 
+    (void)own;
     emu_dev_lag(&base->dev, at_ps, now_ps);
     switch_little_until(&sw->little, at_ps);
     sw->from_ps = at_ps + sw->length_ps;
@@ -199,7 +201,7 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
     const struct switch_dev *base = &sw->bar.sw;
     const struct emu_hdr *hdr = &entry->hdr;
     bool unicast = hdr->kind == EMU_UNICAST;
-    uint64_t outs = unicast ? topo_route_ports(base->route, hdr->dst)
+    uint64_t outs = unicast ? topo_route_ports(switch_route(base), hdr->dst)
                             : switch_group_outs(switch_group_of(base, hdr->dst), r, hdr, 0);
 
     if (!outs) {
@@ -216,7 +218,7 @@ static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_en
 /* --- what switch_events_run() asks for ---------------------------------------------- */
 
 static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *arrivals,
-                                    uint64_t until_ps)
+                                    uint64_t until_ps, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);
     struct emu_order_event event = emu_order_take(arrivals);
@@ -224,6 +226,7 @@ static inline uint64_t slots_arrive(struct switch_dev *base, struct emu_order *a
     const struct switch_fifo *fifo = &sw->in.fifo[r];
     bool empty = !fifo->queued;
 
+    (void)own;
     switch_little_until(&sw->little, event.at_ps);
     slots_admit(sw, r, emu_rx_front(&sw->bar.row[r].rx, until_ps));
     switch_entered(&sw->bar, r, event.at_ps);
@@ -254,7 +257,7 @@ static uint32_t slots_step(struct emu_dev *dev, uint64_t until_ps)
                                                       .arrive = slots_arrive,
                                                       .act = slots_act};
 
-    return switch_events_run((struct switch_dev *)dev, until_ps, &slots_events);
+    return switch_events_run((struct switch_dev *)dev, until_ps, &slots_events, NULL);
 }
 
 /* --- the kind ----------------------------------------------------------------------- */
@@ -294,12 +297,11 @@ static bool slots_sane(uint32_t ports, const struct emu_profile *profile)
     return credits && credits <= EMU_INPUT_MAX;
 }
 
-static bool slots_init(struct switch_dev *base, bool timed)
+static bool slots_init(struct switch_dev *base)
 {
     struct switch_slots *sw = switch_slots_of(base);
     uint32_t slots = slots_segments(base->ports, base->profile);
 
-    (void)timed;
     sw->length_ps = EMU_SEG_BYTES * base->profile->link_ps_per_byte;
     sw->next_ps = EMU_NEVER;
     sw->arbiter = calloc(base->ports, sizeof *sw->arbiter);
@@ -333,15 +335,14 @@ static const char *check_row(struct switch_dev *base, uint32_t r, uint64_t now_p
     return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
 }
 
-static const char *slots_check(struct switch_dev *base, uint64_t now_ps)
+static void slots_check(struct switch_dev *base, uint64_t now_ps, const struct emu_found *found)
 {
     struct switch_slots *sw = switch_slots_of(base);
 
-    return switch_crossbar_check(&sw->bar, now_ps, &sw->little, check_row);
+    switch_crossbar_check(&sw->bar, now_ps, &sw->little, check_row, found);
 }
 
-/* Time slots go on to be multiples of their length: at the turn one may be longer than the others.
- */
+/* Slots still begin at multiples of their length: one may be longer, where time is rebased. */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);
@@ -368,4 +369,5 @@ const struct switch_kind switch_slots_kind = {
     .check = slots_check,
     .bufs = slots_bufs,
     .rebase = slots_rebase,
+    .faults = switch_cables_faults,
 };

@@ -13,8 +13,9 @@
 
 /* What the arbiter keeps of an input. */
 struct switch_arbiter {
-    uint32_t last;      /* output served last, round robin */
-    uint64_t head_slot; /* the first time slot that the fifo's first one is first in */
+    uint32_t last; /* output served last, round robin */
+    uint64_t
+        head_slot; /* the time slot from which on the fifo's first segment has been its first */
 };
 
 struct switch_slots {

@@ -18,7 +18,7 @@ RANK = r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
-s.sendall(b'{"cmd":"attach","version":2,"want":-1}\n')
+s.sendall(b'{"cmd":"attach","version":3,"want":-1}\n')
 data, ancillary, _, _ = s.recvmsg(65536, 64)
 reply = json.loads(data)
 if not reply["ok"]:
@@ -49,7 +49,7 @@ def until(condition, seconds=PATIENCE_S):
 
 
 def stat_of(pid, thread=None):
-    """The fields of a process's stat, or of a thread's of it, behind the name: the state is the first."""
+    """The fields of a process's stat, or a thread's, behind the name: the state is the first."""
     with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat") as f:
         return f.read().rsplit(")", 1)[1].split()
 
@@ -98,7 +98,7 @@ class Client:
         return self.next()
 
     def attach(self, want=-1):
-        return self.ask("attach", version=2, want=want)
+        return self.ask("attach", version=3, want=want)
 
     def close(self):
         for fd in self.fds:

@@ -19,7 +19,7 @@ class CliTest(FabemuCase):
     def test_help__names_every_command_and_exits_0(self):
         done = self.fabemu("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for name in ("run", "up", "down", "status", "env", "topo"):
+        for name in ("run", "up", "down", "status", "check", "env", "topo", "fault"):
             self.assertIn(name, done.stdout)
             own = self.fabemu(name, "--help")
             self.assertEqual((own.returncode, own.stderr), (0, ""))
@@ -84,12 +84,16 @@ class CliTest(FabemuCase):
 
     def test_output_that_cannot_be_written__is_said_and_exits_1(self):
         self.up("full")
-        for args in (("--help",), ("--version",), ("topo", "kary:2,2"), ("topo", "kary:2,2", "--json"), ("status",),
-                     ("status", "--json"), ("status", "full"), ("env", "full"), ("bench", "--list"), ("run", "--help"),
+        for args in (("--help",), ("--version",), ("topo", "kary:2,2"),
+                     ("topo", "kary:2,2", "--json"), ("status",),
+                     ("status", "--json"), ("status", "full"), ("check", "full"),
+                     ("env", "full"), ("bench", "--list"),
+                     ("run", "--help"),
                      ("figures", "--list"), ("figures", "--help"),
                      ("traffic", "--topo", "kary:2,2", "--load", "0.1")):
             with self.subTest(args=args), open("/dev/full", "w") as full:
-                done = subprocess.run([self.command, *args], env=self.env, text=True, stdin=subprocess.DEVNULL,
+                done = subprocess.run([self.command, *args], env=self.env, text=True,
+                                      stdin=subprocess.DEVNULL,
                                       stdout=full, stderr=subprocess.PIPE, timeout=60)
                 self.one_line(done, 1, "standard output: No space left on device")
 
@@ -97,14 +101,16 @@ class CliTest(FabemuCase):
         return self.in_shell(f'exec "$@" {which}', self.command, *args)
 
     def in_shell(self, line, *args):
-        return subprocess.run(["sh", "-c", line, "sh", *args], env=self.env, text=True, stdin=subprocess.DEVNULL,
+        return subprocess.run(["sh", "-c", line, "sh", *args], env=self.env, text=True,
+                              stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
 
     def test_closed_descriptors__get_nothing_of_ours(self):
         path = os.path.join(self.dir, "r.json")
         for which in ("2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
             with self.subTest(which=which):
-                done = self.closed(which, "run", "--topo", "kary:2,2", "--report", path, "--", "sh", "-c", "exit 3")
+                done = self.closed(which, "run", "--topo", "kary:2,2", "--report", path, "--", "sh",
+                                   "-c", "exit 3")
                 self.assertEqual((done.returncode, done.stderr), (3, ""))
                 with open(path) as f:
                     self.assertEqual(json.load(f)["exit_status"], 3)
@@ -133,13 +139,16 @@ class CliTest(FabemuCase):
 
     def test_set__shows_in_reports(self):
         path = os.path.join(self.dir, "r.json")
-        done = self.fabemu("run", "--topo", "kary:2,1", "--set", "transport=acknowledged", "--combine", "port",
+        done = self.fabemu("run", "--topo", "kary:2,1", "--set", "transport=acknowledged",
+                           "--combine", "port",
                            "--report", path, "--", "true")
         said = "profile oq2004 with transport=acknowledged, combine_order=port,"
         self.assertIn("kary:2,1: 2 nodes, 1 switch, " + said, done.stderr)
         with open(path) as f:
-            self.assertEqual(json.load(f)["profile_set"], ["transport=acknowledged", "combine_order=port"])
-        up = self.fabemu("up", "--set", "transport=acknowledged", "--combine", "port", "--threads", "1", "s")
+            self.assertEqual(json.load(f)["profile_set"],
+                             ["transport=acknowledged", "combine_order=port"])
+        up = self.fabemu("up", "--set", "transport=acknowledged", "--combine", "port", "--threads",
+                         "1", "s")
         self.assertIn(said, up.stdout)
         status = self.fabemu("status").stdout
         self.assertIn(said, status)
@@ -171,7 +180,8 @@ class CliTest(FabemuCase):
         done = self.fabemu("topo", one, "--write", two, "--check", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         got = json.loads(done.stdout)
-        self.assertEqual((got["topo"], got["nodes"], got["switches"], got["levels"]), (one, 40, 11, 2))
+        self.assertEqual((got["topo"], got["nodes"], got["switches"], got["levels"]),
+                         (one, 40, 11, 2))
         self.assertEqual((got["left_out"], got["loops"], got["checked"]), (0, 0, True))
         self.assertEqual(got["check"], {"cables": 88, "routes": 440, "channels": 96, "waits": 240,
                                         "by_levels": False})
@@ -201,11 +211,14 @@ class CliTest(FabemuCase):
     def test_network_named_after_a_machine__comes_with_it(self):
         path = os.path.join(self.dir, "r.json")
         for args, profile, why, said in (
-                (("--topo", "qsnet:4,links=2"), "qsnet3", "network", "profile qsnet3 (the network's own),"),
-                (("--topo", "qsnet:4", "--profile", "oq2004"), "oq2004", "option", "profile oq2004,"),
+                (("--topo", "qsnet:4,links=2"), "qsnet3", "network",
+                 "profile qsnet3 (the network's own),"),
+                (("--topo", "qsnet:4", "--profile", "oq2004"), "oq2004", "option",
+                 "profile oq2004,"),
                 (("--topo", "qsnet:4", "--set", "tree_width=3"), "qsnet3", "network", "qsnet3"),
                 (("--topo", "kary:2,2"), "oq2004", "default", "profile oq2004,"),
-                (("--topo", "kary:2,2", "--profile", "qsnet3"), "qsnet3", "option", "profile qsnet3,")):
+                (("--topo", "kary:2,2", "--profile", "qsnet3"), "qsnet3", "option",
+                 "profile qsnet3,")):
             with self.subTest(args=args):
                 done = self.fabemu("run", *args, "--report", path, "--", "true")
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -213,9 +226,12 @@ class CliTest(FabemuCase):
                 with open(path) as f:
                     got = json.load(f)
                 self.assertEqual((got["profile"], got["profile_from"]), (profile, why))
-        self.assertEqual(json.loads(self.fabemu("topo", "qsnet:4", "--json").stdout)["profile"], "qsnet3")
-        self.assertEqual(self.fabemu("up", "--topo", "qsnet:4", "q").stdout.split("profile ")[1][:6], "qsnet3")
-        traffic = self.fabemu("traffic", "--topo", "qsnet:4", "--pattern", "barrier", "--operations", "2", "--json")
+        self.assertEqual(json.loads(self.fabemu("topo", "qsnet:4", "--json").stdout)["profile"],
+                         "qsnet3")
+        self.assertEqual(self.fabemu("up", "--topo", "qsnet:4",
+                                     "q").stdout.split("profile ")[1][:6], "qsnet3")
+        traffic = self.fabemu("traffic", "--topo", "qsnet:4", "--pattern", "barrier",
+                              "--operations", "2", "--json")
         self.assertEqual(json.loads(traffic.stdout)["profile"], "qsnet3")
 
     def test_profile_file__overrides_its_base(self):

@@ -34,7 +34,8 @@ class FiguresTest(FabemuCase):
         """A fabemu that notes each run of traffic and does something before it."""
         path = os.path.join(self.dir, "wrapper")
         with open(path, "w") as f:
-            f.write(f'#!/bin/sh\nif [ "$1" = traffic ]; then\necho "$$ $*" >>{self.log}\n{before}\nfi\n'
+            f.write('#!/bin/sh\n'
+                    f'if [ "$1" = traffic ]; then\necho "$$ $*" >>{self.log}\n{before}\nfi\n'
                     f'exec {self.command} "$@"\n')
         os.chmod(path, stat.S_IRWXU)
         return path
@@ -63,7 +64,8 @@ class FiguresTest(FabemuCase):
     def test_help__names_the_options(self):
         done = self.fabemu("figures", "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--only", "--quick", "--jobs", "--out", "--json", "--seed", "--fresh", "--list"):
+        for option in ("--only", "--quick", "--jobs", "--out", "--json", "--seed", "--fresh",
+                       "--list"):
             self.assertIn(option, done.stdout)
 
     def test_usage_errors__are_one_line_and_exit_2(self):
@@ -101,7 +103,8 @@ class FiguresTest(FabemuCase):
     def check_rows(self, rows, status):
         self.assertGreater(len(rows), 0)
         for row in rows:
-            self.assertLessEqual({"id", "stated", "measured", "difference", "verdict", "what", "figure"},
+            self.assertLessEqual({"id", "stated", "measured", "difference", "verdict", "what",
+                                  "figure"},
                                  set(row))
             self.assertIn(row["verdict"], VERDICTS)
             self.assertIsInstance(row["measured"], float)
@@ -141,7 +144,8 @@ class FiguresTest(FabemuCase):
             self.assertTrue(os.path.exists(os.path.join(self.out, "figq9." + kind)), kind)
 
     def test_the_same_seed__the_same_numbers(self):
-        runs = [self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh", "--jobs", jobs).stdout
+        runs = [self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh", "--jobs",
+                             jobs).stdout
                 for jobs in ("1", "2")]
         self.assertEqual(runs[0], runs[1])
 
@@ -149,7 +153,8 @@ class FiguresTest(FabemuCase):
         broken = self.wrapper('case "$*" in *"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
                               ' echo no luck >&2; exit 3;; esac')
         done = self.figures("--only", CHEAP, "--no-plots", "--json", "--fabemu", broken)
-        self.one_line(done, 1, "wrapper traffic", "--bytes 8", "combine_units=5", "exit status 3: no luck")
+        self.one_line(done, 1, "wrapper traffic", "--bytes 8", "combine_units=5",
+                      "exit status 3: no luck")
         verdicts = {(row["id"], row["part"]): row["verdict"] for row in json.loads(done.stdout)}
         self.assertEqual(verdicts["A9", "ports"], "not measured")
         self.assertNotEqual(verdicts["A8", "short"], "not measured")
@@ -158,7 +163,8 @@ class FiguresTest(FabemuCase):
 
     def test_interrupted__goes_on_where_it_stopped(self):
         slow = self.wrapper("sleep 0.2")
-        args = ("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--jobs", "1",
+        args = ("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--jobs",
+                "1",
                 "--fabemu", slow)
         run = self.start(*args)
         self.assertTrue(until(self.kept), "no point was kept")
@@ -180,7 +186,8 @@ class FiguresTest(FabemuCase):
         for signal_number in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(signal=signal_number):
                 stuck = self.wrapper("exec sleep 60")
-                run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots",
+                run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP,
+                                 "--no-plots",
                                  "--jobs", "2", "--fabemu", stuck)
                 seen = len(self.logged())
                 self.assertTrue(until(lambda: len(self.logged()) == seen + 2))
@@ -191,10 +198,12 @@ class FiguresTest(FabemuCase):
 
     def test_two_runs_on_one_folder__the_second_says_so(self):
         stuck = self.wrapper("exec sleep 60")
-        run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots", "--fabemu",
+        run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots",
+                         "--fabemu",
                          stuck)
         self.assertTrue(until(self.logged))
-        self.one_line(self.figures("--only", CHEAP, "--no-plots"), 1, "another fabemu figures", "--out")
+        self.one_line(self.figures("--only", CHEAP, "--no-plots"), 1, "another fabemu figures",
+                      "--out")
         run.terminate()
         run.communicate(timeout=20)
 

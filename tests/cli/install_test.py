@@ -43,7 +43,8 @@ class InstallTest(FabemuCase):
         self.env.pop("LD_LIBRARY_PATH", None)
         self.build = os.path.dirname(self.command)
         done = subprocess.run(["meson", "install", "-C", self.build, "--no-rebuild", "--destdir",
-                               os.path.join(self.dir, "root")], text=True, capture_output=True, timeout=60)
+                               os.path.join(self.dir, "root")], text=True, capture_output=True,
+                               timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         (self.installed,) = glob.glob(os.path.join(self.dir, "root/**/bin/fabemu"), recursive=True)
         self.prefix = os.path.dirname(os.path.dirname(self.installed))
@@ -54,7 +55,8 @@ class InstallTest(FabemuCase):
                   'mount -t tmpfs none "$0" && exec "$@"', self.build]
         if subprocess.run([*hidden, "true"], capture_output=True, timeout=30).returncode:
             hidden = []
-        return subprocess.run([*hidden, *command], env=self.env, text=True, stdin=subprocess.DEVNULL,
+        return subprocess.run([*hidden, *command], env=self.env, text=True,
+                              stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60, cwd=self.dir)
 
     def test_installed__runs_mpi_programs_with_its_own_parts(self):
@@ -62,22 +64,27 @@ class InstallTest(FabemuCase):
         with open(source, "w") as f:
             f.write(PROGRAM)
         subprocess.run(["mpicc", source, "-o", program], check=True, timeout=60)
-        done = self.without_the_build(self.installed, "run", "--topo", "kary:2,2", "--", "mpirun", "-np", "2",
+        done = self.without_the_build(self.installed, "run", "--topo", "kary:2,2", "--", "mpirun",
+                                      "-np", "2",
                                       program)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"allreduce +1 +0 +0")  # in the switches: the component is there, too
+        # in the switches: the component is there, too
+        self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
         parts = set(done.stdout.split())
         self.assertEqual({os.path.basename(part).split(".so")[0] for part in parts},
                          {"libfabemu", "libfabemu-fi", "mca_coll_fabemu"})
         for part in parts:
-            self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"), part)
+            self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"),
+                            part)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
     def test_installed__programs_on_libfabemu_find_it(self):
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../apps/example.c")
         (folder,) = glob.glob(os.path.join(self.prefix, "lib/**/pkgconfig"), recursive=True)
-        flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + self.prefix, "--cflags", "--libs",
-                                "fabemu"], env={**self.env, "PKG_CONFIG_PATH": folder}, text=True, check=True,
+        flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + self.prefix, "--cflags",
+                                "--libs",
+                                "fabemu"], env={**self.env, "PKG_CONFIG_PATH": folder}, text=True,
+                                check=True,
                                capture_output=True, timeout=30).stdout.split()
         program = os.path.join(self.dir, "example")
         subprocess.run(["cc", source, "-o", program, *flags], check=True, timeout=60)

@@ -116,13 +116,15 @@ class LibraryTest(FabemuCase):
         source, program = (os.path.join(self.dir, name) for name in ("p.c", "p"))
         with open(source, "w") as f:
             f.write(text)
-        subprocess.run([*compiler[:1], source, "-o", program, *compiler[1:]], check=True, timeout=60)
+        subprocess.run([*compiler[:1], source, "-o", program, *compiler[1:]], check=True,
+                       timeout=60)
         return program
 
     def program(self):
         source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         library = os.path.join(os.path.dirname(self.command), "nic")
-        return self.build(PROGRAM, "cc", "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
+        return self.build(PROGRAM, "cc", "-I" + os.path.join(source, "nic"), "-L" + library,
+                          "-lfabemu",
                           "-Wl,-rpath," + library)
 
     def in_shell(self, line, **env):
@@ -143,7 +145,8 @@ class LibraryTest(FabemuCase):
         done = self.in_shell(program, FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="200", **env)
         stopped.send_signal(signal.SIGCONT)
         self.assertEqual(done.stdout, "No route to host\n" * 2)
-        self.one_line(done, 0, "node 1 has been silent for 200 ms (is its process stopped?)", "node 0")
+        self.one_line(done, 0, "node 1 has been silent for 200 ms (is its process stopped?)",
+                      "node 0")
         self.assertEqual(stopped.wait(timeout=30), 0)
 
     def test_peer_that_stops__ends_injected_messages(self):
@@ -152,7 +155,8 @@ class LibraryTest(FabemuCase):
         stops = subprocess.Popen([program, "receive"], env={**self.env, **env, "FABEMU_NODE": "1"})
         self.started.append(stops)
         self.assertTrue(until(lambda: self.status("u")["attached"]))
-        done = self.in_shell("timeout 30 " + program + " inject", FABEMU_NODE="0", FABEMU_PEER_TIMEOUT_MS="1000", **env)
+        done = self.in_shell("timeout 30 " + program + " inject", FABEMU_NODE="0",
+                             FABEMU_PEER_TIMEOUT_MS="1000", **env)
         self.assertEqual(stat_of(stops.pid)[0], "T")
         self.assertEqual(done.stdout, "No route to host\n")
         self.one_line(done, 0, "node 1 has been silent for 1000 ms")
@@ -165,10 +169,12 @@ class LibraryTest(FabemuCase):
 
     @unittest.skipUnless(shutil.which("fi_info"), "needs fi_info")
     def test_provider__says_that_no_fabric_listens(self):
-        done = self.in_shell(self.environment_of_one_that_is_gone() + "fi_info -p fabemu >fi_info.out 2>&1; "
-                             "grep ^fabemu fi_info.out >&2")
-        self.one_line(done, 0, "no fabric listens at FABEMU_SOCKET=" + self.socket_path("gone"), "fabemu status")
-        quiet = self.in_shell(self.environment_of_one_that_is_gone() + "unset FABEMU_SOCKET; fi_info -p fabemu")
+        done = self.in_shell(self.environment_of_one_that_is_gone() +
+                             "fi_info -p fabemu >fi_info.out 2>&1; grep ^fabemu fi_info.out >&2")
+        self.one_line(done, 0, "no fabric listens at FABEMU_SOCKET=" + self.socket_path("gone"),
+                      "fabemu status")
+        quiet = self.in_shell(self.environment_of_one_that_is_gone() +
+                              "unset FABEMU_SOCKET; fi_info -p fabemu")
         self.assertNotIn("fabric", quiet.stderr)
 
     @unittest.skipUnless(shutil.which("mpicc"), "needs mpicc")
@@ -176,8 +182,10 @@ class LibraryTest(FabemuCase):
         program = self.build(HELLO, "mpicc")
         done = self.in_shell(self.environment_of_one_that_is_gone() + "mpirun -np 2 " + program)
         self.assertNotEqual(done.returncode, 0)
-        lines = [line for line in done.stderr.splitlines() if line.startswith("fabemu: no fabric listens")]
-        self.assertIn(len(lines), (1, 2), done.stderr)  # mpirun ends the second rank when the first has
+        lines = [line for line in done.stderr.splitlines()
+                 if line.startswith("fabemu: no fabric listens")]
+        # mpirun ends the second rank when the first has
+        self.assertIn(len(lines), (1, 2), done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ A rank, the fabric or the supervisor killed, an interrupt: everything ends in
 time and leaves nothing. Ranks are played by a script that speaks
 docs/control.md, so that neither Open MPI nor the provider is needed.
 
-    tests/life_test.py --fabemu build/fabemu [unittest options]
+    tests/cli/life_test.py --fabemu build/fabemu [unittest options]
 """
 import contextlib
 import errno
@@ -30,7 +30,7 @@ import json, signal, socket, sys
 connections = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
 for s in connections:
     s.connect(sys.argv[1])
-    s.sendall(b'{"cmd":"attach","version":2,"want":-1}\n')
+    s.sendall(b'{"cmd":"attach","version":3,"want":-1}\n')
     assert json.loads(s.recv(65536))["ok"]
 print(len(connections), flush=True)
 signal.pause()
@@ -63,27 +63,29 @@ class LifeTest(FabemuCase):
         for profile in ("oq2004", "qsnet3"):
             for last in ("0", "3"):
                 with self.subTest(profile=profile, last=last):
-                    done = self.fabemu("run", "--profile", profile, "--", "sh", "-c", script, last, example)
+                    done = self.fabemu("run", "--profile", profile, "--", "sh", "-c", script, last,
+                                       example)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(done.stdout.count("the sum of all is 6"), 4)
                     self.assertIn("passed 4 processes", done.stdout)
 
-    def test_up__leaves_no_socket_when_its_fabric_is_killed(self):
+    def leaves_no_socket(self, killed, other):
+        """Of the two processes of a fabric that stays, one is killed: the other ends, too."""
         self.up()
         status = self.status("u")
-        os.kill(status["pid"], signal.SIGKILL)
+        os.kill(status[killed], signal.SIGKILL)
         self.assertTrue(until(lambda: not self.sockets(), END_S))
-        self.assertTrue(until(lambda: not alive(status["supervisor"]), END_S))
+        self.assertTrue(until(lambda: not alive(status[other]), END_S))
+
+    def test_up__leaves_no_socket_when_its_fabric_is_killed(self):
+        self.leaves_no_socket("pid", "supervisor")
 
     def test_up__leaves_no_socket_when_its_supervisor_is_killed(self):
-        self.up()
-        status = self.status("u")
-        os.kill(status["supervisor"], signal.SIGKILL)
-        self.assertTrue(until(lambda: not self.sockets(), END_S))
-        self.assertTrue(until(lambda: not alive(status["pid"]), END_S))
+        self.leaves_no_socket("supervisor", "pid")
 
     def test_up__stays_in_the_session_and_not_in_the_terminal(self):
-        # Linux may schedule sessions as groups: then one of its own would wait for all that yields in others.
+        # Linux may schedule sessions as groups: then one of its own would wait for all that yields in
+        # others.
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(self.command, [self.command, "up", "--topo", "kary:2,2", "u"], self.env)
@@ -398,12 +400,13 @@ class LifeTest(FabemuCase):
         self.assertTrue(clients[2].ask("detach")["ok"])
         for node in (0, 1):
             self.assertEqual(clients[node].next(), {"event": "groups_broken", "groups": [group]})
-        self.assertTrue(clients[3].ask("status")["ok"])  # it is not in the group: no event before the reply
+        # it is not in the group: no event before the reply
+        self.assertTrue(clients[3].ask("status")["ok"])
 
     def test_exit__is_no_kill(self):
         path = self.up()
         script = ('import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n'
-                  's.sendall(b\'{"cmd":"attach","version":2,"want":-1}\\n\')\ns.recv(65536)\n'
+                  's.sendall(b\'{"cmd":"attach","version":3,"want":-1}\\n\')\ns.recv(65536)\n'
                   's.sendall(b\'{"cmd":"exits"}\\n\')\nassert b"true" in s.recv(65536)\n')
         self.assertEqual(subprocess.run([sys.executable, "-c", script, path]).returncode, 0)
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))

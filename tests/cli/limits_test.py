@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """limits_test.py - what is bounded is run to its limit: by honest programs, and by hostile ones.
 
-An honest program then goes on, or gets an error that says what to do; a hostile one harms nobody else.
+An honest program then goes on, or gets an error that says what to do; a hostile one harms nobody
+else.
 
     tests/cli/limits_test.py --fabemu build/fabemu [unittest options]
 """
@@ -60,7 +61,8 @@ class LimitsTest(FabemuCase):
     def program(self, path, what, **kwargs):
         """Run PROGRAM; returns the process, still running."""
         process = subprocess.Popen([sys.executable, "-c", PROGRAM, self.lib, what], text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE,
                                    env={**self.env, "FABEMU_SOCKET": path}, **kwargs)
         self.started.append(process)
         return process
@@ -117,8 +119,8 @@ class LimitsTest(FabemuCase):
             _, err = leaver.communicate("\n", timeout=60)
         finally:
             os.kill(other.pid, signal.SIGCONT)
-        self.assertEqual(err, f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed in 500 ms that it "
-                              "has all that was sent to it; some may be lost\n")
+        self.assertEqual(err, f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed "
+                              "in 500 ms that it has all that was sent to it; some may be lost\n")
         self.assertEqual(self.status("u")["report"]["processes"]["unheard"], 1)
 
     def test_goodbyes_not_answered__no_more_than_there_are_nodes(self):
@@ -167,7 +169,8 @@ class LimitsTest(FabemuCase):
                 (1, lambda client, group: client.ask("detach"), "groups_broken"),
                 (3, lambda client, group: client.ask("detach"), "groups_broken"),
                 (3, lambda client, group: client.ask("group_leave", group=group), "groups_broken"),
-                (3, lambda client, group: client.ask("group_join", group=group, members=5), "groups_broken")):
+                (3, lambda client, group: client.ask("group_join", group=group, members=5),
+                 "groups_broken")):
             with self.subTest(who=who, event=event):
                 path = self.up()
                 clients = self.attached(path, 0, 1, 2, 3)
@@ -176,7 +179,8 @@ class LimitsTest(FabemuCase):
                     self.assertEqual(self.next_event(clients[i], event)["groups"], [group])
                 late = clients[2].ask("group_join", group=group)
                 self.assertEqual((late["ok"], late["errno"]), (False, errno.ENOENT))
-                self.assertIn("over when one of its members is gone before all have joined", late["error"])
+                self.assertIn("over when one of its members is gone before all have joined",
+                              late["error"])
                 for i in {0, 1} - {who}:  # who had joined leaves in its own time
                     self.assertTrue(clients[i].ask("group_leave", group=group)["ok"])
                     self.assertFalse(clients[i].ask("group_leave", group=group)["ok"])
@@ -186,7 +190,8 @@ class LimitsTest(FabemuCase):
         first, second = self.attached(self.up(), 0, 1)
         group = first.ask("group_create", nodes=[0, 1])["group"]
         self.assertTrue(first.ask("group_join", group=group)["ok"])
-        self.assertTrue(first.ask("group_leave", group=group)["ok"])  # a root that has sent its broadcast
+        # a root that has sent its broadcast
+        self.assertTrue(first.ask("group_leave", group=group)["ok"])
         self.assertTrue(first.ask("detach")["ok"])
         self.assertTrue(second.ask("group_join", group=group)["ok"])
         self.assertFalse(second.ask("group_join", group=group)["ok"])
@@ -211,7 +216,8 @@ class LimitsTest(FabemuCase):
         self.assertEqual([line.split(" ", 1)[0] for line in lines], ["0", "-2", "-2"])
         self.assertIn(f"no group {groups[2]} that this process may join (any more)", lines[2])
         self.assertTrue(until(lambda: not self.status("u")["attached"]))
-        self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))  # the maker alone
+        # the maker alone
+        self.assertTrue(until(lambda: self.status("u")["report"]["processes"]["died"] == 1))
 
     def test_wrong_count_of_members__is_an_error_and_ends_the_group(self):
         path = self.up()
@@ -227,8 +233,9 @@ class LimitsTest(FabemuCase):
             text += f"{groups[-1]} {count}\n"
         text += "7 1\n"  # nobody else's
         out, _ = joins.communicate(text, timeout=60)
-        self.assertEqual(out.splitlines(), [f"{-errno.EINVAL} group {groups[0]} has 2 members, not 3",
-                                            f"{-errno.EINVAL} group {groups[1]} has 2 members, not 1", "0 "])
+        self.assertEqual(out.splitlines(),
+                         [f"{-errno.EINVAL} group {groups[0]} has 2 members, not 3",
+                          f"{-errno.EINVAL} group {groups[1]} has 2 members, not 1", "0 "])
         for group in groups:  # who waits for it is told
             self.assertEqual(self.next_event(maker, "groups_broken")["groups"], [group])
 
@@ -317,12 +324,15 @@ class LimitsTest(FabemuCase):
 
     def test_file_size__too_small_for_the_report_changes_no_exit_status(self):
         path = os.path.join(self.dir, "r.json")
-        script = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (100, 100))"
+        script = ("import resource, sys; "
+                  "resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (100, 100))")
         done = self.fabemu("run", "--report", path, "--", "sh", "-c",
-                           'grep SigIgn /proc/self/status; exec "$0" -c "$1" $PPID', sys.executable, script)
+                           'grep SigIgn /proc/self/status; exec "$0" -c "$1" $PPID', sys.executable,
+                           script)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("r.json: File too large", done.stderr)
-        self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)  # SIGXFSZ is the command's again
+        # SIGXFSZ is the command's again
+        self.assertFalse(int(done.stdout.split()[1], 16) >> 24 & 1)
 
     # --- versions -----------------------------------------------------------------------------
 
@@ -350,7 +360,7 @@ class LimitsTest(FabemuCase):
         return os.path.join(self.dir, "between")
 
     def test_library_of_another_version__is_told_so(self):
-        for version, edge_version in ((1, None), (3, None), (None, 1), (None, 3)):
+        for version, edge_version in ((2, None), (4, None), (None, 2), (None, 4)):
             with self.subTest(version=version, edge_version=edge_version):
                 path = self.up()
                 between = self.stand_between(path, version, edge_version)
@@ -358,7 +368,7 @@ class LimitsTest(FabemuCase):
                 self.assertEqual(-err, errno.EPROTO, text)
                 self.assertIn("use the libfabemu that came with this fabemu", text)
                 if version:
-                    self.assertIn(f"library is of version {version}, and the fabric of 2", text)
+                    self.assertIn(f"library is of version {version}, and the fabric of 3", text)
                 self.assertEqual(self.said(path, "attach()"), [(0, "")])
                 self.fabemu("down", "u")
                 os.unlink(between)
@@ -421,14 +431,16 @@ while True:
 print(len(mine), reply["error"], flush=True)
 sys.stdin.readline()
 '''
-        hostile = subprocess.Popen([sys.executable, "-c", script, path], text=True, stdin=subprocess.PIPE,
+        hostile = subprocess.Popen([sys.executable, "-c", script, path], text=True,
+                                   stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         self.started.append(hostile)
         count, text = hostile.stdout.readline().split(" ", 1)
         self.assertIn("its share of the fabric's connections", text)
         self.assertLess(int(count), 300)
         self.attached(path, 0, 1, 2, 3)
-        self.assertEqual(self.said(path, "attach()")[0][0], -errno.ENOSPC)  # of nodes: that is another error
+        # of nodes: that is another error
+        self.assertEqual(self.said(path, "attach()")[0][0], -errno.ENOSPC)
         hostile.communicate("\n", timeout=30)
         pid = self.status("u")["pid"]
         self.assertTrue(until(lambda: len(os.listdir(f"/proc/{pid}/fd")) < before + 30))
@@ -447,7 +459,8 @@ sys.stdin.readline()
                 tries = 0
             except BlockingIOError:
                 tries += 1
-                self.assertTrue(self.client(path).ask("status")["ok"])  # others are served meanwhile
+                # others are served meanwhile
+                self.assertTrue(self.client(path).ask("status")["ok"])
             except ConnectionError:
                 break
         return client, sent

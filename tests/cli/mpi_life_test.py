@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi_life_test.py - lives of real MPI programs: what is killed ends with all that belongs to it; processes
-that are started on nodes that others have left get what they are sent; what the fabric has no room for goes on without.
+"""mpi_life_test.py - lives of real MPI programs: what is killed ends with all that belongs to it;
+processes that are started on nodes that others have left get what they are sent; collectives that
+the fabric has no room for go over messages.
 
 Four ranks reduce without end under mpirun; one of them, the fabric, the
 supervisor or mpirun is killed, or the run is interrupted.
@@ -113,7 +114,8 @@ class MpiLifeTest(FabemuCase):
             f.write(QUITTER)
         with open(os.path.join(cls.build, "large.c"), "w") as f:
             f.write(LARGE)
-        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"), ("large.c", "large"),
+        for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
+                                ("large.c", "large"),
                                 (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
@@ -192,7 +194,8 @@ class MpiLifeTest(FabemuCase):
     def spawn(self, profile, times):
         """Run it; again where Open MPI itself hangs: a child that was wanted does not get there."""
         for _ in range(5):
-            run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun", "-np",
+            run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun",
+                             "-np",
                              "1", os.path.join(self.build, "spawn"), times)
             try:
                 return run.communicate(timeout=SPAWN_S)
@@ -204,12 +207,15 @@ class MpiLifeTest(FabemuCase):
         return out, err
 
     def test_large_collectives__step_aside_where_no_wide_group_is_to_be_had(self):
-        # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of the switch's.
+        # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of
+        # the switch's.
         for states, in_switch, why in (("4608", 6, {}), ("4607", 3, {"window": 3})):
             with self.subTest(states=states):
                 report = os.path.join(self.dir, "report.json")
-                done = self.fabemu("run", "--topo", "kary:4,1", "--set", f"combine_states={states}", "--report",
-                                   report, "--", "mpirun", "-np", "3", os.path.join(self.build, "large"))
+                done = self.fabemu("run", "--topo", "kary:4,1", "--set", f"combine_states={states}",
+                                   "--report",
+                                   report, "--", "mpirun", "-np", "3",
+                                   os.path.join(self.build, "large"))
                 self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
                 with open(report) as f:
                     count = json.load(f)["collectives"]["allreduce"]

@@ -70,7 +70,8 @@ class TrafficTest(FabemuCase):
         for args in (("--load", "0.9"), ("--pattern", "multicast", "--load", "0.2"),
                      ("--pattern", "multicast", "--load", "0.1", "--multicast", "tree:3"),
                      ("--pattern", "allreduce", "--bytes", "1000", "--operations", "5"),
-                     ("--topo", "qsnet:34,links=2", "--profile", "qsnet3", "--pattern", "permutation:2"),
+                     ("--topo", "qsnet:34,links=2", "--profile", "qsnet3", "--pattern",
+                      "permutation:2"),
                      ("--profile", "qsnet3", "--pattern", "barrier", "--skew", "3000")):
             short = () if {"allreduce", "barrier"}.intersection(args) else SHORT
             args = ("--topo", "kary:4,2", *args, *short)
@@ -161,7 +162,8 @@ class TrafficTest(FabemuCase):
     # --- it is interrupted, or nobody takes what it prints ------------------------------------
 
     def interrupt(self, *args):
-        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args], env=self.env,
+        process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args],
+                                   env=self.env,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         time.sleep(0.7)     # the first load takes milliseconds, the second minutes
@@ -183,7 +185,8 @@ class TrafficTest(FabemuCase):
     def test_output__that_cannot_be_written_is_an_error(self):
         for args in ((), ("--json",), ("--load", "0.1,0.2")):
             with open("/dev/full", "w") as full:
-                done = subprocess.run([self.command, "traffic", *args, *SHORT], env=self.env, stdout=full,
+                done = subprocess.run([self.command, "traffic", *args, *SHORT], env=self.env,
+                                      stdout=full,
                                       stderr=subprocess.PIPE, text=True, timeout=60)
             self.assertEqual(done.returncode, 1)
             self.assertIn("standard output", done.stderr)
@@ -238,7 +241,8 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "multicast", "--multicast", "trees"), ["hardware, messages, tree"]),
                 (("--pattern", "multicast", "--multicast", "tree:0"), ["tree:K", "1 to 65536"]),
                 (("--pattern", "multicast", "--skew", "5"), ["--skew has no meaning"]),
-                (("--pattern", "barrier", "--interval", "10", "--skew", "11"), ["skew of 11 ns", "--interval"]),
+                (("--pattern", "barrier", "--interval", "10", "--skew", "11"),
+                 ["skew of 11 ns", "--interval"]),
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
                 (("--pattern", "hotspot:99"), ["no node 99"]),

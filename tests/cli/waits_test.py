@@ -31,7 +31,7 @@ def ask(request):
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["FABEMU_SOCKET"])
 before = waited()
-assert ask(b'{"cmd":"attach","version":2,"want":-1}')["ok"]
+assert ask(b'{"cmd":"attach","version":3,"want":-1}')["ok"]
 attached = waited()
 with open(os.path.join(sys.argv[1], "ready.%d" % os.getpid()), "w"):
     pass
@@ -141,8 +141,10 @@ class WaitsTest(FabemuCase):
     def test_library__what_its_own_thread_waited_counts_to_the_end(self):
         library = os.path.join(os.path.dirname(self.command), "nic", "libfabemu.so")
         core = min(os.sched_getaffinity(0))
-        run = self.start("run", "--topo", "kary:2,1", "--clock", "real", "--report", self.report, "--",
-                         "taskset", "-c", str(core), sys.executable, "-c", LIBRARY, library, str(BUSY_S))
+        run = self.start("run", "--topo", "kary:2,1", "--clock", "real", "--report", self.report,
+                         "--",
+                         "taskset", "-c", str(core), sys.executable, "-c", LIBRARY, library,
+                         str(BUSY_S))
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, err)
         with open(self.report) as f:
@@ -185,7 +187,8 @@ class WaitsTest(FabemuCase):
         pairs = os.path.join(os.path.dirname(self.command), "tests", "mpi_pairs_bench")
         core = min(os.sched_getaffinity(0))
         run = self.start("run", "--topo", "kary:4,2", "--clock", "real", "--report", self.report,
-                         "--", "taskset", "-c", str(core), "mpirun", "-np", "8", "--bind-to", "none",
+                         "--", "taskset", "-c", str(core), "mpirun", "-np", "8", "--bind-to",
+                         "none",
                          pairs, "--windows", "5", "--json")
         out, err = run.communicate(timeout=120)
         self.assertEqual(run.returncode, 0, err)

@@ -37,7 +37,7 @@ def main():
     began = time.monotonic()
     done = 0
     with common.scratch() as cwd:
-        program = common.build_check(checks, cwd)
+        program = common.check_program(checks, args.fabemu)
         for setting in itertools.islice(settings(rng), args.runs if program else 0):
             late = args.seconds and time.monotonic() - began > args.seconds
             if late or checks.failed >= FAILURES:

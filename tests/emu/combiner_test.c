@@ -96,8 +96,7 @@ static void own__copies_what_is_shared(void)
     bufs_close(&b);
 }
 
-/* What has no payload is counted by its owner, and folds into nothing; its reference is given up.
- */
+/* What has no payload is counted by its owner, and folds into nothing; its reference is let go. */
 static void fold__leaves_out_what_has_no_payload(void)
 {
     struct bufs b;

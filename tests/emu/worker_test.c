@@ -37,8 +37,9 @@ static uint32_t counter_step(struct emu_dev *dev, uint64_t until_ps)
         if (c->peer)
             emu_dev_signal(&c->peer->dev, dev->worker, EMU_EVENT_DATA, 1);
     }
-    dev->next_ps = c->rest_ps;
-    if (dev->timed && c->rest_ps != EMU_NEVER)
+    if (!dev->timed)
+        emu_dev_rest(dev, c->rest_ps);
+    else if (c->rest_ps != EMU_NEVER)
         dev->next_ps = c->due_ps = until_ps + c->rest_ps;
     return events != 0;
 }

@@ -10,7 +10,8 @@
  * measure how fast it can post. Rejected: a barrier before each broadcast; with
  * more ranks than cores the word is there before its reader gets a core.
  */
-#include <getopt.h>
+#include "common.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -65,13 +66,6 @@ static const struct {
 };
 #define OPS (sizeof ops / sizeof ops[0])
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void print(const struct bench *b, size_t op, const double *us, double mean_us)
 {
     const int n = b->iterations;
@@ -88,12 +82,9 @@ static void print(const struct bench *b, size_t op, const double *us, double mea
 
 static void measure(const struct bench *b, size_t op)
 {
-    double *mine = calloc((size_t)b->iterations, sizeof(double));
-    double *sums = calloc((size_t)b->iterations, sizeof(double));
+    double *mine = samples_alloc(b->iterations), *sums = samples_alloc(b->iterations);
     double total = 0;
 
-    if (!mine || !sums)
-        MPI_Abort(MPI_COMM_WORLD, 1);
     for (int i = -b->warmup; i < b->iterations; i++) {
         const double start = MPI_Wtime();
 
@@ -104,7 +95,7 @@ static void measure(const struct bench *b, size_t op)
     MPI_Reduce(mine, sums, b->iterations, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     for (int i = 0; i < b->iterations; i++)
         total += sums[i] /= b->size;
-    qsort(sums, (size_t)b->iterations, sizeof(double), compare);
+    samples_sort(sums, b->iterations);
     if (b->rank == 0)
         print(b, op, sums, total / b->iterations);
     free(sums);
@@ -119,52 +110,20 @@ static bool known(const char *op)
     return false;
 }
 
-static void usage(int status)
-{
-    printf("usage: allreduce_bench [--op barrier|allreduce|bcast|reduce] [--bytes N] [--iterations "
-           "N] [--warmup N] [--json]\n");
-    exit(status);
-}
-
 static void options(struct bench *b, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"op", required_argument, NULL, 'o'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"iterations", required_argument, NULL, 'i'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const struct option_row rows[] = {
+        {"op", "barrier|allreduce|bcast|reduce", OPTION_TEXT, &b->op},
+        {"bytes", "N", OPTION_INT, &b->bytes},
+        {"iterations", "N", OPTION_INT, &b->iterations},
+        {"warmup", "N", OPTION_INT, &b->warmup},
+        {"json", NULL, OPTION_FLAG, &b->json},
+        {NULL, NULL, OPTION_FLAG, NULL},
     };
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
-        switch (c) {
-        case 'o':
-            b->op = optarg;
-            break;
-        case 'b':
-            b->bytes = atoi(optarg);
-            break;
-        case 'i':
-            b->iterations = atoi(optarg);
-            break;
-        case 'w':
-            b->warmup = atoi(optarg);
-            break;
-        case 'j':
-            b->json = true;
-            break;
-        case 'h':
-            usage(0);
-            break;
-        default:
-            usage(2);
-        }
-    if (optind != argc || (b->op && !known(b->op)) || b->iterations < 1 || b->warmup < 0 ||
-        b->bytes < (int)sizeof(double))
-        usage(2);
+    options_read(rows, argc, argv);
+    if ((b->op && !known(b->op)) || b->iterations < 1 || b->bytes < (int)sizeof(double))
+        options_usage(rows, argv[0], 2);
 }
 
 int main(int argc, char **argv)

@@ -4,16 +4,16 @@
  * all-reduce, on the world and on communicators made from it, in order and
  * several at once; one-sided communication.
  *
- *   mpirun -np 4 check [--quick | --full] [--strict] [--threads] [--only TEST]
- *                      [--seed N] [--iterations N] [--timeout SECONDS]
+ *   mpirun -np 4 mpi_check [--quick | --full] [--strict] [--threads] [--only TEST] [--skip TEST]
+ *                          [--seed N] [--iterations N] [--timeout SECONDS]
  *
  * --strict: MPI_MIN and MPI_MAX with the top bit set, too, for the two types that
  * Open MPI 4.1.4 compares with the wrong sign, MPI_UNSIGNED_LONG and MPI_OFFSET.
  * Every failure prints a line; `--seed` with the printed number replays it.
  */
 #include "check.h"
+#include "common.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,7 +39,8 @@ static const struct {
     {"odds", check_odds},
     {"one-sided", check_onesided},
 };
-#define TESTS (sizeof tests / sizeof tests[0])
+#define TESTS      (sizeof tests / sizeof tests[0])
+#define TEST_NAMES "reductions|broadcasts|barriers|in-flight|run-ahead|threads|odds|one-sided"
 
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {
@@ -104,17 +105,6 @@ static void on_alarm(int sig)
     _exit(3);
 }
 
-static void usage(int status)
-{
-    printf("usage: check [--quick | --full] [--strict] [--threads] [--only TEST] [--seed N]\n"
-           "             [--iterations N] [--timeout SECONDS]\n"
-           "tests:");
-    for (size_t i = 0; i < TESTS; i++)
-        printf(" %s", tests[i].name);
-    printf("\n");
-    exit(status);
-}
-
 static bool known(const char *name)
 {
     for (size_t i = 0; i < TESTS; i++)
@@ -125,54 +115,22 @@ static bool known(const char *name)
 
 static void options(struct check *check, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"quick", no_argument, NULL, 'q'},
-        {"full", no_argument, NULL, 'f'},
-        {"threads", no_argument, NULL, 't'},
-        {"strict", no_argument, NULL, 'S'},
-        {"only", required_argument, NULL, 'o'},
-        {"seed", required_argument, NULL, 's'},
-        {"iterations", required_argument, NULL, 'i'},
-        {"timeout", required_argument, NULL, 'w'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const struct option_row rows[] = {
+        {"quick", NULL, OPTION_FLAG, &check->quick},
+        {"full", NULL, OPTION_FLAG, &check->full},
+        {"strict", NULL, OPTION_FLAG, &check->strict},
+        {"threads", NULL, OPTION_FLAG, &check->threads},
+        {"only", TEST_NAMES, OPTION_TEXT, &check->only},
+        {"skip", "TEST", OPTION_TEXT, &check->skip},
+        {"seed", "N", OPTION_NUMBER, &check->seed},
+        {"iterations", "N", OPTION_INT, &check->iterations},
+        {"timeout", "SECONDS", OPTION_INT, &check->timeout_s},
+        {NULL, NULL, OPTION_FLAG, NULL},
     };
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
-        switch (c) {
-        case 'q':
-            check->quick = true;
-            break;
-        case 'f':
-            check->full = true;
-            break;
-        case 't':
-            check->threads = true;
-            break;
-        case 'S':
-            check->strict = true;
-            break;
-        case 'o':
-            check->only = optarg;
-            break;
-        case 's':
-            check->seed = strtoull(optarg, NULL, 0);
-            break;
-        case 'i':
-            check->iterations = (unsigned)strtoul(optarg, NULL, 0);
-            break;
-        case 'w':
-            check->timeout_s = atoi(optarg);
-            break;
-        case 'h':
-            usage(0);
-            break;
-        default:
-            usage(2);
-        }
-    if (optind != argc || (check->only && !known(check->only)))
-        usage(2);
+    options_read(rows, argc, argv);
+    if ((check->only && !known(check->only)) || (check->skip && !known(check->skip)))
+        options_usage(rows, argv[0], 2);
     if (check->iterations)
         check->only = "in-flight";
 }
@@ -225,7 +183,8 @@ static void run_tests(struct check *check)
     };
 
     for (size_t i = 0; i < TESTS; i++) {
-        if (check->only && strcmp(check->only, tests[i].name) != 0)
+        if ((check->only && strcmp(check->only, tests[i].name) != 0) ||
+            (check->skip && !strcmp(check->skip, tests[i].name)))
             continue;
         const double start = MPI_Wtime();
 

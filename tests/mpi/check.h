@@ -70,14 +70,15 @@ struct check_comm {
 struct check {
     /* Set once. */
     uint64_t seed;
-    bool quick;          /* a few seconds */
-    bool full;           /* every combination */
-    bool strict;         /* also what Open MPI 4.1.4 itself gets wrong */
-    bool threads;        /* MPI_THREAD_MULTIPLE, two threads */
-    unsigned iterations; /* of the mixed test; 0: the whole check */
-    int timeout_s;       /* of the run */
-    const char *only;    /* NULL, or the name of one test */
-    int rank;            /* in the world */
+    bool quick;       /* a few seconds */
+    bool full;        /* every combination */
+    bool strict;      /* also what Open MPI 4.1.4 itself gets wrong */
+    bool threads;     /* MPI_THREAD_MULTIPLE, two threads */
+    int iterations;   /* of the mixed test; 0: the whole check */
+    int timeout_s;    /* of the run */
+    const char *only; /* NULL, or the name of one test */
+    const char *skip; /* NULL, or the name of one test */
+    int rank;         /* in the world */
     int size;
 
     uint64_t tests; /* numbers the draws: the same on every rank */

@@ -81,7 +81,7 @@ static void side_done(struct side *s, enum sync sync)
         MPI_Win_flush_all(s->win);
         break;
     case FLUSH_LOCAL: /* buffers are free, results are here; and then the rest */
-        if (s->many) /* Open MPI 4.1's flush_local waits for gets from others, and does not send them */
+        if (s->many) /* Open MPI 4.1's flush_local waits for others' gets, and does not send them */
             MPI_Win_flush_local_all(s->win);
         else
             MPI_Win_flush_local(s->target, s->win);
@@ -412,8 +412,7 @@ static bool access_model(struct mixture *m, const struct access *a)
     return right;
 }
 
-/* Locks are each operation's own; other epochs hold a rank's operations of the round, to whomever.
- */
+/* Each operation has its own lock; other epochs hold all of a rank's operations of the round. */
 static void mixture_round(struct mixture *m)
 {
     const bool locks = m->sync == LOCK_EXCLUSIVE || m->sync == LOCK_SHARED;

@@ -19,6 +19,7 @@
 static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
 #define COUNTS     (sizeof counts / sizeof counts[0])
 #define LONG_COUNT 100000
+#define ROOTS_ALL  4 /* so many ranks have each its turn as root */
 
 /* Inputs and results of one (type, operation, count) on one communicator. */
 struct reduction {
@@ -27,6 +28,8 @@ struct reduction {
     const struct check_type *type;
     enum check_op op;
     size_t count;
+    bool core;          /* see is_core() */
+    uint64_t key;       /* of its draws */
     unsigned calls;     /* so far */
     uint8_t *in;        /* count + SHIFTS elements: this rank's input */
     uint8_t *in_before; /* a copy */
@@ -47,7 +50,7 @@ static void reduction_draw(struct reduction *r)
 {
     const size_t elements = r->count + SHIFTS;
     const size_t bytes = elements * r->type->bytes;
-    struct draw draw = {.key = check_key(r->check),
+    struct draw draw = {.key = r->key,
                         .size = r->comm->size,
                         .op = r->op,
                         .strict = r->check->strict};
@@ -121,43 +124,34 @@ static void reduce_once(struct reduction *r, int root, bool in_place)
                      root);
 }
 
-/* Quick: the first and the last root only. */
+/*
+ * Quick: the first and the last root only. Else all roots; but where there are many ranks, and
+ * beyond the core or with many elements, the first, the last and a drawn one: how elements are
+ * combined does not depend on where the result goes.
+ */
+static bool root_wanted(const struct reduction *r, int root)
+{
+    const int last = r->comm->size - 1;
+
+    if (root == 0 || root == last || r->check->full)
+        return true;
+    if (r->check->quick)
+        return false;
+    return (r->core && r->count < LONG_COUNT) || last < ROOTS_ALL ||
+           root == 1 + (int)(r->key % (uint64_t)(last - 1));
+}
+
 static void reduction_calls(struct reduction *r)
 {
-    const bool quick = r->check->quick;
-    const int step = quick && r->comm->size > 2 ? r->comm->size - 1 : 1;
-
     allreduce_once(r, false);
     allreduce_once(r, true);
-    for (int root = 0; root < r->comm->size; root += step) {
+    for (int root = 0; root < r->comm->size; root++) {
+        if (!root_wanted(r, root))
+            continue;
         reduce_once(r, root, root & 1);
         if (r->check->full)
             reduce_once(r, root, !(root & 1));
     }
-}
-
-static void reduction_run(struct check *check, const struct check_comm *comm,
-                          const struct check_type *type, enum check_op op, size_t count)
-{
-    const size_t bytes = (count + SHIFTS) * type->bytes;
-    struct reduction r = {
-        .check = check,
-        .comm = comm,
-        .type = type,
-        .op = op,
-        .count = count,
-        .in = check_alloc(bytes),
-        .in_before = check_alloc(bytes),
-        .want = check_alloc(bytes),
-        .out = check_alloc(count * type->bytes + GUARD_BYTES),
-    };
-
-    reduction_draw(&r);
-    reduction_calls(&r);
-    free(r.out);
-    free(r.want);
-    free(r.in_before);
-    free(r.in);
 }
 
 /* One of each width and kind: what is checked on every communicator and at every length. */
@@ -184,6 +178,32 @@ static bool is_core(const struct check_type *type, enum check_op op)
         if (core[i].type == type->mpi && core[i].op == op)
             return true;
     return false;
+}
+
+static void reduction_run(struct check *check, const struct check_comm *comm,
+                          const struct check_type *type, enum check_op op, size_t count)
+{
+    const size_t bytes = (count + SHIFTS) * type->bytes;
+    struct reduction r = {
+        .check = check,
+        .comm = comm,
+        .type = type,
+        .op = op,
+        .count = count,
+        .core = is_core(type, op),
+        .key = check_key(check),
+        .in = check_alloc(bytes),
+        .in_before = check_alloc(bytes),
+        .want = check_alloc(bytes),
+        .out = check_alloc(count * type->bytes + GUARD_BYTES),
+    };
+
+    reduction_draw(&r);
+    reduction_calls(&r);
+    free(r.out);
+    free(r.want);
+    free(r.in_before);
+    free(r.in);
 }
 
 /*

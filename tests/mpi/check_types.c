@@ -71,8 +71,7 @@ static bool truth(const struct draw *d, size_t i)
     }
 }
 
-/* An integer input; the caller cuts it to @bits. @weak: Open MPI mistakes its sign in comparisons.
- */
+/* An integer input; the caller cuts it to @bits. @weak: Open MPI compares it with a wrong sign. */
 static uint64_t int_value(const struct draw *d, size_t i, unsigned bits, bool is_signed, bool weak)
 {
     const uint64_t h = own(d, i);
@@ -122,70 +121,31 @@ static double _Complex complex_value(const struct draw *d, size_t i)
 }
 
 /* The operations on two elements of a type. */
-#define FOLD_INT(acc, in, op)      \
-    switch (op) {                  \
-    case OP_MAX:                   \
-        acc = in > acc ? in : acc; \
-        break;                     \
-    case OP_MIN:                   \
-        acc = in < acc ? in : acc; \
-        break;                     \
-    case OP_SUM:                   \
-        acc = acc + in;            \
-        break;                     \
-    case OP_PROD:                  \
-        acc = acc * in;            \
-        break;                     \
-    case OP_LAND:                  \
-        acc = acc && in;           \
-        break;                     \
-    case OP_LOR:                   \
-        acc = acc || in;           \
-        break;                     \
-    case OP_LXOR:                  \
-        acc = !acc != !in;         \
-        break;                     \
-    case OP_BAND:                  \
-        acc = acc & in;            \
-        break;                     \
-    case OP_BOR:                   \
-        acc = acc | in;            \
-        break;                     \
-    case OP_BXOR:                  \
-        acc = acc ^ in;            \
-        break;                     \
-    default:                       \
-        break;                     \
+#define FOLD_CASE(name, acc, value) \
+    case name:                      \
+        acc = value;                \
+        break;
+#define FOLD_NUMBERS(acc, in)                   \
+    FOLD_CASE(OP_MAX, acc, in > acc ? in : acc) \
+    FOLD_CASE(OP_MIN, acc, in < acc ? in : acc) \
+    FOLD_CASE(OP_SUM, acc, acc + in)            \
+    FOLD_CASE(OP_PROD, acc, acc *in)
+#define FOLD_TRUTHS(acc, in)          \
+    FOLD_CASE(OP_LAND, acc, acc &&in) \
+    FOLD_CASE(OP_LOR, acc, acc || in) \
+    FOLD_CASE(OP_LXOR, acc, !acc != !in)
+#define FOLD_BITS(acc, in)           \
+    FOLD_CASE(OP_BAND, acc, acc &in) \
+    FOLD_CASE(OP_BOR, acc, acc | in) \
+    FOLD_CASE(OP_BXOR, acc, acc ^ in)
+#define FOLD_BY(op, cases)     \
+    switch (op) {              \
+        cases default : break; \
     }
-#define FOLD_TRUTH(acc, in, op) \
-    switch (op) {               \
-    case OP_LAND:               \
-        acc = acc && in;        \
-        break;                  \
-    case OP_LOR:                \
-        acc = acc || in;        \
-        break;                  \
-    default:                    \
-        acc = !acc != !in;      \
-        break;                  \
-    }
-#define FOLD_REAL(acc, in, op)     \
-    switch (op) {                  \
-    case OP_MAX:                   \
-        acc = in > acc ? in : acc; \
-        break;                     \
-    case OP_MIN:                   \
-        acc = in < acc ? in : acc; \
-        break;                     \
-    case OP_SUM:                   \
-        acc = acc + in;            \
-        break;                     \
-    case OP_PROD:                  \
-        acc = acc * in;            \
-        break;                     \
-    default:                       \
-        break;                     \
-    }
+#define FOLD_INT(acc, in, op) \
+    FOLD_BY(op, FOLD_NUMBERS(acc, in) FOLD_TRUTHS(acc, in) FOLD_BITS(acc, in))
+#define FOLD_TRUTH(acc, in, op)   FOLD_BY(op, FOLD_TRUTHS(acc, in))
+#define FOLD_REAL(acc, in, op)    FOLD_BY(op, FOLD_NUMBERS(acc, in))
 #define FOLD_COMPLEX(acc, in, op) acc = op == OP_SUM ? acc + in : acc * in;
 #define FOLD_PAIR(acc, in, op)                                             \
     if ((op == OP_MINLOC ? in.value < acc.value : in.value > acc.value) || \

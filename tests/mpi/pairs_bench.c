@@ -12,7 +12,8 @@
  * how long it was ready to run and did not. With more ranks than cores that decides about the
  * bandwidth, and not the network.
  */
-#include <getopt.h>
+#include "common.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,8 +34,7 @@ struct bench {
     char *buf; /* one for all: contents do not matter here */
 };
 
-/* Nanoseconds that this thread, the process's first, has waited for a core so far; 0: not counted.
- */
+/* Nanoseconds that this thread, the process's first, has waited for a core; 0: not counted. */
 static unsigned long long waited_ns(void)
 {
     unsigned long long ran, waited = 0;
@@ -104,29 +104,18 @@ static void print(const struct bench *b, double took_s, unsigned long long waite
                b->bytes, bytes / took_s / 1e6, (double)waited / 1e9);
 }
 
-static bool parse(struct bench *b, int argc, char **argv)
+static void options(struct bench *b, int argc, char **argv)
 {
-    static const struct option options[] = {{"bytes", required_argument, NULL, 'b'},
-                                            {"windows", required_argument, NULL, 'w'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {NULL, 0, NULL, 0}};
+    const struct option_row rows[] = {
+        {"bytes", "N", OPTION_INT, &b->bytes},
+        {"windows", "N", OPTION_INT, &b->windows},
+        {"json", NULL, OPTION_FLAG, &b->json},
+        {NULL, NULL, OPTION_FLAG, NULL},
+    };
 
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
-        switch (option) {
-        case 'b':
-            b->bytes = atoi(optarg);
-            break;
-        case 'w':
-            b->windows = atoi(optarg);
-            break;
-        case 'j':
-            b->json = true;
-            break;
-        default:
-            return false;
-        }
-    }
-    return optind == argc && b->bytes > 0 && b->windows > 0;
+    options_read(rows, argc, argv);
+    if (b->bytes < 1 || b->windows < 1)
+        options_usage(rows, argv[0], 2);
 }
 
 int main(int argc, char **argv)
@@ -136,16 +125,19 @@ int main(int argc, char **argv)
     double took_s;
     int ranks;
 
+    options(&b, argc, argv);
     MPI_Init(&argc, &argv);
     before = waited_ns();
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     b.pairs = ranks / 2;
-    if (!parse(&b, argc, argv) || !b.pairs || !(b.buf = calloc(1, (size_t)b.bytes))) {
-        if (b.rank == 0)
-            fprintf(stderr, "usage: mpirun -np N pairs_bench [--bytes N] [--windows N] [--json]\n");
+    if (!b.pairs) {
+        fprintf(stderr, "pairs_bench: needs two ranks, mpirun -np 2\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    b.buf = calloc(1, (size_t)b.bytes);
+    if (!b.buf)
+        MPI_Abort(MPI_COMM_WORLD, 1);
     took_s = measure(&b);
     waited = waited_ns() - before;
     MPI_Reduce(&waited, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

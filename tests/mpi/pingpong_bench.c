@@ -8,7 +8,8 @@
  * of messages, then a word back; the median over the windows. Further ranks
  * wait in a receive.
  */
-#include <getopt.h>
+#include "common.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,19 +30,6 @@ struct bench {
     char *buf; /* one for all: contents do not matter here */
 };
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof(double), compare);
-    return x[n / 2];
-}
-
 static double latency_us(const struct bench *b, int bytes, double *samples, int n)
 {
     for (int i = -WARMUP; i < n; i++) {
@@ -57,7 +45,7 @@ static double latency_us(const struct bench *b, int bytes, double *samples, int 
         if (i >= 0)
             samples[i] = (MPI_Wtime() - start) * 1e6 / 2;
     }
-    return median(samples, n);
+    return samples_sort(samples, n);
 }
 
 static double bandwidth_mb_per_s(const struct bench *b, int bytes, double *samples, int n)
@@ -82,7 +70,7 @@ static double bandwidth_mb_per_s(const struct bench *b, int bytes, double *sampl
         if (i >= 0)
             samples[i] = (double)bytes * WINDOW / (MPI_Wtime() - start) / 1e6;
     }
-    return median(samples, n);
+    return samples_sort(samples, n);
 }
 
 /* Large messages take fewer repetitions: about the same bytes for each size. */
@@ -96,10 +84,7 @@ static int repetitions(const struct bench *b, int bytes)
 static void measure(const struct bench *b, int bytes)
 {
     const int trips = repetitions(b, bytes), windows = trips / 10 + 5;
-    double *samples = calloc((size_t)(trips > windows ? trips : windows), sizeof(double));
-
-    if (!samples)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    double *samples = samples_alloc(trips > windows ? trips : windows);
     const double us = latency_us(b, bytes, samples, trips);
     const double mb = bandwidth_mb_per_s(b, bytes, samples, windows);
 
@@ -115,42 +100,18 @@ static void measure(const struct bench *b, int bytes)
     fflush(stdout);
 }
 
-static void usage(int status)
-{
-    printf("usage: pingpong_bench [--bytes N] [--iterations N] [--json]\n");
-    exit(status);
-}
-
 static void options(struct bench *b, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"bytes", required_argument, NULL, 'b'},
-        {"iterations", required_argument, NULL, 'i'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const struct option_row rows[] = {
+        {"bytes", "N", OPTION_INT, &b->bytes},
+        {"iterations", "N", OPTION_INT, &b->iterations},
+        {"json", NULL, OPTION_FLAG, &b->json},
+        {NULL, NULL, OPTION_FLAG, NULL},
     };
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
-        switch (c) {
-        case 'b':
-            b->bytes = atoi(optarg);
-            break;
-        case 'i':
-            b->iterations = atoi(optarg);
-            break;
-        case 'j':
-            b->json = true;
-            break;
-        case 'h':
-            usage(0);
-            break;
-        default:
-            usage(2);
-        }
-    if (optind != argc || b->iterations < 1 || b->bytes < -1)
-        usage(2);
+    options_read(rows, argc, argv);
+    if (b->iterations < 1)
+        options_usage(rows, argv[0], 2);
 }
 
 static void measure_all(const struct bench *b)

@@ -148,8 +148,7 @@ static void times__a_packet_takes_a_hop_each_way_and_its_length_once(void)
     }
 }
 
-/* One slot, its credit 60 ns after its segment has left: two segments of a channel, 120 ns apart.
- */
+/* One slot, its credit 60 ns after its segment left: two segments of a channel, 120 ns apart. */
 static void times__a_segment_waits_for_its_slot(void)
 {
     uint64_t first_ps;
@@ -513,8 +512,7 @@ static void timeouts__late_replies_are_old(void)
     vcnet_close(&w);
 }
 
-/* The sender opens a channel anew whose packet the switch still waits with: that one is given up.
- */
+/* The sender opens a channel anew whose packet still waits at the switch: that one is given up. */
 static void timeouts__a_new_head_ends_the_packet_before(void)
 {
     struct vcnet w;
@@ -580,8 +578,7 @@ static void port_use(const struct vcnet *w, uint32_t s, uint32_t from, uint32_t 
     }
 }
 
-/* The nodes of one leaf send to one of another: by all ways up, or by the one of that destination.
- */
+/* The nodes of one leaf send to one of another: by all ways up, or by that destination's one. */
 static void routing__adaptive_spreads_static_does_not(void)
 {
     static const char *const sets[] = {"routing=adaptive choice=next_free",
@@ -723,8 +720,7 @@ static void odd_send(struct vcnet *w, struct emu_entry entry)
         emu_worker_pass(w->worker[0]);
 }
 
-/* What breaks the protocol is counted and dropped, its credit comes back, and nothing else happens.
- */
+/* What breaks the protocol is counted and dropped, its credit comes back; nothing else happens. */
 static void input__drops_what_breaks_the_protocol(void)
 {
     struct vcnet w;

@@ -68,7 +68,7 @@ static void leaf_folds(struct bench *b, uint32_t n)
     uint32_t row = b->graph->node[n].link[0].port;
     struct emu_rx *rx = &xp->bar.row[row].rx;
 
-    xp->admit(xp, row, emu_rx_front(rx, 0));
+    switch_admit_settling(xp, row, emu_rx_front(rx, 0));
     emu_rx_skip(rx);
     emu_rx_done(rx, 1);
 }
@@ -226,8 +226,7 @@ static void bench_of(struct bench *b, const char *profile, const char *spec, con
     bench_start(b, spec, &p);
 }
 
-/* All of @count nodes but @without contribute, in a turn that begins at @first. Then all is quiet.
- */
+/* All of @count nodes but @without contribute, in turn, @first first. Then all is quiet. */
 static void operation(struct bench *b, uint32_t count, struct emu_hdr hdr, uint32_t first,
                       uint32_t without)
 {

@@ -3,6 +3,7 @@
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
 #include "switch/crosspoint/crosspoint.h"
+#include "switch/input/fifo.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
 #include "tests/world/switch/bench.h"
@@ -24,8 +25,8 @@ static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     uint32_t taken = 0, fullest = 0;
 
-    if (xp->inputs)
-        return xp->inputs->fifo[r].queued;
+    if (sw->kind == &switch_fifo_kind)
+        return switch_fifos_of(sw)->in.fifo[r].queued;
     for (uint32_t o = 0; o < xp->bar.rows; o++) {
         uint8_t count = *switch_count(&xp->bar, r, o);
         uint32_t slot = switch_xpoint(&xp->bar, r, o)->first;
@@ -209,8 +210,9 @@ static uint64_t post_now(struct bench *b, uint32_t n)
 /* Outputs with a segment and no credit on its way. */
 static uint64_t stalled_of(struct switch_dev *sw)
 {
-    return sw->kind == &switch_slots_kind ? switch_slots_of(sw)->stalled
-                                          : switch_crosspoints_of(sw)->timing->agenda.stalled;
+    return sw->kind == &switch_slots_kind
+               ? switch_slots_of(sw)->stalled
+               : switch_timing_of(switch_crosspoints_of(sw))->agenda.stalled;
 }
 
 /*
@@ -355,6 +357,39 @@ static void choice__avoids_a_loaded_port(void)
     bench_close(&b);
 }
 
+/*
+ * Buffers at inputs: a segment chooses when it leaves the buffer, among the crosspoints that have
+ * room then. What waits behind two blocked ways goes by the one that is free first.
+ */
+static void choice__of_an_input_buffer_waits_for_room(void)
+{
+    struct emu_profile profile = bench_profile(EMU_CREDIT_ROW, 8);
+    struct emu_hdr hdr = {.dst = 3};
+    struct switch_crossbar *leaf;
+    struct bench b;
+
+    profile.buffers = EMU_BUFFERS_INPUT_XPOINT;
+    profile.xpoint_slots = 1;
+    bench_start(&b, "kary:2,2", &profile);
+    leaf = switch_crossbar_of(b.fabric->sw[0]);
+    leaf->out[2].tx.credits = leaf->out[3].tx.credits = 0; /* up ports 2 and 3 are blocked */
+    for (uint32_t i = 0; i < 8; i++)
+        CU_ASSERT_TRUE(probe_send(&b, 0, &hdr));
+    for (uint32_t p = 0; p < 6; p++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(leaf->out[2].queued, 1);
+    CU_ASSERT_EQUAL(leaf->out[3].queued, 1);
+    CU_ASSERT_EQUAL(row_taken(b.fabric->sw[0], 0), 6);
+    leaf->out[3].tx.credits = 8; /* port 3 is free again */
+    emu_dev_signal(&leaf->sw.dev, b.worker, EMU_EVENT_CREDIT, emu_bit(3));
+    for (uint32_t p = 0; p < 40; p++)
+        emu_worker_pass(b.worker);
+    CU_ASSERT_EQUAL(b.probe[3]->got, 7);
+    CU_ASSERT_EQUAL(leaf->out[2].queued, 1);
+    CU_ASSERT_EQUAL(row_taken(b.fabric->sw[0], 0), 0);
+    bench_close(&b);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -371,6 +406,7 @@ int main(void)
         {"arbitration__serves_all_inputs_alike", arbitration__serves_all_inputs_alike},
         {"choice__spreads_one_pair_over_all_up_ports", choice__spreads_one_pair_over_all_up_ports},
         {"choice__avoids_a_loaded_port", choice__avoids_a_loaded_port},
+        {"choice__of_an_input_buffer_waits_for_room", choice__of_an_input_buffer_waits_for_room},
         {NULL, NULL},
     };
 

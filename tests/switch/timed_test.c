@@ -515,8 +515,7 @@ static void input_xpoint__a_blocked_head_holds_up_what_is_behind(void)
     }
 }
 
-/* The copies of a multicast leave each when it can; the slot in the buffer is free after the last.
- */
+/* Each copy of a multicast leaves when it can; the slot in the buffer is free after the last. */
 static void input_buffers__copies_leave_apart_and_the_slot_with_the_last(void)
 {
     for (uint32_t policy = 1; policy < POLICIES; policy++) {

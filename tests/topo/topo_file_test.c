@@ -209,83 +209,84 @@ static void topo_read__takes_what_people_write(void)
 
 #define TWO "Ca 1 \"a\"\nCa 1 \"b\"\n"
 
+/* A file, and what is said of it. */
+static const struct wrong_file {
+    const char *text, *error;
+} wrong_files[] = {
+    {"", "net: no Switch line: this is not what ibnetdiscover prints"},
+    {"# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints"},
+    {"Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
+     "net: 1 Ca line; a network has at least 2 nodes"},
+    {"hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
+    {"\n\nswitch 4 \"s\"\n",
+     "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
+    {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
+    {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
+    {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                     "\"NAME\""},
+    {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+                       "\"NAME\""},
+    {"Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254"},
+    {"Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254"},
+    {"Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4"},
+    {"Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4"},
+    {"Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]"},
+    {"Switch 4 \"s\"\n[1] \"a\"\n",
+     "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]"},
+    {"Switch 4 \"s\"\n[1] a[1]\n", "net, line 2: no name of 1 to 63 characters in quotes; want: "
+                                   "[1] \"NAME\"[2]"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\n",
+     "net, line 2: a cable to \"a\", which no Switch or Ca line describes"},
+    {"Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
+     "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
+     "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
+     "\"s\"[1]"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\n[1] \"b\"[1]\n" TWO,
+     "net, line 3: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+     "\"a\"[1]"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n" TWO "[1] \"s\"[1]\n",
+     "net, line 6: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
+     "\"a\"[1]"},
+    {"Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable"},
+    {"Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
+     "net, line 3: a cable between two adapters: there must be a switch between them"},
+    {"Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
+     "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
+     "net, line 8: \"a\" has 5 cables; an adapter here can have 4"},
+    {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
+     "net, line 4: \"s\" is described otherwise in line 1"},
+    {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1"},
+    {"level=x\n", "net, line 1: level is a number from 0 to 65535"},
+    {"level=65536\n", "net, line 1: level is a number from 0 to 65535"},
+    {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
+     "net, line 5: \"t\" has no level=N line before it; other switches have"},
+    {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
+     "[1] \"b\"[1]\n" TWO,
+     "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher"},
+    {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
+     "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, "
+     "-H "
+     "and -R"},
+    {"SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
+     "net, line 1: a list of ports; run ibnetdiscover without -p"},
+    {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
+     "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
+    {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
+};
+
 static void topo_read__says_which_line_is_wrong(void)
 {
-    static const struct {
-        const char *text, *error;
-    } rows[] = {
-        {"", "net: no Switch line: this is not what ibnetdiscover prints"},
-        {"# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints"},
-        {"Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
-         "net: 1 Ca line; a network has at least 2 nodes"},
-        {"hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
-        {"\n\nswitch 4 \"s\"\n",
-         "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
-        {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
-        {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
-        {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
-                         "\"NAME\""},
-        {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
-                           "\"NAME\""},
-        {"Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254"},
-        {"Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254"},
-        {"Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4"},
-        {"Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4"},
-        {"Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]"},
-        {"Switch 4 \"s\"\n[1] \"a\"\n",
-         "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]"},
-        {"Switch 4 \"s\"\n[1] a[1]\n",
-         "net, line 2: no name of 1 to 63 characters in quotes; want: "
-         "[1] \"NAME\"[2]"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\n",
-         "net, line 2: a cable to \"a\", which no Switch or Ca line describes"},
-        {"Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
-         "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
-         "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
-         "\"s\"[1]"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[1] \"b\"[1]\n" TWO,
-         "net, line 3: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
-         "\"a\"[1]"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n" TWO "[1] \"s\"[1]\n",
-         "net, line 6: port 1 of \"s\" is cabled to \"b\"[1], but line 2 has it cabled to "
-         "\"a\"[1]"},
-        {"Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable"},
-        {"Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
-         "net, line 3: a cable between two adapters: there must be a switch between them"},
-        {"Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
-         "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
-         "net, line 8: \"a\" has 5 cables; an adapter here can have 4"},
-        {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
-         "net, line 4: \"s\" is described otherwise in line 1"},
-        {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described otherwise in line 1"},
-        {"level=x\n", "net, line 1: level is a number from 0 to 65535"},
-        {"level=65536\n", "net, line 1: level is a number from 0 to 65535"},
-        {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
-         "net, line 5: \"t\" has no level=N line before it; other switches have"},
-        {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
-         "[1] \"b\"[1]\n" TWO,
-         "net: \"s\" and \"t\" have the same level=1 and a cable between them: one must be higher"},
-        {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
-         "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, "
-         "-H "
-         "and -R"},
-        {"SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
-         "net, line 1: a list of ports; run ibnetdiscover without -p"},
-        {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
-         "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
-        {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof wrong_files / sizeof wrong_files[0]; i++) {
+        const struct wrong_file *file = &wrong_files[i];
         struct topo_graph *graph = NULL;
         char error[1280] = "";
 
-        CU_ASSERT_EQUAL(read_text(&graph, rows[i].text, error, sizeof error), -EINVAL);
-        if (strcmp(error, rows[i].error) != 0)
-            printf("row %zu: %s\n", i, error);
-        CU_ASSERT_STRING_EQUAL(error, rows[i].error);
+        CU_ASSERT_EQUAL(read_text(&graph, file->text, error, sizeof error), -EINVAL);
+        if (strcmp(error, file->error) != 0)
+            printf("file %zu: %s\n", i, error);
+        CU_ASSERT_STRING_EQUAL(error, file->error);
         CU_ASSERT_PTR_NULL(graph);
     }
 }
@@ -342,8 +343,7 @@ static void topo_read__refuses_what_is_no_text(void)
     CU_ASSERT_PTR_NULL(graph);
 }
 
-/* One change to a text: a byte, a number, a line gone or twice, two lines swapped, the end cut off.
- */
+/* One change to a text: a byte, a number, a line gone or twice, two swapped, the end cut off. */
 static void mutate(char *text, size_t *bytes, size_t room, uint64_t *random)
 {
     size_t at = test_random(random) % *bytes;

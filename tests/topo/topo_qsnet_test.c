@@ -273,8 +273,7 @@ static void topo_qsnet__links_into_a_node_are_a_choice(void)
     topo_free(rails);
 }
 
-/* Fewer top switches than routers of a stage: some uppers lead nowhere, and nobody is sent there.
- */
+/* Fewer top switches than routers of a stage: some uppers lead nowhere; nobody is sent there. */
 static void topo_qsnet__sends_nothing_into_uppers_without_a_way_out(void)
 {
     struct topo_graph *graph = graph_of("qsnet:512,tops=4");

@@ -441,8 +441,7 @@ static void overrule(struct topo_graph *graph, uint64_t *own, const uint32_t *po
     }
 }
 
-/* All the way round in one direction: every route arrives, and four segments can stop each other.
- */
+/* All the way round in one direction: every route arrives; four segments can stop each other. */
 static void topo_check__names_the_ring_of_a_deadlock(void)
 {
     struct net net = net_ring(4);

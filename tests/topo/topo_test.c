@@ -32,51 +32,53 @@ static bool refuses(const char *spec, int want_err, const char *want_error)
 #define WANT_ANY \
     "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file (./NAME); see fabemu topo --help"
 
+/* Every one is refused, and the line names it as it is here and says what would be right. */
+static void refuses_all(const char *const *specs, int want_err, const char *want)
+{
+    char error[160];
+
+    for (; *specs; specs++) {
+        snprintf(error, sizeof error, "bad topology '%s': %s", *specs, want);
+        CU_ASSERT(refuses(*specs, want_err, error));
+    }
+}
+
 static void topo_parse__says_what_is_right(void)
 {
-    CU_ASSERT(refuses("kary:4", -EINVAL, "bad topology 'kary:4': " WANT));
-    CU_ASSERT(refuses("", -EINVAL, "bad topology '': " WANT_ANY));
-    CU_ASSERT(refuses("k", -EINVAL, "bad topology 'k': " WANT_ANY));
-    CU_ASSERT(refuses("ring:4,2", -EINVAL, "bad topology 'ring:4,2': " WANT_ANY));
-    CU_ASSERT(refuses("kary:", -EINVAL, "bad topology 'kary:': " WANT));
-    CU_ASSERT(refuses("kary:,2", -EINVAL, "bad topology 'kary:,2': " WANT));
-    CU_ASSERT(refuses("kary:4,", -EINVAL, "bad topology 'kary:4,': " WANT));
-    CU_ASSERT(refuses("kary:a,b", -EINVAL, "bad topology 'kary:a,b': " WANT));
-    CU_ASSERT(refuses("KARY:4,2", -EINVAL, "bad topology 'KARY:4,2': " WANT_ANY));
+    static const char *const kary[] = {"kary:4", "kary:", "kary:,2", "kary:4,", "kary:a,b", NULL};
+    static const char *const other[] = {"", "k", "ring:4,2", "KARY:4,2", NULL};
+
+    refuses_all(kary, -EINVAL, WANT);
+    refuses_all(other, -EINVAL, WANT_ANY);
 }
 
 static void topo_parse__refuses_signs_and_spaces(void)
 {
-    CU_ASSERT(refuses("kary:-4,2", -EINVAL, "bad topology 'kary:-4,2': " WANT));
-    CU_ASSERT(refuses("kary:4,-2", -EINVAL, "bad topology 'kary:4,-2': " WANT));
-    CU_ASSERT(refuses("kary:+4,2", -EINVAL, "bad topology 'kary:+4,2': " WANT));
-    CU_ASSERT(refuses("kary: 4,2", -EINVAL, "bad topology 'kary: 4,2': " WANT));
-    CU_ASSERT(refuses(" kary:4,2", -EINVAL, "bad topology ' kary:4,2': " WANT_ANY));
+    static const char *const kary[] = {"kary:-4,2", "kary:4,-2", "kary:+4,2", "kary: 4,2", NULL};
+    static const char *const other[] = {" kary:4,2", NULL};
+
+    refuses_all(kary, -EINVAL, WANT);
+    refuses_all(other, -EINVAL, WANT_ANY);
 }
 
 static void topo_parse__refuses_trailing_junk(void)
 {
-    CU_ASSERT(refuses("kary:4,2x", -EINVAL, "bad topology 'kary:4,2x': " WANT));
-    CU_ASSERT(refuses("kary:4,2,1", -EINVAL, "bad topology 'kary:4,2,1': " WANT));
-    CU_ASSERT(refuses("kary:4,2 ", -EINVAL, "bad topology 'kary:4,2 ': " WANT));
+    static const char *const kary[] = {"kary:4,2x", "kary:4,2,1", "kary:4,2 ", NULL};
+
+    refuses_all(kary, -EINVAL, WANT);
     CU_ASSERT(refuses("kary:4,2\n", -EINVAL, "bad topology 'kary:4,2?': " WANT));
 }
 
 static void topo_parse__refuses_what_no_switch_can_do(void)
 {
-#define K_OR_N "': K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)"
-#define PORTS  "': K is too large: a switch has 2K ports (K if N is 1), at most 60"
-#define NODES  "': too large: K to the power of N is at most 1048576 nodes"
-    CU_ASSERT(refuses("kary:0,2", -EINVAL, "bad topology 'kary:0,2" K_OR_N));
-    CU_ASSERT(refuses("kary:1,2", -EINVAL, "bad topology 'kary:1,2" K_OR_N));
-    CU_ASSERT(refuses("kary:4,0", -EINVAL, "bad topology 'kary:4,0" K_OR_N));
-    CU_ASSERT(refuses("kary:31,2", -EINVAL, "bad topology 'kary:31,2" PORTS));
-    CU_ASSERT(refuses("kary:61,1", -EINVAL, "bad topology 'kary:61,1" PORTS));
-    CU_ASSERT(refuses("kary:4294967298,2", -EINVAL, "bad topology 'kary:4294967298,2" PORTS));
-    CU_ASSERT(refuses("kary:16,6", -E2BIG, "bad topology 'kary:16,6" NODES));
-    CU_ASSERT(refuses("kary:2,21", -E2BIG, "bad topology 'kary:2,21" NODES));
-    CU_ASSERT(refuses("kary:2,18446744073709551617", -E2BIG,
-                      "bad topology 'kary:2,18446744073709551617" NODES));
+    static const char *const small[] = {"kary:0,2", "kary:1,2", "kary:4,0", NULL};
+    static const char *const ports[] = {"kary:31,2", "kary:61,1", "kary:4294967298,2", NULL};
+    static const char *const nodes[] = {"kary:16,6", "kary:2,21", "kary:2,18446744073709551617",
+                                        NULL};
+
+    refuses_all(small, -EINVAL, "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)");
+    refuses_all(ports, -EINVAL, "K is too large: a switch has 2K ports (K if N is 1), at most 60");
+    refuses_all(nodes, -E2BIG, "too large: K to the power of N is at most 1048576 nodes");
 }
 
 /* However long the text, the line fits and ends with what would be right. */

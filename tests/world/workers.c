@@ -25,6 +25,16 @@ struct emu_fault_rates world_faults(uint32_t each)
                                     .late_ps = 2000000};
 }
 
+uint64_t world_counters(const void *world, uint32_t count,
+                        const void *(*counts)(const void *world, uint32_t i), size_t offset)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += world_counter(counts(world, i), offset);
+    return sum;
+}
+
 void world_threads_stop(struct emu_thread **thread, struct emu_worker *const *worker,
                         uint32_t workers)
 {

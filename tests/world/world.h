@@ -6,14 +6,18 @@
  * header of its own, which says what it builds, what it owns, and how its time goes on. What cannot
  * be made fails the test there and then, so callers look at nothing. There are:
  *
- *   switch/bench     crosspoint switches, stepped pass by pass; probes at the nodes
- *   switch/sim whole fabrics in simulated time; nodes with lists of what to send (trial: random
- *   ones) switch/vcnet switches with virtual channels and no fabric; nodes that speak packets
- *   engine/hosts hosts behind link engines, back to back or over a fabric engine/trees hosts that
- *   do collectives behind link engines engine/transport whole runs over bad cables, for tests and
- *   for the soak host/peers adapters on a fake fabric (fake); host/team: a group of them
- *   host/cluster adapters on a real fabric, and all that they can do ofi/rig endpoints of the
- *   libfabric provider edges a real fabric and the bare ends of its edges graphs networks alone
+ *   switch/bench      crosspoint switches, stepped pass by pass; probes at the nodes
+ *   switch/sim        whole fabrics in simulated time; nodes with lists of what to send
+ *                     (switch/trial: random ones)
+ *   switch/vcnet      switches with virtual channels and no fabric; nodes that speak packets
+ *   engine/hosts      hosts behind link engines, back to back or over a fabric
+ *   engine/trees      hosts that do collectives behind link engines
+ *   engine/transport  whole runs over bad cables, for tests and for the soak
+ *   host/peers        adapters on a fake fabric (host/fake); host/team: a group of them
+ *   host/cluster      adapters on a real fabric, and all that they can do
+ *   ofi/rig           endpoints of the libfabric provider
+ *   edges             a real fabric and the bare ends of its edges
+ *   graphs            networks alone
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -23,7 +27,7 @@
 #include <stdint.h>
 
 #include "emu/count.h"
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/profile.h"
 #include "emu/worker/worker.h"
 #include "topo/topo.h"
@@ -72,6 +76,12 @@ static inline uint64_t world_counter(const void *counts, size_t offset)
 {
     return emu_count_read((const _Atomic uint64_t *)(const void *)((const char *)counts + offset));
 }
+
+/**
+ * world_counters - the same, summed over @count structs; @counts finds the i-th in @world.
+ */
+uint64_t world_counters(const void *world, uint32_t count,
+                        const void *(*counts)(const void *world, uint32_t i), size_t offset);
 
 /** world_digest - @digest with @number after it (FNV-1a, by words). */
 static inline uint64_t world_digest(uint64_t digest, uint64_t number)

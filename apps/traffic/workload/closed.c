@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "apps/traffic/workload/coll.h"
+#include "apps/traffic/faults.h"
 #include "apps/traffic/inside.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */
@@ -117,8 +118,9 @@ static int run_operations(struct closed_run *closed)
     post_due(closed);
     while (!err && closed->completed < all) {
         run->now_ps = next_look_ps(closed);
-        fabric_advance(run->fabric, run->now_ps);
-        err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
+        err = traffic_faults_advance(run);
+        if (!err)
+            err = traffic_coll_check(&closed->coll, run->error, run->error_bytes);
         if (!err)
             err = take_logs(closed);
         bool idle = fabric_idle(run->fabric);
@@ -134,9 +136,34 @@ static int run_operations(struct closed_run *closed)
             err = traffic_run_tell(run, (double)closed->completed / (double)all);
     }
     /* What a reduce's root has was the last segment, but credits are still on their way. */
-    while (!err && !fabric_idle(run->fabric))
-        fabric_advance(run->fabric, run->now_ps += SLICE_PS);
+    while (!err && !fabric_idle(run->fabric)) {
+        run->now_ps += SLICE_PS;
+        err = traffic_faults_advance(run);
+    }
     return err ? err : traffic_run_check(run);
+}
+
+static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *plan)
+{
+    uint32_t nodes = run->config->fabric.graph->nodes;
+
+    if (plan->members < 2 || (uint64_t)plan->groups * plan->members > nodes)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%u group%s of %u nodes: a group has 2 or more, no node is in "
+                                 "two, and there are %u nodes",
+                                 plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
+    if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%llu operations, one each %llu ns: more than 50 days",
+                                 (unsigned long long)plan->operations,
+                                 (unsigned long long)plan->interval_ps / 1000);
+    if (plan->interval_ps && plan->skew_ps > plan->interval_ps)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "a skew of %llu ns and an interval of %llu: members would post "
+                                 "operations out of order; choose a longer --interval, or 0",
+                                 (unsigned long long)plan->skew_ps / 1000,
+                                 (unsigned long long)plan->interval_ps / 1000);
+    return 0;
 }
 
 static int build(struct closed_run *closed)
@@ -157,34 +184,20 @@ static int build(struct closed_run *closed)
         .at_random = config->at_random,
         .seed = config->fabric.seed,
     };
+    struct traffic_phase phase = traffic_phase_of(0, plan.operations);
+    int err = check_plan(run, &plan);
 
-    if (plan.members < 2 || (uint64_t)plan.groups * plan.members > nodes)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "%u group%s of %u nodes: a group has 2 or more, no node is in "
-                                 "two, and there are %u nodes",
-                                 plan.groups, plan.groups == 1 ? "" : "s", plan.members, nodes);
-    if (plan.interval_ps && plan.operations > TIME_MOST_PS / plan.interval_ps)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "%llu operations, one each %llu ns: more than 50 days",
-                                 (unsigned long long)plan.operations,
-                                 (unsigned long long)plan.interval_ps / 1000);
-    if (plan.interval_ps && plan.skew_ps > plan.interval_ps)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "a skew of %llu ns and an interval of %llu: members would post "
-                                 "operations out of order; choose a longer --interval, or 0",
-                                 (unsigned long long)plan.skew_ps / 1000,
-                                 (unsigned long long)plan.interval_ps / 1000);
+    if (err)
+        return err;
     result->collective = true;
     result->groups = plan.groups;
     result->members = plan.members;
     result->bytes = plan.bytes;
-    struct traffic_phase phase = traffic_phase_of(0, plan.operations);
     closed->latency = calloc(1, sizeof *closed->latency);
     if (!closed->latency || traffic_coll_init(&closed->coll, nodes, &plan))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_stats_init(closed->latency, &phase);
-    int err =
-        traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS), 0);
+    err = traffic_run_start(run, &closed->coll.ops, traffic_coll_bytes(nodes, &plan, SLICE_PS), 0);
     if (!err)
         err =
             traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error, run->error_bytes);
@@ -199,10 +212,12 @@ int traffic_run_closed(struct traffic_run *run)
     if (!err)
         err = run_operations(&closed);
     if (!err) {
+        struct traffic_coll_totals totals = traffic_coll_totals(&closed.coll);
         traffic_latency_of(&run->result->latency, closed.latency);
-        run->result->digest = traffic_coll_digest(&closed.coll);
-        run->result->segments = traffic_coll_sent(&closed.coll);
+        run->result->digest = totals.digest;
+        run->result->segments = totals.sent;
     }
+    traffic_faults_stop(run);
     fabric_stop(run->fabric);
     traffic_coll_free(&closed.coll);
     traffic_pending_release(&closed.operations);

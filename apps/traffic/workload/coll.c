@@ -25,9 +25,7 @@
 enum member_wrong { RIGHT, WRONG_SEGMENT, WRONG_RESULT, NO_BUFFER };
 
 struct traffic_member {
-    struct emu_dev dev;
-    struct emu_tx tx;
-    struct emu_rx rx;
+    struct traffic_base base;
 
     alignas(EMU_LINE) struct traffic_coll *all;
     struct traffic_group *group; /* NULL: of none */
@@ -129,12 +127,12 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
         return;
     uint32_t words = words_of(all, member->part);
     entry->hdr.len = (uint8_t)(8 * words);
-    entry->buf = emu_pool_take(&member->dev.worker->cache);
+    entry->buf = emu_pool_take(&member->base.dev.worker->cache);
     if (entry->buf == EMU_NO_BUF) {
         member->wrong = NO_BUFFER;
         return;
     }
-    uint8_t *payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    uint8_t *payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t value = value_of(member->op, member->part * WORDS + i, 1, member->weight);
         memcpy(payload + 8 * i, &value, sizeof value);
@@ -158,13 +156,14 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
         uint64_t ready_ps = member_ready_ps(member);
         struct emu_entry entry = {.note = 0};
 
-        depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER : emu_tx_earliest_ps(&member->tx, ready_ps);
+        depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER
+                                          : emu_tx_earliest_ps(&member->base.tx, ready_ps);
         if (depart_ps > until_ps)
             break;
         member_put(member, &entry);
         if (member->wrong)
             break;
-        emu_tx_depart(&member->tx, &entry, depart_ps);
+        emu_tx_depart(&member->base.tx, &entry, depart_ps);
         sent = true;
         if (++member->part == member->all->segments) {
             member->part = 0;
@@ -172,7 +171,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
         }
     }
     if (sent)
-        emu_tx_flush(&member->tx);
+        emu_tx_flush(&member->base.tx);
     return depart_ps;
 }
 
@@ -200,7 +199,7 @@ static enum member_wrong member_check(const struct traffic_member *member,
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
-    payload = emu_pool_bytes(member->dev.worker->cache.pool, entry->buf);
+    payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t element = part * WORDS + i;
         uint64_t want = value_of(op, element, all->plan.members, member->group->sum);
@@ -248,7 +247,7 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
         member->wrong = member_check(member, entry, number);
         member->wrong_op = number / all->segments;
     }
-    emu_pool_drop(&member->dev.worker->cache, entry->buf);
+    emu_pool_drop(&member->base.dev.worker->cache, entry->buf);
     if (member->wrong)
         return;
     member->digest = traffic_digest(member->digest, entry->hdr.dst, number, at_ps);
@@ -268,8 +267,8 @@ static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
 
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps =
-        traffic_take(&member->rx, member->tx.profile->credit_ps, until_ps, member, member_deliver);
+    arrive_ps = traffic_take(&member->base.rx, member->base.tx.profile->credit_ps, until_ps, member,
+                             member_deliver);
     dev->next_ps = member_send(member, until_ps);
     if (arrive_ps < dev->next_ps)
         dev->next_ps = arrive_ps;
@@ -305,7 +304,7 @@ static void wake_members(struct traffic_coll *all, const struct traffic_group *g
                          uint64_t at_ps)
 {
     for (uint32_t i = 0; i < all->plan.members; i++)
-        emu_dev_wake(&all->member[group->node[i]]->dev, at_ps);
+        emu_dev_wake(&all->member[group->node[i]]->base.dev, at_ps);
 }
 
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps)
@@ -339,22 +338,16 @@ bool traffic_coll_announce(struct traffic_coll *all, uint64_t now_ps)
     return news;
 }
 
-uint64_t traffic_coll_digest(const struct traffic_coll *all)
+struct traffic_coll_totals traffic_coll_totals(const struct traffic_coll *all)
 {
-    uint64_t digest = TRAFFIC_DIGEST_START;
+    struct traffic_coll_totals totals = {.digest = TRAFFIC_DIGEST_START};
 
-    for (uint32_t n = 0; n < all->nodes; n++)
-        digest = traffic_digest(digest, n, all->member[n]->digest, 0);
-    return digest;
-}
-
-uint64_t traffic_coll_sent(const struct traffic_coll *all)
-{
-    uint64_t sent = 0;
-
-    for (uint32_t n = 0; n < all->nodes; n++)
-        sent += emu_count_read(&all->member[n]->tx.counts.segments);
-    return sent;
+    for (uint32_t n = 0; n < all->nodes; n++) {
+        const struct traffic_member *member = all->member[n];
+        totals.digest = traffic_digest(totals.digest, n, member->digest, 0);
+        totals.sent += emu_count_read(&member->base.tx.counts.segments);
+    }
+    return totals;
 }
 
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
@@ -382,33 +375,29 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
                          struct emu_tx **tx, struct emu_rx **rx)
 {
     struct traffic_coll *all = ctx;
-    struct traffic_worker *own = traffic_worker_join(&all->workers, worker->index);
-    struct traffic_member *member = own ? emu_zeros(sizeof *member) : NULL;
+    bool frees = all->windowed && all->plan.what != TRAFFIC_REDUCE;
+    struct traffic_member *member =
+        traffic_base_new(sizeof *member, worker, member_step, dev, tx, rx);
 
     if (!member)
         return -ENOMEM;
     all->member[n] = member;
     member->all = all;
-    member->worker = own;
     member->node = n;
     member->weight = weight_of(n);
     member->digest = TRAFFIC_DIGEST_START + n;
-    emu_dev_init(&member->dev, worker, member_step);
-    *dev = &member->dev;
-    *tx = &member->tx;
-    *rx = &member->rx;
     if (all->times.engines)
         member->seen_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
-    if (all->windowed && all->plan.what != TRAFFIC_REDUCE)
+    if (frees)
         member->freed_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
-    if ((all->times.engines && !member->seen_ps) ||
-        (all->windowed && all->plan.what != TRAFFIC_REDUCE && !member->freed_ps))
+    if ((all->times.engines && !member->seen_ps) || (frees && !member->freed_ps))
         return -ENOMEM;
-    return 0;
+    member->worker = traffic_worker_join(&all->workers, worker->index);
+    return member->worker ? 0 : -ENOMEM;
 }
 
 /* Who is in which group: the first groups * members nodes, in order or shuffled. */
-static int place(struct traffic_coll *all)
+static int choose_members(struct traffic_coll *all)
 {
     const struct traffic_coll_plan *plan = &all->plan;
     struct traffic_random random;
@@ -448,7 +437,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
         .group = calloc(plan->groups, sizeof(struct traffic_group)),
         .member = calloc(nodes, sizeof(struct traffic_member *)),
     };
-    return all->at && all->group && all->member ? place(all) : -ENOMEM;
+    return all->at && all->group && all->member ? choose_members(all) : -ENOMEM;
 }
 
 /* Operations that can be complete at a member between two looks of the driver. */
@@ -490,7 +479,7 @@ void traffic_coll_free(struct traffic_coll *all)
     for (uint32_t n = 0; all->member && n < all->nodes; n++) {
         if (!all->member[n])
             continue;
-        emu_link_unjoin(&all->member[n]->tx);
+        emu_link_unjoin(&all->member[n]->base.tx);
         free(all->member[n]->freed_ps);
         free(all->member[n]->seen_ps);
         free(all->member[n]);

@@ -106,11 +106,12 @@ uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64
 /** traffic_coll_receivers - members at which a result arrives. Pure. */
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);
 
-/** traffic_coll_digest - of all results so far, in the order of the nodes. */
-uint64_t traffic_coll_digest(const struct traffic_coll *all);
-
-/** traffic_coll_sent - segments that all nodes have sent so far. */
-uint64_t traffic_coll_sent(const struct traffic_coll *all);
+/* Of all nodes so far. */
+struct traffic_coll_totals {
+    uint64_t digest; /* of all results, in the order of the nodes */
+    uint64_t sent;   /* segments */
+};
+struct traffic_coll_totals traffic_coll_totals(const struct traffic_coll *all);
 
 /** traffic_coll_check - were all results right so far? Errors: -EPROTO with one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/traffic/faults.h"
 #include "apps/traffic/workload/open.h"
 #include "nic/engine/engine.h"
 
@@ -52,8 +53,9 @@ static int advance(struct open_run *open, uint64_t until_ps)
         if (err)
             break;
         run->now_ps += left_ps < open->nodes.slice_ps ? left_ps : open->nodes.slice_ps;
-        fabric_advance(run->fabric, run->now_ps);
-        err = take_logs(open);
+        err = traffic_faults_advance(run);
+        if (!err)
+            err = take_logs(open);
         if (!err)
             err = traffic_run_tell(run, (double)run->now_ps / (double)open->end_ps);
     }
@@ -256,15 +258,21 @@ static int measure_until_steady(struct open_run *open)
 
 /* --- the end ------------------------------------------------------------------------ */
 
+/* Nothing is left to happen, of links that come back neither. */
+static bool run_idle(const struct traffic_run *run)
+{
+    return fabric_idle(run->fabric) && !traffic_faults_busy(run);
+}
+
 /* What is born before now is sent and arrives: it counts in the digest. */
 static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     uint64_t limit_ps = run->now_ps + DRAIN_PHASES * open->end_ps;
-    int err = 0;
+    int err = traffic_faults_heal(run);
 
     traffic_nodes_stop(&open->nodes, run->now_ps + 1, run->now_ps);
-    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps)
+    while (!err && !run_idle(run) && run->now_ps < limit_ps)
         err = advance(open, run->now_ps + open->nodes.slice_ps);
     return err;
 }
@@ -293,10 +301,10 @@ static int run_empty(struct open_run *open)
     struct traffic_run *run = open->run;
     struct traffic_segments segments = traffic_nodes_segments(&open->nodes);
     uint64_t limit_ps = empty_limit_ps(open, &segments);
-    int err = 0;
+    int err = traffic_faults_heal(run); /* a saturated run still has its faults */
 
     traffic_nodes_stop(&open->nodes, 0, run->now_ps);
-    while (!err && !fabric_idle(run->fabric) && run->now_ps < limit_ps) {
+    while (!err && !run_idle(run) && run->now_ps < limit_ps) {
         uint64_t received = segments.received;
         err = advance(open, run->now_ps + open->nodes.slice_ps);
         segments = traffic_nodes_segments(&open->nodes);
@@ -345,6 +353,7 @@ int traffic_run_open(struct traffic_run *run)
 
     if (!err)
         err = run_phases(&open);
+    traffic_faults_stop(run);
     fabric_stop(run->fabric);
     traffic_nodes_free(&open.nodes);
     traffic_pending_release(&open.multicasts);

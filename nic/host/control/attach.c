@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/json.h"
 #include "nic/host/base.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/break.h"
@@ -68,12 +69,14 @@ static void registry_init(void)
 /* Under the adapter's lock. */
 static void event_groups(struct fabemu *fab, struct json_object *event)
 {
+    uint32_t dead = (uint32_t)emu_json_number(event, "node", FABEMU_ANY_NODE);
     struct json_object *groups;
 
     if (json_object_object_get_ex(event, "groups", &groups))
         for (size_t i = 0; i < json_object_array_length(groups); i++)
             nic_group_over(fab,
-                           (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)));
+                           (uint32_t)json_object_get_int64(json_object_array_get_idx(groups, i)),
+                           dead);
 }
 
 static void event_groups_broken(struct fabemu *fab, struct json_object *event)
@@ -102,22 +105,32 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
 
 /* --- attach and detach -------------------------------------------------------------- */
 
+/* A number from the environment, -1: there is none. */
+static int env_number(const char *name)
+{
+    const char *text = getenv(name);
+    char *end;
+    long value;
+
+    if (!text || !*text)
+        return -1;
+    value = strtol(text, &end, 10);
+    return !*end && value >= 0 && value <= INT32_MAX ? (int)value : -1;
+}
+
+/* This process's rank, as its launcher says. */
+static int rank_given(void)
+{
+    int rank = env_number("PMIX_RANK");
+
+    return rank >= 0 ? rank : env_number("OMPI_COMM_WORLD_RANK");
+}
+
 static int node_wanted(void)
 {
-    static const char *const names[] = {"FABEMU_NODE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
+    int node = env_number("FABEMU_NODE");
 
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = getenv(names[i]);
-        char *end;
-        long value;
-
-        if (!text || !*text)
-            continue;
-        value = strtol(text, &end, 10);
-        if (!*end && value >= 0 && value <= INT32_MAX)
-            return (int)value;
-    }
-    return -1;
+    return node >= 0 ? node : rank_given();
 }
 
 static bool thread_wanted(void)
@@ -134,7 +147,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu *fab;
     int memfd, bell, err;
 
-    err = nic_control_attach(&control, path, node_wanted(), &info, &memfd, &bell);
+    err = nic_control_attach(&control, path, node_wanted(), rank_given(), &info, &memfd, &bell);
     if (err)
         return err;
     err = nic_open(&fab, memfd, bell, &info);
@@ -214,8 +227,8 @@ void fabemu_detach(struct fabemu *fab)
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
-    unheard = nic_leave(fab, fab->hello_limit_ns);
-    /* while the thread lives: the fabric asks what it waited */
+    unheard = nic_leave(fab, fab->leave_limit_ns);
+    /* The thread lives until then, as the fabric asks how long it waited for a core. */
     nic_control_detach(fab->control, unheard);
     nic_thread_stop(fab->thread);
     nic_close(fab);

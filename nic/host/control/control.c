@@ -21,12 +21,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/edge/bounds.h"
 #include "emu/edge/edge.h"
 #include "nic/host/base.h"
 #include "nic/host/control/line.h"
 
+/* Before the fabric has told its bounds. */
 #define ATTACH_TIMEOUT_S 20
-#define DETACH_TIMEOUT_S 2
+#define DETACH_UNTOLD_MS 2000
 
 struct nic_control {
     struct fabemu *fab; /* for the events, which go there: */
@@ -38,6 +40,7 @@ struct nic_control {
 
     struct nic_line line; /* what comes in: attach's, then the watcher's */
     bool seated;          /* attach's: the fabric has given us a node */
+    uint64_t detach_ms;   /* attach's: fabemu_bounds.detach_ms */
 
     pthread_mutex_t ask; /* one request at a time */
     pthread_mutex_t lock;
@@ -97,6 +100,26 @@ static uint64_t fabric_id(const char *text, const char *name)
     return hash;
 }
 
+/* Milliseconds; null is off. What the fabric does not say is the default. */
+static uint64_t bound_told(struct json_object *bounds, const char *field, uint64_t otherwise)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(bounds, field, &value))
+        return otherwise;
+    return value && json_object_get_int64(value) > 0 ? (uint64_t)json_object_get_int64(value)
+                                                     : FABEMU_FOREVER;
+}
+
+static void reply_bounds(struct json_object *reply, struct fabemu_bounds *ret)
+{
+    struct json_object *bounds = json_object_object_get(reply, "bounds");
+
+#define TOLD(field, name, ms, what) ret->field##_ms = bound_told(bounds, #field "_ms", ms);
+    EMU_BOUNDS_LIBRARY(TOLD)
+#undef TOLD
+}
+
 static void reply_info(struct json_object *reply, struct fabemu_info *info)
 {
     memset(info, 0, sizeof *info);
@@ -110,10 +133,11 @@ static void reply_info(struct json_object *reply, struct fabemu_info *info)
     info->hop_limit = (uint32_t)emu_json_number(reply, "hop_limit", 0);
     info->seat = (uint64_t)emu_json_number(reply, "seat", 0);
     info->acknowledged = emu_json_true(reply, "acknowledged");
+    reply_bounds(reply, &info->bounds);
     info->fabric_id = fabric_id(emu_json_text(reply, "fabric_id", ""), info->fabric);
 }
 
-static int control_greet(struct nic_control *c, int want, struct fabemu_info *info)
+static int control_greet(struct nic_control *c, int want, int rank, struct fabemu_info *info)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
     struct timeval forever = {0};
@@ -122,6 +146,8 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
     json_object_object_add(ask, "cmd", json_object_new_string("attach"));
     json_object_object_add(ask, "version", json_object_new_int(EMU_EDGE_VERSION));
     json_object_object_add(ask, "want", json_object_new_int(want));
+    if (rank >= 0)
+        json_object_object_add(ask, "rank", json_object_new_int(rank));
     err = nic_line_send(&c->line, ask);
     if (!err || err == -EPIPE) /* who has closed already has said why */
         err = nic_line_next(&c->line, &reply);
@@ -135,8 +161,10 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
                        nic_remedy(-EMFILE));
     else if (!err && (c->line.passed[0] < 0 || c->line.passed[1] < 0))
         err = nic_fail(-EPROTO, "the fabric handed over no edge");
-    if (!err)
+    if (!err) {
         reply_info(reply, info);
+        c->detach_ms = info->bounds.detach_ms;
+    }
     json_object_put(reply);
     setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
     return err;
@@ -146,9 +174,12 @@ static int control_greet(struct nic_control *c, int want, struct fabemu_info *in
 static void control_give_back(struct nic_control *c)
 {
     struct json_object *ask = json_object_new_object(), *reply = NULL;
-    struct timeval limit = {.tv_sec = DETACH_TIMEOUT_S};
+    struct timeval limit = {0}; /* none */
     bool answered;
 
+    if (c->detach_ms != FABEMU_FOREVER)
+        limit = (struct timeval){(time_t)(c->detach_ms / 1000),
+                                 (suseconds_t)(c->detach_ms % 1000 * 1000)};
     json_object_object_add(ask, "cmd", json_object_new_string("detach"));
     setsockopt(c->line.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (nic_line_send(&c->line, ask))
@@ -176,7 +207,7 @@ static void control_free(struct nic_control *c)
     free(c);
 }
 
-int nic_control_attach(struct nic_control **ret, const char *path, int want,
+int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
                        struct fabemu_info *info, int *memfd, int *bell)
 {
     struct nic_control *c = calloc(1, sizeof *c);
@@ -185,12 +216,13 @@ int nic_control_attach(struct nic_control **ret, const char *path, int want,
     if (!c)
         return -ENOMEM;
     c->line.passed[0] = c->line.passed[1] = -1;
+    c->detach_ms = DETACH_UNTOLD_MS;
     c->why = "its control socket closed";
     pthread_mutex_init(&c->ask, NULL);
     pthread_mutex_init(&c->lock, NULL);
     nic_cond_init(&c->replied);
     c->line.fd = control_connect(path);
-    err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, info);
+    err = c->line.fd < 0 ? c->line.fd : control_greet(c, want, rank, info);
     if (err) {
         if (c->seated)
             control_give_back(c);
@@ -216,6 +248,8 @@ static void control_event(struct nic_control *c, const char *event, struct json_
 {
     if (strcmp(event, "shutdown") == 0) {
         c->why = "it was shut down";
+    } else if (strcmp(event, "stopped") == 0) {
+        c->why = "it gave this process up, which was stopped for too long";
     } else if (strcmp(event, "cut_off") == 0) {
         c->why = "it cut this process off, which did not take its segments";
         if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
@@ -270,15 +304,29 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Send, and wait for the reply until @limit_s passed (0: for ever). */
-static int control_ask(struct nic_control *c, struct json_object *request, unsigned limit_s,
-                       struct json_object **reply)
+/* When @limit_ms have passed from now. */
+static struct timespec time_after(uint64_t limit_ms)
 {
     struct timespec until;
-    int err;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += limit_s;
+    until.tv_sec += (time_t)(limit_ms / 1000);
+    until.tv_nsec += (long)(limit_ms % 1000 * 1000000);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return until;
+}
+
+/* Send, and wait for the reply until @limit_ms passed. */
+static int control_ask(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
+                       struct json_object **reply)
+{
+    bool limited = limit_ms != FABEMU_FOREVER;
+    struct timespec until = time_after(limited ? limit_ms : 0);
+    int err;
+
     pthread_mutex_lock(&c->ask);
     pthread_mutex_lock(&c->lock);
     c->waiting = true;
@@ -286,7 +334,7 @@ static int control_ask(struct nic_control *c, struct json_object *request, unsig
     err = nic_line_send(&c->line, request);
     pthread_mutex_lock(&c->lock);
     while (!err && !c->reply && !c->closed) {
-        if (limit_s)
+        if (limited)
             err = -pthread_cond_timedwait(&c->replied, &c->lock, &until);
         else
             pthread_cond_wait(&c->replied, &c->lock);
@@ -305,7 +353,7 @@ static int control_ask(struct nic_control *c, struct json_object *request, unsig
 
 int nic_control_ask(struct nic_control *c, struct json_object *request, struct json_object **reply)
 {
-    int err = control_ask(c, request, 0, reply);
+    int err = control_ask(c, request, FABEMU_FOREVER, reply);
 
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
@@ -324,7 +372,7 @@ void nic_control_detach(struct nic_control *c, uint32_t unheard)
         ask = json_object_new_object();
         json_object_object_add(ask, "cmd", json_object_new_string("detach"));
         json_object_object_add(ask, "unheard", json_object_new_int64(unheard));
-        control_ask(c, ask, DETACH_TIMEOUT_S, &reply);
+        control_ask(c, ask, c->detach_ms, &reply);
         json_object_put(reply);
         shutdown(c->line.fd, SHUT_RDWR);
         pthread_join(c->watcher, NULL);
@@ -339,7 +387,7 @@ void nic_control_exits(struct nic_control *c)
     static const char line[] = "{\"cmd\":\"exits\"}\n";
 
     if (!c || c->line.fd < 0 || pthread_mutex_trylock(&c->ask))
-        return; /* a request of another thread is on its way: no place for another line */
+        return; /* a request of another thread is on its way: no other line may go between */
     send(c->line.fd, line, sizeof line - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     pthread_mutex_unlock(&c->ask);
 }

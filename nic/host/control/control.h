@@ -2,10 +2,9 @@
 /*
  * control.h - the client's end of the control socket (docs/control.md).
  *
- * Owner: struct nic_control, under locks of its own. Lock: none of the adapter's is held: these
- * wait.
- * Callers: attach.c, and calls that ask the fabric. What the fabric says by itself goes up to the
- * function that nic_control_watch() was given.
+ * Owner: struct nic_control, under locks of its own. Lock: the adapter's is not held, for these
+ * wait. Callers: attach.c, and calls that ask the fabric. What the fabric says by itself goes up to
+ * the function that nic_control_watch() was given.
  */
 #ifndef NIC_CONTROL_H
 #define NIC_CONTROL_H
@@ -17,7 +16,11 @@
 struct json_object;
 struct nic_control;
 
-int nic_control_attach(struct nic_control **ret, const char *path, int want,
+/**
+ * nic_control_attach - ask the fabric at @path for a node. @want: which, -1: any. @rank: this
+ * process's in its job, -1: it has none.
+ */
+int nic_control_attach(struct nic_control **ret, const char *path, int want, int rank,
                        struct fabemu_info *info, int *memfd, int *bell);
 /**
  * nic_control_watch - from here on a thread reads the socket.
@@ -33,8 +36,9 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
 int nic_control_ask(struct nic_control *control, struct json_object *request,
                     struct json_object **reply);
 void nic_control_detach(struct nic_control *control, uint32_t unheard);
-/* the process ends without detaching: say so */
+/** nic_control_exits - tell the fabric that the process ends without detaching. */
 void nic_control_exits(struct nic_control *control);
-void nic_control_forked(struct nic_control *control); /* in a forked child: let go of the socket */
+/** nic_control_forked - in a forked child: let go of the socket. */
+void nic_control_forked(struct nic_control *control);
 
 #endif

@@ -39,10 +39,12 @@ void nic_group_broken(struct fabemu *fab, uint32_t id)
         group_break(g);
 }
 
-void nic_group_over(struct fabemu *fab, uint32_t id)
+void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
+    if (g && g->lost == FABEMU_ANY_NODE)
+        g->lost = dead;
     if (g && (g->joined || g->joining)) {
         group_break(g);
         return;
@@ -127,7 +129,9 @@ static void group_probe(struct fabemu_group *g)
 
 void nic_group_watch(struct fabemu *fab)
 {
-    for (uint32_t i = 0; fab->info.acknowledged && i < NIC_GROUP_BUCKETS; i++) {
+    if (!fab->transport.reports_delivery)
+        return; /* a probe would have no answer */
+    for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
         for (struct fabemu_group *g = fab->groups[i]; g; g = g->next) {
             if (g->alarm == NIC_ALARM_LOST) {
                 g->alarm = NIC_ALARM_DUE;

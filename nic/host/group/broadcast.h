@@ -2,8 +2,8 @@
 /*
  * broadcast.h - segments of broadcast puts, sent and received.
  *
- * Owner: a group's broadcast puts under way (`broadcasts`, `broadcast_out`). Lock: held. Callers: put.c;
- * send.c and receive.c of group/; who aborts.
+ * Owner: a group's broadcast puts under way (`broadcasts`, `broadcast_out`). Lock: held. Callers:
+ * put.c; send.c and receive.c of group/; who aborts.
  */
 #ifndef NIC_BROADCAST_H
 #define NIC_BROADCAST_H
@@ -12,7 +12,7 @@
 #include "nic/host/memory/region.h"
 #include "nic/host/op/op.h"
 
-/* segments of a group's broadcast puts that not all members have; at most 64 */
+/* So many segments of a group's broadcast puts may be on their way; at most 64. */
 #define NIC_BROADCAST_WINDOW 64u
 
 /* A broadcast put. */
@@ -24,12 +24,7 @@ struct nic_broadcast_put {
     uint32_t sent;  /* segments */
     uint32_t base;  /* of them, all before this one are told */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_broadcast_put);
-
-static inline struct nic_broadcast_put *nic_broadcast_put_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_broadcast_put, op);
-}
+NIC_OP_KIND(nic_broadcast_put_of, struct nic_broadcast_put, op);
 
 /**
  * nic_broadcast_region - where these bytes lie here, or NULL: in no region of the group's, or in

@@ -68,6 +68,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
 {
     bool root = root_node == group->fab->info.node;
     struct nic_coll c = {.kind = EMU_MULTICAST,
+                         .root = root_node,
                          .sends = root,
                          .awaits = !root,
                          .bytes = bytes,
@@ -98,54 +99,39 @@ static int reduction_check(const void *in, const void *out, bool result, unsigne
     return err || !result ? err : nic_buffer_check(out, count * size);
 }
 
-static uint32_t reduction_step(size_t size)
+/* @c says who sends and who gets the result; the rest comes from the call's arguments. */
+static int reduction_post(struct fabemu_group *group, struct nic_coll *c, const void *in, void *out,
+                          size_t count, unsigned op, unsigned type, struct fabemu_req *req)
 {
-    return (uint32_t)(EMU_PAYLOAD_BYTES / size * size);
+    int err = reduction_check(in, out, c->awaits, op, type, count);
+    size_t size = emu_type_bytes(type);
+
+    if (err)
+        return err;
+    c->op = (uint8_t)op;
+    c->type = (uint8_t)type;
+    c->bytes = count * size;
+    c->step = (uint32_t)(EMU_PAYLOAD_BYTES / size * size);
+    c->in = in;
+    c->out = c->awaits ? out : NULL;
+    return nic_coll_post(group, req, c);
 }
 
 int fabemu_reduce(struct fabemu_group *group, const void *in, void *out, size_t count, unsigned op,
                   unsigned type, uint32_t root_node, struct fabemu_req *req)
 {
     bool root = root_node == group->fab->info.node;
-    int err = reduction_check(in, out, root, op, type, count);
-    size_t size = emu_type_bytes(type);
+    struct nic_coll c = {.kind = EMU_REDUCE, .root = root_node, .sends = !root, .awaits = root};
 
-    if (err)
-        return err;
-
-    struct nic_coll c = {.kind = EMU_REDUCE,
-                         .op = (uint8_t)op,
-                         .type = (uint8_t)type,
-                         .sends = !root,
-                         .awaits = root,
-                         .bytes = count * size,
-                         .step = reduction_step(size),
-                         .in = in,
-                         .out = root ? out : NULL};
-
-    return nic_coll_post(group, req, &c);
+    return reduction_post(group, &c, in, out, count, op, type, req);
 }
 
 int fabemu_allreduce(struct fabemu_group *group, const void *in, void *out, size_t count,
                      unsigned op, unsigned type, struct fabemu_req *req)
 {
-    int err = reduction_check(in, out, true, op, type, count);
-    size_t size = emu_type_bytes(type);
+    struct nic_coll c = {.kind = EMU_ALLREDUCE, .sends = true, .awaits = true};
 
-    if (err)
-        return err;
-
-    struct nic_coll c = {.kind = EMU_ALLREDUCE,
-                         .op = (uint8_t)op,
-                         .type = (uint8_t)type,
-                         .sends = true,
-                         .awaits = true,
-                         .bytes = count * size,
-                         .step = reduction_step(size),
-                         .in = in,
-                         .out = out};
-
-    return nic_coll_post(group, req, &c);
+    return reduction_post(group, &c, in, out, count, op, type, req);
 }
 
 bool fabemu_reducible(unsigned op, unsigned type)

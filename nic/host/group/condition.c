@@ -3,7 +3,7 @@
  * condition.c - conditionals on a group's words: what goes to the adapter's engine, and its
  * answers.
  *
- * A conditional that is asked until it is true waits in the adapter, which has places for a hundred
+ * A conditional that is asked until it is true waits in the adapter, which has slots for a hundred
  * or so. When they are taken it asks once and says false; then the conditional waits here, and is
  * asked again a little later, in turn with all others. So any number may wait.
  */
@@ -15,7 +15,7 @@
 #include "emu/now.h"
 #include "nic/host/base.h"
 
-/* before conditionals that the adapter had no room for are asked again: 1 ms */
+/* 1 ms: then conditionals that the adapter had no slot for are asked again. */
 #define AGAIN_NS 1000000u
 
 /* Say something of @condition to the adapter. False: no room. */
@@ -57,7 +57,7 @@ bool nic_condition_take_back(const struct nic_condition *condition)
            condition->group->members == 1 || condition_say(condition, EMU_TEST_TAKE_BACK);
 }
 
-/* It was false, and there was no place for it in the adapter. */
+/* It was false, and the adapter had no slot for it. */
 static void condition_rest(struct nic_condition *condition)
 {
     struct fabemu_group *g = condition->group;
@@ -76,7 +76,8 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
 {
     struct nic_op *op;
 
-    if (!fab->info.acknowledged || seg->hdr.src != fab->info.node || seg->hdr.op > EMU_TEST_TRUE) {
+    if (!fab->transport.has_engine || seg->hdr.src != fab->info.node ||
+        seg->hdr.op > EMU_TEST_TRUE) {
         fab->counts.malformed++;
         return;
     }

@@ -19,7 +19,7 @@ struct nic_set {
     uint64_t value;
     uint32_t word;
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_set);
+NIC_OP_KIND(nic_set_of, struct nic_set, op);
 
 /* Is a word as wanted, at all members? */
 struct nic_condition {
@@ -30,17 +30,7 @@ struct nic_condition {
     uint8_t test; /* enum emu_test */
     bool until;   /* asked until it is true */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_condition);
-
-static inline struct nic_set *nic_set_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_set, op);
-}
-
-static inline struct nic_condition *nic_condition_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_condition, op);
-}
+NIC_OP_KIND(nic_condition_of, struct nic_condition, op);
 
 /** nic_condition_send - conditionals that are not on their way. Returns segments. */
 uint32_t nic_condition_send(struct fabemu_group *g);

@@ -21,6 +21,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
         return NULL;
     g->fab = fab;
     g->id = g->words.group = id;
+    g->lost = FABEMU_ANY_NODE;
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
     g->stashed = (bool *)(g->owner + window);
@@ -96,6 +97,11 @@ void nic_group_drop_early(struct fabemu_group *g)
     group_unmake(g);
 }
 
+uint32_t fabemu_group_lost(const struct fabemu_group *group)
+{
+    return group->lost;
+}
+
 static uint32_t broken_kept(const struct fabemu *fab)
 {
     return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
@@ -131,7 +137,7 @@ int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req)
 {
     if (nic_gone(g->fab))
         return nic_fail_gone();
-    if (!g->fab->info.acknowledged)
+    if (!g->fab->transport.has_engine)
         return nic_fail(-EOPNOTSUPP, "the fabric has no acknowledgments (use profile qsnet3)");
     return req ? nic_event_check(g->fab, req) : 0;
 }

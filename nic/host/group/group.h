@@ -26,25 +26,37 @@ struct nic_coll {
     uint64_t segs;
     uint64_t sent;  /* segments handed to the ring */
     uint64_t done;  /* segments complete */
+    uint32_t root;  /* node, where there is one */
     uint32_t step;  /* payload bytes of every segment but the last */
     int32_t status; /* with which it will complete */
     uint8_t kind;   /* enum emu_kind */
     uint8_t op, type;
-    bool sends;                                                /* this member contributes */
-    bool awaits;                                               /* this member gets the result */
-    void (*ended)(struct fabemu_group *g, struct nic_coll *c); /* it goes on; NULL: that was all */
-    struct nic_region *region;                                 /* of fabemu_register_symmetric(), */
-    uint64_t *key;                                             /* and where its key goes */
+    bool sends;  /* this member contributes */
+    bool awaits; /* this member gets the result */
+
+    /* fabemu_register_symmetric() */
+    void (*ended)(struct fabemu_group *g, struct nic_coll *c); /* what follows; NULL: nothing */
+    struct nic_region *region;                                 /* what is to be registered */
+    uint64_t *key;                                             /* where its key is to be written */
     uint64_t agree[3]; /* what the members agree on: the key, bytes, ~bytes */
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
-/* Do the other members know that the group is broken? Asked by who knows it from the network. */
+/* Who hears from the network that the group is broken tells the others. How far is that? */
 enum nic_alarm {
-    NIC_ALARM_NONE, /* somebody else tells them, or all know */
-    NIC_ALARM_DUE,
-    NIC_ALARM_SENT,
-    NIC_ALARM_LOST /* not all could be told: due again at the next watch */
+    NIC_ALARM_NONE, /* it has nothing to tell, or has told all */
+    NIC_ALARM_DUE,  /* a multicast is to be sent to them */
+    NIC_ALARM_SENT, /* it is on its way */
+    NIC_ALARM_LOST  /* it has not reached all: due again at the next watch */
+};
+
+#define NIC_GROUP_RECENT 4u /* operations that a group remembers: for what comes late */
+
+/* What an operation was, for when the members turn out not to agree. */
+struct nic_recent {
+    uint64_t first; /* nic_coll.first */
+    uint32_t root;
+    uint8_t kind, op, type;
 };
 
 struct fabemu_group {
@@ -53,9 +65,10 @@ struct fabemu_group {
     struct emu_list busy;      /* in fab->busy: something is left to send */
     uint32_t id;
     uint32_t members;
-    bool joined;                /* false: only a place for segments that came early */
+    bool joined;                /* false: it only keeps segments that came early */
     bool joining;               /* the fabric is asked whether we may */
     int broken;                 /* 0, or -EPIPE */
+    uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
     uint8_t alarm;              /* enum nic_alarm */
     bool probing;               /* a probe is under way */
     uint64_t probe_ns;          /* the next one may be sent */
@@ -63,22 +76,30 @@ struct fabemu_group {
     struct nic_coll *binding;   /* the first whose segments are not all bound */
     struct nic_coll *sending;   /* the first that sends and has not sent all */
     uint64_t posted;            /* segments of all operations so far */
+    uint64_t begun;             /* operations so far */
     uint64_t bound;             /* of them, bound */
     uint64_t cur, issued, done; /* half windows: see stream.c */
     bool token_back[2];         /* token of done, done + 1 */
     uint32_t complete[2];       /* segments complete in half windows cur, cur + 1; by parity */
     uint32_t window;            /* numbers in two half windows: a power of two */
     struct nic_coll **owner;    /* by number modulo window: whose segment; NULL once complete */
-    struct emu_seg *stash;      /* likewise; NULL until needed */
-    bool *stashed;              /* likewise, */
-    uint32_t stashes;           /* and how many */
+    struct emu_seg *stash;      /* likewise: segments that came early; NULL until needed */
+    bool *stashed;              /* likewise: is there one? */
+    uint32_t stashes;           /* how many there are */
+
+    struct nic_recent recent[NIC_GROUP_RECENT]; /* the last that began: a ring */
+
+    /* For the fabric: progress/pending.c. */
+    char name[EMU_PENDING_NAME];
+    uint64_t seen;    /* 1 + the first segment of the operation that was the oldest, and */
+    uint64_t seen_ns; /* when it was seen first */
 
     /* Words and conditionals. */
     struct nic_words words;  /* one's own */
     struct emu_list asking;  /* conditionals that are not on their way */
-    struct emu_list asked;   /* and those that are; or wait for a word, in a group of one */
-    struct emu_list again;   /* and those that the adapter had no place for */
-    struct emu_list resting; /* in fab->again: there are some of these */
+    struct emu_list asked;   /* those that are; in a group of one, those that wait for a word */
+    struct emu_list again;   /* those that the adapter had no slot for */
+    struct emu_list resting; /* in fab->again, while `again` is not empty */
 
     /* Broadcast puts. */
     struct emu_list broadcasts; /* under way, in post order */
@@ -86,7 +107,7 @@ struct fabemu_group {
 };
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id); /* NULL: no memory */
-/** nic_group_early - a place for what comes before this process joins; NULL: there may be none. */
+/** nic_group_early - a group that keeps what comes before we join; NULL: there may be none. */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /** nic_group_end_ops - end what is under way and not of the stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status);

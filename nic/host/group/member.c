@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 
 #include "nic/host/base.h"
 #include "nic/host/control/control.h"
@@ -88,7 +89,7 @@ static int group_ask_join(struct fabemu *fab, uint32_t id, uint32_t members)
     return err == -ENOENT && members == 1 ? 0 : err;
 }
 
-/* The group's place here while the fabric is asked: what comes meanwhile is kept. */
+/* The group is in the table while the fabric is asked: what comes meanwhile is kept. */
 static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
     struct fabemu_group *g;
@@ -149,6 +150,15 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
     if (!err)
         *ret = g;
     return err;
+}
+
+void fabemu_group_name(struct fabemu_group *g, const char *name)
+{
+    if (nic_gone(g->fab))
+        return;
+    nic_lock(g->fab);
+    snprintf(g->name, sizeof g->name, "%s", name);
+    nic_unlock(g->fab);
 }
 
 /*

@@ -54,9 +54,9 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
     if (err)
         return err;
     put = nic_broadcast_put_of(nic_op_new(req, NIC_OP_BROADCAST, FABEMU_ANY_NODE, broadcast_begin));
+    nic_op_iov(&put->op, &local, 1);
+    put->group = g;
     put->key = key;
     put->offset = offset;
-    put->group = g;
-    nic_op_iov(&put->op, &local, 1);
     return nic_post(g->fab, &put->op.post);
 }

@@ -13,7 +13,7 @@
 /* A multicast that is not of the stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
-    if (!fab->info.acknowledged || seg->hdr.op > NIC_MULTICAST_PROBE)
+    if (!fab->transport.has_engine || seg->hdr.op > NIC_MULTICAST_PROBE)
         fab->counts.malformed++;
     else if (seg->hdr.op >= NIC_MULTICAST_BROKEN)
         nic_group_news(fab, seg);
@@ -38,7 +38,7 @@ void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg)
     }
     nic_stream_receive(g, seg);
     if (g->joined && !g->broken && g->issued < g->cur && !emu_listed(&g->busy))
-        /* a token is due. A member that waits for a window to open is on the list already */
+        /* A token is due. A member that waits for a window to open is on the list already. */
         emu_list_add(&fab->busy, &g->busy);
 }
 

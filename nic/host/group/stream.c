@@ -26,6 +26,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/combine.h"
 
@@ -69,7 +70,7 @@ static uint32_t halves_ahead(const struct fabemu_group *g, uint32_t seq, uint64_
     return (seq / half_numbers(g) - (uint32_t)half) & (UINT32_MAX / half_numbers(g));
 }
 
-static uint32_t place_of(const struct fabemu_group *g, uint32_t seq)
+static uint32_t slot_of(const struct fabemu_group *g, uint32_t seq)
 {
     return seq & (g->window - 1);
 }
@@ -77,6 +78,67 @@ static uint32_t place_of(const struct fabemu_group *g, uint32_t seq)
 static bool half_open(const struct fabemu_group *g, uint64_t half)
 {
     return half < g->done + 2;
+}
+
+/* --- members that do not agree ------------------------------------------------------ */
+
+static struct emu_pending_what what_of(uint8_t kind, uint8_t op, uint8_t type, uint32_t root,
+                                       uint64_t bytes)
+{
+    bool rooted = kind == EMU_MULTICAST || kind == EMU_REDUCE;
+
+    return (struct emu_pending_what){.bytes = bytes,
+                                     .root = rooted ? root : EMU_PENDING_ANY,
+                                     .kind = kind,
+                                     .op = op,
+                                     .type = type};
+}
+
+struct emu_pending_what nic_stream_what(const struct nic_coll *c)
+{
+    return what_of(c->kind, c->op, c->type, c->root, c->bytes);
+}
+
+uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c)
+{
+    return (uint32_t)seq_of(g, c->first + c->done);
+}
+
+/* The number, from 1, of the operation that segment @index is of; 0: it is not remembered. */
+static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
+{
+    for (uint64_t n = g->begun; n && g->begun - n < NIC_GROUP_RECENT; n--)
+        if (g->recent[(n - 1) % NIC_GROUP_RECENT].first <= index)
+            return n;
+    return 0;
+}
+
+/*
+ * @seg, of segment @index, shows that who sent it does something else than this member: the fabric
+ * is told at once, of the first one. A segment that came twice shows nothing.
+ * @bytes: that this member wants of it.
+ */
+static void clash_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
+                       const struct emu_seg *seg)
+{
+    struct emu_pending_clash *clash = &g->fab->pending.clash;
+    uint64_t number = recent_number(g, index);
+    const struct nic_recent *mine = &g->recent[(number - 1) % NIC_GROUP_RECENT];
+    const struct emu_hdr *hdr = &seg->hdr;
+    uint32_t sender = hdr->kind == EMU_MULTICAST ? hdr->src : g->fab->info.node;
+
+    if (!number || clash->node != EMU_PENDING_ANY ||
+        (!bytes && hdr->kind == mine->kind && sender == mine->root))
+        return;
+    *clash = (struct emu_pending_clash){
+        .group = g->id,
+        .node = hdr->src,
+        .number = number,
+        .mine = what_of(mine->kind, mine->op, mine->type, mine->root, bytes),
+        .other = what_of(hdr->kind, hdr->op, hdr->type,
+                         hdr->kind == EMU_MULTICAST ? hdr->src : EMU_PENDING_ANY, hdr->len)};
+    memcpy(clash->name, g->name, sizeof clash->name);
+    emu_pending_write(&g->fab->edge.shared->pending, &g->fab->pending);
 }
 
 /* --- completion --------------------------------------------------------------------- */
@@ -112,7 +174,8 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
 }
 
 /* The k-th segment's result is here. */
-static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *seg)
+static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k,
+                          const struct emu_seg *seg)
 {
     size_t bytes = segment_bytes(c, k);
     uint8_t *out = c->out ? c->out + k * c->step : NULL;
@@ -121,6 +184,7 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
     if (seg->hdr.kind != c->kind || seg->hdr.len != bytes ||
         (reduces && (seg->hdr.op != c->op || seg->hdr.type != c->type))) {
         c->status = -EPROTO; /* the members do not agree on what they do */
+        clash_note(g, c->first + k, bytes, seg);
         return;
     }
     if (!bytes)
@@ -139,16 +203,18 @@ static void segment_store(struct nic_coll *c, uint64_t k, const struct emu_seg *
 /* A segment of the stream for a bound index. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
-    struct nic_coll **owner = &g->owner[place_of(g, seg->hdr.seq)];
+    struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];
     struct nic_coll *c = *owner;
     uint64_t k = c ? index - c->first : 0;
 
     if (!c || !c->awaits || (c->sends && k >= c->sent)) {
         g->fab->counts.malformed++;
+        if (seg->hdr.kind == EMU_MULTICAST || seg->hdr.kind == EMU_REDUCE)
+            clash_note(g, index, 0, seg);
         return;
     }
     *owner = NULL;
-    segment_store(c, k, seg);
+    segment_store(g, c, k, seg);
     segments_complete(g, c, index, 1);
 }
 
@@ -168,7 +234,7 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 /* @count segments of @c in one half window, from @index on. Nobody owns what only goes out. */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
-    uint32_t at = place_of(g, (uint32_t)seq_of(g, index));
+    uint32_t at = slot_of(g, (uint32_t)seq_of(g, index));
 
     for (uint64_t i = 0; c->awaits && i < count; i++)
         g->owner[at + i] = c;
@@ -206,7 +272,7 @@ static void group_bind(struct fabemu_group *g)
 
 static void group_stash(struct fabemu_group *g, const struct emu_seg *seg)
 {
-    uint32_t at = place_of(g, seg->hdr.seq);
+    uint32_t at = slot_of(g, seg->hdr.seq);
 
     if (!g->stash)
         g->stash = malloc(g->window * sizeof *g->stash);
@@ -300,6 +366,8 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
     assert(g->fab->locked && g->joined && c->segs && !emu_listed(&c->post.link));
     c->first = g->posted;
     g->posted += c->segs;
+    g->recent[g->begun++ % NIC_GROUP_RECENT] = (struct nic_recent){
+        .first = c->first, .root = c->root, .kind = c->kind, .op = c->op, .type = c->type};
     emu_list_add(&g->ops, &c->post.link);
     if (!g->binding)
         g->binding = c;

@@ -18,6 +18,10 @@ uint32_t nic_stream_send(struct fabemu_group *g);
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 /** nic_stream_needs - does the stream still wait for this segment of ours? */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
+/** nic_stream_what - what @c is, for others to compare. */
+struct emu_pending_what nic_stream_what(const struct nic_coll *c);
+/** nic_stream_awaits - the number of the segment that @c is to complete next, on the wire. */
+uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c);
 /** nic_stream_break - nothing more will come: all of its operations end with -EPIPE. */
 void nic_stream_break(struct fabemu_group *g);
 /** nic_coll_end - @c is over, with its status. */

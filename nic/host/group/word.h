@@ -9,10 +9,7 @@
 
 #include "nic/host/adapter.h"
 
-/**
- * nic_word_again - conditionals that the adapter had no place for, when it is time. Returns
- * segments.
- */
+/** nic_word_again - ask again, when it is time, what had no slot. Returns segments. */
 uint32_t nic_word_again(struct fabemu *fab);
 
 #endif

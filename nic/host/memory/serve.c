@@ -54,8 +54,9 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     nic_fin(fab, peer, mem.id, 0);
 }
 
-static struct nic_op *memory_serve(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
-                                   struct nic_region *region, const struct nic_wire_mem *mem)
+/* An operation that serves the request @mem. NULL: there are too many, and the peer is told. */
+static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
+                                  struct nic_region *region, const struct nic_wire_mem *mem)
 {
     struct nic_serve *serve = nic_op_serve(fab, kind, peer->node);
     struct fabemu_iov iov = {.base = region->base + mem->offset, .bytes = mem->bytes};
@@ -75,15 +76,12 @@ void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct 
 {
     struct nic_wire_mem mem;
     struct nic_region *region = memory_asked(fab, peer, seg, FABEMU_REMOTE_WRITE, &mem);
-    struct nic_op *op;
+    struct nic_op *op = NULL;
 
-    if (!region)
-        return;
-    if (!mem.bytes) {
-        fab->counts.malformed++;
-        return;
-    }
-    op = memory_serve(fab, peer, NIC_OP_SERVE_PUT, region, &mem);
+    if (region && mem.bytes)
+        op = serve_begin(fab, peer, NIC_OP_SERVE_PUT, region, &mem);
+    else if (region)
+        fab->counts.malformed++; /* a put of nothing is one segment, NIC_PUT */
     if (op)
         nic_cts(fab, peer, mem.id, op->id, mem.bytes);
 }
@@ -100,7 +98,7 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
         nic_fin(fab, peer, mem.id, 0);
         return;
     }
-    op = memory_serve(fab, peer, NIC_OP_SERVE_GET, region, &mem);
+    op = serve_begin(fab, peer, NIC_OP_SERVE_GET, region, &mem);
     if (op)
         nic_stream(fab, op);
 }
@@ -127,11 +125,8 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct nic_wire_result result;
     uint64_t before;
 
-    if (seg->hdr.len != sizeof atomic) {
-        fab->counts.malformed++;
+    if (!nic_wire_read(fab, seg, &atomic, sizeof atomic))
         return;
-    }
-    memcpy(&atomic, seg->payload, sizeof atomic);
     if (!fabemu_atomic_ok(atomic.op, atomic.type) ||
         atomic.mem.bytes != emu_type_bytes(atomic.type) || atomic.flags & ~NIC_ATOMIC_FETCH) {
         fab->counts.malformed++;

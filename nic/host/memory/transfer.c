@@ -131,11 +131,8 @@ void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct nic_wire_result result;
     struct nic_op *op;
 
-    if (seg->hdr.len != sizeof result) {
-        fab->counts.malformed++;
+    if (!nic_wire_read(fab, seg, &result, sizeof result))
         return;
-    }
-    memcpy(&result, seg->payload, sizeof result);
     op = nic_op_find(fab, result.id, peer->node);
     if (!op)
         return;

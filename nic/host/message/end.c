@@ -17,10 +17,10 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
 
     if (op->state == NIC_OP_WAITING) /* the sender is not to wait, nor to go on */
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
-    if (peer && peer->fill_recv == recv)
-        peer->fill_recv = NULL;
-    else if (peer && peer->fill_msg && peer->fill_msg->recv == recv)
-        nic_message_drop(fab, peer->fill_msg);
+    if (peer && peer->fill.recv == recv)
+        peer->fill.recv = NULL;
+    else if (peer && peer->fill.msg && peer->fill.msg->recv == recv)
+        nic_message_drop(fab, peer->fill.msg);
     nic_op_end(fab, op, -ECANCELED);
 }
 
@@ -37,6 +37,7 @@ void nic_queue_free(struct fabemu_queue *queue)
             fab->parked--;
         nic_message_drop(fab, emu_list_entry(queue->unexpected.next, struct fabemu_message, link));
     }
+    emu_list_del(&queue->opened);
     fab->queues[queue->id] = NULL;
     free(queue);
 }

@@ -135,8 +135,8 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 {
     struct nic_peer *peer = nic_peer(fab, msg->src_node);
 
-    if (peer->fill_msg == msg)
-        peer->fill_msg = NULL; /* the rest goes nowhere; consumed when the last of it has come */
+    if (peer->fill.msg == msg)
+        peer->fill.msg = NULL; /* the rest goes nowhere; consumed when the last of it has come */
     else if (msg->rts && nic_peer_is(peer, msg->check))
         nic_fin(fab, peer, msg->id, -ECANCELED); /* nobody will have it */
     else if (!msg->rts)
@@ -223,11 +223,7 @@ static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabe
         emu_list_add(&recv->queue->active, &recv->op.post.link);
     }
     peer->filling = true;
-    peer->fill_recv = recv;
-    peer->fill_msg = msg;
-    peer->fill_got = got;
-    peer->fill_bytes = wire->bytes;
-    peer->fill_id = wire->id;
+    peer->fill = (struct nic_fill){recv, msg, got, wire->bytes, wire->id};
 }
 
 void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -272,24 +268,30 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     message_tell(fab, peer, wire.id, 0);
 }
 
+/* It is under way no longer. Returns where it went. */
+static struct nic_fill fill_take(struct nic_peer *peer)
+{
+    struct nic_fill fill = peer->fill;
+
+    peer->filling = false;
+    peer->fill = (struct nic_fill){0};
+    return fill;
+}
+
 static void fill_end(struct fabemu *fab, struct nic_peer *peer)
 {
-    struct nic_recv *recv = peer->fill_recv;
-    struct fabemu_message *msg = peer->fill_msg;
+    struct nic_fill fill = fill_take(peer);
 
-    message_tell(fab, peer, peer->fill_id, recv || msg ? 0 : -ECANCELED);
-    peer->filling = false;
-    peer->fill_recv = NULL;
-    peer->fill_msg = NULL;
-    if (msg) {
-        msg->whole = true;
-        if (msg->recv)
-            receive_copy(fab, msg->recv, msg);
+    message_tell(fab, peer, fill.id, fill.recv || fill.msg ? 0 : -ECANCELED);
+    if (fill.msg) {
+        fill.msg->whole = true;
+        if (fill.msg->recv)
+            receive_copy(fab, fill.msg->recv, fill.msg);
         return;
     }
-    if (recv)
-        nic_op_end(fab, &recv->op, recv->status);
-    nic_peer_consumed(fab, peer, peer->rx_check, peer->fill_bytes);
+    if (fill.recv)
+        nic_op_end(fab, &fill.recv->op, fill.recv->status);
+    nic_peer_consumed(fab, peer, peer->rx_check, fill.bytes);
 }
 
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -297,29 +299,26 @@ void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct em
     uint64_t n = seg->hdr.len - sizeof(struct nic_wire_head);
     const uint8_t *from = seg->payload + sizeof(struct nic_wire_head);
 
-    if (!peer->filling || n == 0 || n > peer->fill_bytes - peer->fill_got) {
+    if (!peer->filling || n == 0 || n > peer->fill.bytes - peer->fill.got) {
         fab->counts.malformed++;
         return;
     }
-    if (peer->fill_recv)
-        nic_op_write(&peer->fill_recv->op, peer->fill_got, from, n);
-    else if (peer->fill_msg)
-        emu_copy(peer->fill_msg->buf + peer->fill_got, from, n);
-    peer->fill_got += n;
-    if (peer->fill_got == peer->fill_bytes)
+    if (peer->fill.recv)
+        nic_op_write(&peer->fill.recv->op, peer->fill.got, from, n);
+    else if (peer->fill.msg)
+        emu_copy(peer->fill.msg->buf + peer->fill.got, from, n);
+    peer->fill.got += n;
+    if (peer->fill.got == peer->fill.bytes)
         fill_end(fab, peer);
 }
 
 void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
 {
-    struct nic_recv *recv = peer->fill_recv;
-    struct fabemu_message *msg = peer->fill_msg;
+    struct nic_fill fill = fill_take(peer);
+    struct fabemu_message *msg = fill.msg;
 
-    peer->filling = false;
-    peer->fill_recv = NULL;
-    peer->fill_msg = NULL;
-    if (recv)
-        nic_op_end(fab, &recv->op, status);
+    if (fill.recv)
+        nic_op_end(fab, &fill.recv->op, status);
     if (!msg)
         return;
     if (msg->recv) {
@@ -349,7 +348,6 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
                       wire.bytes);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true) && !fab->leaving) {
-        /* else our goodbye ends it */
-        nic_fin(fab, peer, wire.id, -ENOMEM);
+        nic_fin(fab, peer, wire.id, -ENOMEM); /* who leaves ends it with its goodbye */
     }
 }

@@ -11,7 +11,7 @@
 #include "nic/host/message/queue.h"
 #include "nic/host/peer/peer.h"
 
-/* no eager message is longer, whatever the sender's threshold */
+/* No eager message is longer, whatever the sender's threshold. */
 #define NIC_EAGER_LIMIT (64u << 10)
 
 /* A request came. */

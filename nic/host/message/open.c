@@ -21,6 +21,7 @@ static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
         fab->parked--;
     queue->open = true;
+    emu_list_add(&fab->opened, &queue->opened);
 }
 
 static int queue_open_locked(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)

@@ -39,6 +39,7 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     op->id = 0;
     op->seat = dest->seat;
     op->named = dest->seat != 0;
+    op->seen_ms = 0;
     send->tag = dest->tag;
     send->data = dest->data;
     send->dst_queue = dest->queue;
@@ -70,10 +71,16 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 
 /*
  * The window is full, and no operation is there that waits for it: who injects asks again. Whether
- * the process answers is asked here as the watch asks for operations: once a second.
+ * the process answers is asked here as the watch asks for operations: once a second. What it offers
+ * is noted, for the fabric to be told.
  */
-static void inject_asks(struct fabemu *fab, struct nic_peer *peer)
+static void inject_asks(struct fabemu *fab, struct nic_peer *peer, const struct nic_send *send)
 {
+    if (fab->offer.node != peer->node || fab->offer.tx_seq != peer->tx_seq)
+        fab->offer = (struct nic_offer){.node = peer->node, .tx_seq = peer->tx_seq};
+    fab->offer.made = true;
+    fab->offer.tag = send->tag;
+    fab->offer.bytes = send->op.bytes;
     if (peer->open && !nic_peer_window(peer) &&
         emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns)
         nic_peer_connect(fab, peer);
@@ -107,7 +114,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);
     } else if (!err && !nic_request_now(fab, peer, &send)) {
         err = -EAGAIN;
-        inject_asks(fab, peer);
+        inject_asks(fab, peer, &send);
     }
     nic_unlock(fab);
     return err;
@@ -136,6 +143,7 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->id = 0;
     op->seat = req->seat;
     op->named = req->seat != 0;
+    op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
     nic_op_iov(op, iov, iovs);
     return 0;

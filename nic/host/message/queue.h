@@ -13,7 +13,7 @@
 
 #include "nic/host/op/op.h"
 
-/* messages to queues that are not open yet; then their senders are stopped */
+/* So many messages may wait for queues that are not open yet; then their senders are stopped. */
 #define NIC_PARKED_MAX 4096u
 #define NIC_QUEUES     65536u
 
@@ -40,6 +40,7 @@ struct fabemu_queue {
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
     struct emu_list active;     /* receives that matched and are under way */
+    struct emu_list opened;     /* in fab->opened */
     uint16_t id;
     bool open; /* false: messages came before fabemu_queue_open() */
 };
@@ -52,12 +53,7 @@ struct nic_recv {
     int32_t status; /* matched: with which it will complete */
     uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_recv);
-
-static inline struct nic_recv *nic_recv_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_recv, op);
-}
+NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 
 /** nic_queue_at - the queue @id, made (not open) if need be; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);

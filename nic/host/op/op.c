@@ -9,6 +9,7 @@
 #include "nic/host/op/op.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,4 +228,24 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes)
             op->iov_off = 0;
         }
     }
+}
+
+void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
+                    size_t bytes)
+{
+    const struct nic_op *op = (const struct nic_op *)(const void *)req->opaque;
+    int status = fabemu_req_status(req);
+
+    if (status != -EHOSTUNREACH || op->node >= fab->info.nodes) {
+        snprintf(text, bytes, "%s", strerror(-status));
+        return;
+    }
+    uint64_t word = emu_edge_nic_seat(&fab->edge, op->node);
+
+    if (!emu_seat_attached(word))
+        snprintf(text, bytes, "nobody is attached to node %u (any more)", op->node);
+    else if (op->seat && op->seat != emu_seat_first(word))
+        snprintf(text, bytes, "the process of node %u has left or died", op->node);
+    else
+        snprintf(text, bytes, "node %u does not answer, or cannot be reached", op->node);
 }

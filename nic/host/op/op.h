@@ -57,17 +57,22 @@ struct nic_op {
     uint32_t node;   /* peer; receives: wanted, later actual */
     uint32_t id;     /* ours, 0: none */
     uint32_t remote; /* the peer's */
-    /* begun: it is for the first process at the node whose seat is this or a later one */
+    /* Once begun it is with the first process at the node whose seat is this or a later one. */
     uint64_t seat;
-    bool named; /* and with no other: the application named that seat */
+    bool named;       /* with that one and no other: the application named its seat */
+    uint32_t seen_ms; /* progress/pending.c: when it was seen first; 0: it was not */
     struct fabemu_iov iov[NIC_IOVS];
     uint64_t iov_off; /* sending: within that piece, bytes */
     uint64_t bytes;   /* to move */
     uint64_t moved;
 } __attribute__((may_alias));
 
-/* Does an operation of this kind fit the words of a request? */
-#define NIC_OP_FITS(type) \
+/* A kind of operation: @of() is the @type whose @member is the operation. It fits a request. */
+#define NIC_OP_KIND(of, type, member)            \
+    static inline type *of(struct nic_op *op)    \
+    {                                            \
+        return emu_list_entry(op, type, member); \
+    }                                            \
     static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
 
 /* A put or get of a peer's. */
@@ -95,13 +100,9 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
 
 /** nic_op_id - give @op an id. Errors: -ENOBUFS. */
 int nic_op_id(struct fabemu *fab, struct nic_op *op);
-/**
- * nic_op_find - the operation that a peer names; NULL (counted) unless it is alive and with @node.
- */
+/** nic_op_find - the operation that @node names; NULL (counted) unless it is alive and with it. */
 struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
-/**
- * nic_op_end - off every list and out of the table; completes the request, or frees a served one.
- */
+/** nic_op_end - off all lists and out of the table; complete the request, or free a served one. */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
 /** nic_op_serve - an operation on behalf of a peer, or NULL. */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);

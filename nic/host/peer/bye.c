@@ -10,8 +10,6 @@
  */
 #include "nic/host/peer/bye.h"
 
-#include <string.h>
-
 #include "emu/now.h"
 #include "nic/host/base.h"
 #include "nic/host/op/op.h"
@@ -27,8 +25,8 @@
 #define BYE_AHEAD 256u
 
 /*
- * Is @op a receive that waits for DATA, or a send that waits for its FIN? The FIN is on its way, and
- * may be overtaken by the news that the peer is gone.
+ * Is @op a receive that waits for DATA, or a send that waits for its FIN? The FIN is on its way,
+ * and may be overtaken by the news that the peer is gone.
  */
 static bool op_is_owed(const struct nic_op *op)
 {
@@ -105,11 +103,8 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
 {
     struct nic_wire_bye bye;
 
-    if (seg->hdr.len != sizeof bye) {
-        fab->counts.malformed++;
+    if (!nic_wire_read(fab, seg, &bye, sizeof bye))
         return;
-    }
-    memcpy(&bye, seg->payload, sizeof bye);
     if (bye.kind == NIC_BYE_ASK && known)
         bye_answer(fab, peer, &bye);
     else if (bye.kind == NIC_BYE_ASK)

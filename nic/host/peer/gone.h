@@ -2,8 +2,8 @@
 /*
  * gone.h - a process is gone, or the pair's streams broke off: all that was with it ends.
  *
- * Owner: a peer's `first`, `unreported_seat`, `must_notify`. Lock: held. Callers: who begins an operation, who
- * hears of an end.
+ * Owner: a peer's `first`, `unreported_seat`, `must_notify`. Lock: held. Callers: who begins an
+ * operation, who hears of an end.
  */
 #ifndef NIC_GONE_H
 #define NIC_GONE_H
@@ -16,19 +16,13 @@
  * with them ends.
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first, bool goodbye);
-/**
- * nic_peer_fail_queue - end all that is queued: it is for the process that is there now, or was
- * until now.
- */
+/** nic_peer_fail_queue - end what is queued: it is for who is there now, or was until now. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 /** nic_peer_break - the pair's streams break off here, as the other side or the network says. */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_break_off - the same, and it is for us to tell the other side. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_cancel - end the operations that are queued for it and of which nothing has been
- * sent.
- */
+/** nic_peer_cancel - end what is queued for it, of which nothing has been sent. */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_look_all - somebody is gone: look at all that we know. */
 void nic_peer_look_all(struct fabemu *fab);

@@ -24,7 +24,7 @@ void nic_peer_say_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
                                    .epoch = peer->epoch};
 
     if (nic_peer_is_there(fab, peer) && nic_answer(fab, peer, &hello, sizeof hello))
-        peer->hello_pending = fab->info.acknowledged && peer->node != fab->info.node;
+        peer->hello_pending = nic_reports_on(fab, peer->node);
 }
 
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)

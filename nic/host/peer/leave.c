@@ -33,12 +33,6 @@
 
 #define BYE_FIRST_NS 1000000u
 #define BYE_LAST_NS  50000000u
-/*
- * How long to ask a peer that has confirmed all that was sent to it, and can only have something
- * left to say. It is time for many of the questions above, and short enough that a stopped process
- * does not keep a program from ending.
- */
-#define BYE_QUIET_NS 1000000000u
 #define LINES_MAX    4u /* lines on stderr; the last one counts the rest */
 
 static bool peer_is_met(const struct fabemu *fab, const struct nic_peer *peer)
@@ -128,8 +122,12 @@ bool nic_leave_step(struct fabemu *fab)
         done = done && !peer_owes_answer(fab, peer, now);
         if (peer_is_done(fab, peer))
             continue;
+        /*
+         * A peer that has confirmed all that was sent to it can only have something left to say.
+         * It is asked for a shorter time: a stopped process is not to keep a program from ending.
+         */
         done = done && !peer->answered_bye && peer_has_all(fab, peer) &&
-               now - fab->bye_began_ns >= BYE_QUIET_NS;
+               now - fab->bye_began_ns >= fab->farewell_limit_ns;
         if (ask && !peer->answered_bye && !peer_gets_more(fab, peer))
             bye_ask(fab, peer);
     }
@@ -186,7 +184,7 @@ static uint32_t leave_tell(const struct fabemu *fab, uint64_t limit_ns)
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t end = emu_now_ns() + limit_ns;
+    uint64_t began = emu_now_ns();
     uint32_t amiss, moved, seen;
     unsigned idle = 0;
     bool done = false;
@@ -196,7 +194,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
     nic_lock(fab);
     nic_leave_begin(fab);
     nic_unlock(fab);
-    while (!done && emu_now_ns() < end) {
+    while (!done && emu_now_ns() - began < limit_ns) {
         nic_lock(fab);
         moved = nic_step(fab);
         done = nic_leave_step(fab);

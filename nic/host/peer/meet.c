@@ -17,8 +17,7 @@
 #include "nic/host/peer/hello.h"
 #include "nic/host/send/answer.h"
 
-#define HELLO_VACANT_NS 1000000000u /* for a successor of one that is gone */
-/* hellos that answer at once: who says hello anew asks more often at first */
+/* So many hellos answer at once: who says hello anew asks more often at first. */
 #define ANSWER_AHEAD 16u
 
 /*
@@ -49,7 +48,8 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
     uint64_t word = emu_edge_nic_seat(&fab->edge, peer->node);
     bool vacant = word && !emu_seat_attached(word);
 
-    return vacant && fab->hello_limit_ns > HELLO_VACANT_NS ? HELLO_VACANT_NS : fab->hello_limit_ns;
+    return vacant && fab->hello_limit_ns > fab->vacant_limit_ns ? fab->vacant_limit_ns
+                                                                : fab->hello_limit_ns;
 }
 
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
@@ -131,7 +131,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
     peer->open = true;
     peer->unanswered = false;
     if (peer->must_notify) {
-        /* what it sent until it knew was a stranger's: nobody is to wait for that */
+        /* What it sent until it knew was a stranger's: nobody is to wait for that. */
         peer->must_notify = false;
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     }

@@ -77,11 +77,11 @@ void nic_peer_report_silent(struct fabemu *fab, uint32_t node)
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
     uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
 
-    if (!peer || !peer->unanswered || peer->named || fab->leaving)
+    if (!peer || !peer->unanswered || peer->reported || fab->leaving)
         return;
     if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
         return; /* it is gone: the fabric says that */
-    peer->named = true;
+    peer->reported = true;
     fprintf(
         stderr,
         "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "

@@ -5,8 +5,7 @@
  *
  * Owner: the table (`peers`). Of a peer's fields, those of the streams are moved by send/ and
  * receive.c, the rest by hello.c, gone.c, meet.c; each group of fields says whose. Lock: held, but
- * for nic_node_check().
- * Callers: all that deal with another node.
+ * for nic_node_check(). Callers: all that deal with another node.
  */
 #ifndef NIC_PEER_H
 #define NIC_PEER_H
@@ -25,6 +24,14 @@ struct nic_early {
     struct emu_seg seg;
 };
 
+/* Where the rest of an eager message goes. */
+struct nic_fill {
+    struct nic_recv *recv;      /* the receive that it has matched; NULL: none, */
+    struct fabemu_message *msg; /* and this keeps it; NULL, too: it is dropped */
+    uint64_t got, bytes;        /* so far; of the whole message */
+    uint32_t id;                /* the sender's transfer that wants to be told; 0: none */
+};
+
 /* Another node, as seen from here. Zero until touched. */
 struct nic_peer {
     struct emu_list sendq;   /* requests that are not wholly on their way, in post order */
@@ -35,14 +42,13 @@ struct nic_peer {
     uint64_t life;  /* the process there that we have met: its seat is first; 0: not yet */
     uint32_t tx_check, rx_check;
     bool open; /* it knows us: requests may be sent */
-    /* a process was there that is gone or silent, and none has said hello to us since */
+    /* A process was there that is gone or silent, and none has said hello to us since. */
     bool vacated;
-    /* the last hello had no answer: for fabemu_inject() to report, and for stderr: */
-    bool unanswered;
-    bool named;       /* which says it once */
+    bool unanswered;  /* nobody answered the last hellos: fabemu_inject() and stderr report it */
+    bool reported;    /* stderr has: it does so once */
     uint32_t epoch;   /* of the pair: both checks are of this one */
     bool must_notify; /* it came after a break that the process there may not know of */
-    /* a hello of ours is under way, and the network will say what comes of it */
+    /* A hello of ours is under way, and the network will say what comes of it. */
     bool hello_pending;
     uint64_t unreported_seat; /* something sent to this process may be lost and no operation has
                                  ended with an error for it: the next one does. 0: nothing to say */
@@ -54,37 +60,30 @@ struct nic_peer {
     struct nic_early **early; /* by number modulo NIC_ORDER_WINDOW; NULL until needed */
     uint32_t earlies;
 
-    bool filling;                    /* an eager message of several segments is under way */
-    struct nic_recv *fill_recv;      /* into this receive, */
-    struct fabemu_message *fill_msg; /* or this message, or nowhere */
-    uint64_t fill_got, fill_bytes;
-    uint32_t fill_id; /* the sender's transfer that wants to be told; 0: none */
+    bool filling; /* an eager message of several segments is under way, */
+    struct nic_fill fill;
 
-    uint64_t hello_ns, hello_gap_ns, hello_began_ns; /* next hello, distance */
-    uint64_t debt_ns; /* hellos that answered it: see nic_peer_may_answer() */
+    uint64_t hello_ns;       /* when the next hello is due, */
+    uint64_t hello_gap_ns;   /* how long after the last one, */
+    uint64_t hello_began_ns; /* and when the first one went */
+    uint64_t debt_ns;        /* hellos that answered it: see nic_peer_may_answer() */
 
     /* Parting: bye.c, leave.c. */
-    /* we leave: our last question, its last answer; numbers modulo 2^16 */
-    uint16_t asked, answered;
-    bool answered_bye; /* it has answered one: */
-    uint32_t last;     /* it has sent so many requests, and sends no more */
-    /* checks of us and the last process that left: said again, its question */
-    uint32_t bye_tx, bye_rx;
-    uint32_t bye_sent;    /* has this answer, */
-    uint64_t bye_at_ns;   /* first given then */
-    uint64_t bye_debt_ns; /* answers to questions of such: see nic_peer_may_answer() */
+    uint16_t asked;       /* we leave: number of our last question to it, modulo 2^16 */
+    uint16_t answered;    /* number of the last question that it has answered */
+    bool answered_bye;    /* it has answered one */
+    uint32_t last;        /* requests that it has sent in all, as its answer says */
+    uint32_t bye_tx;      /* the checks that we had with the last process that left from there, */
+    uint32_t bye_rx;      /* whose question may come again */
+    uint32_t bye_sent;    /* requests of ours, as our answer to it said */
+    uint64_t bye_at_ns;   /* when that answer went first */
+    uint64_t bye_debt_ns; /* answers to questions that come again: nic_peer_may_answer() */
 };
 
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
-/**
- * nic_node_check - is there a fabric, and such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock:
- * none.
- */
+/** nic_node_check - is there such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
-/**
- * nic_peer_is_there - is there somebody whom we have met or may meet? One that has said goodbye is
- * not.
- */
+/** nic_peer_is_there - is there somebody whom we may meet? Not one that has said goodbye. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /**
  * nic_peer_report_silent - an operation with @node ends with -EHOSTUNREACH. If a process is there
@@ -99,6 +98,15 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
  * @debt_ns: until when those that went would have taken, at one in 50 ms.
  */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
+
+/**
+ * nic_reports_on - does the network say what becomes of a segment to @node? What this process sends
+ * to itself does not go there.
+ */
+static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
+{
+    return fab->transport.reports_delivery && node != fab->info.node;
+}
 
 /** nic_peer_window - may one more request go to @peer before it acknowledges? */
 static inline bool nic_peer_window(const struct nic_peer *peer)

@@ -83,6 +83,13 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
+static void thread_free(struct nic_thread *t)
+{
+    pthread_cond_destroy(&t->stopped);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
 {
     struct nic_thread *t = calloc(1, sizeof *t);
@@ -94,14 +101,11 @@ int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
     pthread_mutex_init(&t->lock, NULL);
     nic_cond_init(&t->stopped);
     err = nic_spawn(&t->id, thread_main, t);
-    if (err) {
-        pthread_cond_destroy(&t->stopped);
-        pthread_mutex_destroy(&t->lock);
-        free(t);
-        return err;
-    }
-    *ret = t;
-    return 0;
+    if (err)
+        thread_free(t);
+    else
+        *ret = t;
+    return err;
 }
 
 void nic_thread_stop(struct nic_thread *t)
@@ -114,7 +118,5 @@ void nic_thread_stop(struct nic_thread *t)
     pthread_mutex_unlock(&t->lock);
     emu_edge_nic_wake(t->fab->edge.shared); /* it may sleep there; at most NIC_SLEEP_NS */
     pthread_join(t->id, NULL);
-    pthread_cond_destroy(&t->stopped);
-    pthread_mutex_destroy(&t->lock);
-    free(t);
+    thread_free(t);
 }

@@ -58,9 +58,8 @@ static uint64_t thread_ran_ns(void)
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    /* time that the thread had run when it last was looked at, */
-    static _Thread_local uint64_t since_ns;
-    static _Thread_local unsigned asked; /* and how often it has asked since */
+    static _Thread_local uint64_t since_ns; /* how long the thread had run at the last look, */
+    static _Thread_local unsigned asked;    /* and how often it has asked since */
     uint64_t ran_ns;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN)

@@ -10,10 +10,10 @@
 #include "nic/host/adapter.h"
 
 #define NIC_SLEEP_NS 10000000u /* no sleep is longer: bounds the harm of a lost wake */
-/* in fabemu_idle(), whose callers may wait for something else, too */
+/* In fabemu_idle(), whose callers may wait for something else, too. */
 #define NIC_NAP_NS        50000u
 #define NIC_NAP_QUESTIONS 8u /* so often it is asked before a nap; */
-/* a thread that has run for less than this per question does nothing but wait */
+/* A thread that has run for less than this per question does nothing but wait. */
 #define NIC_NAP_WORK_NS 4000u
 
 /**

@@ -15,6 +15,7 @@
 #include "nic/host/message/queue.h"
 #include "nic/host/op/op.h"
 #include "nic/host/peer/hello.h"
+#include "nic/host/progress/pending.h"
 
 /* With acknowledgments: can the nodes be reached that receives are posted from? */
 static void queue_probe(struct fabemu *fab)
@@ -56,10 +57,11 @@ void nic_watch(struct fabemu *fab)
         if (op && op->state == NIC_OP_WAITING && op->node < fab->info.nodes)
             nic_peer_connect(fab, nic_peer(fab, op->node));
     }
-    if (fab->info.acknowledged) /* elsewhere a process that lives is always heard */
+    if (fab->transport.reports_delivery) /* elsewhere a process that lives is always heard */
         queue_probe(fab);
     nic_group_watch(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++)
         if (peer_is_awaited(&fab->peers[node]))
             nic_peer_connect(fab, &fab->peers[node]);
+    nic_pending_show(fab, now);
 }

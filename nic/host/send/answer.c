@@ -17,7 +17,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
         return false;
     seg->hdr.len = len;
     emu_copy(seg->payload, payload, len);
-    if (seg->payload[0] == NIC_HELLO && fab->info.acknowledged && dst != fab->info.node)
+    if (seg->payload[0] == NIC_HELLO && nic_reports_on(fab, dst))
         seg->hdr.kind |= EMU_NOTIFY; /* nic_peer_connect_again() wants to know */
     return true;
 }

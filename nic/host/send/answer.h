@@ -35,9 +35,7 @@ void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to
 void nic_ack(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_ack_if_due - acknowledge by itself when much is unacknowledged. */
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_consumed - the application took a charged message of @bytes, which came under @check.
- */
+/** nic_peer_consumed - a charged message of @bytes was taken, which came under @check. */
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 
 /** nic_head - begin of every answer and request; acknowledges. */

@@ -18,14 +18,14 @@ struct nic_send {
     uint16_t dst_queue, src_queue;
     bool delivered; /* complete when it is in the receiver's memory */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_send);
+NIC_OP_KIND(nic_send_of, struct nic_send, op);
 
 /* A put or get: of a peer's memory. */
 struct nic_access {
     struct nic_op op;
     uint64_t key, offset; /* there */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_access);
+NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
 /* An atomic operation on a peer's memory. */
 struct nic_atomic_access {
@@ -34,28 +34,11 @@ struct nic_atomic_access {
     uint8_t what; /* enum fabemu_atomic_op */
     uint8_t type; /* enum fabemu_type */
 } __attribute__((may_alias));
-NIC_OP_FITS(struct nic_atomic_access);
-
-static inline struct nic_send *nic_send_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_send, op);
-}
-
-static inline struct nic_access *nic_access_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_access, op);
-}
-
-static inline struct nic_atomic_access *nic_atomic_of(struct nic_op *op)
-{
-    return emu_list_entry(op, struct nic_atomic_access, access.op);
-}
+NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
 /** nic_request - queue a request and send what can be sent at once. */
 void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
-/**
- * nic_request_now - send the first segment of a small message past the queue; false: it must wait.
- */
+/** nic_request_now - send a message of one segment past the queue; false: it must wait. */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
 /** nic_requests_send - a burst of each peer that has some. Returns segments. */
 uint32_t nic_requests_send(struct fabemu *fab);

@@ -39,9 +39,7 @@ bool nic_word_flush(struct fabemu *fab);
 /** nic_loop_claim - a slot for a segment to this process itself; NULL: no room, or no memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
-/**
- * nic_claim_up - a slot of the up ring: every segment into the fabric takes it here. NULL: no room.
- */
+/** nic_claim_up - the up ring's slot for a segment into the fabric; NULL: no room. */
 static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))

@@ -155,8 +155,7 @@ static void child_stop(struct child *child)
     waitpid(child->pid, NULL, 0);
 }
 
-/* It has said that it is done, and sleeps: what is counted of it stands still. Returns the count.
- */
+/* It has said that it is done, and sleeps: what is counted of it stands still. Returns that. */
 static uint64_t child_rests(const struct child *child)
 {
     unsigned long long ran_ns, wait_ns = 0;

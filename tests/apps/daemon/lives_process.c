@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lives_process.c - one process: see lives.h. It says nothing unasked, and what it says once only.
- */
+/* lives_process.c - one process: see lives.h. It says nothing unasked, and each thing once. */
 #include "tests/apps/daemon/lives.h"
 
 #include <errno.h>

@@ -160,8 +160,7 @@ static void bed_move_on(struct bed *b, uint64_t ns)
 
 static void bed_hold(struct bed *b, bool hold)
 {
-    for (uint32_t w = 0; w < b->e.fabric->workers; w++)
-        hold ? emu_thread_hold(b->e.fabric->thread[w]) : emu_thread_go(b->e.fabric->thread[w]);
+    hold ? fabric_hold(b->e.fabric) : fabric_go(b->e.fabric);
 }
 
 static void clock_begins_at(const struct kind *kind, uint64_t start_ps, bool turns)
@@ -194,8 +193,7 @@ static bool bed_rests(const struct bed *b)
     return rests;
 }
 
-/* All detach; when nothing is under way, the host's clock moves on by @days, and all attach again.
- */
+/* All detach; when nothing is under way, the host's clock moves by @days, and all attach again. */
 static void bed_idle(struct bed *b, uint64_t days)
 {
     uint64_t end_ns = emu_now_ns() + LIMIT_NS;

@@ -31,17 +31,39 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof settings / sizeof settings[0])
 
-static void open_in(struct edges *w, const struct setting *set)
+/* The same over cables between switches that go wrong, with link-level retry. */
+static const struct {
+    struct setting setting;
+    uint32_t each; /* in a million segments so many of each fault */
+} lossy[] = {
+    {{"kary:2,3", 1, EMU_CLOCK_RAW, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL}, 20000},
+    {{"kary:4,2", FABRIC_THREADS_DEVICE, EMU_CLOCK_RAW, EMU_CREDIT_COUNTER, EMU_COMBINE_PORT},
+     5000},
+    {{"kary:2,3", 2, EMU_CLOCK_REAL, EMU_CREDIT_ROW, EMU_COMBINE_ARRIVAL}, 5000},
+};
+#define LOSSY (sizeof lossy / sizeof lossy[0])
+
+static void open_with(struct edges *w, const struct setting *set, uint32_t each)
 {
+    struct emu_fault_rates rates = world_faults(each);
     struct fabric_config config = {.clock = set->clock,
                                    .threads = set->threads,
                                    .seed = test_seed(),
                                    .first = UINT32_MAX - 20}; /* it wraps in every test */
 
     world_profile(&config.profile, "oq2004", NULL);
+    if (each) {
+        config.profile.link_retry = EMU_LINK_RETRY_GO_BACK_N;
+        config.faults = &rates;
+    }
     config.profile.credit = set->credit;
     config.profile.combine_order = set->order;
     edges_open(w, set->topo, &config);
+}
+
+static void open_in(struct edges *w, const struct setting *set)
+{
+    open_with(w, set, 0);
 }
 
 static struct fabric_totals totals(struct edges *w)
@@ -59,6 +81,13 @@ static void in_all_settings(void (*one)(struct edges *w))
         struct edges w;
 
         open_in(&w, &settings[i]);
+        one(&w);
+        edges_close(&w);
+    }
+    for (size_t i = 0; i < LOSSY; i++) {
+        struct edges w;
+
+        open_with(&w, &lossy[i].setting, lossy[i].each);
         one(&w);
         edges_close(&w);
     }
@@ -96,8 +125,7 @@ static uint32_t drain(struct edges *w, uint32_t *wrong)
     return got;
 }
 
-/* All pairs at once, random order and lengths: everything arrives once, whole, at the right node.
- */
+/* All pairs at once, random order and lengths: all arrives once, whole, at the right node. */
 static void unicast_all_pairs(struct edges *w)
 {
     uint32_t left = w->nodes * w->nodes * PAIR_SEGS, got = 0, wrong = 0, idle = 0;
@@ -736,6 +764,27 @@ static void tick__cuts_off_who_takes_hardly_any(void)
     }
 }
 
+/* One look is enough for a short bound, and none for "off". */
+static void tick__cuts_off_within_the_bound(void)
+{
+    static const uint64_t bounds_ms[] = {1, EMU_BOUND_OFF};
+
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t nodes[EDGES_MAX], count = 0;
+        uint64_t taken = 0;
+        struct edges w;
+
+        open_in(&w, &settings[0]);
+        w.fabric->config.bounds.cut_off_ms = bounds_ms[i];
+        CU_ASSERT_TRUE_FATAL(take_and_fill(&w, &taken, 0));
+        fabric_tick(w.fabric, nodes, EDGES_MAX); /* sees what was taken so far */
+        for (unsigned ticks = 0; ticks < (i ? 100u : 1u); ticks++)
+            count += fabric_tick(w.fabric, nodes, EDGES_MAX);
+        CU_ASSERT_EQUAL(count, i ? 0 : 1);
+        edges_close(&w);
+    }
+}
+
 /* Groups: bad members are refused, states run out with an error, and come back. */
 static void group_create__refuses_and_recovers(void)
 {
@@ -835,6 +884,7 @@ int main(void)
         {"detach__under_load_loses_no_credit", detach__under_load_loses_no_credit},
         {"tick__cuts_off_who_does_not_take", tick__cuts_off_who_does_not_take},
         {"tick__cuts_off_who_takes_hardly_any", tick__cuts_off_who_takes_hardly_any},
+        {"tick__cuts_off_within_the_bound", tick__cuts_off_within_the_bound},
         {"group_create__refuses_and_recovers", group_create__refuses_and_recovers},
         {"group_create_wide__leaves_half_to_the_narrow",
          group_create_wide__leaves_half_to_the_narrow},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""digest_test - what the fabric does has not changed: the digests of many runs of synthetic traffic.
+"""digest_test - what the fabric does has not changed: the digests of many runs of traffic.
 
 A digest covers every arrival of a run, to the picosecond. digests.txt has a line for each run: its
 digest and its options. Whoever changes what the fabric does says so by renewing it:
@@ -27,7 +27,7 @@ def digest_of(fabemu, options):
 
 
 def main():
-    parse = argparse.ArgumentParser(description="Compare the digests of runs with those in the table.")
+    parse = argparse.ArgumentParser(description="Compare the digests of runs with the table.")
     parse.add_argument("--fabemu", required=True, help="the program to test")
     parse.add_argument("--renew", action="store_true", help="write the table anew")
     args = parse.parse_args()
@@ -44,7 +44,8 @@ def main():
             print(f"line {number}: was {want}, is {got}: fabemu traffic {options}")
     if args.renew:
         with open(TABLE, "w", encoding="ascii") as f:
-            f.writelines(["# digest and options of runs of fabemu traffic: see digest_test.py\n", *table])
+            f.writelines(["# digest and options of runs of fabemu traffic: see digest_test.py\n",
+                          *table])
         return 0
     print(f"digest_test: {len(runs) - wrong} passed, {wrong} failed")
     return 1 if wrong or not runs else 0

@@ -68,7 +68,10 @@ static const struct {
     uint32_t switches;
 } distances[] = {{"kary:4,1", 1}, {"kary:2,2", 3}, {"kary:2,3", 5}, {"kary:2,4", 7}};
 
-/* The paper's times: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire, 1300 ns. */
+/*
+ * The paper's times: 1300 ns, a cable of 20 ns before and after each switch of 90 ns, the wire,
+ * 1300 ns.
+ */
 static uint64_t zero_load_ps(uint32_t switches, uint64_t wire_ps)
 {
     return 2600000 + (switches + 1) * 20000 + switches * 90000 + wire_ps;
@@ -333,8 +336,7 @@ static void traffic_run__trees_pass_on_what_is_there(void)
     }
 }
 
-/* With switches slower than adapters a message is passed on before a switch would have routed it.
- */
+/* With switches slower than adapters a message is passed on before a switch would route it. */
 static void traffic_run__trees_pass_on_before_a_switch_would(void)
 {
     for (uint64_t i = 0; i < 9; i++) {
@@ -666,7 +668,7 @@ static uint64_t digest_in_steps(const struct fabric_config *fabric_config,
     CU_ASSERT_EQUAL(completions, (uint64_t)OPERATIONS * plan->groups * plan->members);
     CU_ASSERT_EQUAL(traffic_coll_check(&coll, error, sizeof error), 0);
     CU_ASSERT_EQUAL(fabric_check(fabric, now_ps, error, sizeof error), 0);
-    uint64_t digest = traffic_coll_digest(&coll);
+    uint64_t digest = traffic_coll_totals(&coll).digest;
     fabric_stop(fabric);
     traffic_coll_free(&coll);
     return digest;

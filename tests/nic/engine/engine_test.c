@@ -292,6 +292,27 @@ static void retries__end_at_the_limit(void)
     hosts_close(&w);
 }
 
+/* Without a limit no packet is given up, after more tries than are counted. */
+static void retries__go_on_without_a_limit(void)
+{
+    struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
+                                   .set = "retry_ps=1 reply_timeout_ps=2000000",
+                                   .posts = 1,
+                                   .faults = {.lost = EMU_FAULT_UNIT},
+                                   .only_one_bad = true};
+    struct hosts w;
+
+    hosts_open(&w, &setting);
+    w.profile.retry_limit = EMU_RETRIES_ENDLESS;
+    w.host[1]->posts = 0;
+    for (uint64_t ps = 0; COUNT(&w, retransmissions) < 70000 && ps < UINT64_C(1000000000000);)
+        hosts_advance(&w, ps += 10000000000);
+    CU_ASSERT_TRUE(COUNT(&w, retransmissions) >= 70000);
+    CU_ASSERT_EQUAL(emu_count_read(&w.host[0]->failed), 0);
+    CU_ASSERT_EQUAL(COUNT(&w, packets), 1);
+    hosts_close(&w);
+}
+
 /* --- links and channels ------------------------------------------------------------- */
 
 /* How long it takes until all of @posts whole segments of host 0 have arrived. */
@@ -381,8 +402,7 @@ static void priority__lets_small_packets_overtake(void)
     hosts_close(&w);
 }
 
-/* Bulk fills a long cable's channels, but for the last: a small packet need not wait for a reply.
- */
+/* Bulk fills a long cable's channels but the last: a small packet need not wait for a reply. */
 static void priority__finds_a_channel(void)
 {
     struct hosts_config setting = {.clock = EMU_CLOCK_VIRTUAL,
@@ -675,6 +695,7 @@ int main(void)
         {"sequence__ends_where_numbers_would_alias", sequence__ends_where_numbers_would_alias},
         {"window__holds_the_sender", window__holds_the_sender},
         {"retries__end_at_the_limit", retries__end_at_the_limit},
+        {"retries__go_on_without_a_limit", retries__go_on_without_a_limit},
         {"links__share_the_load", links__share_the_load},
         {"channels__bound_what_is_under_way", channels__bound_what_is_under_way},
         {"priority__lets_small_packets_overtake", priority__lets_small_packets_overtake},

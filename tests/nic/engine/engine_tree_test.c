@@ -57,8 +57,7 @@ static void streams_right(const struct trees_config *set)
     trees_close(&w);
 }
 
-/* All kinds of collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100.
- */
+/* All collectives in random groups, over all kinds of trees; then on bad cables: 1 in 100. */
 static void streams__give_every_member_every_result(void)
 {
     static const struct {
@@ -431,7 +430,7 @@ static void given_up__comes_back_once(void)
     trees_run(&w, w.now_ps + 50000000000);
     for (uint32_t n = 0; n < w.hosts; n++) {
         const struct tree_host *h = w.host[n];
-        bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->member[n].group->tree->width ==
+        bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->engines->at[n].group->tree->width ==
                     ENGINE_CHILD;
         uint8_t told = EMU_NOTIFY | EMU_FAILED;
         struct tree_line line = {0};
@@ -461,7 +460,7 @@ static uint32_t host_heard_of(const struct tree_host *h, uint32_t group)
 /* From now on host @node's adapter hears nothing. */
 static void deafen(struct trees *w, uint32_t node)
 {
-    struct emu_faults *faults = &w->fabric->faults[w->fabric->faulty - w->hosts + node];
+    struct emu_faults *faults = fabric_faults(w->fabric, fabric_cable_of(w->fabric, node, 0), true);
 
     faults->rates = (struct emu_fault_rates){.lost = EMU_FAULT_UNIT};
 }
@@ -496,7 +495,7 @@ static void result_given_up__comes_back_to_the_top(void)
     trees_run(&w, w.now_ps + 3000000);
     world_group_end(w.fabric, group);
     trees_run(&w, w.now_ps + 2500000000); /* two time-outs: host 3's own is tried on */
-    CU_ASSERT_TRUE(engine_idle(w.fabric->engine[0]));
+    CU_ASSERT_TRUE(engine_idle(fabric_engine(w.fabric, 0)));
     for (uint32_t i = 0; i < 2000; i++) { /* many windows */
         say(&w, 0, EMU_BARRIER, other, i);
         say(&w, 1, EMU_BARRIER, other, i);
@@ -516,7 +515,7 @@ static uint32_t group_by_link(struct trees *w, uint32_t link)
     for (uint32_t tries = 0; tries < 20; tries++) {
         uint32_t group = trees_group_of_all(w);
 
-        if (w->fabric->group[group % FABRIC_GROUPS_MAX]->member[0].group->link == link)
+        if (w->fabric->group[group % FABRIC_GROUPS_MAX]->engines->at[0].group->link == link)
             return group;
     }
     CU_FAIL_FATAL("no tree by that link");
@@ -548,8 +547,7 @@ static void links__do_not_wait_for_each_other(void)
     }
 }
 
-/* A word to a host that takes nothing keeps its packet, and so the flow closed, until it is taken.
- */
+/* A word to a host that takes nothing keeps its packet, so the flow is closed until it is taken. */
 static void flow__opens_when_its_oldest_was_told(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
@@ -576,8 +574,7 @@ static void flow__opens_when_its_oldest_was_told(void)
 
 /* --- groups come and go ------------------------------------------------------------- */
 
-/* Groups begin, end when they are through, or in the midst of everything; nothing is left of them.
- */
+/* Groups begin, end when they are through or amid everything; nothing is left of them. */
 static void come_and_go(const char *what)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
@@ -689,8 +686,7 @@ static void stop__frees_what_is_under_way(void)
 
 /* --- hosts that break the protocol -------------------------------------------------- */
 
-/* Whatever they post, they harm only groups that they are in, and those only until all have left.
- */
+/* Whatever they post, they harm only groups that they are in, and only until all have left. */
 static void junk__harms_its_own_groups_only(void)
 {
     static const char *const sets[] = {"barrier=tree",
@@ -748,7 +744,7 @@ static void numbers__begin_anew_with_a_group(void)
             for (uint32_t n = 0; n < w.hosts; n++)
                 CU_ASSERT_EQUAL(trees_heard(w.host[n], EMU_BARRIER, group, b, NULL), 1);
             if (!b) /* the rest of them was given up, and nobody heard it */
-                engine_group_of(w.fabric->engine[0], group)->flow.next += leaps[i];
+                engine_group_of(fabric_engine(w.fabric, 0), group)->flow.next += leaps[i];
         }
         world_group_end(w.fabric, group);
     }

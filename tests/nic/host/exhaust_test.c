@@ -162,8 +162,8 @@ static const char *engines_wrong(const struct cluster *w)
 {
     const char *wrong = NULL;
 
-    for (uint32_t n = 0; n < w->graph->nodes && w->fabric->engine[n] && !wrong; n++)
-        wrong = engine_check(w->fabric->engine[n]);
+    for (uint32_t n = 0; n < w->graph->nodes && fabric_engine(w->fabric, n) && !wrong; n++)
+        wrong = engine_check(fabric_engine(w->fabric, n));
     return wrong;
 }
 
@@ -174,7 +174,7 @@ static void others_beside_evil(const struct cluster_config *set, unsigned mode)
     struct cluster w;
 
     cluster_open(&w, set);
-    acknowledged = w.fabric->engine[0];
+    acknowledged = fabric_engine(w.fabric, 0);
     evil_open(&w, mode);
     cluster_messages(&w);
     cluster_memory(&w);
@@ -184,7 +184,7 @@ static void others_beside_evil(const struct cluster_config *set, unsigned mode)
     CU_ASSERT_TRUE(evil.posted > 1000);
     if (acknowledged && mode == EVIL_TESTS)
         /* it has all that it can get */
-        CU_ASSERT_PTR_NULL(w.fabric->engine[evil.node]->asks.free.first);
+        CU_ASSERT_PTR_NULL(fabric_engine(w.fabric, evil.node)->asks.free.first);
     CU_ASSERT_PTR_NULL(engines_wrong(&w));
     evil_close(&w);
     cluster_attach(&w, w.nodes);

@@ -34,8 +34,7 @@ static int run(struct peers *w, uint32_t from, const struct fabemu_atomic *what)
 
 /* --- results ------------------------------------------------------------------------ */
 
-/* What @op makes of a word, said once more and in another way. Bits of the type in the low bytes.
- */
+/* What @op makes of a word, computed in another way. Bits of the type in the low bytes. */
 static uint64_t expected(unsigned op, unsigned type, uint64_t word, uint64_t operand,
                          uint64_t compare)
 {
@@ -175,10 +174,22 @@ static void atomic__refuses_what_was_not_granted(void)
 
         CU_ASSERT_EQUAL(run(&w, 0, &what), c[i].status);
     }
-    struct fabemu_atomic bad = {.node = 1,
-                                .key = both,
-                                .op = FABEMU_ATOMIC_ADD,
-                                .type = FABEMU_U64};
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
+/* What makes no sense, is nowhere, or is one's own, which is granted like others'. */
+static void atomic__refuses_what_cannot_be(void)
+{
+    struct peers w;
+    static uint64_t word;
+    uint64_t both, v = 1, old = 41;
+    struct fabemu_atomic bad;
+
+    peers_open(&w, 2, false);
+    fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE, &both);
+    bad =
+        (struct fabemu_atomic){.node = 1, .key = both, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EINVAL); /* no operand */
     bad.operand = &v;
     bad.op = FABEMU_ATOMIC_CAS;
@@ -192,7 +203,6 @@ static void atomic__refuses_what_was_not_granted(void)
     bad = (struct fabemu_atomic){.node = 0, .key = both, .type = FABEMU_U64, .operand = &v};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EACCES); /* one's own node has no such key */
     fabemu_register(w.fab[0], &old, 8, FABEMU_REMOTE_ATOMIC, &bad.key);
-    old = 41;
     CU_ASSERT_EQUAL(run(&w, 0, &bad), 0);
     CU_ASSERT_EQUAL(old, 42);
     CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
@@ -287,8 +297,7 @@ static void *run_adder(void *argument)
     return NULL;
 }
 
-/* Many adapters and the target's own threads at one word: nothing is lost, nothing is done twice.
- */
+/* Many adapters and the target's own threads at one word: nothing is lost or done twice. */
 static void atomic__keeps_company_with_threads_and_adapters(void)
 {
     static _Atomic uint64_t word;
@@ -448,6 +457,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(atomic__does_every_operation_on_every_type),
         CASE(atomic__refuses_what_was_not_granted),
+        CASE(atomic__refuses_what_cannot_be),
         CASE(atomic__follows_what_was_posted_before),
         CASE(atomic__keeps_company_with_threads_and_adapters),
         CASE(atomic__can_be_aborted),

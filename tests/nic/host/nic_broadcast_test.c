@@ -374,8 +374,7 @@ static void symmetric__keys_are_known_everywhere_when_known_to_one(void)
     }
 }
 
-/* Members who do not agree all learn of it; nobody completes before all have come; a break ends it.
- */
+/* Members who disagree all learn of it; nobody completes before all have come; a break ends it. */
 static void symmetric__is_a_collective(void)
 {
     struct team t;
@@ -562,165 +561,204 @@ static void broadcast__passes_by_who_has_unregistered(void)
 
 /* --- hostile input ------------------------------------------------------------------ */
 
-static void put_raw(struct team *t, const struct emu_seg *seg)
+/* Node 0 waits for answers to all that it has asked for; what it is told instead is a lie. */
+struct liar {
+    struct team t;
+    struct fabemu_req test, put, get;
+    uint64_t key;                    /* of a region of the group's, LIAR_BYTES long */
+    uint64_t read;                   /* of one that is no region of the group's */
+    struct emu_hdr tested, told;     /* answers that could be: to test, to a part of put */
+    uint64_t malformed, stale, late; /* that node 0 should have counted */
+};
+
+#define LIAR_BYTES 1000u
+
+/* A field of a header, and what a lie has in it. */
+enum lie_field { LIE_DST, LIE_SRC, LIE_SEQ, LIE_KIND, LIE_OP, LIE_TYPE, LIE_LEN };
+
+struct lie {
+    enum lie_field field;
+    uint32_t value;
+    bool stale; /* it names what is over, or a peer's: else no such thing can be */
+};
+
+static void liar_open(struct liar *l, uint8_t memory[2][LIAR_BYTES])
 {
-    CU_ASSERT_TRUE(fake_inject(t->w.fake, 0, seg));
-    fabemu_progress(t->w.fab[0]);
+    static uint8_t src[LIAR_BYTES];
+    void *const where[2] = {memory[0], memory[1]};
+
+    memset(l, 0, sizeof *l);
+    team_open(&l->t, 2, false);
+    l->key = team_register(&l->t, where, LIAR_BYTES);
+    fabemu_group_test(l->t.group[0], 0, 1, UNTIL, &l->test);
+    fabemu_broadcast_put(l->t.group[0], l->key, 0, src, sizeof src, &l->put);
+    fabemu_get(l->t.w.fab[0], 1, l->key, 0, src, 8, &l->get);
+    fabemu_register(l->t.w.fab[0], memory[0], 8, FABEMU_REMOTE_READ, &l->read);
+    l->tested = (struct emu_hdr){.dst = l->t.id,
+                                 .seq = nic_op_of(&l->test)->id,
+                                 .kind = EMU_TEST,
+                                 .op = EMU_TEST_TRUE};
+    l->told = (struct emu_hdr){.dst = l->t.id,
+                               .seq = nic_op_of(&l->put)->id,
+                               .kind = EMU_MULTICAST | EMU_NOTIFY,
+                               .op = NIC_MULTICAST_PART};
 }
 
-/* Answers nobody asked for, others', repeated ones; and casts that do not fit. */
-static void receive__believes_no_word_of_a_group_that_cannot_be(void)
+/* Node 0 takes the segment, and has counted what it should. */
+static void liar_tell(struct liar *l, const struct emu_seg *seg)
 {
-    struct team t;
-    struct fabemu_req test = {0}, put = {0}, get = {0};
-    static uint8_t memory[2][1000], src[1000];
-    void *const where[2] = {memory[0], memory[1]};
-    uint64_t key, read;
-    struct nic_counts *counts;
+    const struct nic_counts *counts = &l->t.w.fab[0]->counts;
 
-    team_open(&t, 2, false);
-    key = team_register(&t, where, sizeof src);
-    counts = &t.w.fab[0]->counts;
-    fabemu_group_test(t.group[0], 0, 1, UNTIL, &test);
-    fabemu_broadcast_put(t.group[0], key, 0, src, sizeof src, &put);
-    fabemu_get(t.w.fab[0], 1, key, 0, src, 8, &get);
-    fabemu_register(t.w.fab[0], memory[0], 8, FABEMU_REMOTE_READ, &read);
+    CU_ASSERT_TRUE(fake_inject(l->t.w.fake, 0, seg));
+    fabemu_progress(l->t.w.fab[0]);
+    CU_ASSERT_EQUAL(counts->malformed, l->malformed);
+    CU_ASSERT_EQUAL(counts->stale, l->stale);
+    CU_ASSERT_EQUAL(counts->late, l->late);
+}
 
-    const struct emu_hdr good_test = {.dst = t.id,
-                                      .seq = nic_op_of(&test)->id,
-                                      .kind = EMU_TEST,
-                                      .op = EMU_TEST_TRUE};
-    const struct emu_hdr good_told = {.dst = t.id,
-                                      .seq = nic_op_of(&put)->id,
-                                      .kind = EMU_MULTICAST | EMU_NOTIFY,
-                                      .op = NIC_MULTICAST_PART};
-    struct emu_seg seg = {.hdr = {0}};
-    uint64_t malformed = 0, stale = 0;
+/* All is answered in the end, as if nobody had lied; a second answer is a lie again. */
+static void liar_close(struct liar *l)
+{
+    const struct emu_seg again = {.hdr = l->tested};
 
-    for (unsigned i = 0; i < 14; i++) {
-        seg.hdr = i < 6 ? good_test : good_told;
-        switch (i) {
-        case 0:
-            seg.hdr.src = 1;
-            malformed++;
-            break;
-        case 1:
-            seg.hdr.op = 2;
-            malformed++;
-            break;
-        case 2:
-            seg.hdr.dst = 78;
-            malformed++;
-            break;
-        case 3:
-            seg.hdr.seq += 1 << 20;
-            stale++;
-            break;
-        /* a broadcast is no conditional */
-        case 4:
-            seg.hdr.seq = good_told.seq;
-            malformed++;
-            break;
-        case 5:
-            seg.hdr.kind |= EMU_NOTIFY;
-            malformed++;
-            break;
-        case 6:
-            seg.hdr.len = 1;
-            malformed++;
-            break;
-        case 7:
-            seg.hdr.dst = 78;
-            malformed++;
-            break;
-        case 8:
-            seg.hdr.type = 4;
-            malformed++;
-            break; /* not sent yet */
-        case 9:
-            seg.hdr.type = 255;
-            malformed++;
-            break;
-        case 10:
-            seg.hdr.seq = good_test.seq;
-            malformed++;
-            break;
-        /* that is a peer's to name */
-        case 11:
-            seg.hdr.seq = nic_op_of(&get)->id;
-            stale++;
-            break;
-        case 12:
-            seg.hdr.op = NIC_MULTICAST_BROKEN + (uint8_t)(malformed % 2);
-            malformed++;
-            break;
-        case 13:
-            seg.hdr.kind = EMU_BARRIER | EMU_NOTIFY;
-            malformed++;
-            break;
-        }
-        put_raw(&t, &seg);
-        CU_ASSERT_EQUAL(counts->malformed, malformed);
-        CU_ASSERT_EQUAL(counts->stale, stale);
+    CU_ASSERT_TRUE(l->test.status == FABEMU_PENDING && l->put.status == FABEMU_PENDING);
+    set_all(&l->t, 0, 1);
+    CU_ASSERT_TRUE(fake_finish(l->t.w.fake, &l->test, 1) && fake_finish(l->t.w.fake, &l->put, 1));
+    CU_ASSERT_TRUE(l->test.status == 0 && l->put.status == 0);
+    l->malformed = l->t.w.fab[0]->counts.malformed; /* the true answers, where a lie came before */
+    l->stale++;
+    liar_tell(l, &again);
+    fake_finish(l->t.w.fake, &l->get, 1);
+    team_close(&l->t);
+}
+
+static void lie_set(struct emu_hdr *hdr, const struct lie *lie)
+{
+    uint8_t small = (uint8_t)lie->value;
+
+    switch (lie->field) {
+    case LIE_DST:
+        hdr->dst = lie->value;
+        return;
+    case LIE_SRC:
+        hdr->src = lie->value;
+        return;
+    case LIE_SEQ:
+        hdr->seq = lie->value;
+        return;
+    case LIE_KIND:
+        hdr->kind = small;
+        return;
+    case LIE_OP:
+        hdr->op = small;
+        return;
+    case LIE_TYPE:
+        hdr->type = small;
+        return;
+    case LIE_LEN:
+        hdr->len = small;
+        return;
     }
-    seg.hdr = good_told;
-    for (unsigned i = 0; i < 4; i++) {
-        /* as if all had them, each twice; the second is not in order */
+}
+
+/* The answer @good, with each of @count lies in it. */
+static void liar_lies(struct liar *l, const struct emu_hdr *good, const struct lie *lie,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct emu_seg seg = {.hdr = *good};
+
+        lie_set(&seg.hdr, &lie[i]);
+        l->stale += lie[i].stale;
+        l->malformed += !lie[i].stale;
+        liar_tell(l, &seg);
+    }
+}
+
+/* Others' answers to a conditional, and such as cannot be. */
+static void receive__believes_no_answer_to_a_conditional_that_cannot_be(void)
+{
+    static uint8_t memory[2][LIAR_BYTES];
+    struct liar l;
+
+    liar_open(&l, memory);
+    const struct lie lies[] = {
+        {LIE_SRC, 1, false},
+        {LIE_OP, 2, false},
+        {LIE_DST, 78, false},
+        {LIE_SEQ, l.tested.seq + (1 << 20), true},
+        {LIE_SEQ, l.told.seq, false}, /* a broadcast is no conditional */
+        {LIE_KIND, EMU_TEST | EMU_NOTIFY, false},
+    };
+    liar_lies(&l, &l.tested, lies, sizeof lies / sizeof *lies);
+    liar_close(&l);
+}
+
+/* That all have a part of a broadcast which was not sent yet, or is none, or was told before. */
+static void receive__believes_no_answer_to_a_broadcast_that_cannot_be(void)
+{
+    static uint8_t memory[2][LIAR_BYTES];
+    struct liar l;
+
+    liar_open(&l, memory);
+    const struct lie lies[] = {
+        {LIE_LEN, 1, false},
+        {LIE_DST, 78, false},
+        {LIE_TYPE, 4, false}, /* not sent yet */
+        {LIE_TYPE, 255, false},
+        {LIE_SEQ, l.tested.seq, false},
+        {LIE_SEQ, nic_op_of(&l.get)->id, true}, /* that is a peer's to name */
+        {LIE_OP, NIC_MULTICAST_BROKEN, false},
+        {LIE_KIND, EMU_BARRIER | EMU_NOTIFY, false},
+    };
+    liar_lies(&l, &l.told, lies, sizeof lies / sizeof *lies);
+    for (unsigned i = 0; i < 4; i++) { /* as if all had them, each twice; in order once */
+        struct emu_seg seg = {.hdr = l.told};
+
         seg.hdr.type = (uint8_t)(i / 2 * 2);
-        put_raw(&t, &seg);
-        malformed += i % 2;
-        CU_ASSERT_EQUAL(counts->malformed, malformed);
+        l.malformed += i % 2;
+        liar_tell(&l, &seg);
     }
-    CU_ASSERT_TRUE(test.status == FABEMU_PENDING && put.status == FABEMU_PENDING);
+    liar_close(&l);
+}
 
-    for (unsigned i = 0; i < 8; i++) {
-        struct nic_wire_broadcast broadcast = {.key = key};
-        uint64_t late = counts->late;
+/* Broadcasts to what is no region of the group's or not in it are late; others make no sense. */
+static void receive__writes_no_broadcast_that_does_not_fit(void)
+{
+    static uint8_t memory[2][LIAR_BYTES];
+    struct liar l;
 
-        seg.hdr = (struct emu_hdr){
-            .dst = t.id, .src = 1, .kind = EMU_MULTICAST, .len = 24, .op = NIC_MULTICAST_LAST};
-        switch (i) {
-        case 0:
-            broadcast.key ^= 1;
-            break;
-        case 1:
-            broadcast.offset = 993;
-            break;
-        case 2:
-            broadcast.offset = UINT64_MAX - 2;
-            break;
-        case 3:
-            seg.hdr.dst = 78;
-            break;
-        case 4:
-            broadcast.key = read;
-            break;
-        case 5:
-            seg.hdr.len = 15;
-            break;
-        case 6:
-            seg.hdr.op = NIC_MULTICAST_PROBE + 1;
-            break;
-        case 7:
-            seg.hdr.len = 241;
-            break;
-        }
+    liar_open(&l, memory);
+    const struct {
+        uint64_t key, offset;
+        struct lie lie; /* stale: late */
+    } c[] = {
+        {l.key ^ 1, 0, {LIE_SRC, 1, true}},
+        {l.key, 993, {LIE_SRC, 1, true}},
+        {l.key, UINT64_MAX - 2, {LIE_SRC, 1, true}},
+        {l.key, 0, {LIE_DST, 78, true}},
+        {l.read, 0, {LIE_SRC, 1, true}},
+        {l.key, 0, {LIE_LEN, 15, false}},
+        {l.key, 0, {LIE_OP, NIC_MULTICAST_PROBE + 1, false}},
+        {l.key, 0, {LIE_LEN, 241, false}},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct nic_wire_broadcast broadcast = {.key = c[i].key, .offset = c[i].offset};
+        struct emu_seg seg = {.hdr = {.dst = l.t.id,
+                                      .src = 1,
+                                      .kind = EMU_MULTICAST,
+                                      .len = 24,
+                                      .op = NIC_MULTICAST_LAST}};
+
+        lie_set(&seg.hdr, &c[i].lie);
         memcpy(seg.payload, &broadcast, sizeof broadcast);
         memset(seg.payload + sizeof broadcast, 0x77, 8);
-        malformed += i >= 5;
-        put_raw(&t, &seg);
-        CU_ASSERT_EQUAL(counts->late, late + (i < 5));
-        CU_ASSERT_EQUAL(counts->malformed, malformed);
+        l.late += c[i].lie.stale;
+        l.malformed += !c[i].lie.stale;
+        liar_tell(&l, &seg);
     }
-    CU_ASSERT_TRUE(memory[0][0] == 0 && memory[0][999] == 0);
-    set_all(&t, 0, 1);
-    CU_ASSERT_TRUE(fake_finish(t.w.fake, &test, 1) && fake_finish(t.w.fake, &put, 1));
-    CU_ASSERT_TRUE(test.status == 0 && put.status == 0);
-    seg.hdr = good_test; /* again */
-    put_raw(&t, &seg);
-    CU_ASSERT_EQUAL(counts->stale, stale + 1);
-    fake_finish(t.w.fake, &get, 1);
-    team_close(&t);
+    CU_ASSERT_TRUE(memory[0][0] == 0 && memory[0][LIAR_BYTES - 1] == 0);
+    liar_close(&l);
 }
 
 int main(void)
@@ -742,7 +780,9 @@ int main(void)
         CASE(broadcast__is_pipelined_and_bounded),
         CASE(broadcast__writes_its_last_bytes_last),
         CASE(broadcast__passes_by_who_has_unregistered),
-        CASE(receive__believes_no_word_of_a_group_that_cannot_be),
+        CASE(receive__believes_no_answer_to_a_conditional_that_cannot_be),
+        CASE(receive__believes_no_answer_to_a_broadcast_that_cannot_be),
+        CASE(receive__writes_no_broadcast_that_does_not_fit),
         {0},
     };
 

@@ -110,7 +110,7 @@ static void adapters__go_on_where_numbers_wrap(void)
             CU_ASSERT_TRUE(from->rx_next < first && from->rx_consumed < first);
             CU_ASSERT_TRUE(w.fab[n]->edge.up_tail < first && w.fab[n]->edge.down_head < first);
             CU_ASSERT_TRUE(w.group[n]->done > UINT32_MAX / (EMU_WINDOW / 2));
-            CU_ASSERT_TRUE(w.fabric->engine[n]->send.flow[(n + 1) % w.nodes].next >
+            CU_ASSERT_TRUE(fabric_engine(w.fabric, n)->send.flow[(n + 1) % w.nodes].next >
                            UINT32_MAX - first);
             CU_ASSERT_TRUE(ids_wrapped(w.fab[n], 0xffd));
             CU_ASSERT_TRUE(w.fab[n]->steps < first);
@@ -140,24 +140,13 @@ static void adapters__do_all_they_can_with_threads(void)
 
 /* --- cut off ------------------------------------------------------------------------ */
 
-/*
- * The faults that stand where @node's cable ends, at both ends: in the order of
- * fabric_fault_cables().
- */
+/* The faults that stand where @node's cable ends, at both ends. */
 static void cut_node(struct cluster *w, uint32_t node, bool cut)
 {
-    const struct topo_graph *graph = w->graph;
-    const struct topo_link *at = fabric_node_link(graph, node);
-    uint32_t i = 0, lost = cut ? EMU_FAULT_UNIT : 0;
+    uint32_t cable = fabric_cable_of(w->fabric, node, 0), lost = cut ? EMU_FAULT_UNIT : 0;
 
-    for (uint32_t s = 0; s < graph->switches; s++)
-        for (uint32_t p = 0; p < graph->ports; p++)
-            if (graph->sw[s].end[p].kind != TOPO_END_NONE) {
-                if (s == at->sw && p == at->port)
-                    w->fabric->faults[i].rates.lost = lost;
-                i++;
-            }
-    w->fabric->faults[i + node].rates.lost = lost;
+    fabric_faults(w->fabric, cable, false)->rates.lost = lost;
+    fabric_faults(w->fabric, cable, true)->rates.lost = lost;
 }
 
 static void one_is_cut_off(const char *topo)
@@ -193,8 +182,7 @@ static void one_is_cut_off(const char *topo)
     CU_ASSERT_TRUE(adapters_all_are(recv, 2, -EHOSTUNREACH) && send[0].status == -EHOSTUNREACH &&
                    get.status == -EHOSTUNREACH && add.status == -EHOSTUNREACH);
 
-    /* The others are not touched. What is posted now fails; and when the cable is mended they meet.
-     */
+    /* The others are not touched. What is posted now fails; when the cable is mended they meet. */
     struct fabemu_iov into = {.base = in[3], .bytes = CLUSTER_BYTES};
     dest.node = 1;
     fabemu_recv(w.queue[1], 0, 5, 0, &into, 1, &fine[0]);
@@ -256,11 +244,11 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     struct cluster w;
 
     cluster_open(&w, &(struct cluster_config){.topo = "kary:4,1", .set = "retry_limit=2"});
-    const struct engine *e = w.fabric->engine[0];
+    const struct engine *e = fabric_engine(w.fabric, 0);
     cluster_messages(&w);
     cut_node(&w, 1, true);
     /* All channels are taken until this test frees them. */
-    w.fabric->engine[0]->timeout_ps = 10000 * ADAPTERS_HASTE_PS;
+    fabric_engine(w.fabric, 0)->timeout_ps = 10000 * ADAPTERS_HASTE_PS;
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
@@ -275,7 +263,7 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
     CU_ASSERT_EQUAL(e->send.packet[forming].count, 1);
-    w.fabric->engine[0]->timeout_ps = ADAPTERS_HASTE_PS;
+    fabric_engine(w.fabric, 0)->timeout_ps = ADAPTERS_HASTE_PS;
     for (uint32_t i = 0; i < e->send.packets; i++)
         if (e->send.packet[i].state == ENGINE_AWAITING)
             e->send.packet[i].due_ps = e->now_ps;
@@ -423,11 +411,11 @@ static void waiting__lets_pass_what_it_waits_for(void)
 
 static uint32_t asks_used(const struct cluster *w, uint32_t node)
 {
-    const struct engine_asks *asks = &w->fabric->engine[node]->asks;
+    const struct engine_asks *asks = &fabric_engine(w->fabric, node)->asks;
     uint32_t used = 0;
 
     for (uint32_t i = 0; i < ENGINE_ASKS; i++)
-        used += asks->place[i].used;
+        used += asks->slot[i].used;
     return used;
 }
 
@@ -476,7 +464,7 @@ static void waiting__keeps_its_buffers_on_the_books(void)
     }
     CU_ASSERT_TRUE(held);
     CU_ASSERT_EQUAL(asks_used(&w, 0), ENGINE_ASKS);
-    CU_ASSERT_TRUE(w.fabric->engine[0]->asks.resting > 0);
+    CU_ASSERT_TRUE(fabric_engine(w.fabric, 0)->asks.resting > 0);
     for (uint32_t n = 0; n < w.nodes; n++)
         for (uint32_t word = 0; word < FABEMU_WORDS; word++)
             fabemu_group_set(w.group[n], word, 1, NULL);

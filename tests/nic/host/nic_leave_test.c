@@ -478,6 +478,32 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
     }
 }
 
+/* The same with other bounds: short, and none, and then it is the bound of all leaving that ends. */
+static void leave__waits_as_long_as_the_bounds_say(void)
+{
+    for (unsigned off = 0; off < 2; off++) {
+        struct peers w;
+        uint32_t v = 3;
+
+        peers_open(&w, 2, false);
+        fake_quiet(w.fake);
+        peers_inject(&w, 1, 0, 1, &v, 4);
+        fake_step(w.fake);
+        fabemu_progress(w.fab[0]);
+        w.fab[0]->farewell_limit_ns = off ? UINT64_MAX : 1000000;
+        leave_begin(&w, 0);
+        bool done = false;
+
+        for (uint64_t end = emu_now_ns() + (off ? 50000000 : PATIENCE_NS);
+             !done && emu_now_ns() < end;) {
+            fake_step(w.fake); /* nobody steps the other */
+            done = leave_step(&w, 0);
+        }
+        CU_ASSERT_EQUAL(done, !off);
+        peers_close(&w);
+    }
+}
+
 /*
  * It has answered that it has all, and what it had sent itself is known to be on its way: that is
  * waited for.
@@ -725,6 +751,7 @@ int main(void)
         CASE(leave__is_not_held_up_by_a_queue_that_nobody_opens),
         CASE(leave__says_whom_it_did_not_hear),
         CASE(leave__waits_a_moment_for_who_lacks_nothing),
+        CASE(leave__waits_as_long_as_the_bounds_say),
         CASE(leave__waits_for_what_was_said_to_it_before),
         CASE(leave__before_the_other_has_met_it),
         CASE(seat__names_a_process_and_no_other),

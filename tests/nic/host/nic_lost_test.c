@@ -185,8 +185,7 @@ static void given_up__one_segment_breaks_the_pair(void)
     }
 }
 
-/* A break that nothing ended with is said by the next operation, of whatever kind, on either side.
- */
+/* A break that nothing ended with is said by the next operation of any kind, on either side. */
 static void given_up__is_said_by_the_next_operation(void)
 {
     for (unsigned kind = 0; kind < 6; kind++) {

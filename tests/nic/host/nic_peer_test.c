@@ -293,6 +293,33 @@ static void send__waits_for_a_peer_and_gives_up(void)
     peers_close(&w);
 }
 
+/* A bound that is off does not end what a short one does. */
+static void send__waits_as_long_as_the_bounds_say(void)
+{
+    for (unsigned off = 0; off < 2; off++) {
+        struct peers w;
+        struct fabemu_req req;
+        uint64_t until;
+        uint32_t v = 6;
+
+        peers_open(&w, 2, false);
+        w.fab[0]->hello_limit_ns = w.fab[0]->vacant_limit_ns = off ? UINT64_MAX : 1000000;
+        fake_detach(w.fake, 1);
+        peers_send(&w, 0, 1, 1, &v, 4, &req);
+        until = off ? emu_now_ns() + 50000000 : UINT64_MAX;
+        while (fabemu_req_status(&req) == FABEMU_PENDING && emu_now_ns() < until)
+            fake_pump(w.fake);
+        CU_ASSERT_EQUAL(fabemu_req_status(&req), off ? FABEMU_PENDING : -EHOSTUNREACH);
+        if (!off) {
+            char why[96];
+
+            fabemu_req_why(w.fab[0], &req, why, sizeof why);
+            CU_ASSERT_PTR_NOT_NULL(strstr(why, "node 1"));
+        }
+        peers_close(&w);
+    }
+}
+
 static void count_done(struct fabemu_req *req)
 {
     ++*(int *)req->context;
@@ -384,8 +411,7 @@ static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t co
             fake_pump(w->fake);
 }
 
-/* Whatever waits for a process that left without a word, and with a successor or none at its node.
- */
+/* Whatever waits for a process that left without a word, with or without a successor there. */
 static void peer__that_left_is_missed(void)
 {
     enum { MANY = NIC_ORDER_WINDOW + 100 };
@@ -769,6 +795,7 @@ int main(void)
         CASE(answers__that_matter_are_not_dropped),
         CASE(queue_close__cancels_and_frees_the_sender),
         CASE(send__waits_for_a_peer_and_gives_up),
+        CASE(send__waits_as_long_as_the_bounds_say),
         CASE(abort__ends_what_is_under_way),
         CASE(gone__calls_return_at_once),
         CASE(peer__that_left_is_missed),

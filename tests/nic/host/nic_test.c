@@ -111,8 +111,7 @@ static void recv_from__obeys_the_senders_queue(void)
     peers_close(&w);
 }
 
-/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted then.
- */
+/* What is NULL and has bytes is refused where it is posted, of every kind; nothing is posted. */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct fabemu_iov iov[2] = {{"", 1}, {NULL, 8}}, empty = {NULL, 0};
@@ -377,8 +376,7 @@ static void say_fin(struct peers *w, uint32_t id, int32_t status)
     fabemu_progress(w->fab[0]);
 }
 
-/* A receiver that says it has all before anything was sent, or that says nonsense, is not believed.
- */
+/* A receiver that claims all before anything was sent, or that says nonsense, is not believed. */
 static void send__is_not_ended_before_it_can_be(void)
 {
     static uint8_t out[20000], in[20000];

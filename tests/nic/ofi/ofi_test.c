@@ -878,8 +878,7 @@ static void directed__peeks_and_claims_from_one_endpoint(void)
     rig_close(&rig);
 }
 
-/* The receiver steps nothing between the sender's entry and the peek: the message is in its memory.
- */
+/* The receiver steps nothing between the sender's entry and the peek: the message is in memory. */
 static void delivery__is_complete_when_the_peer_has_it(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE,
@@ -924,9 +923,7 @@ static void calls__refuse_buffers_at_address_0(void)
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, window, sizeof window);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_send(rig.a.ep, NULL, 100000, NULL, rig.b.addr, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_tsendv(rig.a.ep, iov, NULL, 2, rig.b.addr, 0, NULL), -FI_EFAULT);
@@ -952,9 +949,7 @@ static void rma__writes_and_reads(void)
     unsigned char *window = calloc(1, LARGEST + 100), *out = malloc(LARGEST);
     struct fid_mr *mr;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, LARGEST + 100,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, window, LARGEST + 100);
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
         CU_ASSERT_EQUAL(fi_write(rig.a.ep, out, sizes[i], NULL, rig.b.addr, 100, fi_mr_key(mr),
@@ -994,9 +989,7 @@ static void op_flags__inject_is_no_hindrance_to_what_comes(void)
     struct fid_mr *mr;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, window, sizeof window);
     key = fi_mr_key(mr);
     bytes_fill((unsigned char *)window, sizeof window, 3);
     CU_ASSERT_EQUAL(fi_read(rig.a.ep, buf, sizeof buf, NULL, rig.b.addr, 0, key, NULL), 0);
@@ -1038,9 +1031,7 @@ static void rma__gathers_and_scatters(void)
     struct fid_mr *mr;
 
     CU_ASSERT_EQUAL_FATAL(rig.info->tx_attr->iov_limit, 4);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, window, sizeof window,
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, window, sizeof window);
     there.key = fi_mr_key(mr);
     bytes_fill(out, sizeof out, 9);
     CU_ASSERT_EQUAL(fi_writemsg(rig.a.ep, &msg, FI_COMPLETION), -FI_EINVAL); /* not as many bytes */
@@ -1068,9 +1059,7 @@ static void atomic__does_what_the_queries_say(void)
     unsigned can = 0;
     struct fid_mr *mr;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                    0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, word, sizeof word);
     for (int type = 0; type < FI_DATATYPE_LAST; type++) {
         for (int op = 0; op < FI_ATOMIC_OP_LAST; op++) {
             for (unsigned call = 0; call < 3; call++) {
@@ -1119,9 +1108,7 @@ static void atomic__changes_and_fetches(void)
     struct fid_mr *mr, *deaf;
     uint64_t key;
 
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_READ | FI_REMOTE_WRITE,
-                                    0, 0, 0, &mr, NULL),
-                          0);
+    mr = rig_window(&rig, word, sizeof word);
     CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
                                     NULL),
                           0);

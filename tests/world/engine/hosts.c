@@ -128,7 +128,7 @@ static void fabric_cables(struct hosts *w)
         switch_channels_of(w->fabric->sw[s])->tick = UINT16_MAX - 3; /* ticks wrap */
     for (uint32_t n = 0; n < w->hosts; n++) {
         emu_faults_init(&w->engine_faults[n][0], &w->set.faults, w->seed + n + 1000);
-        engine_faults(w->fabric->engine[n], 0, &w->engine_faults[n][0]);
+        engine_faults(fabric_engine(w->fabric, n), 0, &w->engine_faults[n][0]);
     }
 }
 
@@ -150,8 +150,8 @@ static void fabric_open(struct hosts *w)
     for (uint32_t i = 0; i < w->set.workers; i++)
         w->worker[i] = w->fabric->worker[i];
     for (uint32_t n = 0; n < w->hosts; n++)
-        w->engine[n] = w->fabric->engine[n];
-    w->windows = w->fabric->windows;
+        w->engine[n] = fabric_engine(w->fabric, n);
+    w->windows = fabric_is_virtual(w->fabric) ? w->fabric->drive.windows : NULL;
     w->pool = w->fabric->pool;
     fabric_cables(w);
     w->group = world_multicast(w->fabric, nodes, world_nodes(nodes, w->hosts));

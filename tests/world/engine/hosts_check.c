@@ -3,13 +3,14 @@
 #include "tests/test.h"
 #include "tests/world/engine/hosts.h"
 
+static const void *host_counts(const void *world, uint32_t n)
+{
+    return ((const struct hosts *)world)->host[n];
+}
+
 static uint64_t host_count(const struct hosts *w, size_t offset)
 {
-    uint64_t sum = 0;
-
-    for (uint32_t n = 0; n < w->hosts; n++)
-        sum += world_counter(w->host[n], offset);
-    return sum;
+    return world_counters(w, w->hosts, host_counts, offset);
 }
 
 uint64_t hosts_settled(const struct hosts *w)
@@ -30,13 +31,14 @@ uint64_t hosts_awaited(const struct hosts *w)
     return sum;
 }
 
+static const void *hosts_engine_counts(const void *world, uint32_t n)
+{
+    return engine_counts(((const struct hosts *)world)->engine[n]);
+}
+
 uint64_t hosts_count(const struct hosts *w, size_t offset)
 {
-    uint64_t sum = 0;
-
-    for (uint32_t n = 0; n < w->hosts; n++)
-        sum += world_counter(engine_counts(w->engine[n]), offset);
-    return sum;
+    return world_counters(w, w->hosts, hosts_engine_counts, offset);
 }
 
 bool hosts_idle(const struct hosts *w)

@@ -376,8 +376,7 @@ static bool node_post(struct transport_node *node, uint64_t at_ps)
     return true;
 }
 
-/* As fast as credits come. Timed: says when the next may leave; EMU_NEVER: not known, or none will.
- */
+/* As fast as credits come. Timed: when the next may leave; EMU_NEVER: not known, or none will. */
 static uint32_t node_send(struct transport_node *node, uint64_t until_ps, uint64_t *next_ps)
 {
     bool timed = node->dev.timed;
@@ -530,8 +529,7 @@ const char *transport_nodes_wrong(const struct transport_nodes *all)
     return NULL;
 }
 
-/* Segment @number of @stream of @src, as @to and @src have it in the end. NULL, or what is wrong.
- */
+/* Segment @number of @stream of @src, as @to and @src have it in the end. NULL or what is wrong. */
 static const char *segment_missing(const struct transport_nodes *all, uint32_t src, uint32_t stream,
                                    uint32_t to, uint64_t number)
 {

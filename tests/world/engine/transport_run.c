@@ -145,7 +145,7 @@ static int run_deafen(struct run *run)
     for (uint32_t i = 0; i < node->links; i++) {
         emu_faults_init(&run->deaf[i], &all, i);
         if (node->link[i].sw != TOPO_NONE)
-            engine_faults(run->fabric->engine[n], i, &run->deaf[i]);
+            engine_faults(fabric_engine(run->fabric, n), i, &run->deaf[i]);
     }
     return 0;
 }
@@ -198,10 +198,16 @@ static void run_close(struct run *run)
 
 /* --- what is left ------------------------------------------------------------------- */
 
+static void run_between(const struct run *run, uint64_t now_ps)
+{
+    if (run->config->between)
+        run->config->between(run->config->ctx, run->fabric, now_ps);
+}
+
 static bool run_idle(const struct run *run)
 {
     for (uint32_t n = 0; n < run->graph->nodes; n++)
-        if (!engine_idle(run->fabric->engine[n]))
+        if (!engine_idle(fabric_engine(run->fabric, n)))
             return false;
     return true;
 }
@@ -230,6 +236,7 @@ static int run_virtual(struct run *run)
 
         run->result->now_ps = next_ps + RUN_SLICE_PS;
         fabric_advance(run->fabric, run->result->now_ps);
+        run_between(run, run->result->now_ps);
         counts = transport_nodes_count(&run->nodes);
         if (counts.wrong)
             return 0;
@@ -257,6 +264,8 @@ static int run_threads(struct run *run)
 
     for (uint32_t w = 0; !err && w < run->fabric->workers; w++)
         err = emu_thread_start(&run->thread[w], fabric_worker(run->fabric, w), "transport");
+    for (uint32_t w = 0; w < run->fabric->workers; w++)
+        run->fabric->drive.thread[w] = run->thread[w]; /* the manager may hold them */
     while (!err) {
         struct transport_counts counts = transport_nodes_count(&run->nodes);
 
@@ -269,7 +278,9 @@ static int run_threads(struct run *run)
             break; /* run_by_hand() finds out whether it goes on */
         }
         nanosleep(&nap, NULL);
+        run_between(run, emu_now_ns() * 1000u);
     }
+    memset(run->fabric->drive.thread, 0, run->fabric->workers * sizeof *run->thread);
     world_threads_stop(run->thread, run->fabric->worker, run->fabric->workers);
     return err ? run_wrong(run, err, "cannot start threads: %s", strerror(-err)) : 0;
 }
@@ -286,6 +297,7 @@ static int run_by_hand(struct run *run)
 
         for (uint32_t s = 0; s < run->graph->switches; s++)
             emu_dev_again(switch_emu_dev(fabric->sw[s]));
+        run_between(run, emu_now_ns() * 1000u);
         if (world_fabric_pass(fabric))
             continue;
         counts = transport_nodes_count(&run->nodes);
@@ -315,11 +327,15 @@ static void run_totals(struct run *run)
     result->content = transport_nodes_content(&run->nodes);
     result->order = transport_nodes_order(&run->nodes);
     result->threads = fabric->workers;
-    for (uint32_t i = 0; i < fabric->faulty; i++) {
-        result->injected.lost += fabric->faults[i].counts.lost;
-        result->injected.damaged += fabric->faults[i].counts.damaged;
-        result->injected.twice += fabric->faults[i].counts.twice;
-        result->injected.late += fabric->faults[i].counts.late;
+    for (uint32_t i = 0; i < 2 * fabric->links.count; i++) {
+        const struct emu_faults *faults = fabric->links.faults[i];
+
+        if (!faults)
+            continue;
+        result->injected.lost += emu_count_read(&faults->counts.lost);
+        result->injected.damaged += emu_count_read(&faults->counts.damaged);
+        result->injected.twice += emu_count_read(&faults->counts.twice);
+        result->injected.late += emu_count_read(&faults->counts.late);
     }
     for (uint32_t s = 0; s < run->graph->switches; s++)
         result->switch_timeouts += emu_count_read(&switch_counts(fabric->sw[s])->timeouts);
@@ -346,7 +362,7 @@ static int run_check(struct run *run)
         return run_wrong(run, -EPROTO, "%llu messages went in %llu packets",
                          (unsigned long long)config->packets,
                          (unsigned long long)result->transport.packets);
-    if (!run->fabric->config.faults && config->clock == EMU_CLOCK_VIRTUAL && !config->may_fail &&
+    if (!fabric_is_faulty(run->fabric) && config->clock == EMU_CLOCK_VIRTUAL && !config->may_fail &&
         config->deaf == TRANSPORT_NOBODY && result->transport.timeouts)
         return run_wrong(run, -EPROTO,
                          "everything came, but only after %llu time-outs, and "

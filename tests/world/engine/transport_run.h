@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "apps/fabric/fabric.h"
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "tests/world/engine/transport_node.h"
 
 #define TRANSPORT_SETS_MAX 16u
@@ -26,6 +26,9 @@ struct transport_config {
     struct emu_fault_rates faults; /* of every cable, each way */
     uint32_t deaf;                 /* nothing reaches its engine; TRANSPORT_NOBODY */
     bool may_fail; /* segments may be given up, if their sender is told: very bad cables */
+    /* called between two looks, with virtual time, or the host's in ps; NULL: nothing is */
+    void (*between)(void *ctx, struct fabric *fabric, uint64_t now_ps);
+    void *ctx;
     const char *set[TRANSPORT_SETS_MAX]; /* "NAME=VALUE": what differs from profile qsnet3 */
     uint32_t sets;
 };

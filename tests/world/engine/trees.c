@@ -147,13 +147,14 @@ void trees_close(struct trees *w)
 
 /* --- run ---------------------------------------------------------------------------- */
 
+static const void *trees_engine_counts(const void *world, uint32_t n)
+{
+    return engine_counts(fabric_engine(((const struct trees *)world)->fabric, n));
+}
+
 uint64_t trees_count(const struct trees *w, size_t offset)
 {
-    uint64_t sum = 0;
-
-    for (uint32_t n = 0; n < w->hosts; n++)
-        sum += world_counter(engine_counts(w->fabric->engine[n]), offset);
-    return sum;
+    return world_counters(w, w->hosts, trees_engine_counts, offset);
 }
 
 uint64_t trees_wrong(const struct trees *w)
@@ -200,11 +201,8 @@ void trees_run(struct trees *w, uint64_t limit_ps)
 
 static bool trees_idle(const struct trees *w)
 {
-    for (uint32_t n = 0; n < w->hosts; n++)
-        if (!engine_idle(w->fabric->engine[n]))
-            return false;
-    for (uint32_t s = 0; w->fabric->unit && s < w->graph->switches; s++)
-        if (!engine_idle(w->fabric->unit[s]))
+    for (uint32_t i = 0; i < w->fabric->engines.count; i++)
+        if (!engine_idle(w->fabric->engines.at[i]))
             return false;
     return true;
 }
@@ -235,11 +233,12 @@ bool trees_clean(struct trees *w)
     if (w->set.clock == EMU_CLOCK_VIRTUAL)
         trees_run(w, w->now_ps + TREES_LIMIT_PS);
     fabric_groups_sweep(w->fabric);
-    for (uint32_t i = 0; i < w->fabric->faulty; i++)
-        emu_faults_drop(&w->fabric->faults[i], &w->fabric->worker[0]->cache);
+    for (uint32_t i = 0; i < 2 * w->fabric->links.count; i++)
+        if (w->fabric->links.faults[i])
+            emu_faults_drop(w->fabric->links.faults[i], &w->fabric->worker[0]->cache);
     held = world_fabric_bufs_held(w->fabric);
     for (uint32_t n = 0; n < w->hosts; n++) {
-        const char *wrong = engine_check(w->fabric->engine[n]);
+        const char *wrong = engine_check(fabric_engine(w->fabric, n));
 
         if (wrong)
             return trees_says(wrong, n);
@@ -258,14 +257,14 @@ bool trees_clean(struct trees *w)
 void trees_threads(struct trees *w)
 {
     for (uint32_t i = 0; i < w->fabric->workers; i++)
-        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w->fabric->thread[i], w->fabric->worker[i],
+        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w->fabric->drive.thread[i], w->fabric->worker[i],
                                                "tree-test"),
                               0);
 }
 
 void trees_threads_stop(struct trees *w)
 {
-    world_threads_stop(w->fabric->thread, w->fabric->worker, w->fabric->workers);
+    world_threads_stop(w->fabric->drive.thread, w->fabric->worker, w->fabric->workers);
 }
 
 bool trees_step(struct trees *w, uint32_t passes)

@@ -186,8 +186,7 @@ void trees_wake(struct trees *w, uint32_t node);
 /* trees_host.c: unicast @i of @node. */
 void trees_noise(const struct trees *w, uint32_t node, uint32_t i, struct emu_hdr *hdr);
 
-/* trees_member.c: whether a member may post, what it posts, how long it waits then, what it takes.
- */
+/* trees_member.c: whether a member may post, what, how long it waits then, and what it takes. */
 struct tree_member *trees_member_create(const struct trees *w, struct tree_stream *s,
                                         uint32_t node);
 void trees_member_destroy(struct tree_member *m);

@@ -13,7 +13,7 @@ void cluster_attach(struct cluster *w, uint32_t node)
                                .node = node,
                                .nodes = w->graph->nodes,
                                .seat = ++w->seats,
-                               .acknowledged = w->fabric->engine[node] != NULL};
+                               .acknowledged = fabric_engine(w->fabric, node) != NULL};
 
     w->fab[node] = adapters_open(w->fabric, &info);
     w->fab[node]->watch_ns = 0; /* look after others often */

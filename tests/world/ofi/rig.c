@@ -106,6 +106,16 @@ void rig_close(struct rig *rig)
     CU_ASSERT(rig_try_close(rig));
 }
 
+struct fid_mr *rig_window(struct rig *rig, void *addr, size_t bytes)
+{
+    struct fid_mr *mr = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig->domain, addr, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                                    0, 0, &mr, NULL),
+                          0);
+    return mr;
+}
+
 ssize_t rig_entry_wait(struct fid_cq *cq, void *entry, fi_addr_t *source)
 {
     time_t until = time(NULL) + RIG_PATIENCE_S;

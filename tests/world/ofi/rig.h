@@ -65,6 +65,9 @@ struct rig rig_open_with(const struct rig_config *config);
 struct rig rig_open(void);
 void rig_close(struct rig *rig);
 
+/** rig_window - memory that all may read and write; fi_close() ends it. */
+struct fid_mr *rig_window(struct rig *rig, void *addr, size_t bytes);
+
 /**
  * rig_try_open, rig_try_close - the same without assertions, for other processes. False: it failed.
  */

@@ -64,6 +64,7 @@ void vcnet_begin(struct vcnet *w, const char *set, enum emu_clock_mode mode, uin
 
     memset(w, 0, sizeof *w);
     world_profile(&w->profile, "qsnet3", set);
+    w->profile = emu_profile_on(&w->profile, mode);
     w->clock = mode;
     w->timeout_ps = EMU_NEVER;
     w->pool = emu_pool_create(200000);

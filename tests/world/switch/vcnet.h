@@ -13,7 +13,7 @@
 #ifndef TESTS_WORLD_VCNET_H
 #define TESTS_WORLD_VCNET_H
 
-#include "emu/fault.h"
+#include "emu/fault/fault.h"
 #include "emu/packet/packet.h"
 #include "emu/worker/windows.h"
 #include "switch/switch.h"

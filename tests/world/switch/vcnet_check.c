@@ -113,13 +113,14 @@ uint32_t vcnet_count(const struct vcnet *w, enum post_state state)
     return count;
 }
 
+static const void *vcnet_counts(const void *world, uint32_t s)
+{
+    return switch_counts(((const struct vcnet *)world)->sw[s]);
+}
+
 uint64_t vcnet_sum(const struct vcnet *w, size_t counter)
 {
-    uint64_t sum = 0;
-
-    for (uint32_t s = 0; s < w->switches; s++)
-        sum += world_counter(switch_counts(w->sw[s]), counter);
-    return sum;
+    return world_counters(w, w->switches, vcnet_counts, counter);
 }
 
 uint64_t vcnet_digest(const struct vcnet *w)

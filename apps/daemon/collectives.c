@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collectives.c - the collectives that wait: who has come, who is missing, who does something else.
+ *
+ * Collectives of a group are numbered the same at every member. The one that has waited longest is
+ * what it is for most of those who are in it; a member with a lower number has not entered it, one
+ * with a higher number is through. What the network has of contributions is looked up there and
+ * stands above what a process says of itself.
+ */
+#include <stdlib.h>
+
+#include "apps/daemon/standstill.h"
+#include "emu/combine.h"
+#include "emu/combiner.h"
+
+#define GAPS_MAX        16u /* partial results of one that are listed */
+#define COLLECTIVES_MAX 16u /* that are listed */
+
+/* --- what a collective is ----------------------------------------------------------- */
+
+static const char *const kind_names[EMU_KINDS] = {
+    [EMU_UNICAST] = "",        [EMU_MULTICAST] = "broadcast",
+    [EMU_REDUCE] = "reduce",   [EMU_ALLREDUCE] = "all-reduce",
+    [EMU_BARRIER] = "barrier",
+};
+
+static const char *const op_names[EMU_OPS] = {
+    [EMU_SUM] = "sum",          [EMU_MIN] = "minimum",      [EMU_MAX] = "maximum",
+    [EMU_PROD] = "product",     [EMU_LAND] = "logical and", [EMU_LOR] = "logical or",
+    [EMU_LXOR] = "logical xor", [EMU_BAND] = "bitwise and", [EMU_BOR] = "bitwise or",
+    [EMU_BXOR] = "bitwise xor", [EMU_MINLOC] = "minloc",    [EMU_MAXLOC] = "maxloc",
+};
+
+static const char *const type_names[EMU_TYPES] = {
+    [EMU_I8] = "int8",           [EMU_U8] = "uint8",
+    [EMU_I16] = "int16",         [EMU_U16] = "uint16",
+    [EMU_I32] = "int32",         [EMU_U32] = "uint32",
+    [EMU_I64] = "int64",         [EMU_U64] = "uint64",
+    [EMU_F32] = "float",         [EMU_F64] = "double",
+    [EMU_F32_I32] = "float-int", [EMU_F64_I32] = "double-int",
+    [EMU_I64_I32] = "long-int",  [EMU_I32_I32] = "2 int",
+    [EMU_I16_I32] = "short-int", [EMU_F128_I32] = "long double-int",
+    [EMU_F32_F32] = "2 float",   [EMU_F64_F64] = "2 double",
+};
+
+static bool is_reduction(uint8_t kind)
+{
+    return kind == EMU_REDUCE || kind == EMU_ALLREDUCE;
+}
+
+void standstill_what(struct json_object *to, const struct emu_pending_what *what)
+{
+    json_add_text(to, "kind", kind_names[what->kind]);
+    if (what->kind != EMU_BARRIER)
+        json_add_number(to, "bytes", what->bytes);
+    if (is_reduction(what->kind)) {
+        json_add_text(to, "operation", op_names[what->op]);
+        json_add_text(to, "type", type_names[what->type]);
+    }
+    if (what->root != EMU_PENDING_ANY)
+        json_add_number(to, "root", what->root);
+}
+
+static bool same_what(const struct emu_pending_what *a, const struct emu_pending_what *b)
+{
+    return a->kind == b->kind && a->op == b->op && a->type == b->type && a->bytes == b->bytes &&
+           a->root == b->root;
+}
+
+const struct emu_pending_group *standstill_group(const struct client *client, uint32_t id)
+{
+    const struct emu_pending *pending = client && client->look ? &client->look->pending : NULL;
+
+    for (uint32_t g = 0; pending && g < pending->groups; g++)
+        if (pending->group[g].id == id)
+            return &pending->group[g];
+    return NULL;
+}
+
+/* --- a group's members, side by side ------------------------------------------------ */
+
+struct member_look {
+    uint32_t node;
+    const struct emu_pending_group *says; /* NULL: it says nothing of this group */
+    const struct fabric_part *part;       /* of the network; NULL: nothing is known there */
+};
+
+/* A group whose oldest collective waits. */
+struct group_look {
+    uint32_t id, count;
+    struct member_look *member;
+    const struct emu_pending_group *waits; /* of the member that has waited longest for it */
+    const struct emu_clash *clash;         /* of contributions in the network; NULL: none */
+    uint64_t now_ns;
+};
+
+static bool is_in(const struct member_look *member, const struct emu_pending_group *it)
+{
+    return member->says && member->says->since_ns && member->says->number == it->number;
+}
+
+/* The oldest collective that somebody waits in, as most who are in it say it is. False: none is. */
+static bool group_find(struct group_look *group)
+{
+    uint32_t most = 0;
+
+    group->waits = NULL;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct emu_pending_group *says = group->member[i].says;
+
+        if (says && says->since_ns &&
+            standstill_age(group->now_ns, says->since_ns) >= STANDSTILL_AGE_NS &&
+            (!group->waits || says->number < group->waits->number))
+            group->waits = says;
+    }
+    for (uint32_t i = 0; group->waits && i < group->count; i++) {
+        const struct emu_pending_group *says = group->member[i].says;
+        uint32_t alike = 0;
+
+        if (!is_in(&group->member[i], group->waits))
+            continue;
+        for (uint32_t j = 0; j < group->count; j++)
+            alike += is_in(&group->member[j], group->waits) &&
+                     same_what(&group->member[j].says->what, &says->what);
+        if (alike > most) {
+            most = alike;
+            group->waits = says;
+        }
+    }
+    return group->waits != NULL;
+}
+
+static uint64_t group_age(const struct group_look *group)
+{
+    uint64_t age_ns = 0;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        if (is_in(&group->member[i], group->waits)) {
+            uint64_t its_ns = standstill_age(group->now_ns, group->member[i].says->since_ns);
+
+            age_ns = its_ns > age_ns ? its_ns : age_ns;
+        }
+    return age_ns;
+}
+
+/* Does the network have to see something of the member, before the collective can end? */
+static bool contributes(const struct group_look *group, const struct member_look *member)
+{
+    const struct emu_pending_what *what = &group->waits->what;
+
+    if (what->kind == EMU_MULTICAST)
+        return false; /* no switch keeps count of them */
+    return what->kind != EMU_REDUCE || what->root != member->node;
+}
+
+static bool has_entered(const struct group_look *group, const struct member_look *member)
+{
+    return member->says && member->says->begun >= group->waits->number;
+}
+
+/*
+ * Entered, and its part is where it belongs. Where parts do not agree, whose come too late are
+ * dropped, and it is not they who are missing.
+ */
+static bool has_come(const struct group_look *group, const struct member_look *member)
+{
+    if (!contributes(group, member) || !member->part || !member->part->known || group->clash)
+        return has_entered(group, member);
+    return member->part->came;
+}
+
+static void add_place(struct json_object *to, const struct fabric_part *part)
+{
+    if (!part || !part->known)
+        return;
+    if (part->sw == TOPO_NONE) {
+        json_object_object_add(to, "adapter", json_object_new_boolean(true));
+        return;
+    }
+    json_add_number(to, "switch", part->sw);
+    json_add_number(to, "port", part->port);
+}
+
+static struct json_object *missing_build(const struct group_look *group,
+                                         const struct member_look *member)
+{
+    struct json_object *one = json_add_number(json_object_new_object(), "node", member->node);
+
+    if (member->says)
+        json_add_number(one, "begun", member->says->begun);
+    json_object_object_add(one, "entered", json_object_new_boolean(has_entered(group, member)));
+    if (contributes(group, member))
+        add_place(one, member->part);
+    return one;
+}
+
+/* A contribution, as the network has it. */
+static struct json_object *clash_side(const struct daemon *daemon, const struct emu_hdr *hdr)
+{
+    struct emu_pending_what what = {.bytes = hdr->len,
+                                    .root = EMU_PENDING_ANY,
+                                    .kind = hdr->kind,
+                                    .op = hdr->op,
+                                    .type = hdr->type};
+    struct json_object *one = json_object_new_object();
+
+    if (hdr->src < daemon->config->fabric->graph->nodes)
+        json_add_number(one, "node", hdr->src);
+    if (hdr->kind < EMU_KINDS && (!is_reduction(hdr->kind) || emu_combine_ok(hdr->op, hdr->type)))
+        standstill_what(one, &what);
+    return one;
+}
+
+static void add_clash(const struct daemon *daemon, const struct emu_clash *clash,
+                      struct json_object *to)
+{
+    struct json_object *list;
+
+    if (!clash)
+        return;
+    list = json_object_new_array();
+    json_object_array_add(list, clash_side(daemon, &clash->first));
+    json_object_array_add(list, clash_side(daemon, &clash->other));
+    json_object_object_add(to, "clash", list);
+}
+
+/* Partial results that are on their way between two switches, for too long. */
+static void add_gaps(const struct daemon *daemon, const struct group_look *group,
+                     struct json_object *to)
+{
+    struct fabric_gap gap[GAPS_MAX];
+    uint32_t count = fabric_gaps(daemon->fabric, group->id, group->waits->seq, gap, GAPS_MAX);
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < count && i < GAPS_MAX; i++) {
+        struct json_object *one = json_add_number(json_object_new_object(), "from", gap[i].from);
+
+        json_add_number(one, "switch", gap[i].sw);
+        json_object_array_add(list, json_add_number(one, "port", gap[i].port));
+    }
+    json_object_object_add(to, "gaps", list);
+}
+
+static struct json_object *collective_build(const struct daemon *daemon,
+                                            const struct group_look *group)
+{
+    struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
+    struct json_object *came = json_object_new_array(), *missing = json_object_new_array();
+    struct json_object *differ = json_object_new_array();
+
+    json_add_text(ret, "name", group->waits->name);
+    json_add_number(ret, "number", group->waits->number);
+    standstill_what(ret, &group->waits->what);
+    json_add_number(ret, "for_ns", group_age(group));
+    json_add_number(ret, "members", group->count);
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct member_look *member = &group->member[i];
+
+        if (is_in(member, group->waits) && !same_what(&member->says->what, &group->waits->what)) {
+            struct json_object *one = json_object_new_object();
+
+            json_add_number(one, "node", member->node);
+            standstill_what(one, &member->says->what);
+            json_object_array_add(differ, one);
+        } else if (has_come(group, member)) {
+            json_object_array_add(came, json_object_new_int64(member->node));
+        } else {
+            json_object_array_add(missing, missing_build(group, member));
+        }
+    }
+    json_object_object_add(ret, "came", came);
+    json_object_object_add(ret, "missing", missing);
+    json_object_object_add(ret, "differ", differ);
+    add_gaps(daemon, group, ret);
+    add_clash(daemon, group->clash, ret);
+    return ret;
+}
+
+/* --- all groups --------------------------------------------------------------------- */
+
+struct collectives {
+    struct daemon *daemon;
+    struct json_object *list;
+    uint64_t now_ns;
+};
+
+/* What the network has of the collective, beside each member. */
+static void parts_look(const struct daemon *daemon, struct group_look *group,
+                       struct fabric_part *part)
+{
+    uint32_t count = fabric_parts(daemon->fabric, group->id, group->waits->seq, part, group->count);
+
+    for (uint32_t i = 0; i < group->count; i++)
+        for (uint32_t p = 0; p < count && !group->member[i].part; p++)
+            if (part[p].node == group->member[i].node)
+                group->member[i].part = &part[p];
+}
+
+static void collective_look(void *context, uint32_t id, const uint32_t *nodes, uint32_t count)
+{
+    struct collectives *all = context;
+    struct group_look group = {.id = id, .count = count, .now_ns = all->now_ns};
+    struct fabric_part *part = calloc(count, sizeof *part);
+
+    group.member = calloc(count, sizeof *group.member);
+    if (part && group.member && json_object_array_length(all->list) < COLLECTIVES_MAX) {
+        for (uint32_t i = 0; i < count; i++) {
+            group.member[i].node = nodes[i];
+            group.member[i].says = standstill_group(all->daemon->by_node[nodes[i]], id);
+        }
+        if (group_find(&group)) {
+            parts_look(all->daemon, &group, part);
+            group.clash = fabric_clash(all->daemon->fabric, id);
+            json_object_array_add(all->list, collective_build(all->daemon, &group));
+        }
+    }
+    free(group.member);
+    free(part);
+}
+
+struct json_object *standstill_collectives(struct daemon *daemon, uint64_t now_ns)
+{
+    struct collectives all = {.daemon = daemon, .list = json_object_new_array(), .now_ns = now_ns};
+
+    daemon_groups_each(daemon, collective_look, &all);
+    return all.list;
+}

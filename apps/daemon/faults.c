@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults.c - faults on a running fabric: asked for, carried out at their times, told and reported.
+ *
+ * Times are the host's, from the fabric's start. A timer is armed for whatever is due next; while
+ * faults are at work it also looks what they have hit, ten times a second.
+ */
+#include "apps/daemon/faults.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "apps/inject/inject.h"
+#include "apps/run/report.h"
+#include "apps/say.h"
+#include "emu/clock.h"
+#include "emu/fault/fault.h"
+#include "emu/now.h"
+#include "nic/host/wire.h"
+
+#define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
+#define HITS_REPORTED 100u                   /* with their names, the first of them */
+
+struct daemon_faults {
+    struct manager *manager; /* NULL: this fabric's links cannot go down */
+    struct injector *injector;
+    uint64_t origin_ps;
+    int timer;
+    uint64_t look_ps; /* the next look at hits; EMU_NEVER */
+    struct json_object *hits;
+    uint64_t hits_seen;
+    struct { /* what the manager has told */
+        uint64_t lost, up, swapped, failed, out, tables, treeless, alone;
+        uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
+    } links;
+};
+
+static uint64_t now_ps(void)
+{
+    return emu_now_ns() * 1000u;
+}
+
+/* --- names -------------------------------------------------------------------------- */
+
+/* "switch 3:5 - switch 7:1", or "- node 4:0". */
+static const char *cable_name(const struct fabric *fabric, uint32_t i, const char *way,
+                              char text[static 80])
+{
+    const struct fabric_cable *cable = fabric_cable(fabric, i);
+    uint32_t far = cable->kind == TOPO_END_NODE ? cable->node : cable->far.sw;
+    uint32_t port = cable->kind == TOPO_END_NODE ? cable->link : cable->far.port;
+
+    snprintf(text, 80, "switch %u:%u %s %s %u:%u", cable->at.sw, cable->at.port, way,
+             cable->kind == TOPO_END_NODE ? "node" : "switch", far, port);
+    return text;
+}
+
+/* What the adapters say in a unicast segment. */
+static const char *operation(const struct emu_fault_hit *hit)
+{
+    static const char *const names[] = {[NIC_EAGER] = "eager message",
+                                        [NIC_MORE] = "more of an eager message",
+                                        [NIC_RTS] = "message asks",
+                                        [NIC_PUT] = "put",
+                                        [NIC_PUT_RTS] = "put asks",
+                                        [NIC_GET] = "get",
+                                        [NIC_ATOMIC] = "atomic",
+                                        [NIC_CTS] = "go on",
+                                        [NIC_FIN] = "done",
+                                        [NIC_RESULT] = "atomic's result",
+                                        [NIC_ACK] = "acknowledgment",
+                                        [NIC_BYE] = "goodbye",
+                                        [NIC_DATA] = "data",
+                                        [NIC_HELLO] = "hello"};
+    uint8_t what = hit->begins[0];
+
+    if (emu_hdr_kind(&hit->hdr) != EMU_UNICAST || !hit->hdr.len)
+        return NULL;
+    return what < sizeof names / sizeof names[0] ? names[what] : NULL;
+}
+
+/* --- events ------------------------------------------------------------------------- */
+
+static struct json_object *event_at(const struct daemon_faults *f, const char *name, uint64_t at_ps)
+{
+    struct json_object *event = conn_event(name);
+
+    json_object_object_add(event, "s",
+                           json_object_new_double((double)(at_ps - f->origin_ps) * 1e-12));
+    return event;
+}
+
+static void on_manager(void *ctx, const struct manager_event *event)
+{
+    static const char *const names[] = {
+        [MANAGER_SAYS_LOST] = "lost",       [MANAGER_SAYS_UP] = "up",
+        [MANAGER_SAYS_SWAPPED] = "swapped", [MANAGER_SAYS_FAILED] = "test failed",
+        [MANAGER_SAYS_OUT] = "taken out",
+    };
+    struct daemon *daemon = ctx;
+    struct daemon_faults *f = daemon->faults;
+    uint64_t *const counts[] = {
+        [MANAGER_SAYS_LOST] = &f->links.lost,         [MANAGER_SAYS_UP] = &f->links.up,
+        [MANAGER_SAYS_SWAPPED] = &f->links.swapped,   [MANAGER_SAYS_FAILED] = &f->links.failed,
+        [MANAGER_SAYS_OUT] = &f->links.out,           [MANAGER_SAYS_TABLES] = &f->links.tables,
+        [MANAGER_SAYS_TREELESS] = &f->links.treeless, [MANAGER_SAYS_ALONE] = &f->links.alone};
+    struct json_object *told;
+    char text[80];
+
+    ++*counts[event->what];
+    if (event->what == MANAGER_SAYS_TABLES) {
+        told = event_at(f, "tables", event->at_ps);
+        f->links.recovery_ps += event->took_ps;
+        if (event->took_ps > f->links.recovery_most_ps)
+            f->links.recovery_most_ps = event->took_ps;
+        json_add_number(told, "took_ns", event->took_ps / 1000);
+        json_add_number(told, "without_route", event->parted);
+    } else if (event->what == MANAGER_SAYS_TREELESS) {
+        told = json_add_number(event_at(f, "no_tree", event->at_ps), "group", event->group);
+    } else if (event->what == MANAGER_SAYS_ALONE) {
+        told = json_add_number(event_at(f, "alone", event->at_ps), "node", event->node);
+    } else {
+        told = event_at(f, "link", event->at_ps);
+        json_add_text(told, "state", names[event->what]);
+        json_add_text(told, "cable", cable_name(daemon->fabric, event->cable, "-", text));
+    }
+    if (event->what == MANAGER_SAYS_UP)
+        json_add_number(told, "took_ns", event->took_ps / 1000);
+    if (event->what == MANAGER_SAYS_FAILED || event->what == MANAGER_SAYS_OUT) {
+        json_add_number(told, "errors", event->errors);
+        json_add_number(told, "packets", event->packets);
+    }
+    json_add_number(told, "links_out", event->links_out);
+    daemon_tell_all(daemon, told);
+}
+
+static void on_fault(void *ctx, const struct inject_event *event)
+{
+    struct daemon *daemon = ctx;
+    struct json_object *told = event_at(daemon->faults, "fault", event->at_ps);
+    char text[FAULT_TEXT_BYTES];
+
+    fault_print(event->fault, text);
+    json_add_number(told, "fault", event->id);
+    json_add_text(told, "text", text);
+    json_add_text(told, "state", event->begins ? "begins" : "over");
+    json_add_number(told, "targets", event->targets);
+    daemon_tell_all(daemon, told);
+}
+
+/* The process attached to @node is signalled. */
+static bool on_process(void *ctx, uint32_t node, enum inject_process what)
+{
+    static const int signals[] = {
+        [INJECT_FREEZE] = SIGSTOP, [INJECT_GO_ON] = SIGCONT, [INJECT_KILL] = SIGKILL};
+    const struct daemon *daemon = ctx;
+    const struct client *client = daemon->by_node[node];
+
+    return client && !client->gone && kill(client->pid, signals[what]) == 0;
+}
+
+/* On clock raw the hit has the host's time; else that of its fabric's clock. */
+static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
+{
+    bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
+
+    return raw ? hit->at_ps : daemon->faults->origin_ps + hit->at_ps;
+}
+
+static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
+{
+    static const char *const whats[] = {
+        [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
+        [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
+        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held"};
+    struct json_object *told = event_at(daemon->faults, "hit", hit_ps(daemon, hit));
+    const char *what = operation(hit);
+    char text[80];
+
+    json_add_number(told, "fault", hit->fault);
+    json_add_text(told, "what", hit->dark ? "lost" : whats[hit->what]);
+    json_add_text(told, "cable",
+                  cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-", text));
+    json_add_text(told, "packet", fault_packet_name(hit->packet));
+    if (!hit->known)
+        return told;
+    json_add_text(told, "kind", fault_segment_name(emu_hdr_kind(&hit->hdr)));
+    json_add_number(told, "from", hit->hdr.src);
+    json_add_number(told, emu_hdr_kind(&hit->hdr) == EMU_UNICAST ? "to" : "group", hit->hdr.dst);
+    if (what)
+        json_add_text(told, "operation", what);
+    return told;
+}
+
+static void hits_look(struct daemon *daemon)
+{
+    struct daemon_faults *f = daemon->faults;
+    struct emu_fault_hit hit;
+
+    while (fabric_hit_take(daemon->fabric, &hit)) {
+        bool keep = f->hits_seen++ < HITS_REPORTED;
+        struct json_object *told;
+
+        if (!keep && !daemon_is_heard(daemon))
+            continue;
+        told = hit_of(daemon, &hit);
+        if (keep)
+            json_object_array_add(f->hits, json_object_get(told));
+        daemon_tell_all(daemon, told);
+    }
+}
+
+/* --- times -------------------------------------------------------------------------- */
+
+static uint64_t due_ps(const struct daemon_faults *f)
+{
+    uint64_t at_ps = injector_due_ps(f->injector);
+    uint64_t manager_ps = f->manager ? manager_due_ps(f->manager) : EMU_NEVER;
+
+    at_ps = manager_ps < at_ps ? manager_ps : at_ps;
+    return f->look_ps < at_ps ? f->look_ps : at_ps;
+}
+
+static void timer_arm(const struct daemon_faults *f)
+{
+    uint64_t at_ns = due_ps(f) / 1000u;
+    struct itimerspec when = {
+        .it_value = {(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u) + !at_ns}};
+
+    if (due_ps(f) == EMU_NEVER)
+        memset(&when, 0, sizeof when);
+    timerfd_settime(f->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* What is due by now; then the timer is for what is next. */
+static void faults_step(struct daemon *daemon)
+{
+    struct daemon_faults *f = daemon->faults;
+    uint64_t at_ps = now_ps();
+    int err = injector_step(f->injector, at_ps);
+
+    if (!err && f->manager)
+        err = manager_step(f->manager, at_ps);
+    if (err)
+        say("a fault could not be carried out: %s", strerror(-err));
+    if (at_ps >= f->look_ps) {
+        hits_look(daemon);
+        f->look_ps = at_ps + LOOK_PS;
+    }
+    if (!injector_is_active(f->injector))
+        f->look_ps = EMU_NEVER; /* nothing is hit */
+    else if (f->look_ps == EMU_NEVER)
+        f->look_ps = at_ps + LOOK_PS;
+    timer_arm(f);
+}
+
+void daemon_faults_run(struct daemon *daemon)
+{
+    uint64_t expired;
+
+    if (read(daemon->faults->timer, &expired, sizeof expired) > 0)
+        faults_step(daemon);
+}
+
+int daemon_faults_fd(const struct daemon *daemon)
+{
+    return daemon->faults ? daemon->faults->timer : -1;
+}
+
+/* --- made --------------------------------------------------------------------------- */
+
+static int faults_make(struct daemon *daemon, struct daemon_faults *f)
+{
+    const struct fabric_config *fabric = daemon->config->fabric;
+    struct manager_config manager = manager_defaults();
+    struct inject_config inject = {.seed = fabric->seed,
+                                   .origin_ps = f->origin_ps,
+                                   .event = on_fault,
+                                   .process = on_process,
+                                   .ctx = daemon};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
+    int err = 0;
+
+    manager.event = on_manager;
+    manager.ctx = daemon;
+    f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (f->timer < 0 || epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, f->timer, &event) < 0)
+        return -errno;
+    if (fabric_has_links(daemon->fabric))
+        err = manager_create(&f->manager, daemon->fabric, &manager);
+    return err ? err
+               : injector_create(&f->injector, daemon->fabric, fabric->graph, f->manager, &inject);
+}
+
+/* The first fault that is asked for brings a manager. */
+static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    struct daemon_faults *f;
+    int err;
+
+    if (daemon->faults)
+        return 0;
+    f = calloc(1, sizeof *f);
+    if (!f)
+        return fail(-ENOMEM, error, error_bytes, "there is no memory for faults");
+    daemon->faults = f;
+    f->timer = -1;
+    f->look_ps = EMU_NEVER;
+    f->origin_ps = daemon->began_ps;
+    f->hits = json_object_new_array();
+    err = faults_make(daemon, f);
+    if (!err)
+        return 0;
+    daemon_faults_close(daemon);
+    return fail(err, error, error_bytes, "no faults can be made: %s", strerror(-err));
+}
+
+int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    const struct fault_schedule *schedule = daemon->config->faults;
+    int err;
+
+    daemon->began_ps = now_ps();
+    if (!schedule)
+        return 0;
+    err = faults_begin(daemon, error, error_bytes);
+    if (!err)
+        err = injector_add_all(daemon->faults->injector, schedule, error, error_bytes);
+    if (err)
+        return err;
+    faults_step(daemon);
+    return 0;
+}
+
+void daemon_faults_close(struct daemon *daemon)
+{
+    struct daemon_faults *f = daemon->faults;
+
+    if (!f)
+        return;
+    for (uint32_t i = 0; f->injector && i < injector_count(f->injector); i++)
+        injector_clear(f->injector, i + 1, now_ps()); /* who was frozen goes on */
+    injector_destroy(f->injector);
+    manager_destroy(f->manager);
+    json_object_put(f->hits);
+    if (f->timer >= 0)
+        close(f->timer);
+    free(f);
+    daemon->faults = NULL;
+}
+
+/* --- requests ----------------------------------------------------------------------- */
+
+static struct json_object *state_of(const struct inject_state *state, uint64_t origin_ps)
+{
+    struct json_object *one = json_add_number(json_object_new_object(), "fault", state->id);
+    char text[FAULT_TEXT_BYTES];
+
+    fault_print(state->fault, text);
+    json_add_text(one, "text", text);
+    json_add_text(one, "state", state->active ? "active" : state->over ? "over" : "waits");
+    json_add_number(one, "times", state->times);
+    json_add_number(one, "targets", state->targets);
+    json_add_number(one, "hits", state->hits);
+    if (state->next_ps != EMU_NEVER)
+        json_object_object_add(one, "next_s",
+                               json_object_new_double((double)(state->next_ps - origin_ps) *
+                                                      1e-12));
+    return one;
+}
+
+static struct json_object *states_of(const struct daemon_faults *f)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; f && i < injector_count(f->injector); i++) {
+        struct inject_state state = injector_at(f->injector, i);
+
+        json_object_array_add(all, state_of(&state, f->origin_ps));
+    }
+    return all;
+}
+
+void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    const struct fault_network network = {.graph = config->graph, .profile = &config->profile};
+    char error[FAULT_ERROR_BYTES + 64], note[FAULT_ERROR_BYTES] = "";
+    struct fault fault;
+    struct json_object *reply;
+    uint32_t id;
+    int err = fault_parse(&fault, emu_json_text(request, "fault", ""), error, sizeof error);
+
+    if (!err) {
+        err = fault_check(&fault, &network, note, sizeof note);
+        snprintf(error, sizeof error, "%s", note);
+    }
+    if (!err)
+        err = faults_begin(daemon, error, sizeof error);
+    if (!err)
+        err = injector_add(daemon->faults->injector, &fault, now_ps(), &id, error, sizeof error);
+    if (err) {
+        daemon_reply_error(daemon, client, err, error);
+        return;
+    }
+    faults_step(daemon);
+    reply = json_add_number(conn_ok(), "fault", id);
+    if (*note)
+        json_add_text(reply, "note", note);
+    daemon_send(daemon, client, reply);
+}
+
+void daemon_fault_clear(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    int64_t id = emu_json_number(request, "fault", 0);
+
+    if (!daemon->faults || id < 0 || id > UINT32_MAX ||
+        injector_clear(daemon->faults->injector, (uint32_t)id, now_ps())) {
+        daemon_reply_error(daemon, client, -ENOENT, "there is no fault of that number");
+        return;
+    }
+    faults_step(daemon);
+    daemon_send(daemon, client, conn_ok());
+}
+
+void daemon_fault_list(struct daemon *daemon, struct client *client, struct json_object *request)
+{
+    struct json_object *reply = conn_ok();
+
+    (void)request;
+    json_object_object_add(reply, "faults", states_of(daemon->faults));
+    daemon_send(daemon, client, reply);
+}
+
+/* --- the report --------------------------------------------------------------------- */
+
+static struct json_object *links_of(const struct daemon_faults *f)
+{
+    struct json_object *links = json_object_new_object();
+
+    json_add_number(links, "lost", f->links.lost);
+    json_add_number(links, "up_again", f->links.up);
+    json_add_number(links, "taken_out", f->links.out);
+    json_add_number(links, "tests_failed", f->links.failed);
+    json_add_number(links, "swapped", f->links.swapped);
+    json_add_number(links, "out_now", manager_links_out(f->manager));
+    json_add_number(links, "new_tables", f->links.tables);
+    json_add_number(links, "groups_without_tree", f->links.treeless);
+    json_add_number(links, "recovery_mean_ns",
+                    f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
+    json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);
+    return links;
+}
+
+void daemon_faults_report(struct daemon *daemon, struct json_object *report)
+{
+    struct daemon_faults *f = daemon->faults;
+
+    if (!f)
+        return;
+    hits_look(daemon);
+    json_object_object_add(report, "faults", states_of(f));
+    json_object_object_add(report, "hits", json_object_get(f->hits));
+    json_add_number(report, "hits_logged", f->hits_seen);
+    json_add_number(report, "hits_not_logged", fabric_hits_missed(daemon->fabric));
+    if (f->manager)
+        json_object_object_add(report, "links", links_of(f));
+}

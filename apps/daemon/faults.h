@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults.h - the fabric's manager and its faults, as the daemon runs them. The daemon's one thread's.
+ */
+#ifndef APPS_DAEMON_FAULTS_H
+#define APPS_DAEMON_FAULTS_H
+
+#include "apps/daemon/client.h"
+
+/**
+ * daemon_faults_open - begin with the schedule of the daemon's configuration, if there is one.
+ * Until somebody asks for a fault there is nothing else, and nothing of it runs.
+ * @error: one line. Errors: as daemon_fault's.
+ */
+int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes);
+void daemon_faults_close(struct daemon *daemon);
+
+/** daemon_faults_run - what is due, and what was hit meanwhile. When its timer has expired. */
+void daemon_faults_run(struct daemon *daemon);
+
+/** daemon_faults_fd - the timer; -1: there is none. */
+int daemon_faults_fd(const struct daemon *daemon);
+
+/** daemon_faults_report - "faults" and "links" of a report; nothing, if there were none. */
+void daemon_faults_report(struct daemon *daemon, struct json_object *report);
+
+/* Requests. */
+void daemon_fault(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_fault_clear(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_fault_list(struct daemon *daemon, struct client *client, struct json_object *request);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * standstill.c - looks once a second at what processes have pending, and says when nothing moves.
+ *
+ * A run stands still while some process waits for the fabric and none has begun, moved or completed
+ * anything. That is told to the supervisor each second, who says it when it has lasted, or when the
+ * user interrupts the run: so nothing has to be asked of processes that are being ended. Processes
+ * that only compute wait for nothing, so they are no standstill by themselves.
+ */
+#include "apps/daemon/standstill.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/now.h"
+
+#define QUIET_NS 2000000000u /* nothing has moved for so long: that is told */
+#define SILENT_NS \
+    3500000000u       /* a process whose library has told nothing for so long is called silent */
+#define LINKS_MAX 32u /* links that are listed */
+
+/* --- looking ------------------------------------------------------------------------ */
+
+void daemon_standstill_attach(struct daemon *daemon, struct client *client)
+{
+    daemon->last_rank[client->node] = client->rank;
+    client->look = calloc(1, sizeof *client->look); /* NULL: nothing will be known of it */
+    if (client->look)
+        client->look->attached_ns = emu_now_ns();
+}
+
+/* A process has seen that others do something else than it does. */
+static struct json_object *clash_build(const struct client *client)
+{
+    const struct emu_pending_clash *clash = &client->look->pending.clash;
+    struct json_object *one = json_object_new_object(), *mine = json_object_new_object();
+    struct json_object *other = json_object_new_object();
+
+    json_add_number(one, "group", clash->group);
+    json_add_text(one, "name", clash->name);
+    json_add_number(one, "number", clash->number);
+    json_add_number(mine, "node", (uint64_t)client->node);
+    standstill_what(mine, &clash->mine);
+    json_add_number(other, "node", clash->node);
+    standstill_what(other, &clash->other);
+    json_object_object_add(one, "mine", mine);
+    json_object_object_add(one, "other", other);
+    return one;
+}
+
+/* Who is @node, for a line of text? */
+static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
+{
+    const struct client *client = daemon->by_node[node];
+    struct json_object *who = json_add_number(json_object_new_object(), "node", node);
+
+    if (daemon->last_rank[node] >= 0)
+        json_add_number(who, "rank", (uint64_t)daemon->last_rank[node]);
+    if (!client) /* it has left meanwhile */
+        return who;
+    json_add_number(who, "pid", (uint64_t)client->pid);
+    return json_add_text(who, "command", client->command);
+}
+
+static bool has_clash(const struct client *client)
+{
+    const struct emu_pending *pending = &client->look->pending;
+
+    return pending->written_ns && pending->clash.node != EMU_PENDING_ANY;
+}
+
+static void clash_tell(struct daemon *daemon, struct client *client)
+{
+    const struct emu_pending_clash *clash = &client->look->pending.clash;
+    const uint32_t nodes[] = {(uint32_t)client->node, clash->node, clash->mine.root,
+                              clash->other.root};
+    struct json_object *event, *who;
+
+    if (client->look->clash_told || !has_clash(client) || !daemon->owner)
+        return;
+    client->look->clash_told = true;
+    if (daemon->clash_group == clash->group + UINT64_C(1))
+        return;
+    daemon->clash_group = clash->group + UINT64_C(1);
+    event = conn_event("disagreement");
+    who = json_object_new_array();
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
+        if (nodes[i] != EMU_PENDING_ANY)
+            json_object_array_add(who, who_build(daemon, nodes[i]));
+    json_object_object_add(event, "attached", who);
+    json_object_object_add(event, "disagreement", clash_build(client));
+    daemon_tell_all(daemon, json_object_get(event));
+    daemon_send(daemon, daemon->owner, event);
+}
+
+static void client_look(struct daemon *daemon, struct client *client)
+{
+    if (!client->look)
+        return;
+    fabric_pending(daemon->fabric, (uint32_t)client->node, &client->look->pending);
+    clash_tell(daemon, client);
+}
+
+void daemon_standstill_detach(struct daemon *daemon, struct client *client)
+{
+    client_look(daemon, client);
+    free(client->look);
+    client->look = NULL;
+}
+
+/* --- does anything move? ------------------------------------------------------------ */
+
+/* Has it something pending that is older than a look? */
+static bool client_is_waiting(const struct client *client, uint64_t now_ns)
+{
+    const struct emu_pending *pending = &client->look->pending;
+    uint64_t old_ns = now_ns - STANDSTILL_AGE_NS;
+    bool any = false;
+
+    if (!pending->waits)
+        return false;
+    any = (pending->send.kind && pending->send.since_ns < old_ns) ||
+          (pending->receive.kind && pending->receive.since_ns < old_ns);
+    for (uint32_t g = 0; !any && g < pending->groups; g++)
+        any = pending->group[g].since_ns && pending->group[g].since_ns < old_ns;
+    return any;
+}
+
+/* Since when nothing has moved in any process; 0: somebody's look is wanting, or nobody waits. */
+static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
+{
+    uint64_t since_ns = 0;
+    bool waits = false;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link) {
+        const struct standstill_look *look = client->node >= 0 ? client->look : NULL;
+        uint64_t quiet_ns;
+
+        if (!look)
+            continue;
+        quiet_ns = look->pending.written_ns ? look->pending.quiet_ns : look->attached_ns;
+        since_ns = quiet_ns > since_ns ? quiet_ns : since_ns;
+        waits = waits || client_is_waiting(client, now_ns);
+    }
+    return waits ? since_ns : 0;
+}
+
+/* --- said as JSON ------------------------------------------------------------------- */
+
+static const char *const kind_names[EMU_PENDING_KINDS] = {
+    [EMU_PENDING_NOTHING] = "", [EMU_PENDING_SEND] = "send", [EMU_PENDING_RECEIVE] = "receive",
+    [EMU_PENDING_PUT] = "put",  [EMU_PENDING_GET] = "get",   [EMU_PENDING_ATOMIC] = "atomic",
+};
+
+static const char *const state_names[EMU_PENDING_STATES] = {
+    [EMU_PENDING_UNSENT] = "unsent",
+    [EMU_PENDING_UNMATCHED] = "unmatched",
+    [EMU_PENDING_MOVING] = "moving",
+};
+
+static void op_add(struct json_object *to, const char *field, const struct emu_pending_op *op,
+                   uint64_t now_ns)
+{
+    struct json_object *one;
+
+    if (!op->kind)
+        return;
+    one = json_add_text(json_object_new_object(), "kind", kind_names[op->kind]);
+    json_add_text(one, "state", state_names[op->state]);
+    if (op->node != EMU_PENDING_ANY)
+        json_add_number(one, "node", op->node);
+    json_add_number(one, "tag", op->tag);
+    if (op->ignore)
+        json_add_number(one, "ignore", op->ignore);
+    json_add_number(one, "bytes", op->bytes);
+    if (op->since_ns)
+        json_add_number(one, "for_ns", standstill_age(now_ns, op->since_ns));
+    json_object_object_add(to, field, one);
+}
+
+/* Is its main thread stopped, by a signal or a debugger? False, too, where that cannot be seen. */
+static bool process_is_stopped(pid_t pid)
+{
+    char path[64], text[512];
+    const char *state = NULL;
+    size_t bytes = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file) {
+        bytes = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+    }
+    text[bytes] = '\0';
+    state = strrchr(text, ')'); /* the name before may hold anything */
+    return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
+}
+
+void daemon_standstill_client(const struct client *client, struct json_object *one)
+{
+    const struct emu_pending *pending = client->look ? &client->look->pending : NULL;
+    uint64_t now_ns = emu_now_ns();
+
+    if (client->rank >= 0)
+        json_add_number(one, "rank", (uint64_t)client->rank);
+    if (process_is_stopped(client->pid))
+        json_object_object_add(one, "stopped", json_object_new_boolean(true));
+    if (!pending || !pending->written_ns)
+        return;
+    json_object_object_add(one, "waits", json_object_new_boolean(pending->waits));
+    if (standstill_age(now_ns, pending->written_ns) >= SILENT_NS)
+        json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
+    op_add(one, "send", &pending->send, now_ns);
+    op_add(one, "receive", &pending->receive, now_ns);
+    if (!pending->unexpected)
+        return;
+    json_add_number(one, "unexpected", pending->unexpected);
+    op_add(one, "first_unexpected", &pending->early, now_ns);
+}
+
+static struct json_object *attached_build(const struct daemon *daemon)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        const struct client *client = daemon->by_node[node];
+        struct json_object *one;
+
+        if (!client)
+            continue;
+        one = json_add_number(json_object_new_object(), "node", node);
+        json_add_number(one, "pid", (uint64_t)client->pid);
+        json_add_text(one, "command", client->command);
+        daemon_standstill_client(client, one);
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
+static const char *const wait_names[] = {
+    [FABRIC_WAITS_CREDIT] = "credit",
+    [FABRIC_WAITS_PROCESS] = "process",
+    [FABRIC_WAITS_REPLY] = "reply",
+};
+
+static struct json_object *links_build(struct daemon *daemon, uint64_t now_ns)
+{
+    struct fabric_stall stall[LINKS_MAX];
+    const struct topo_graph *graph = daemon->config->fabric->graph;
+    uint32_t count = fabric_stalls(daemon->fabric, now_ns, stall, LINKS_MAX);
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < count && i < LINKS_MAX; i++) {
+        struct json_object *one = json_object_new_object();
+
+        if (stall[i].node != TOPO_NONE)
+            json_add_number(one, "node", stall[i].node);
+        if (stall[i].sw != TOPO_NONE)
+            json_add_number(one, "switch", stall[i].sw);
+        json_add_number(one, "port", stall[i].port);
+        if (stall[i].node == TOPO_NONE) {
+            const struct topo_end *end = &graph->sw[stall[i].sw].end[stall[i].port];
+
+            if (end->kind == TOPO_END_SWITCH)
+                json_add_number(one, "to_switch", end->id);
+        }
+        json_add_text(one, "waits_for", wait_names[stall[i].wait]);
+        json_add_number(one, "for_ns", standstill_age(now_ns, stall[i].since_ns));
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
+static struct json_object *clashes_build(const struct daemon *daemon)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        const struct client *client = daemon->by_node[node];
+
+        if (client && client->look && has_clash(client))
+            json_object_array_add(list, clash_build(client));
+    }
+    return list;
+}
+
+static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_ns)
+{
+    struct json_object *ret = json_object_new_object(), *collectives = NULL, *links = NULL;
+    uint64_t quiet_ns = quiet_since_ns(daemon, now_ns);
+    uint64_t for_ns = quiet_ns ? standstill_age(now_ns, quiet_ns) : 0;
+
+    json_add_number(ret, "for_ns", for_ns >= QUIET_NS ? for_ns : 0);
+    if (quiet_ns) { /* else nobody waits, and the workers are not held up */
+        fabric_hold(daemon->fabric);
+        collectives = standstill_collectives(daemon, now_ns);
+        links = links_build(daemon, now_ns);
+        fabric_go(daemon->fabric);
+    }
+    json_object_object_add(ret, "collectives", collectives ? collectives : json_object_new_array());
+    json_object_object_add(ret, "links", links ? links : json_object_new_array());
+    json_object_object_add(ret, "disagreements", clashes_build(daemon));
+    return ret;
+}
+
+void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
+{
+    emu_each_listed (struct client, client, &daemon->clients, link)
+        if (client->node >= 0)
+            client_look(daemon, client);
+    json_object_object_add(reply, "standstill", standstill_build(daemon, emu_now_ns()));
+}
+
+/* --- once a second ------------------------------------------------------------------ */
+
+/* The supervisor is told how it stands; and once, that it stands no more. */
+static void owner_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
+{
+    struct json_object *event;
+
+    if (!daemon->owner || !(stands || daemon->stands))
+        return;
+    daemon->stands = stands;
+    event = conn_event("standstill");
+    if (stands) {
+        json_object_object_add(event, "attached", attached_build(daemon));
+        json_object_object_add(event, "standstill", standstill_build(daemon, now_ns));
+    }
+    daemon_tell_all(daemon, json_object_get(event));
+    daemon_send(daemon, daemon->owner, event);
+}
+
+void daemon_standstill_tick(struct daemon *daemon)
+{
+    uint64_t now_ns = emu_now_ns(), since_ns;
+
+    emu_each_listed (struct client, client, &daemon->clients, link)
+        if (client->node >= 0)
+            client_look(daemon, client);
+    since_ns = quiet_since_ns(daemon, now_ns);
+    fabric_stalls_look(daemon->fabric, now_ns); /* without memory no links are listed */
+    owner_tell(daemon, since_ns && standstill_age(now_ns, since_ns) >= QUIET_NS, now_ns);
+}

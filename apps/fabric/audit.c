@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * audit.c - the audit's parts one after the other, and how it names a place.
+ */
+#include "apps/fabric/audit.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/now.h"
+#include "emu/worker/found.h"
+
+/* The far end of a switch's port. */
+static void name_far(const struct fabric_place *place, char *to, size_t bytes)
+{
+    const struct topo_graph *graph = place->fabric->config.graph;
+    const struct topo_end *end =
+        place->port < graph->ports ? &graph->sw[place->number].end[place->port] : NULL;
+
+    to[0] = '\0';
+    if (end && end->kind == TOPO_END_SWITCH)
+        snprintf(to, bytes, " (cable to switch %u port %u)", end->id, end->port);
+    else if (end && end->kind == TOPO_END_NODE)
+        snprintf(to, bytes, " (cable to node %u)", end->id);
+}
+
+static void name_place(const struct fabric_place *place, char *to, size_t bytes)
+{
+    const struct topo_link *link;
+    char far[64] = "";
+
+    switch (place->at) {
+    case FABRIC_AT_FABRIC:
+        snprintf(to, bytes, "fabric");
+        return;
+    case FABRIC_AT_UNIT:
+        snprintf(to, bytes, "combine unit of switch %u", place->number);
+        return;
+    case FABRIC_AT_SWITCH:
+        if (place->port == EMU_NO_PORT) {
+            snprintf(to, bytes, "switch %u", place->number);
+            return;
+        }
+        name_far(place, far, sizeof far);
+        snprintf(to, bytes, "switch %u port %u%s", place->number, place->port, far);
+        return;
+    case FABRIC_AT_NODE:
+        if (place->port == EMU_NO_PORT) {
+            snprintf(to, bytes, "node %u", place->number);
+            return;
+        }
+        link = &place->fabric->config.graph->node[place->number].link[place->port];
+        snprintf(to, bytes, "node %u link %u (cable to switch %u port %u)", place->number,
+                 place->port, link->sw, link->port);
+        return;
+    }
+}
+
+void fabric_found(struct fabric_audit *audit, const struct fabric_place *place, const char *format,
+                  ...)
+{
+    char where[96], group[32] = "", what[FABRIC_FINDING_BYTES];
+    va_list args;
+
+    if (audit->found++ >= FABRIC_FINDINGS)
+        return;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    name_place(place, where, sizeof where);
+    if (place->group)
+        snprintf(group, sizeof group, ", group %u", place->group->id);
+    snprintf(audit->line[audit->found - 1], FABRIC_FINDING_BYTES, "%s%s: %.*s", where, group,
+             (int)(FABRIC_FINDING_BYTES - sizeof where - sizeof group), what);
+}
+
+void fabric_place_engine(struct fabric_place *place, uint32_t number)
+{
+    uint32_t nodes = place->fabric->config.graph->nodes;
+
+    place->at = number < nodes ? FABRIC_AT_NODE : FABRIC_AT_UNIT;
+    place->number = number < nodes ? number : number - nodes;
+    place->port = EMU_NO_PORT;
+}
+
+int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret)
+{
+    uint64_t begin_ns = emu_now_ns();
+    int err = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->switches = fabric->config.graph->switches;
+    ret->cables = fabric->links.count;
+    fabric_hold(fabric);
+    fabric_check_devices(fabric, now_ps, ret);
+    fabric_go(fabric);
+    if (!fabric_is_virtual(fabric))
+        ret->held_ns = emu_now_ns() - begin_ns;
+    if (routes)
+        err = fabric_audit_routes(fabric, ret);
+    if (!err)
+        err = fabric_audit_groups(fabric, ret);
+    ret->elapsed_ns = emu_now_ns() - begin_ns;
+    return err;
+}

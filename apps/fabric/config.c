@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * config.c - what follows from a fabric's configuration before anything is built: how many workers
+ * and buffers it has, how much memory it takes, and whether it can be built at all.
+ */
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/fabric/internal.h"
+#include "apps/say.h"
+#include "emu/link/replay.h"
+
+#define FABRIC_AUTO_WORKERS_MAX 8u
+#define FABRIC_WINDOW_SWITCHES  16u /* clock virtual: a worker has no fewer */
+/* for nodes inside the fabric, if they send payload at all */
+#define FABRIC_LOCAL_BUFS (1u << 20)
+
+/*
+ * A quarter of the cores steps the fabric; the rest is for the processes that use it. In simulated
+ * time there are none, but a window must be worth the meeting after it.
+ */
+static uint32_t auto_workers(const struct fabric_config *config)
+{
+    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t most = config->graph->switches;
+    uint32_t workers = cores / 4;
+
+    if (config->clock == EMU_CLOCK_VIRTUAL) {
+        workers = cores;
+        most /= FABRIC_WINDOW_SWITCHES;
+    }
+    if (workers > most)
+        workers = most;
+    if (workers > FABRIC_AUTO_WORKERS_MAX)
+        workers = FABRIC_AUTO_WORKERS_MAX;
+    return workers ? workers : 1;
+}
+
+uint32_t fabric_worker_count(const struct fabric_config *config)
+{
+    uint32_t switches = config->graph->switches;
+
+    if (config->threads == FABRIC_THREADS_AUTO)
+        return auto_workers(config);
+    if (config->threads == FABRIC_THREADS_DEVICE || config->threads > switches)
+        return switches;
+    return config->threads;
+}
+
+uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
+{
+    const struct topo_graph *graph = config->graph;
+
+    uint64_t bufs = (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN;
+
+    if (fabric_has_engines(config))
+        for (uint32_t n = 0; n < graph->nodes; n++)
+            bufs += engine_bufs(graph->node[n].links, &config->profile);
+    if (fabric_has_units(config))
+        bufs += (uint64_t)graph->switches * engine_bufs(1, &config->profile);
+    if (emu_profile_retries(&config->profile)) /* what replay buffers keep */
+        bufs += (uint64_t)graph->switches * graph->ports *
+                emu_retry_window(emu_profile_credits(&config->profile));
+    if (config->local_nodes) /* they send as long as there are buffers */
+        return bufs + FABRIC_LOCAL_BUFS;
+    return bufs +
+           (uint64_t)graph->switches *
+               switch_segments(fabric_switch_ports(config), &config->profile) +
+           (uint64_t)graph->nodes * EMU_EDGE_BATCH;
+}
+
+void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
+{
+    const struct topo_graph *graph = config->graph;
+    struct emu_profile profile = emu_profile_on(&config->profile, config->clock);
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* beside the payload itself */
+    uint64_t nodes = graph->nodes * (sizeof(struct emu_edge *) + sizeof(struct engine *));
+
+    ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
+                      sizeof(struct switch_dev *) + sizeof(uint32_t) * 2;
+    if (fabric_has_units(config))
+        ret->per_switch += engine_bytes(1, &profile);
+    for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
+        nodes += engine_bytes(graph->node[n].links, &profile);
+    ret->per_attached_node = sizeof(struct emu_edge) + emu_edge_bytes(graph->nodes);
+    ret->total = graph->switches * ret->per_switch + graph->bytes + nodes + sizeof(struct fabric) +
+                 FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
+                 fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
+    ret->per_idle_node = ret->total / graph->nodes;
+}
+
+/* --- can it be built? --------------------------------------------------------------- */
+
+/* Has each node a link, and no more than its adapter? */
+static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    for (uint32_t n = 0; n < config->graph->nodes; n++) {
+        const struct topo_node *node = &config->graph->node[n];
+        uint32_t cut = 0;
+
+        for (uint32_t i = 0; i < node->links; i++)
+            cut += node->link[i].sw == TOPO_NONE;
+        if (cut == node->links)
+            return fail(-EINVAL, error, error_bytes, "node %u has no link into the network", n);
+        if (node->links > 1 && !fabric_has_engines(config))
+            return fail(-EINVAL, error, error_bytes,
+                        "node %u has %u links into the network; without acknowledgments an adapter "
+                        "has one: use transport=acknowledged (profile qsnet3), or a network with "
+                        "links=1 and rails=1",
+                        n, node->links);
+    }
+    return 0;
+}
+
+/* Can the edges of processes be made at all? They are files, in memory. */
+static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    size_t edge_bytes = emu_edge_bytes(config->graph->nodes);
+    struct rlimit most;
+
+    if (config->local_nodes || getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur >= edge_bytes)
+        return 0;
+    return fail(-EFBIG, error, error_bytes,
+                "a file can have %llu bytes here, and what a process attaches by takes "
+                "%zu: raise the limit of file sizes (ulimit -f)",
+                (unsigned long long)most.rlim_cur, edge_bytes);
+}
+
+static int check_clock(const struct fabric_config *config, const struct emu_profile *profile,
+                       char *error, size_t error_bytes)
+{
+    if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(profile))
+        return fail(-EINVAL, error, error_bytes,
+                    "clock virtual needs credit_ps, and channel_ps + switch_ps, above 0");
+    if (!switch_has_clock(profile, config->clock != EMU_CLOCK_RAW))
+        return fail(-EINVAL, error, error_bytes,
+                    "buffers=input has an arbiter that works in time slots, and clock raw has no "
+                    "time: use real or virtual, or buffers=xpoint");
+    return 0;
+}
+
+/* Can a switch be as large? */
+static int check_switches(const struct fabric_config *config, const struct emu_profile *profile,
+                          char *error, size_t error_bytes)
+{
+    uint32_t ports = fabric_switch_ports(config);
+    uint32_t segments = switch_segments(ports, profile);
+
+    if (ports + profile->combine_units > SWITCH_ROWS_MAX || segments > SWITCH_SEGMENTS_MAX)
+        return fail(-EINVAL, error, error_bytes,
+                    "a switch of %u ports and %u combine units would hold %u segments; it can have "
+                    "%u ports and units, and hold %u: lower combine_units, xpoint_slots, "
+                    "raw_xpoint_slots or input_slots",
+                    config->graph->ports, profile->combine_units, segments, SWITCH_ROWS_MAX,
+                    SWITCH_SEGMENTS_MAX);
+    return 0;
+}
+
+/* With acknowledgments: are there numbers for all engines, channels and slots for all cables? */
+static int check_engines(const struct fabric_config *config, const struct emu_profile *profile,
+                         char *error, size_t error_bytes)
+{
+    uint32_t slots = emu_vc_slots(profile);
+
+    if (!fabric_has_engines(config))
+        return 0;
+    if (fabric_engine_numbers(config) > ENGINE_NODES_MAX)
+        return fail(-EINVAL, error, error_bytes,
+                    "with transport=acknowledged a network can have %u nodes, and with "
+                    "combining=switch as many nodes and switches together",
+                    ENGINE_NODES_MAX);
+    if (slots > EMU_VC_SLOTS)
+        return fail(-EINVAL, error, error_bytes,
+                    "channels=%u and pool_slots=%u are too many for a link: with %u channels it "
+                    "can have %u slots in its pool",
+                    profile->channels, profile->pool_slots, profile->channels,
+                    EMU_VC_SLOTS - (slots - profile->pool_slots));
+    if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX)
+        return fail(-EINVAL, error, error_bytes,
+                    "combining=switch takes a port of each switch: they can have %u, and these "
+                    "have %u",
+                    TOPO_PORTS_MAX - 1, config->graph->ports);
+    return 0;
+}
+
+/* Can processes attach with credits as many? */
+static int check_credits(const struct fabric_config *config, const struct emu_profile *profile,
+                         char *error, size_t error_bytes)
+{
+    if (config->local_nodes || emu_profile_credits(profile) <= EMU_XPOINT_MAX)
+        return 0;
+    return fail(-EINVAL, error, error_bytes,
+                "input_slots=%u is for networks without processes; with them it can be 1 to %u",
+                profile->input_slots, EMU_XPOINT_MAX);
+}
+
+int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
+{
+    struct emu_profile profile = emu_profile_on(&config->profile, config->clock);
+    int err = check_links(config, error, error_bytes);
+
+    if (!err)
+        err = check_files(config, error, error_bytes);
+    if (!err)
+        err = check_clock(config, &profile, error, error_bytes);
+    if (!err)
+        err = check_switches(config, &profile, error, error_bytes);
+    if (!err)
+        err = check_engines(config, &profile, error, error_bytes);
+    if (!err)
+        err = check_credits(config, &profile, error, error_bytes);
+    return err;
+}

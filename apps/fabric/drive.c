@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * drive.c - what steps the workers: threads that go on by themselves, on clocks raw and real, or
+ * windows of simulated time that the driver opens.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "apps/fabric/internal.h"
+
+/* What drives on one kind of clock. */
+struct fabric_drive_kind {
+    int (*start)(struct fabric *fabric);
+    void (*stop)(struct fabric *fabric); /* of what start() has made, the failed one too */
+    void (*hold)(struct fabric *fabric);
+    void (*go)(struct fabric *fabric);
+    void (*wake)(struct emu_dev *dev, uint64_t now_ps);
+    bool is_virtual;
+};
+
+/* --- threads ------------------------------------------------------------------------ */
+
+static int threads_start(struct fabric *fabric)
+{
+    fabric->drive.thread = calloc(fabric->workers, sizeof(struct emu_thread *));
+    if (!fabric->drive.thread)
+        return -ENOMEM;
+    for (uint32_t w = 0; w < fabric->workers && !fabric->config.start_stopped; w++) {
+        char name[16];
+        int err;
+
+        snprintf(name, sizeof name, "fab-worker-%u", w % 10000);
+        err = emu_thread_start(&fabric->drive.thread[w], fabric->worker[w], name);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static void threads_stop(struct fabric *fabric)
+{
+    for (uint32_t w = 0; fabric->drive.thread && w < fabric->workers; w++)
+        emu_thread_stop(fabric->drive.thread[w]);
+    free(fabric->drive.thread);
+}
+
+static void threads_hold(struct fabric *fabric)
+{
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        emu_thread_hold(fabric->drive.thread[w]);
+}
+
+static void threads_go(struct fabric *fabric)
+{
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        emu_thread_go(fabric->drive.thread[w]);
+}
+
+static void threads_wake(struct emu_dev *dev, uint64_t now_ps)
+{
+    (void)now_ps;
+    emu_dev_signal_far(dev, EMU_EVENT_DATA, 0);
+}
+
+static const struct fabric_drive_kind by_threads = {
+    .start = threads_start,
+    .stop = threads_stop,
+    .hold = threads_hold,
+    .go = threads_go,
+    .wake = threads_wake,
+};
+
+/* --- windows ------------------------------------------------------------------------ */
+
+static int windows_start(struct fabric *fabric)
+{
+    return emu_windows_create(&fabric->drive.windows, fabric->worker, fabric->workers,
+                              emu_profile_lookahead_ps(&fabric->config.profile));
+}
+
+static void windows_stop(struct fabric *fabric)
+{
+    emu_windows_destroy(fabric->drive.windows);
+}
+
+/* Between two advances all workers stand still. */
+static void windows_still(struct fabric *fabric)
+{
+    (void)fabric;
+}
+
+static void windows_wake(struct emu_dev *dev, uint64_t now_ps)
+{
+    emu_dev_wake(dev, now_ps + 1);
+}
+
+static const struct fabric_drive_kind by_windows = {
+    .start = windows_start,
+    .stop = windows_stop,
+    .hold = windows_still,
+    .go = windows_still,
+    .wake = windows_wake,
+    .is_virtual = true,
+};
+
+void fabric_advance(struct fabric *fabric, uint64_t until_ps)
+{
+    emu_windows_advance(fabric->drive.windows, until_ps);
+}
+
+uint64_t fabric_next_ps(struct fabric *fabric)
+{
+    return emu_windows_next_ps(fabric->drive.windows);
+}
+
+/* --- either ------------------------------------------------------------------------- */
+
+void fabric_drive_choose(struct fabric *fabric)
+{
+    static const struct fabric_drive_kind *const kinds[] = {
+        [EMU_CLOCK_RAW] = &by_threads,
+        [EMU_CLOCK_REAL] = &by_threads,
+        [EMU_CLOCK_VIRTUAL] = &by_windows,
+    };
+
+    fabric->drive.kind = kinds[fabric->config.clock];
+}
+
+int fabric_drive_start(struct fabric *fabric)
+{
+    return fabric->drive.kind->start(fabric);
+}
+
+void fabric_drive_stop(struct fabric *fabric)
+{
+    fabric->drive.kind->stop(fabric);
+}
+
+void fabric_hold(struct fabric *fabric)
+{
+    fabric->drive.kind->hold(fabric);
+}
+
+void fabric_go(struct fabric *fabric)
+{
+    fabric->drive.kind->go(fabric);
+}
+
+void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
+{
+    fabric->drive.kind->wake(dev, now_ps);
+}
+
+bool fabric_is_virtual(const struct fabric *fabric)
+{
+    return fabric->drive.kind->is_virtual;
+}
+
+uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps)
+{
+    return fabric_is_virtual(fabric) ? now_ps + 1 : now_ps;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links.c - the cables of a running fabric: what goes wrong on them, which are down, and tables
+ * without them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/bits.h"
+#include "emu/random.h"
+#include "emu/worker/rcu.h"
+
+/* --- which there are ---------------------------------------------------------------- */
+
+/* The cable at a port, seen from its first end; false: there is none, or it is seen from the other
+ * end.
+ */
+static bool cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
+                       struct fabric_cable *ret)
+{
+    const struct topo_end *end = &graph->sw[sw].end[port];
+
+    *ret = (struct fabric_cable){.at = {sw, port}, .kind = end->kind};
+    if (end->kind == TOPO_END_NODE) {
+        ret->node = end->id;
+        ret->link = end->port;
+        return true;
+    }
+    ret->far = (struct topo_at){end->id, end->port};
+    return end->kind == TOPO_END_SWITCH && (sw < end->id || (sw == end->id && port < end->port));
+}
+
+int fabric_make_cables(struct fabric *fabric)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    size_t ends = (size_t)graph->switches * graph->ports;
+
+    fabric->links.cable = calloc(ends, sizeof *fabric->links.cable);
+    fabric->links.at = malloc(ends * sizeof *fabric->links.at);
+    if (!fabric->links.cable || !fabric->links.at)
+        return -ENOMEM;
+    for (size_t i = 0; i < ends; i++)
+        fabric->links.at[i] = TOPO_NONE;
+    for (uint32_t s = 0; s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++) {
+            struct fabric_cable *cable = &fabric->links.cable[fabric->links.count];
+
+            if (!cable_from(graph, s, p, cable))
+                continue;
+            fabric->links.at[s * graph->ports + p] = fabric->links.count;
+            if (cable->kind == TOPO_END_SWITCH)
+                fabric->links.at[cable->far.sw * graph->ports + cable->far.port] =
+                    fabric->links.count;
+            fabric->links.count++;
+        }
+    fabric->links.faults = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_faults *));
+    fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
+    return fabric->links.faults && fabric->links.log ? 0 : -ENOMEM;
+}
+
+uint32_t fabric_cable_count(const struct fabric *fabric)
+{
+    return fabric->links.count;
+}
+
+const struct fabric_cable *fabric_cable(const struct fabric *fabric, uint32_t i)
+{
+    return &fabric->links.cable[i];
+}
+
+uint32_t fabric_cable_at(const struct fabric *fabric, uint32_t sw, uint32_t port)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+
+    return sw < graph->switches && port < graph->ports ? fabric->links.at[sw * graph->ports + port]
+                                                       : TOPO_NONE;
+}
+
+uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t link)
+{
+    const struct topo_graph *graph = fabric->config.graph;
+    const struct topo_link *at;
+
+    if (node >= graph->nodes || link >= graph->node[node].links)
+        return TOPO_NONE;
+    at = &graph->node[node].link[link];
+    return at->sw == TOPO_NONE ? TOPO_NONE : fabric_cable_at(fabric, at->sw, at->port);
+}
+
+uint32_t fabric_nodes(const struct fabric *fabric)
+{
+    return fabric->config.graph->nodes;
+}
+
+/* --- what goes wrong ---------------------------------------------------------------- */
+
+/* The receiving end of a way of the cable. */
+static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+
+    if (!out)
+        return switch_rx(fabric->sw[cable->at.sw], cable->at.port);
+    if (cable->kind == TOPO_END_SWITCH)
+        return switch_rx(fabric->sw[cable->far.sw], cable->far.port);
+    return engine_rx(fabric_engine(fabric, cable->node), cable->link);
+}
+
+/* The log of that end's worker. NULL: there is no memory. */
+static struct emu_fault_log *log_of(struct fabric *fabric, uint32_t i, bool out)
+{
+    struct emu_fault_log **log = &fabric->links.log[cable_rx(fabric, i, out)->owner->worker->index];
+
+    if (!*log)
+        *log = emu_fault_log_create();
+    return *log;
+}
+
+bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret)
+{
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        if (fabric->links.log[w] && emu_fault_log_take(fabric->links.log[w], ret))
+            return true;
+    return false;
+}
+
+uint64_t fabric_hits_missed(const struct fabric *fabric)
+{
+    uint64_t missed = 0;
+
+    for (uint32_t w = 0; w < fabric->workers; w++)
+        missed += fabric->links.log[w] ? emu_fault_log_missed(fabric->links.log[w]) : 0;
+    return missed;
+}
+
+/* Where a cable's end is. Errors: -ENOMEM. */
+static int cable_fault(struct fabric *fabric, uint32_t i, bool out, struct emu_faults *faults)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+
+    if (!out)
+        return switch_faults(fabric->sw[cable->at.sw], cable->at.port, faults);
+    if (cable->kind == TOPO_END_SWITCH)
+        return switch_faults(fabric->sw[cable->far.sw], cable->far.port, faults);
+    engine_faults(fabric_engine(fabric, cable->node), cable->link, faults);
+    return 0;
+}
+
+bool fabric_can_fail(const struct fabric *fabric, uint32_t i)
+{
+    return fabric_has_engines(&fabric->config) || fabric->links.cable[i].kind == TOPO_END_SWITCH;
+}
+
+struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t i, bool out)
+{
+    struct emu_faults **at = &fabric->links.faults[2 * i + out];
+    static const struct emu_fault_rates none;
+    struct emu_fault_log *log;
+
+    if (*at || !fabric_can_fail(fabric, i))
+        return *at;
+    log = log_of(fabric, i, out);
+    *at = log ? malloc(sizeof **at) : NULL;
+    if (!*at)
+        return NULL;
+    fabric->links.faulty = true;
+    emu_faults_init(*at, fabric->config.faults ? fabric->config.faults : &none,
+                    emu_spread(fabric->config.seed + 2 * i + out));
+    (*at)->log = log;
+    (*at)->name = 2 * i + out;
+    if (cable_fault(fabric, i, out, *at)) {
+        free(*at);
+        *at = NULL;
+    }
+    return *at;
+}
+
+const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t i, bool out)
+{
+    return fabric->links.faults[2 * i + out];
+}
+
+bool fabric_is_faulty(const struct fabric *fabric)
+{
+    return fabric->links.faulty;
+}
+
+int fabric_fault_cables(struct fabric *fabric)
+{
+    if (!fabric->config.faults || !fabric_has_links(fabric))
+        return 0;
+    for (uint32_t i = 0; i < fabric->links.count; i++)
+        if (fabric_can_fail(fabric, i) &&
+            (!fabric_faults(fabric, i, false) || !fabric_faults(fabric, i, true)))
+            return -ENOMEM;
+    return 0;
+}
+
+void fabric_free_cables(struct fabric *fabric)
+{
+    for (uint32_t i = 0; fabric->links.faults && i < 2 * fabric->links.count; i++) {
+        if (!fabric->links.faults[i])
+            continue;
+        emu_faults_drop(fabric->links.faults[i], &fabric->cache);
+        free(fabric->links.faults[i]);
+    }
+    for (uint32_t w = 0; fabric->links.log && w < fabric->workers; w++)
+        emu_fault_log_destroy(fabric->links.log[w]);
+    free(fabric->links.log);
+    free(fabric->links.faults);
+    free(fabric->links.at);
+    free(fabric->links.cable);
+    if (fabric->links.routed != fabric->config.graph)
+        topo_free((struct topo_graph *)fabric->links.routed);
+}
+
+/* --- up and down -------------------------------------------------------------------- */
+
+bool fabric_has_links(const struct fabric *fabric)
+{
+    return switch_has_links(&fabric->config.profile);
+}
+
+/* Tell the switch's end at @at. */
+static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
+{
+    uint32_t hit = switch_link(fabric->sw[at->sw], at->port, up, now_ps);
+
+    fabric_wake(fabric, switch_emu_dev(fabric->sw[at->sw]), now_ps);
+    return hit;
+}
+
+int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, uint64_t now_ps,
+                    uint32_t *hit)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+    struct emu_faults *in = fabric_faults(fabric, i, false), *out = fabric_faults(fabric, i, true);
+
+    if (!in || !out)
+        return fabric_can_fail(fabric, i) ? -ENOMEM : -ENOTSUP;
+    in->down = out->down = !up;
+    in->dark = out->dark = fault;
+    *hit = end_set(fabric, &cable->at, up, now_ps);
+    if (cable->kind == TOPO_END_SWITCH) {
+        *hit += end_set(fabric, &cable->far, up, now_ps);
+    } else {
+        *hit += engine_link_set(fabric_engine(fabric, cable->node), cable->link, up,
+                                fabric_soon_ps(fabric, now_ps));
+        fabric_wake(fabric, engine_emu_dev(fabric_engine(fabric, cable->node)), now_ps);
+    }
+    return 0;
+}
+
+void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
+{
+    struct engine *engine = fabric_engine(fabric, node);
+
+    engine_give_up(engine, fabric_soon_ps(fabric, now_ps));
+    fabric_wake(fabric, engine_emu_dev(engine), now_ps);
+}
+
+bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
+{
+    for (uint32_t out = 0; out < 2; out++)
+        if (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
+            (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held))
+            return false;
+    return true;
+}
+
+bool fabric_can_reroute(const struct fabric *fabric)
+{
+    return fabric_has_engines(&fabric->config);
+}
+
+/* --- tables ------------------------------------------------------------------------- */
+
+/* The network without the cables that are not @routed. */
+static int graph_of(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
+                    uint64_t *parted)
+{
+    struct topo_at *cut = calloc(fabric->links.count + 1u, sizeof *cut);
+    struct topo_graph *graph = NULL;
+    uint32_t count = 0;
+    int err = cut ? 0 : -ENOMEM;
+
+    *parted = 0;
+    for (uint32_t i = 0; cut && i < fabric->links.count; i++)
+        if (!routed[i])
+            cut[count++] = fabric->links.cable[i].at;
+    if (!err && count)
+        err = topo_without(&graph, fabric->config.graph, cut, count, parted);
+    *ret = count ? graph : fabric->config.graph;
+    free(cut);
+    return err;
+}
+
+int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
+                   void (*treeless)(void *ctx, uint32_t group), void *ctx)
+{
+    const struct topo_graph *old = fabric->links.routed, *next;
+    int err = graph_of(fabric, routed, &next, parted);
+
+    if (err)
+        return err;
+    for (uint32_t s = 0; s < next->switches; s++)
+        switch_reroute(fabric->sw[s], &next->sw[s].route);
+    fabric->links.routed = next;
+    fabric_groups_replan(fabric, now_ps, treeless, ctx);
+    emu_rcu_wait();
+    if (old != fabric->config.graph && old != next)
+        topo_free((struct topo_graph *)old);
+    return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * internal.h - the tables of kinds and keys that reading and writing share. Inside apps/fault only.
+ */
+#ifndef APPS_FAULT_INTERNAL_H
+#define APPS_FAULT_INTERNAL_H
+
+#include "apps/fault/fault.h"
+#include "apps/say.h"
+#include "emu/bits.h"
+
+#define FAULT_WORD_MAX  1023 /* characters of a word */
+#define FAULT_SHOWN     40   /* of them, in a message */
+#define FAULT_LIST_ROOM 400  /* for a list of keys or kinds */
+
+/* Keys, in the order in which they are written: when, where, which entries, what. */
+enum fault_key {
+    FAULT_KEY_AT,
+    FAULT_KEY_FOR,
+    FAULT_KEY_EVERY,
+    FAULT_KEY_ON,
+    FAULT_KEY_LINK,
+    FAULT_KEY_LEVEL,
+    FAULT_KEY_SWITCH,
+    FAULT_KEY_NODE,
+    FAULT_KEY_NODES,
+    FAULT_KEY_TOP,
+    FAULT_KEY_RANDOM,
+    FAULT_KEY_PACKET,
+    FAULT_KEY_KIND,
+    FAULT_KEY_FROM,
+    FAULT_KEY_TO,
+    FAULT_KEY_GROUP,
+    FAULT_KEY_NTH,
+    FAULT_KEY_RATE,
+    FAULT_KEY_COUNT,
+    FAULT_KEY_PART,
+    FAULT_KEY_BY,
+    FAULT_KEY_JITTER,
+    FAULT_KEY_DOWN,
+    FAULT_KEY_UP,
+    FAULT_KEY_FACTOR,
+    FAULT_KEY_SHARE,
+    FAULT_KEY_PERIOD,
+    FAULT_KEY_LENGTH,
+    FAULT_KEYS
+};
+
+#define FAULT_KEYS_WHEN  emu_bits_below(FAULT_KEY_LINK)
+#define FAULT_KEYS_WHERE (emu_bits_below(FAULT_KEY_PACKET) & ~FAULT_KEYS_WHEN)
+
+/* How a value is written, and what it becomes at .offset of a struct fault. */
+enum fault_type {
+    FAULT_TYPE_TIME,   /* uint64_t, ps */
+    FAULT_TYPE_COUNT,  /* uint64_t */
+    FAULT_TYPE_NUMBER, /* uint32_t */
+    FAULT_TYPE_SHARE,  /* uint32_t of EMU_FAULT_ONE */
+    FAULT_TYPE_FACTOR, /* uint32_t of FAULT_FACTOR_ONE */
+    FAULT_TYPE_BITS,   /* uint32_t, a bit for each of .names */
+    FAULT_TYPE_NAME,   /* uint32_t, the index in .names */
+    FAULT_TYPE_EVENT,  /* struct fault_event */
+    FAULT_TYPE_WHERE   /* fault->where, by where.c */
+};
+
+struct fault_key_row {
+    const char *name;
+    const char *right; /* "it must be" this */
+    enum fault_type type;
+    size_t offset;
+    uint64_t least, most;
+    const char *const *names; /* NULL ends them */
+};
+
+struct fault_kind_row {
+    const char *name;
+    const char *about;
+    enum fault_domain domain;
+    bool at_once;
+    uint64_t keys; /* it takes these */
+    uint64_t needs;
+    bool has_rule;
+    enum emu_fault_what what; /* and what follows: of the rule, before the text says more */
+    uint32_t packets, kinds;
+};
+
+/* --- kinds.c, keys.c -------------------------------------------------------------- */
+
+const struct fault_kind_row *fault_kind_row(enum fault_kind kind);
+const struct fault_key_row *fault_key_row(enum fault_key key);
+
+/** fault_init - a fault of @kind before its keys are read. */
+void fault_init(struct fault *fault, enum fault_kind kind);
+
+/**
+ * fault_list_keys - the names of @keys: "at, for, every". @text: of FAULT_LIST_ROOM. Returns it.
+ */
+char *fault_list_keys(uint64_t keys, char *text);
+
+/* --- scan.c: numbers -------------------------------------------------------------- */
+
+/* What became of a number. Those behind the first are reasons. */
+enum fault_verdict {
+    FAULT_VERDICT_RIGHT,
+    FAULT_VERDICT_WRONG, /* no number of this form */
+    FAULT_VERDICT_LARGE,
+    FAULT_VERDICT_SMALL,
+    FAULT_VERDICT_FINE /* more digits behind the point than are kept */
+};
+
+/** fault_scan - the number that @text is, by @row's type and bounds. */
+enum fault_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
+
+/** fault_scan_number - digits at *@at, which moves past them; false: none, or too large. */
+bool fault_scan_number(const char **at, uint64_t most, uint64_t *ret);
+
+/* --- where.c: places -------------------------------------------------------------- */
+
+/**
+ * fault_where_read - read the value of a key of FAULT_KEYS_WHERE. @value: NULL: there is none.
+ * @right: on failure, what it must be.
+ */
+bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
+                      const char **right);
+
+/* --- print.c: text that grows ----------------------------------------------------- */
+
+struct fault_writer {
+    char *at;
+    size_t left;
+};
+
+void fault_put(struct fault_writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** fault_where_print - "link=3:5>". */
+void fault_where_print(struct fault_writer *writer, const struct fault *fault);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * parse.c - a fault from its text: words, one by one, then what they say together.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/fault/internal.h"
+
+struct parse {
+    struct fault fault;
+    const struct fault_kind_row *kind; /* NULL: not yet read */
+    uint64_t seen;                     /* keys */
+    char *error;
+    size_t error_bytes;
+};
+
+#define EXAMPLE "for example: at=1s for=100ms link-down link=0:3"
+
+static bool has(const struct parse *p, enum fault_key key)
+{
+    return p->seen & emu_bit(key);
+}
+
+/* --- values ----------------------------------------------------------------------- */
+
+static const char *const reasons[] = {[FAULT_VERDICT_RIGHT] = "",
+                                      [FAULT_VERDICT_WRONG] = "",
+                                      [FAULT_VERDICT_LARGE] = " is too large",
+                                      [FAULT_VERDICT_SMALL] = " is too small",
+                                      [FAULT_VERDICT_FINE] = " is too fine"};
+
+static int find_name(const char *const *names, const char *text, size_t length)
+{
+    for (int i = 0; names[i]; i++)
+        if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0)
+            return i;
+    return -1;
+}
+
+static bool read_bits(const char *const *names, const char *value, uint32_t *ret)
+{
+    uint32_t bits = 0;
+
+    for (;; value++) {
+        size_t length = strcspn(value, ",");
+        int i = find_name(names, value, length);
+
+        if (i < 0)
+            return false;
+        bits |= 1u << i;
+        value += length;
+        if (!*value)
+            break;
+    }
+    *ret = bits;
+    return true;
+}
+
+/* "allreduce:3", "allreduce:3:0" */
+static bool read_event(const char *const *names, const char *value, struct fault_event *ret)
+{
+    struct fault_event event = {.group = EMU_FAULT_ANY};
+    size_t length = strcspn(value, ":");
+    int kind = find_name(names, value, length);
+    uint64_t group;
+
+    if (kind < 0 || kind == EMU_UNICAST || kind == EMU_SET || !value[length])
+        return false;
+    value += length + 1;
+    if (!fault_scan_number(&value, INT64_MAX, &event.nth) || !event.nth)
+        return false;
+    if (*value == ':') {
+        value++;
+        if (!fault_scan_number(&value, EMU_GROUP_WIDE - 1, &group))
+            return false;
+        event.group = (uint32_t)group;
+    }
+    event.kind = (uint32_t)kind;
+    *ret = event;
+    return !*value;
+}
+
+static enum fault_verdict read_value(struct fault *fault, const struct fault_key_row *row,
+                                     const char *value)
+{
+    void *at = (char *)fault + row->offset;
+    uint64_t number = 0;
+    enum fault_verdict verdict;
+    int i;
+
+    switch (row->type) {
+    case FAULT_TYPE_BITS:
+        return read_bits(row->names, value, at) ? FAULT_VERDICT_RIGHT : FAULT_VERDICT_WRONG;
+    case FAULT_TYPE_EVENT:
+        return read_event(row->names, value, at) ? FAULT_VERDICT_RIGHT : FAULT_VERDICT_WRONG;
+    case FAULT_TYPE_NAME:
+        i = find_name(row->names, value, strlen(value));
+        *(uint32_t *)at = (uint32_t)(row->least + (uint64_t)(i < 0 ? 0 : i));
+        return i < 0 ? FAULT_VERDICT_WRONG : FAULT_VERDICT_RIGHT;
+    default:
+        verdict = fault_scan(row, value, &number);
+        if (row->type == FAULT_TYPE_TIME || row->type == FAULT_TYPE_COUNT)
+            *(uint64_t *)at = number;
+        else
+            *(uint32_t *)at = (uint32_t)number;
+        return verdict;
+    }
+}
+
+static int read_key_value(struct parse *p, enum fault_key key, const char *value)
+{
+    const struct fault_key_row *row = fault_key_row(key);
+    enum fault_verdict verdict = FAULT_VERDICT_WRONG;
+    const char *right = row->right;
+
+    if (row->type != FAULT_TYPE_WHERE)
+        verdict = value ? read_value(&p->fault, row, value) : FAULT_VERDICT_WRONG;
+    else if (fault_where_read(&p->fault, key, value, &right))
+        verdict = FAULT_VERDICT_RIGHT;
+    if (verdict == FAULT_VERDICT_RIGHT)
+        return 0;
+    if (!value)
+        return fail(-EINVAL, p->error, p->error_bytes, "%s has no value; %s= is followed by %s",
+                    row->name, row->name, right);
+    return fail(-EINVAL, p->error, p->error_bytes, "%s=%.*s%s: it must be %s", row->name,
+                FAULT_SHOWN, value, reasons[verdict], right);
+}
+
+/* --- words ------------------------------------------------------------------------ */
+
+static int find_key(const char *word, size_t length)
+{
+    for (int key = 0; key < FAULT_KEYS; key++) {
+        const char *name = fault_key_row((enum fault_key)key)->name;
+
+        if (strlen(name) == length && memcmp(name, word, length) == 0)
+            return key;
+    }
+    return -1;
+}
+
+static int find_kind(const char *word)
+{
+    for (int kind = 0; kind < FAULT_KINDS; kind++)
+        if (strcmp(fault_name((enum fault_kind)kind), word) == 0)
+            return kind;
+    return -1;
+}
+
+/* The kind does not take it. */
+static int no_such_key(const struct parse *p, enum fault_key key)
+{
+    char list[FAULT_LIST_ROOM];
+
+    return fail(-EINVAL, p->error, p->error_bytes, "%s has no '%s'%s; it has %s", p->kind->name,
+                fault_key_row(key)->name, key == FAULT_KEY_FOR ? ", for it happens at once" : "",
+                fault_list_keys(p->kind->keys, list));
+}
+
+static int read_kind(struct parse *p, const char *word)
+{
+    struct fault_when when = p->fault.when;
+    char list[FAULT_LIST_ROOM];
+    struct fault_writer writer = {list, sizeof list};
+    int kind = find_kind(word);
+
+    if (kind >= 0 && p->kind)
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "%s and %s: a line has one fault; write the other on a line of its own",
+                    p->kind->name, word);
+    if (kind >= 0) {
+        fault_init(&p->fault, (enum fault_kind)kind);
+        p->fault.when = when;
+        p->kind = fault_kind_row((enum fault_kind)kind);
+        return p->seen & ~p->kind->keys
+                   ? no_such_key(p, (enum fault_key)emu_bits_first(p->seen & ~p->kind->keys))
+                   : 0;
+    }
+    for (int i = 0; i < FAULT_KINDS; i++)
+        fault_put(&writer, "%s%s", i ? ", " : "", fault_name((enum fault_kind)i));
+    return fail(-EINVAL, p->error, p->error_bytes, "no fault '%.*s'; there are %s", FAULT_SHOWN,
+                word, list);
+}
+
+static int read_key(struct parse *p, enum fault_key key, const char *value)
+{
+    const char *name = fault_key_row(key)->name;
+    uint64_t where = p->seen & FAULT_KEYS_WHERE;
+    char list[FAULT_LIST_ROOM];
+
+    if (!p->kind && !(FAULT_KEYS_WHEN & emu_bit(key)))
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "%s before the fault; first when (at=, for=, every=, on=), then the fault, "
+                    "then the rest: " EXAMPLE,
+                    name);
+    if (p->kind && !(p->kind->keys & emu_bit(key)))
+        return no_such_key(p, key);
+    if (has(p, key))
+        return fail(-EINVAL, p->error, p->error_bytes, "%s is there twice; give it once", name);
+    if (where && FAULT_KEYS_WHERE & emu_bit(key))
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "%s and %s: a fault is at one place; write the other on a line of its own",
+                    fault_list_keys(where, list), name);
+    p->seen |= emu_bit(key);
+    return read_key_value(p, key, value);
+}
+
+/* @word: a copy, without spaces and control characters. */
+static int read_word(struct parse *p, char *word)
+{
+    char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    char list[FAULT_LIST_ROOM];
+    int key = find_key(word, length);
+
+    if (key >= 0)
+        return read_key(p, (enum fault_key)key, equals ? equals + 1 : NULL);
+    if (!equals)
+        return read_kind(p, word);
+    uint64_t keys = p->kind ? p->kind->keys : FAULT_KEYS_WHEN;
+    return fail(-EINVAL, p->error, p->error_bytes, "no key '%.*s'; %s has %s",
+                length < FAULT_SHOWN ? (int)length : FAULT_SHOWN, word,
+                p->kind ? p->kind->name : "the time of a fault", fault_list_keys(keys, list));
+}
+
+static int read_words(struct parse *p, const char *text)
+{
+    char word[FAULT_WORD_MAX + 1];
+    size_t length;
+
+    for (;; text += length) {
+        text += strspn(text, " \t");
+        length = strcspn(text, " \t");
+        if (!length)
+            return 0;
+        if (length > FAULT_WORD_MAX)
+            return fail(-EINVAL, p->error, p->error_bytes,
+                        "'%.*s…' is longer than %d characters: it is no part of a fault",
+                        FAULT_SHOWN, text, FAULT_WORD_MAX);
+        memcpy(word, text, length);
+        word[length] = '\0';
+        int err = read_word(p, word);
+        if (err)
+            return err;
+    }
+}
+
+/* --- what words say together ------------------------------------------------------- */
+
+static int check_there(const struct parse *p)
+{
+    char list[FAULT_LIST_ROOM];
+
+    if (!p->kind)
+        return fail(-EINVAL, p->error, p->error_bytes, "no fault is named; " EXAMPLE);
+    if (!(p->seen & FAULT_KEYS_WHERE))
+        return fail(-EINVAL, p->error, p->error_bytes, "%s does not say where; it needs one of %s",
+                    p->kind->name, fault_list_keys(p->kind->keys & FAULT_KEYS_WHERE, list));
+    if (p->kind->needs & ~p->seen)
+        return fail(-EINVAL, p->error, p->error_bytes, "%s needs %s, too", p->kind->name,
+                    fault_list_keys(p->kind->needs & ~p->seen, list));
+    if (p->fault.kind == FAULT_DELAY && !has(p, FAULT_KEY_BY) && !has(p, FAULT_KEY_JITTER))
+        return fail(-EINVAL, p->error, p->error_bytes, "delay needs by=TIME or jitter=TIME");
+    if (p->fault.kind == FAULT_PARTITION && p->fault.where.place == FAULT_AT_ALL)
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "partition node=any: there would be no others; name some nodes: nodes=0-3");
+    return 0;
+}
+
+static int check_times(const struct parse *p)
+{
+    const struct fault_when *when = &p->fault.when;
+    char every[32], last[32];
+
+    fault_print_time(when->every_ps, every);
+    fault_print_time(when->for_ps, last);
+    if (when->every_ps && when->for_ps >= when->every_ps)
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "every=%s for=%s: it would begin again before it ends; 'for' must be less "
+                    "than 'every'",
+                    every, last);
+    if (when->every_ps && !when->for_ps && !p->kind->at_once && !has(p, FAULT_KEY_NTH) &&
+        !has(p, FAULT_KEY_COUNT))
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "every=%s: %s never ends, so it cannot begin again; say how long it lasts: "
+                    "for=TIME",
+                    every, p->kind->name);
+    if (p->fault.kind == FAULT_NOISE && p->fault.noise.length_ps >= p->fault.noise.period_ps)
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "noise: nothing of the period is left to the node; 'length' must be less than "
+                    "'period'");
+    return 0;
+}
+
+static int check_rule(const struct parse *p)
+{
+    char list[FAULT_LIST_ROOM];
+
+    if (!p->kind->has_rule)
+        return 0;
+    if (has(p, FAULT_KEY_NTH) && (has(p, FAULT_KEY_RATE) || has(p, FAULT_KEY_COUNT)))
+        return fail(-EINVAL, p->error, p->error_bytes, "nth hits once; leave out %s",
+                    fault_list_keys(p->seen & (emu_bit(FAULT_KEY_RATE) | emu_bit(FAULT_KEY_COUNT)),
+                                    list));
+    if (p->fault.rule.aim.kinds & ~p->kind->kinds)
+        return fail(-EINVAL, p->error, p->error_bytes,
+                    "%s hits what is folded: kind must be reduce or allreduce, or both",
+                    p->kind->name);
+    return 0;
+}
+
+int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes)
+{
+    struct parse p = {.error = error, .error_bytes = error_bytes};
+    int err;
+
+    for (const char *c = text; *c; c++)
+        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 127)
+            return fail(-EINVAL, error, error_bytes,
+                        "a control character, %d; a fault is one line of text, " EXAMPLE, *c);
+    err = read_words(&p, text);
+    if (!err)
+        err = check_there(&p);
+    if (!err)
+        err = check_times(&p);
+    if (!err)
+        err = check_rule(&p);
+    if (!err)
+        memcpy(ret, &p.fault, sizeof *ret);
+    return err;
+}

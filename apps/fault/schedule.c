@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * schedule.c - files of faults, line by line. Nothing that a file says is trusted.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/fault/internal.h"
+
+#define FILE_MAX       (16u << 20)
+#define LINE_BYTES_MAX 4095
+#define FAULTS_MAX     65536
+#define NAME_SHOWN     100 /* of a file's name, its end, in a message */
+
+struct reader {
+    struct fault_schedule schedule;
+    uint32_t room;
+    uint32_t number; /* of the line */
+    const char *name;
+    char *error;
+    size_t error_bytes;
+};
+
+static const char *name_tail(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > NAME_SHOWN ? name + length - NAME_SHOWN : name;
+}
+
+static int append(struct reader *r, const struct fault *fault)
+{
+    struct fault_schedule *s = &r->schedule;
+
+    if (s->count == FAULTS_MAX)
+        return fail(-E2BIG, r->error, r->error_bytes, "%s, line %u: more than %d faults",
+                    name_tail(r->name), r->number, FAULTS_MAX);
+    if (s->count == r->room) {
+        uint32_t room = r->room ? 2 * r->room : 8;
+        struct fault_line *bigger = realloc(s->line, room * sizeof *bigger);
+
+        if (!bigger)
+            return fail(-ENOMEM, r->error, r->error_bytes, "%s: out of memory", name_tail(r->name));
+        s->line = bigger;
+        r->room = room;
+    }
+    s->line[s->count++] = (struct fault_line){r->number, *fault};
+    return 0;
+}
+
+/* @bytes of text without its newline. */
+static int read_line(struct reader *r, const char *text, size_t bytes)
+{
+    char line[LINE_BYTES_MAX + 1], why[FAULT_ERROR_BYTES];
+    const char *comment = memchr(text, '#', bytes);
+    struct fault fault;
+
+    if (memchr(text, '\0', bytes))
+        return fail(-EINVAL, r->error, r->error_bytes,
+                    "%s, line %u: a zero byte; a schedule is a text file", name_tail(r->name),
+                    r->number);
+    if (comment)
+        bytes = (size_t)(comment - text);
+    while (bytes && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t' || text[bytes - 1] == '\r'))
+        bytes--;
+    if (bytes > LINE_BYTES_MAX)
+        return fail(-EINVAL, r->error, r->error_bytes,
+                    "%s, line %u: longer than %d characters; a fault is one short line",
+                    name_tail(r->name), r->number, LINE_BYTES_MAX);
+    memcpy(line, text, bytes);
+    line[bytes] = '\0';
+    if (!line[strspn(line, " \t")])
+        return 0;
+    if (fault_parse(&fault, line, why, sizeof why))
+        return fail(-EINVAL, r->error, r->error_bytes, "%s, line %u: %s", name_tail(r->name),
+                    r->number, why);
+    return append(r, &fault);
+}
+
+int fault_schedule_text(struct fault_schedule *ret, const char *name, const char *text,
+                        size_t bytes, char *error, size_t error_bytes)
+{
+    struct reader r = {.name = name, .error = error, .error_bytes = error_bytes};
+    const char *end = text + bytes;
+    int err = 0;
+
+    while (text < end && !err) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+
+        r.number++;
+        err = read_line(&r, text, (size_t)((newline ? newline : end) - text));
+        text = newline ? newline + 1 : end;
+    }
+    if (!err && !r.schedule.count)
+        err = fail(-EINVAL, error, error_bytes,
+                   "%s: no fault in it; a line is, for example: at=1s for=100ms link-down random",
+                   name_tail(name));
+    if (err)
+        free(r.schedule.line);
+    else
+        *ret = r.schedule;
+    return err;
+}
+
+/* The whole file; the caller frees *text. */
+static int slurp(const char *name, char **text, size_t *bytes)
+{
+    FILE *from = fopen(name, "re");
+    int err = from ? 0 : -errno;
+
+    *text = NULL;
+    *bytes = 0;
+    while (!err && !feof(from)) {
+        char *bigger = realloc(*text, *bytes + 65536);
+
+        if (!bigger) {
+            err = -ENOMEM;
+            break;
+        }
+        *text = bigger;
+        *bytes += fread(*text + *bytes, 1, 65536, from);
+        if (ferror(from))
+            err = -errno;
+        else if (*bytes > FILE_MAX)
+            err = -EFBIG;
+    }
+    if (from)
+        fclose(from);
+    return err;
+}
+
+static int read_file(struct fault_schedule *ret, const char *name, char *error, size_t error_bytes)
+{
+    char *text;
+    size_t bytes;
+    int err = slurp(name, &text, &bytes);
+
+    if (err == -EFBIG)
+        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: this is no schedule",
+                   name_tail(name), FILE_MAX >> 20);
+    else if (err)
+        err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
+                   "%s: cannot read the schedule: %s", name_tail(name), strerror(-err));
+    else
+        err = fault_schedule_text(ret, name, text, bytes, error, error_bytes);
+    free(text);
+    return err;
+}
+
+int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
+                        size_t error_bytes)
+{
+    const struct fault_scenario *scenario = fault_scenario_find(what);
+    char list[FAULT_LIST_ROOM];
+    struct fault_writer writer = {list, sizeof list};
+
+    if (scenario)
+        return fault_schedule_text(ret, what, scenario->text, strlen(scenario->text), error,
+                                   error_bytes);
+    if (strpbrk(what, "./"))
+        return read_file(ret, what, error, error_bytes);
+    for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
+        fault_put(&writer, "%s%s", i ? ", " : "", scenario->name);
+    return fail(-ENOENT, error, error_bytes,
+                "no scenario '%.*s'; there are %s; the name of a file has a '/' or a '.'",
+                FAULT_SHOWN, what, list);
+}
+
+void fault_schedule_release(struct fault_schedule *schedule)
+{
+    free(schedule->line);
+    *schedule = (struct fault_schedule){0};
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * targets.c - which cables, switches or nodes of a network a fault befalls.
+ *
+ * All that a place stands for is listed in the network's order; what is drawn is drawn from that
+ * list, one by one, so that it stays in order.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "apps/fault/internal.h"
+#include "emu/random.h"
+
+struct find {
+    const struct fault *fault;
+    const struct topo_graph *graph;
+    struct fault_targets targets;
+    uint32_t room;
+    bool out_of_memory;
+    char *error;
+    size_t error_bytes;
+};
+
+static const char *name_of(const struct find *f)
+{
+    return fault_name(f->fault->kind);
+}
+
+static void add(struct find *f, uint32_t id, uint32_t port, enum fault_way way)
+{
+    struct fault_targets *all = &f->targets;
+
+    if (all->count == f->room) {
+        uint32_t room = f->room ? 2 * f->room : 64;
+        struct fault_target *bigger = realloc(all->target, room * sizeof *bigger);
+
+        f->out_of_memory |= !bigger;
+        if (!bigger)
+            return;
+        all->target = bigger;
+        f->room = room;
+    }
+    all->target[all->count++] = (struct fault_target){id, port, way};
+}
+
+/* --- lists ------------------------------------------------------------------------ */
+
+/* Is the cable at this port one that the port's own switch lists? Every cable has one such end. */
+static bool lists(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
+                  bool with_nodes)
+{
+    if (end->kind == TOPO_END_NODE)
+        return with_nodes;
+    return end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[sw].level;
+}
+
+/* The cables from a switch up, and those to its nodes. */
+static void add_up(struct find *f, uint32_t sw, bool with_nodes)
+{
+    for (uint32_t port = 0; port < f->graph->ports; port++)
+        if (lists(f->graph, sw, &f->graph->sw[sw].end[port], with_nodes))
+            add(f, sw, port, FAULT_BOTH);
+}
+
+static void add_cables(struct find *f, bool with_nodes)
+{
+    for (uint32_t sw = 0; sw < f->graph->switches; sw++)
+        add_up(f, sw, with_nodes);
+}
+
+/* A switch, or all of its cables. */
+static void add_switch(struct find *f, uint32_t sw)
+{
+    if (fault_domain(f->fault->kind) == FAULT_OF_SWITCHES) {
+        add(f, sw, 0, FAULT_BOTH);
+        return;
+    }
+    for (uint32_t port = 0; port < f->graph->ports; port++)
+        if (f->graph->sw[sw].end[port].kind != TOPO_END_NONE)
+            add(f, sw, port, FAULT_BOTH);
+}
+
+static uint32_t top_level(const struct topo_graph *graph)
+{
+    uint32_t level = 0;
+
+    for (uint32_t sw = 0; sw < graph->switches; sw++)
+        if (graph->sw[sw].level > level)
+            level = graph->sw[sw].level;
+    return level;
+}
+
+/* --- places that are named ---------------------------------------------------------- */
+
+static int no_switch(const struct find *f, uint32_t sw)
+{
+    return fail(-EINVAL, f->error, f->error_bytes, "%s: no switch %u; %s has switches 0 to %u",
+                name_of(f), sw, f->graph->spec, f->graph->switches - 1);
+}
+
+static int find_port(struct find *f)
+{
+    const struct fault_port *at = &f->fault->where.port;
+
+    if (at->sw >= f->graph->switches)
+        return no_switch(f, at->sw);
+    if (at->port >= f->graph->ports)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=%u:%u: no port %u; switches of %s have ports 0 to %u", at->sw, at->port,
+                    at->port, f->graph->spec, f->graph->ports - 1);
+    if (f->graph->sw[at->sw].end[at->port].kind == TOPO_END_NONE)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=%u:%u: no cable is plugged in there; name a port that has one", at->sw,
+                    at->port);
+    add(f, at->sw, at->port, at->way);
+    return 0;
+}
+
+/* Ways are the node's: what it sends comes in at the switch. */
+static int find_node_link(struct find *f)
+{
+    static const enum fault_way at_switch[] = {
+        [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
+    const struct fault_node_link *at = &f->fault->where.link;
+
+    if (at->node >= f->graph->nodes)
+        return fail(-EINVAL, f->error, f->error_bytes, "link=n%u: %s has nodes 0 to %u", at->node,
+                    f->graph->spec, f->graph->nodes - 1);
+    const struct topo_node *node = &f->graph->node[at->node];
+    if (at->link != EMU_FAULT_ANY && at->link >= node->links)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=n%u:%u: no link %u; node %u has %u link%s, counted from 0", at->node,
+                    at->link, at->link, at->node, node->links, node->links == 1 ? "" : "s");
+    for (uint32_t i = 0; i < node->links; i++)
+        if ((at->link == EMU_FAULT_ANY || at->link == i) && node->link[i].sw != TOPO_NONE)
+            add(f, node->link[i].sw, node->link[i].port, at_switch[at->way]);
+    if (!f->targets.count && !f->out_of_memory)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "link=n%u: no cable is left there; name another node", at->node);
+    return 0;
+}
+
+static int find_level(struct find *f)
+{
+    uint32_t level = f->fault->where.level, top = top_level(f->graph);
+    bool links = fault_domain(f->fault->kind) == FAULT_OF_LINKS;
+
+    for (uint32_t sw = 0; sw < f->graph->switches; sw++) {
+        if (f->graph->sw[sw].level != level)
+            continue;
+        if (links)
+            add_up(f, sw, false);
+        else
+            add_switch(f, sw);
+    }
+    if (f->targets.count || f->out_of_memory)
+        return 0;
+    if (links && !top)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "level=%u: %s has no cables between switches; link=nN is the one of node N",
+                    level, f->graph->spec);
+    return fail(-EINVAL, f->error, f->error_bytes, "level=%u: %s has %s levels 0 to %u", level,
+                f->graph->spec, links ? "cables up from" : "switches of", links ? top - 1 : top);
+}
+
+static int find_nodes(struct find *f)
+{
+    const struct fault_nodes *nodes = &f->fault->where.nodes;
+    uint32_t last = nodes->range[nodes->ranges - 1].last;
+
+    if (last >= f->graph->nodes)
+        return fail(-EINVAL, f->error, f->error_bytes, "%s: no node %u; %s has nodes 0 to %u",
+                    name_of(f), last, f->graph->spec, f->graph->nodes - 1);
+    for (uint32_t i = 0; i < nodes->ranges; i++)
+        for (uint32_t node = nodes->range[i].first; node <= nodes->range[i].last; node++)
+            add(f, node, 0, FAULT_BOTH);
+    return 0;
+}
+
+static int find_all(struct find *f)
+{
+    uint32_t many = f->graph->nodes;
+
+    if (fault_domain(f->fault->kind) == FAULT_OF_LINKS) {
+        add_cables(f, true);
+        return 0;
+    }
+    if (fault_domain(f->fault->kind) == FAULT_OF_SWITCHES)
+        many = f->graph->switches;
+    for (uint32_t i = 0; i < many; i++)
+        add(f, i, 0, FAULT_BOTH);
+    return 0;
+}
+
+/* --- places that are drawn ---------------------------------------------------------- */
+
+/* Keep so many of those that are listed: each set of them is as likely as any other. */
+static int draw(struct find *f, uint64_t seed, const char *what)
+{
+    const struct fault_some *some = &f->fault->where.some;
+    uint32_t all = f->targets.count, kept = 0;
+    uint32_t want = some->count;
+
+    if (!want)
+        want = (uint32_t)((uint64_t)all * some->share / EMU_FAULT_ONE);
+    if (!want)
+        want = 1;
+    if (!all)
+        return fail(-EINVAL, f->error, f->error_bytes,
+                    "%s: %s has no %s; link=nN is the cable of node N", name_of(f), f->graph->spec,
+                    what);
+    if (want > all)
+        return fail(-EINVAL, f->error, f->error_bytes, "%s: %u of the %s wanted, and %s has %u",
+                    name_of(f), want, what, f->graph->spec, all);
+    for (uint32_t i = 0; i < all; i++)
+        if (emu_splitmix(&seed) % (all - i) < want - kept)
+            f->targets.target[kept++] = f->targets.target[i];
+    f->targets.among = all;
+    f->targets.count = kept;
+    return 0;
+}
+
+static int draw_top(struct find *f, uint64_t seed)
+{
+    uint32_t level = top_level(f->graph), kept;
+    struct fault_target *tops;
+
+    for (uint32_t sw = 0; sw < f->graph->switches; sw++)
+        if (f->graph->sw[sw].level == level)
+            add(f, sw, 0, FAULT_BOTH);
+    if (f->out_of_memory)
+        return 0;
+    int err = draw(f, seed, "top switches");
+    if (err || fault_domain(f->fault->kind) == FAULT_OF_SWITCHES)
+        return err;
+    tops = f->targets.target;
+    kept = f->targets.count;
+    f->targets.target = NULL;
+    f->targets.count = f->room = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        add_switch(f, tops[i].id);
+    free(tops);
+    return 0;
+}
+
+static int draw_any(struct find *f, uint64_t seed)
+{
+    static const char *const names[] = {[FAULT_OF_LINKS] = "cables between switches",
+                                        [FAULT_OF_SWITCHES] = "switches",
+                                        [FAULT_OF_NODES] = "nodes"};
+    enum fault_domain domain = fault_domain(f->fault->kind);
+
+    if (domain == FAULT_OF_LINKS)
+        add_cables(f, false);
+    else
+        find_all(f);
+    return f->out_of_memory ? 0 : draw(f, seed, names[domain]);
+}
+
+/* --- all together ------------------------------------------------------------------- */
+
+static int find_place(struct find *f, uint64_t seed)
+{
+    const struct fault_where *where = &f->fault->where;
+
+    switch (where->place) {
+    case FAULT_AT_LINK:
+        return find_port(f);
+    case FAULT_AT_NODE_LINK:
+        return find_node_link(f);
+    case FAULT_AT_LEVEL:
+        return find_level(f);
+    case FAULT_AT_SWITCH:
+        if (where->sw >= f->graph->switches)
+            return no_switch(f, where->sw);
+        add_switch(f, where->sw);
+        return 0;
+    case FAULT_AT_NODES:
+        return find_nodes(f);
+    case FAULT_AT_TOP:
+        return draw_top(f, seed);
+    case FAULT_AT_RANDOM:
+        return draw_any(f, seed);
+    case FAULT_AT_ALL:
+        break;
+    }
+    return find_all(f);
+}
+
+int fault_targets_find(struct fault_targets *ret, const struct fault *fault,
+                       const struct topo_graph *graph, uint64_t seed, char *error,
+                       size_t error_bytes)
+{
+    struct find f = {.fault = fault, .graph = graph, .error = error, .error_bytes = error_bytes};
+    int err = find_place(&f, seed);
+
+    if (!err && f.out_of_memory)
+        err = fail(-ENOMEM, error, error_bytes, "%s: out of memory", name_of(&f));
+    if (err) {
+        free(f.targets.target);
+        return err;
+    }
+    if (!fault_targets_drawn(fault))
+        f.targets.among = f.targets.count;
+    *ret = f.targets;
+    return 0;
+}
+
+void fault_targets_release(struct fault_targets *targets)
+{
+    free(targets->target);
+    *targets = (struct fault_targets){0};
+}
+
+bool fault_targets_drawn(const struct fault *fault)
+{
+    return fault->where.place == FAULT_AT_TOP || fault->where.place == FAULT_AT_RANDOM;
+}
+
+uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
+{
+    return emu_splitmix_at(emu_splitmix_at(seed, number), time);
+}

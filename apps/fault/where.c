@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * where.c - the places of a fault: read and written.
+ */
+#include <string.h>
+
+#include "apps/fault/internal.h"
+
+/* Bounds of what is drawn: so many, or such a share. */
+static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
+                                                .least = 1,
+                                                .most = EMU_FAULT_ANY - 1};
+static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
+                                                .least = 1,
+                                                .most = EMU_FAULT_ONE};
+
+/* What follows is the end of a cable's name: which way, and nothing more. */
+static bool read_way(const char *at, enum fault_way *ret)
+{
+    *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
+    return !at[*ret != FAULT_BOTH];
+}
+
+static bool read_number(const char **at, uint32_t most, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (!fault_scan_number(at, most, &number))
+        return false;
+    *ret = (uint32_t)number;
+    return true;
+}
+
+static bool read_link(struct fault_where *where, const char *value)
+{
+    struct fault_port port;
+    struct fault_node_link link = {.link = EMU_FAULT_ANY};
+
+    if (strcmp(value, "any") == 0) {
+        where->place = FAULT_AT_ALL;
+        return true;
+    }
+    if (*value == 'n') {
+        value++;
+        if (!read_number(&value, TOPO_NODES_MAX - 1, &link.node))
+            return false;
+        if (*value == ':' && (value++, !read_number(&value, UINT8_MAX, &link.link)))
+            return false;
+        if (!read_way(value, &link.way))
+            return false;
+        where->place = FAULT_AT_NODE_LINK;
+        where->link = link;
+        return true;
+    }
+    if (!read_number(&value, EMU_FAULT_ANY - 1, &port.sw) || *value++ != ':' ||
+        !read_number(&value, UINT8_MAX, &port.port) || !read_way(value, &port.way))
+        return false;
+    where->place = FAULT_AT_LINK;
+    where->port = port;
+    return true;
+}
+
+static bool read_id(struct fault_where *where, const char *value, bool any, enum fault_place place,
+                    uint32_t *into)
+{
+    uint32_t id;
+
+    if (any && strcmp(value, "any") == 0) {
+        where->place = FAULT_AT_ALL;
+        return true;
+    }
+    if (!read_number(&value, EMU_FAULT_ANY - 1, &id) || *value)
+        return false;
+    where->place = place;
+    *into = id;
+    return true;
+}
+
+/* Ranges stay in order, with gaps between them. */
+static bool nodes_add(struct fault_nodes *nodes, uint32_t first, uint32_t last)
+{
+    uint32_t from = 0, to;
+
+    while (from < nodes->ranges && nodes->range[from].last + 1 < first)
+        from++;
+    for (to = from; to < nodes->ranges && nodes->range[to].first <= last + 1; to++) {
+        if (nodes->range[to].first < first)
+            first = nodes->range[to].first;
+        if (nodes->range[to].last > last)
+            last = nodes->range[to].last;
+    }
+    if (to == from && nodes->ranges == FAULT_RANGES_MAX)
+        return false;
+    memmove(&nodes->range[from + 1], &nodes->range[to],
+            (nodes->ranges - to) * sizeof nodes->range[0]);
+    nodes->ranges -= to - from - 1;
+    nodes->range[from] = (struct fault_range){first, last};
+    memset(&nodes->range[nodes->ranges], 0,
+           (FAULT_RANGES_MAX - nodes->ranges) * sizeof nodes->range[0]);
+    return true;
+}
+
+static bool read_nodes(struct fault_where *where, const char *value)
+{
+    struct fault_nodes nodes = {0};
+
+    for (;; value++) {
+        uint32_t first, last;
+
+        if (!read_number(&value, TOPO_NODES_MAX - 1, &first))
+            return false;
+        last = first;
+        if (*value == '-' && (value++, !read_number(&value, TOPO_NODES_MAX - 1, &last)))
+            return false;
+        if (last < first || !nodes_add(&nodes, first, last))
+            return false;
+        if (*value != ',')
+            break;
+    }
+    if (*value)
+        return false;
+    where->place = FAULT_AT_NODES;
+    where->nodes = nodes;
+    return true;
+}
+
+static bool read_node(struct fault_where *where, const char *value)
+{
+    if (strcmp(value, "any") == 0) {
+        where->place = FAULT_AT_ALL;
+        return true;
+    }
+    return !value[strspn(value, "0123456789")] && read_nodes(where, value);
+}
+
+static bool read_some(struct fault_where *where, const char *value, enum fault_place place)
+{
+    bool share = value && strchr(value, '%');
+    uint64_t number = 1;
+
+    if (value && fault_scan(share ? &some_share : &some_count, value, &number))
+        return false;
+    where->place = place;
+    where->some = (struct fault_some){share ? 0 : (uint32_t)number, share ? (uint32_t)number : 0};
+    return true;
+}
+
+bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
+                      const char **right)
+{
+    static const char some[] = "a number from 1, or a share such as 25%; alone it is 1";
+    struct fault_where *where = &fault->where;
+    bool links = fault_domain(fault->kind) == FAULT_OF_LINKS;
+
+    switch (key) {
+    case FAULT_KEY_LINK:
+        *right = "S:P (port P of switch S, both ways; S:P> what it sends, S:P< what it gets), "
+                 "nN or nN:L (links of node N), or any";
+        return value && read_link(where, value);
+    case FAULT_KEY_LEVEL:
+        *right = "a number; the switches next to the nodes have level 0";
+        return value && read_id(where, value, false, FAULT_AT_LEVEL, &where->level);
+    case FAULT_KEY_SWITCH:
+        *right = links ? "the number of a switch, all of whose cables it is; all cables: link=any"
+                       : "the number of a switch, or any";
+        return value && read_id(where, value, !links, FAULT_AT_SWITCH, &where->sw);
+    case FAULT_KEY_NODE:
+        *right = "the number of a node up to 1048575, or any";
+        return value && read_node(where, value);
+    case FAULT_KEY_NODES:
+        *right = "numbers of nodes up to 1048575 and at most 32 ranges: 0-3,8";
+        return value && read_nodes(where, value);
+    case FAULT_KEY_TOP:
+        *right = some;
+        return read_some(where, value, FAULT_AT_TOP);
+    default:
+        *right = some;
+        return read_some(where, value, FAULT_AT_RANDOM);
+    }
+}
+
+/* --- written ---------------------------------------------------------------------- */
+
+static const char *way_text(enum fault_way way)
+{
+    return way == FAULT_OUT ? ">" : way == FAULT_IN ? "<" : "";
+}
+
+static void print_nodes(struct fault_writer *writer, const struct fault_nodes *nodes)
+{
+    const struct fault_range *range = nodes->range;
+
+    if (nodes->ranges == 1 && range->first == range->last) {
+        fault_put(writer, "node=%u", range->first);
+        return;
+    }
+    fault_put(writer, "nodes=");
+    for (uint32_t i = 0; i < nodes->ranges; i++) {
+        fault_put(writer, "%s%u", i ? "," : "", range[i].first);
+        if (range[i].last > range[i].first)
+            fault_put(writer, "-%u", range[i].last);
+    }
+}
+
+static void print_some(struct fault_writer *writer, const char *name, const struct fault_some *some)
+{
+    uint32_t part = some->share % 10000000, places = 7;
+
+    fault_put(writer, "%s", name);
+    if (some->count) {
+        if (some->count > 1)
+            fault_put(writer, "=%u", some->count);
+        return;
+    }
+    fault_put(writer, "=%u", some->share / 10000000);
+    for (; part && part % 10 == 0; places--)
+        part /= 10;
+    if (part)
+        fault_put(writer, ".%0*u", (int)places, part);
+    fault_put(writer, "%%");
+}
+
+void fault_where_print(struct fault_writer *writer, const struct fault *fault)
+{
+    static const char *const all[] = {[FAULT_OF_LINKS] = "link=any",
+                                      [FAULT_OF_SWITCHES] = "switch=any",
+                                      [FAULT_OF_NODES] = "node=any"};
+    const struct fault_where *where = &fault->where;
+
+    switch (where->place) {
+    case FAULT_AT_LINK:
+        fault_put(writer, "link=%u:%u%s", where->port.sw, where->port.port,
+                  way_text(where->port.way));
+        return;
+    case FAULT_AT_NODE_LINK:
+        fault_put(writer, "link=n%u", where->link.node);
+        if (where->link.link != EMU_FAULT_ANY)
+            fault_put(writer, ":%u", where->link.link);
+        fault_put(writer, "%s", way_text(where->link.way));
+        return;
+    case FAULT_AT_LEVEL:
+        fault_put(writer, "level=%u", where->level);
+        return;
+    case FAULT_AT_SWITCH:
+        fault_put(writer, "switch=%u", where->sw);
+        return;
+    case FAULT_AT_NODES:
+        print_nodes(writer, &where->nodes);
+        return;
+    case FAULT_AT_ALL:
+        fault_put(writer, "%s", all[fault_domain(fault->kind)]);
+        return;
+    case FAULT_AT_TOP:
+        print_some(writer, "top", &where->some);
+        return;
+    case FAULT_AT_RANDOM:
+        print_some(writer, "random", &where->some);
+        return;
+    }
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * inject.h - faults befall a running fabric: each begins at its time, on the cables, switches or
+ * nodes that it names or draws, is taken back, and begins again.
+ *
+ * Times are the manager's (apps/manager/manager.h), so that a schedule on clock virtual is exact. What
+ * is drawn is drawn from the seed, the fault's number, and which time it begins.
+ *
+ * Thread: the fabric's manager, all of it; on clock virtual between two advances.
+ */
+#ifndef APPS_INJECT_H
+#define APPS_INJECT_H
+
+#include "apps/fault/fault.h"
+#include "apps/manager/manager.h"
+
+struct injector;
+
+/* What is done to a node's process. */
+enum inject_process { INJECT_FREEZE, INJECT_GO_ON, INJECT_KILL };
+
+/* What its user is told. */
+struct inject_event {
+    uint32_t id;
+    const struct fault *fault;
+    bool begins; /* else it is taken back, or over */
+    uint64_t at_ps;
+    uint32_t targets; /* that it befalls */
+};
+
+struct inject_config {
+    uint64_t seed;
+    uint64_t origin_ps; /* the time from which schedules count */
+    void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
+    /* NULL: nodes have no processes. Returns false: nobody is attached there. */
+    bool (*process)(void *ctx, uint32_t node, enum inject_process what);
+    void *ctx;
+};
+
+/* A fault, as it is now. */
+struct inject_state {
+    uint32_t id;
+    const struct fault *fault;
+    uint32_t times; /* it has begun */
+    bool active;
+    bool over;        /* it never begins again */
+    uint32_t targets; /* that it befell last */
+    uint64_t hits;    /* entries that it hit; of links: packets that were under way on them */
+    uint64_t next_ps; /* when it changes next; EMU_NEVER */
+};
+
+/** injector_create - @manager: of the same fabric. Errors: -ENOMEM. */
+int injector_create(struct injector **ret, struct fabric *fabric, const struct topo_graph *graph,
+                    struct manager *manager, const struct inject_config *config);
+void injector_destroy(struct injector *injector);
+
+/**
+ * injector_add - @fault from now on, in addition to others. Its times count from @from_ps.
+ * @id: names it, from 1.
+ * @error: one line for the user. Errors: -EINVAL, the network has not what it names; -ENOTSUP,
+ * nothing here does it; -ENOMEM.
+ */
+int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
+                 uint32_t *id, char *error, size_t error_bytes);
+
+/** injector_add_all - a whole schedule, from the origin on; its last line's number in an error. */
+int injector_add_all(struct injector *injector, const struct fault_schedule *schedule, char *error,
+                     size_t error_bytes);
+
+/** injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT. */
+int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
+
+/** injector_due_ps - when it wants to be stepped; EMU_NEVER. */
+uint64_t injector_due_ps(const struct injector *injector);
+
+/** injector_is_active - is any fault at work? */
+bool injector_is_active(const struct injector *injector);
+
+/**
+ * injector_step - what is due by @now_ps; of very much only the first, so that the caller can do
+ * other things: injector_due_ps() says so. Errors, it is tried no more: -ENOMEM.
+ */
+int injector_step(struct injector *injector, uint64_t now_ps);
+
+/** injector_count, injector_at - the faults, in the order in which they were added. */
+uint32_t injector_count(const struct injector *injector);
+struct inject_state injector_at(const struct injector *injector, uint32_t i);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * internal.h - the injector's state. The manager's thread's.
+ */
+#ifndef APPS_INJECT_INTERNAL_H
+#define APPS_INJECT_INTERNAL_H
+
+#include "apps/inject/inject.h"
+#include "emu/clock.h"
+#include "emu/fault/fault.h"
+
+#define SLOW_PERIOD_PS UINT64_C(10000000000) /* of a slowed process: stopped and running in turn */
+#define STEP_MOST      256u /* beginnings, ends and turns in a step: others wait meanwhile */
+
+/* A fault that was asked for. */
+struct injection {
+    uint32_t id;     /* from 1 */
+    uint32_t number; /* for its draws: in its schedule, or in the order of requests */
+    struct fault fault;
+    uint32_t times;                     /* it has begun */
+    bool active;                        /* between a beginning and an end */
+    bool on;                            /* and at work: one of turns is, and is not, in turn */
+    uint64_t seed;                      /* of this time's draws */
+    uint64_t begin_ps, end_ps, turn_ps; /* the next of each; EMU_NEVER */
+    uint64_t past;                      /* hits of rules that are taken back */
+    struct fault_targets targets;       /* that it befalls, or befell last */
+};
+
+struct injector {
+    struct fabric *fabric;
+    const struct topo_graph *graph;
+    struct manager *manager;
+    struct inject_config config;
+    struct injection *injection;
+    uint32_t count;
+    uint32_t *dark; /* by cable: faults that have taken its signal */
+    uint64_t now_ps;
+};
+
+/**
+ * inject_targets - what a fault befalls here: for a partition the cables between its nodes and the
+ * others, else as fault_targets_find().
+ */
+int inject_targets(struct fault_targets *ret, const struct fault *fault,
+                   const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
+
+#endif

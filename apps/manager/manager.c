@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * manager.c - links, one by one: signal, bring-up, errors; and tables when any of them changed.
+ */
+#include "apps/manager/manager.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/clock.h"
+#include "emu/fault/fault.h"
+
+#define AGAIN_DOUBLINGS 6u
+#define ERRORS_OF       1000000u /* errors_inside and errors_node are of so many packets */
+#define LOOK_LEAST      100u     /* packets, for a rate of errors to mean something */
+
+/* What the manager knows of a cable. */
+struct link {
+    enum manager_link state;
+    uint8_t failed;     /* tests in a row */
+    uint64_t due_ps;    /* its next step; EMU_NEVER */
+    uint64_t signal_ps; /* since when it has a signal */
+    struct topo_at far; /* where its second end is plugged in */
+    uint64_t seen[2];   /* as of the last look: packets, each way, */
+    uint64_t errors[2]; /* and errors */
+};
+
+struct manager {
+    struct fabric *fabric;
+    struct manager_config config;
+    struct link *link;  /* by cable */
+    bool *routed;       /* by cable: tables may name it */
+    uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
+    uint64_t alone_ps;  /* the first of these */
+    uint32_t out;       /* links not in use */
+    uint64_t links_ps;  /* the first that is due; EMU_NEVER */
+    uint64_t tables_ps; /* new ones are due; EMU_NEVER */
+    uint64_t since_ps;  /* the first change that they are for */
+    uint64_t look_ps;   /* the next look at errors, where there can be any */
+    uint32_t nodes;
+    uint64_t now_ps; /* of this step */
+};
+
+struct manager_config manager_defaults(void)
+{
+    return (struct manager_config){.reroute = true,
+                                   .reaction_ps = 50000000,
+                                   .step_ps = 10000000,
+                                   .test_packets = 10000,
+                                   .again_ps = 1000000000,
+                                   .alone_ps = 1000000000000,
+                                   .look_ps = 100000000000,
+                                   .errors_inside = 10000,
+                                   .errors_node = 100000};
+}
+
+static void manager_say(struct manager *m, struct manager_event event)
+{
+    event.at_ps = m->now_ps;
+    event.links_out = m->out;
+    if (m->config.event)
+        m->config.event(m->config.ctx, &event);
+}
+
+/* The time by which devices are told: raw has none, and real goes on meanwhile. */
+static uint64_t device_ps(const struct manager *m)
+{
+    return fabric_is_virtual(m->fabric) ? m->now_ps : fabric_now_ps(m->fabric);
+}
+
+static void tables_plan(struct manager *m)
+{
+    if (!m->config.reroute || m->tables_ps != EMU_NEVER)
+        return;
+    m->since_ps = m->now_ps;
+    m->tables_ps = m->now_ps + m->config.reaction_ps;
+}
+
+static void link_plan(struct manager *m, struct link *link, enum manager_link state, uint64_t in_ps)
+{
+    link->state = state;
+    link->due_ps = m->now_ps + in_ps;
+    if (link->due_ps < m->links_ps)
+        m->links_ps = link->due_ps;
+}
+
+/* --- nodes without a link ----------------------------------------------------------- */
+
+static bool node_has_link(const struct manager *m, uint32_t node)
+{
+    uint32_t cable;
+
+    for (uint32_t l = 0; l < TOPO_NODE_LINKS_MAX; l++) {
+        cable = fabric_cable_of(m->fabric, node, l);
+        if (cable != TOPO_NONE && m->routed[cable])
+            return true;
+    }
+    return false;
+}
+
+/* The link at the node's end, if it is one, has come or gone. */
+static void node_look(struct manager *m, uint32_t i)
+{
+    const struct fabric_cable *cable = fabric_cable(m->fabric, i);
+    uint64_t *alone;
+
+    if (cable->kind != TOPO_END_NODE)
+        return;
+    alone = &m->alone[cable->node];
+    if (node_has_link(m, cable->node))
+        *alone = EMU_NEVER;
+    else if (*alone == EMU_NEVER)
+        *alone = m->now_ps + m->config.alone_ps;
+    if (*alone < m->alone_ps)
+        m->alone_ps = *alone;
+}
+
+/* Again and again: what it posts meanwhile is given up, too. */
+static void nodes_step(struct manager *m)
+{
+    m->alone_ps = EMU_NEVER;
+    for (uint32_t n = 0; n < m->nodes; n++) {
+        if (m->alone[n] <= m->now_ps) {
+            fabric_hold(m->fabric);
+            fabric_node_alone(m->fabric, n, device_ps(m));
+            fabric_go(m->fabric);
+            m->alone[n] = m->now_ps + m->config.alone_ps;
+            manager_say(m, (struct manager_event){.what = MANAGER_SAYS_ALONE,
+                                                  .cable = TOPO_NONE,
+                                                  .node = n});
+        }
+        if (m->alone[n] < m->alone_ps)
+            m->alone_ps = m->alone[n];
+    }
+}
+
+/* Out of use: its ends know, and soon the tables. */
+static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit)
+{
+    int err;
+
+    fabric_hold(m->fabric);
+    err = fabric_link_set(m->fabric, i, false, fault, device_ps(m), hit);
+    fabric_go(m->fabric);
+    if (err)
+        return err;
+    m->routed[i] = false;
+    m->out++;
+    node_look(m, i);
+    tables_plan(m);
+    return 0;
+}
+
+/* --- the three steps ---------------------------------------------------------------- */
+
+/* Is the far end where the topology says? */
+static bool link_right(const struct manager *m, uint32_t i)
+{
+    const struct fabric_cable *cable = fabric_cable(m->fabric, i);
+    const struct link *link = &m->link[i];
+
+    return cable->kind != TOPO_END_SWITCH ||
+           (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
+}
+
+/* Errors of the worse way. */
+static uint32_t link_errors(struct manager *m, uint32_t i)
+{
+    uint32_t worst = 0;
+
+    fabric_hold(m->fabric);
+    for (uint32_t out = 0; out < 2; out++) {
+        struct emu_faults *faults = fabric_faults(m->fabric, i, out);
+        uint32_t errors = faults ? emu_faults_try(faults, m->config.test_packets) : 0;
+
+        worst = errors > worst ? errors : worst;
+    }
+    fabric_go(m->fabric);
+    return worst;
+}
+
+/* What the counts are now: errors from here on are new ones. */
+static void link_recount(struct manager *m, uint32_t i)
+{
+    for (uint32_t out = 0; out < 2; out++) {
+        const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
+
+        m->link[i].seen[out] = faults ? emu_faults_seen(faults) : 0;
+        m->link[i].errors[out] = faults ? emu_faults_errors(faults) : 0;
+    }
+}
+
+static bool link_join(struct manager *m, uint32_t i)
+{
+    uint32_t none;
+    bool joined;
+
+    fabric_hold(m->fabric);
+    joined = fabric_link_quiet(m->fabric, i) &&
+             !fabric_link_set(m->fabric, i, true, 0, device_ps(m), &none);
+    fabric_go(m->fabric);
+    return joined;
+}
+
+static void link_up(struct manager *m, uint32_t i)
+{
+    struct link *link = &m->link[i];
+
+    if (!link_join(m, i)) { /* something of its past is on the wire */
+        link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
+        return;
+    }
+    link->state = MANAGER_UP;
+    link->failed = 0;
+    m->routed[i] = true;
+    m->out--;
+    node_look(m, i);
+    link_recount(m, i);
+    tables_plan(m);
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_UP,
+                                          .cable = i,
+                                          .took_ps = m->now_ps - link->signal_ps});
+}
+
+/* Errors that it may have, of ERRORS_OF packets. */
+static uint32_t link_most(const struct manager *m, uint32_t i)
+{
+    return fabric_cable(m->fabric, i)->kind == TOPO_END_NODE ? m->config.errors_node
+                                                             : m->config.errors_inside;
+}
+
+static void link_test(struct manager *m, uint32_t i)
+{
+    struct link *link = &m->link[i];
+    uint32_t errors = link_errors(m, i);
+
+    if ((uint64_t)errors * ERRORS_OF <= (uint64_t)m->config.test_packets * link_most(m, i)) {
+        link_up(m, i);
+        return;
+    }
+    link_plan(m, link, MANAGER_RESTS, m->config.again_ps << link->failed);
+    link->failed += link->failed < AGAIN_DOUBLINGS;
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_FAILED,
+                                          .cable = i,
+                                          .errors = errors,
+                                          .packets = m->config.test_packets});
+}
+
+static void link_step(struct manager *m, uint32_t i)
+{
+    struct link *link = &m->link[i];
+
+    link->due_ps = EMU_NEVER;
+    switch (link->state) {
+    case MANAGER_RESTS:
+        link_plan(m, link, MANAGER_BEGINS, m->config.step_ps);
+        break;
+    case MANAGER_BEGINS:
+        link_plan(m, link, MANAGER_ASKS, m->config.step_ps);
+        break;
+    case MANAGER_ASKS:
+        if (link_right(m, i)) {
+            link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
+            break;
+        }
+        link->state = MANAGER_SWAPPED;
+        manager_say(m, (struct manager_event){.what = MANAGER_SAYS_SWAPPED,
+                                              .cable = i,
+                                              .far = link->far});
+        break;
+    case MANAGER_TESTS:
+        link_test(m, i);
+        break;
+    case MANAGER_UP:
+    case MANAGER_LOST:
+    case MANAGER_SWAPPED:
+        break; /* nothing is due */
+    }
+}
+
+/* --- errors of links in use --------------------------------------------------------- */
+
+/* More errors than it may have, since the last look? */
+static bool link_bad(const struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
+{
+    const struct link *link = &m->link[i];
+    uint32_t most = link_most(m, i);
+
+    for (uint32_t out = 0; out < 2; out++) {
+        const struct emu_faults *faults = fabric_faults_of(m->fabric, i, out);
+
+        if (!faults)
+            continue;
+        *packets = emu_faults_seen(faults) - link->seen[out];
+        *errors = emu_faults_errors(faults) - link->errors[out];
+        if (*packets >= LOOK_LEAST && *errors * ERRORS_OF > *packets * most)
+            return true;
+    }
+    return false;
+}
+
+static void links_look(struct manager *m)
+{
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        uint64_t errors, packets;
+        uint32_t hit;
+
+        if (m->link[i].state != MANAGER_UP)
+            continue;
+        if (link_bad(m, i, &errors, &packets) && !link_out(m, i, 0, &hit)) {
+            m->link[i].signal_ps = m->now_ps;
+            link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
+            manager_say(m, (struct manager_event){.what = MANAGER_SAYS_OUT,
+                                                  .cable = i,
+                                                  .errors = errors,
+                                                  .packets = packets});
+        }
+        link_recount(m, i);
+    }
+}
+
+/* --- tables ------------------------------------------------------------------------- */
+
+static void group_treeless(void *ctx, uint32_t group)
+{
+    manager_say(ctx, (struct manager_event){.what = MANAGER_SAYS_TREELESS,
+                                            .cable = TOPO_NONE,
+                                            .group = group});
+}
+
+static int tables_make(struct manager *m)
+{
+    uint64_t parted;
+    int err;
+
+    err = fabric_reroute(m->fabric, m->routed, device_ps(m), &parted, group_treeless, m);
+    if (err) {
+        m->tables_ps = m->now_ps + m->config.again_ps;
+        return err;
+    }
+    m->tables_ps = EMU_NEVER;
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_TABLES,
+                                          .cable = TOPO_NONE,
+                                          .took_ps = m->now_ps - m->since_ps,
+                                          .parted = parted});
+    return 0;
+}
+
+/* --- the manager -------------------------------------------------------------------- */
+
+int manager_create(struct manager **ret, struct fabric *fabric, const struct manager_config *config)
+{
+    uint32_t cables = fabric_cable_count(fabric);
+    struct manager *m;
+
+    if (!fabric_has_links(fabric))
+        return -ENOTSUP;
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return -ENOMEM;
+    m->fabric = fabric;
+    m->config = *config;
+    m->config.reroute = config->reroute && fabric_can_reroute(fabric);
+    m->links_ps = m->tables_ps = m->alone_ps = EMU_NEVER;
+    m->nodes = fabric_nodes(fabric);
+    m->alone = malloc(m->nodes * sizeof *m->alone);
+    m->look_ps = config->look_ps;
+    m->link = calloc(cables, sizeof *m->link);
+    m->routed = calloc(cables, sizeof *m->routed);
+    if (!m->link || !m->routed || !m->alone) {
+        manager_destroy(m);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < cables; i++) {
+        m->link[i] = (struct link){.state = MANAGER_UP,
+                                   .due_ps = EMU_NEVER,
+                                   .far = fabric_cable(fabric, i)->far};
+        m->routed[i] = true;
+    }
+    for (uint32_t n = 0; n < m->nodes; n++)
+        m->alone[n] = EMU_NEVER;
+    *ret = m;
+    return 0;
+}
+
+void manager_destroy(struct manager *m)
+{
+    if (!m)
+        return;
+    free(m->alone);
+    free(m->routed);
+    free(m->link);
+    free(m);
+}
+
+int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, uint64_t now_ps,
+                   uint32_t *hit)
+{
+    struct link *link = &m->link[i];
+    int err;
+
+    m->now_ps = now_ps;
+    *hit = 0;
+    if (signal == (link->state != MANAGER_LOST))
+        return 0;
+    if (signal) {
+        link->signal_ps = now_ps;
+        link_plan(m, link, MANAGER_BEGINS, m->config.step_ps);
+        return 0;
+    }
+    err = link->state == MANAGER_UP ? link_out(m, i, fault, hit) : 0;
+    if (err)
+        return err;
+    link->state = MANAGER_LOST;
+    link->due_ps = EMU_NEVER;
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
+    return 0;
+}
+
+void manager_plug(struct manager *m, uint32_t i, const struct topo_at *far)
+{
+    m->link[i].far = *far;
+}
+
+uint64_t manager_due_ps(const struct manager *m)
+{
+    uint64_t at_ps = m->links_ps < m->tables_ps ? m->links_ps : m->tables_ps;
+
+    at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
+    return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
+}
+
+bool manager_is_busy(const struct manager *m)
+{
+    return m->links_ps != EMU_NEVER || m->tables_ps != EMU_NEVER;
+}
+
+/* Links that are due; and when the next one is. */
+static void links_step(struct manager *m)
+{
+    m->links_ps = EMU_NEVER;
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
+        if (m->link[i].due_ps <= m->now_ps)
+            link_step(m, i);
+        if (m->link[i].due_ps < m->links_ps)
+            m->links_ps = m->link[i].due_ps;
+    }
+}
+
+int manager_step(struct manager *m, uint64_t now_ps)
+{
+    m->now_ps = now_ps;
+    if (m->links_ps <= now_ps)
+        links_step(m);
+    if (m->alone_ps <= now_ps)
+        nodes_step(m);
+    if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
+        links_look(m);
+        m->look_ps = now_ps + m->config.look_ps;
+    }
+    return m->tables_ps <= now_ps ? tables_make(m) : 0;
+}
+
+enum manager_link manager_link_state(const struct manager *m, uint32_t cable)
+{
+    return m->link[cable].state;
+}
+
+uint32_t manager_links_out(const struct manager *m)
+{
+    return m->out;
+}

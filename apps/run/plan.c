@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.c - --faults and --events.
+ */
+#include "apps/run/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/command.h"
+#include "apps/say.h"
+
+/* Has the network all that the schedule names? */
+static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
+                          const char *name, bool notes)
+{
+    const struct fault_network network = {.graph = config->graph, .profile = &config->profile};
+    char text[FAULT_ERROR_BYTES], last[FAULT_ERROR_BYTES] = "";
+
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        const struct fault_line *line = &schedule->line[i];
+        int err = fault_check(&line->fault, &network, text, sizeof text);
+
+        if (err) {
+            say("%.100s, line %u: %s", name, line->number, text);
+            return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+        }
+        if (notes && *text && strcmp(text, last) != 0)
+            say("%.100s, line %u: %s", name, line->number, text);
+        memcpy(last, text, sizeof last);
+    }
+    return 0;
+}
+
+int plan_schedule(struct fault_schedule *ret, const char *name, const struct fabric_config *config,
+                  bool notes)
+{
+    char error[FAULT_ERROR_BYTES + 128];
+    int err = fault_schedule_read(ret, name, error, sizeof error);
+
+    if (err) {
+        say("%s", error);
+        return err == -EIO || err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
+    }
+    return schedule_check(ret, config, name, notes);
+}
+
+int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
+              const char *mark)
+{
+    int status = 0;
+
+    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1}};
+    if (options->faults)
+        status = plan_schedule(&ret->schedule, options->faults, config, true);
+    if (!status && options->faults)
+        ret->host.faults = &ret->schedule;
+    if (!status && options->events) {
+        ret->host.events_fd = open(options->events, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (ret->host.events_fd < 0) {
+            say("cannot write events to %s: %s; choose another --events", options->events,
+                strerror(errno));
+            status = EXIT_FAILURE;
+        }
+    }
+    if (status)
+        plan_release(ret);
+    return status;
+}
+
+void plan_release(struct plan *plan)
+{
+    fault_schedule_release(&plan->schedule);
+    if (plan->host.events_fd >= 0)
+        close(plan->host.events_fd);
+    plan->host.events_fd = -1;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.h - what a fabric's process is to do beside being a fabric, by the options of a command.
+ */
+#ifndef APPS_RUN_PLAN_H
+#define APPS_RUN_PLAN_H
+
+#include "apps/fault/fault.h"
+#include "apps/options.h"
+#include "apps/run/host.h"
+
+struct plan {
+    struct fault_schedule schedule; /* of --faults */
+    struct host_plan host;
+};
+
+/**
+ * plan_make - read the schedule, check it against the network, create the file of events.
+ * @mark: see struct host_plan. Errors are said. Returns 0 or an exit status.
+ */
+int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
+              const char *mark);
+void plan_release(struct plan *plan);
+
+/**
+ * plan_schedule - read the schedule or scenario @name, and check it against the network. @ret:
+ * released by the caller in any case. @notes: what is to be known of its faults is said, each thing
+ * once. Errors are said. Returns 0 or an exit status.
+ */
+int plan_schedule(struct fault_schedule *ret, const char *name, const struct fabric_config *config,
+                  bool notes);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faults.c - faults between windows of simulated time.
+ */
+#include "apps/traffic/faults.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/inject/inject.h"
+#include "emu/clock.h"
+#include "emu/fault/log.h"
+
+struct traffic_faults {
+    struct manager *manager;
+    struct injector *injector;
+    struct traffic_faults_seen seen;
+};
+
+static void on_manager(void *ctx, const struct manager_event *event)
+{
+    struct traffic_faults_seen *seen = &((struct traffic_faults *)ctx)->seen;
+
+    seen->lost += event->what == MANAGER_SAYS_LOST;
+    seen->up += event->what == MANAGER_SAYS_UP;
+    seen->out += event->what == MANAGER_SAYS_OUT;
+    if (event->what != MANAGER_SAYS_TABLES)
+        return;
+    seen->tables++;
+    if (event->took_ps > seen->recovery_ps)
+        seen->recovery_ps = event->took_ps;
+}
+
+int traffic_faults_start(struct traffic_run *run)
+{
+    const struct traffic_config *config = run->config;
+    struct manager_config manager = manager_defaults();
+    struct inject_config inject = {.seed = config->fabric.seed};
+    struct traffic_faults *f;
+    int err;
+
+    if (!config->faults)
+        return 0;
+    if (!fabric_has_links(run->fabric))
+        return traffic_run_wrong(run, -ENOTSUP,
+                                 "profile %s acknowledges nothing, so nothing mends what faults "
+                                 "take: use profile qsnet3, transport=acknowledged or "
+                                 "link_retry=go_back_n",
+                                 config->fabric.profile.name);
+    f = calloc(1, sizeof *f);
+    if (!f)
+        return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    run->faults = f;
+    manager.event = on_manager;
+    manager.ctx = f;
+    err = manager_create(&f->manager, run->fabric, &manager);
+    if (!err)
+        err = injector_create(&f->injector, run->fabric, config->fabric.graph, f->manager, &inject);
+    if (err)
+        return traffic_run_wrong(run, err, "out of memory");
+    return injector_add_all(f->injector, config->faults, run->error, run->error_bytes);
+}
+
+void traffic_faults_stop(struct traffic_run *run)
+{
+    if (!run->faults)
+        return;
+    injector_destroy(run->faults->injector);
+    manager_destroy(run->faults->manager);
+    free(run->faults);
+    run->faults = NULL;
+}
+
+static int faults_step(struct traffic_run *run, uint64_t at_ps)
+{
+    struct traffic_faults *f = run->faults;
+    struct emu_fault_hit hit;
+    int err = injector_step(f->injector, at_ps);
+
+    if (!err)
+        err = manager_step(f->manager, at_ps);
+    while (fabric_hit_take(run->fabric, &hit))
+        ; /* they are counted where they are hit */
+    return err ? traffic_run_wrong(run, err, "a fault could not be carried out: %s", strerror(-err))
+               : 0;
+}
+
+static uint64_t faults_due_ps(const struct traffic_faults *f)
+{
+    uint64_t inject_ps = injector_due_ps(f->injector), manager_ps = manager_due_ps(f->manager);
+
+    return inject_ps < manager_ps ? inject_ps : manager_ps;
+}
+
+int traffic_faults_advance(struct traffic_run *run)
+{
+    uint64_t due_ps;
+    int err = 0;
+
+    while (run->faults && !err && (due_ps = faults_due_ps(run->faults)) <= run->now_ps) {
+        fabric_advance(run->fabric, due_ps);
+        err = faults_step(run, due_ps);
+    }
+    fabric_advance(run->fabric, run->now_ps);
+    return err;
+}
+
+int traffic_faults_heal(struct traffic_run *run)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; run->faults && !err && i < injector_count(run->faults->injector); i++)
+        err = injector_clear(run->faults->injector, i + 1, run->now_ps);
+    return err;
+}
+
+bool traffic_faults_busy(const struct traffic_run *run)
+{
+    return run->faults && manager_is_busy(run->faults->manager);
+}
+
+void traffic_faults_result(struct traffic_run *run)
+{
+    struct traffic_faults *f = run->faults;
+
+    if (!f)
+        return;
+    for (uint32_t i = 0; i < injector_count(f->injector); i++)
+        f->seen.hit += injector_at(f->injector, i).hits;
+    f->seen.any = true;
+    run->result->faults = f->seen;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pending.c - what a process has pending: shown by its adapter, copied and checked by the fabric.
+ */
+#include "emu/edge/pending.h"
+
+#include <string.h>
+
+#include "emu/combine.h"
+
+#define PENDING_TRIES 4u /* a writer that is at work all the time is not waited for */
+
+void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
+{
+    uint32_t turn = atomic_load_explicit(&to->turn, memory_order_relaxed) | 1;
+    const uint8_t *at = (const void *)from;
+
+    atomic_store_explicit(&to->turn, turn, memory_order_relaxed);
+    for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
+        uint64_t word;
+
+        memcpy(&word, at, sizeof word);
+        atomic_store_explicit(&to->word[i], word, memory_order_release); /* K1: K3 */
+    }
+    atomic_store_explicit(&to->turn, turn + 1, memory_order_release); /* K2: K4 */
+}
+
+static bool pending_copy(struct emu_pending *to, struct emu_pending_shared *from)
+{
+    uint32_t turn = atomic_load_explicit(&from->turn, memory_order_acquire); /* K4: K2 */
+    uint8_t *at = (void *)to;
+
+    if (!turn || turn & 1)
+        return false;
+    for (size_t i = 0; i < EMU_PENDING_WORDS; i++, at += sizeof(uint64_t)) {
+        uint64_t word = atomic_load_explicit(&from->word[i], memory_order_acquire); /* K3: K1 */
+
+        memcpy(at, &word, sizeof word);
+    }
+    return atomic_load_explicit(&from->turn, memory_order_relaxed) == turn;
+}
+
+/* --- what cannot be was not said ---------------------------------------------------- */
+
+static uint64_t time_checked(uint64_t at_ns, uint64_t now_ns)
+{
+    return at_ns < now_ns ? at_ns : now_ns;
+}
+
+static uint32_t node_checked(uint32_t node, uint32_t nodes)
+{
+    return node < nodes ? node : EMU_PENDING_ANY;
+}
+
+static void op_check(struct emu_pending_op *op, uint32_t nodes, uint64_t now_ns)
+{
+    op->since_ns = time_checked(op->since_ns, now_ns);
+    op->node = node_checked(op->node, nodes);
+    if (op->kind >= EMU_PENDING_KINDS || op->state >= EMU_PENDING_STATES)
+        op->kind = EMU_PENDING_NOTHING;
+}
+
+/* False: there is no such collective. */
+static bool what_check(struct emu_pending_what *what, uint32_t nodes)
+{
+    bool reduces = what->kind == EMU_REDUCE || what->kind == EMU_ALLREDUCE;
+
+    what->root = node_checked(what->root, nodes);
+    if (!reduces)
+        what->op = what->type = 0;
+    return what->kind >= EMU_MULTICAST && what->kind < EMU_KINDS &&
+           (!reduces || emu_combine_ok(what->op, what->type));
+}
+
+static void name_check(char name[EMU_PENDING_NAME])
+{
+    name[EMU_PENDING_NAME - 1] = '\0';
+    for (char *at = name; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
+static void group_check(struct emu_pending_group *group, uint32_t nodes, uint64_t now_ns)
+{
+    group->since_ns = time_checked(group->since_ns, now_ns);
+    group->sent = group->sent != 0;
+    name_check(group->name);
+    if (!what_check(&group->what, nodes) || group->number > group->begun || !group->number)
+        group->since_ns = 0;
+}
+
+bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
+                      uint64_t now_ns)
+{
+    struct emu_pending copy;
+    unsigned tries = 0;
+
+    while (!pending_copy(&copy, from))
+        if (++tries == PENDING_TRIES)
+            return false;
+    copy.written_ns = time_checked(copy.written_ns, now_ns);
+    copy.quiet_ns = time_checked(copy.quiet_ns, now_ns);
+    if (copy.groups > EMU_PENDING_GROUPS)
+        copy.groups = 0;
+    op_check(&copy.send, nodes, now_ns);
+    op_check(&copy.receive, nodes, now_ns);
+    op_check(&copy.early, nodes, now_ns);
+    copy.clash.node = node_checked(copy.clash.node, nodes);
+    if (!what_check(&copy.clash.mine, nodes) || !what_check(&copy.clash.other, nodes))
+        copy.clash.node = EMU_PENDING_ANY;
+    name_check(copy.clash.name);
+    for (uint32_t g = 0; g < copy.groups; g++)
+        group_check(&copy.group[g], nodes, now_ns);
+    *to = copy;
+    return true;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault.c - one draw an entry decides what becomes of it.
+ */
+#include "emu/fault/fault.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/now.h"
+#include "emu/packet/packet.h"
+#include "emu/random.h"
+
+void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed)
+{
+    memset(faults, 0, sizeof *faults);
+    faults->rates = *rates;
+    faults->seed = emu_splitmix_at(seed, 1);
+}
+
+/*
+ * When the first of those held comes; EMU_NEVER: others have to pass it before. Where it is @alone,
+ * for the cable is empty, it waits for none.
+ */
+static uint64_t fault_held_ps(const struct emu_faults *faults, bool alone)
+{
+    const struct emu_fault_held *first = &faults->at[0];
+
+    if (!faults->held || (!alone && first->passing > faults->seen))
+        return EMU_NEVER;
+    return first->due_ps;
+}
+
+uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx)
+{
+    uint64_t held_ps = fault_held_ps(faults, true);
+    uint64_t front_ps = emu_rx_next_ps(rx);
+
+    return held_ps < front_ps ? held_ps : front_ps;
+}
+
+static bool fault_before(const struct emu_fault_held *a, const struct emu_fault_held *b)
+{
+    return a->due_ps != b->due_ps ? a->due_ps < b->due_ps : a->passing < b->passing;
+}
+
+/* What is to become of an entry. */
+struct fault_verdict {
+    bool hit;
+    enum emu_fault_what what;
+    uint64_t how;               /* drawn: which bit, how much later */
+    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, and a double: so late, at least and at most */
+    struct emu_fault_armed *by; /* the rule; NULL: the rates */
+};
+
+/*
+ * It comes later, by what was drawn, and after those that come by then. There is room. On clock raw
+ * so many others pass it, however late it is to be.
+ */
+static void fault_hold(struct emu_faults *faults, const struct emu_rx *rx,
+                       const struct emu_entry *entry, const struct fault_verdict *verdict,
+                       enum emu_fate fate)
+{
+    uint64_t range_ps = verdict->until_ps - verdict->by_ps;
+    struct emu_fault_held held = {.entry = *entry, .number = faults->number, .fate = fate};
+    uint32_t i = faults->held++;
+
+    if (rx->owner->timed)
+        held.due_ps = entry->time_ps + verdict->by_ps + (range_ps ? verdict->how % range_ps : 0);
+    else
+        held.passing = faults->seen + 1 + verdict->how % EMU_FAULT_HELD;
+    for (; i && fault_before(&held, &faults->at[i - 1]); i--)
+        faults->at[i] = faults->at[i - 1];
+    faults->at[i] = held;
+}
+
+static bool fault_is_reply(const struct emu_entry *entry)
+{
+    return entry->packet.kind == EMU_PACKET_ACK || entry->packet.kind == EMU_PACKET_NACK;
+}
+
+static enum emu_fate fault_lose(struct emu_faults *faults, struct emu_pool_cache *cache,
+                                struct emu_entry *entry)
+{
+    emu_count(&faults->counts.lost, 1);
+    emu_pool_drop(cache, entry->buf);
+    entry->buf = EMU_NO_BUF;
+    return EMU_FATE_LOST;
+}
+
+/* The cable's checksum is wrong: whatever bit it was, nothing of the entry is used. */
+static enum emu_fate fault_reject(struct emu_pool_cache *cache, struct emu_entry *entry)
+{
+    emu_pool_drop(cache, entry->buf);
+    entry->buf = EMU_NO_BUF;
+    return EMU_FATE_DAMAGED;
+}
+
+static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
+{
+    if (entry->packet.kind == EMU_PACKET_HEAD)
+        entry->packet.head ^= (uint64_t)1 << draw % (8 * EMU_HEAD_BYTES);
+    else
+        entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
+}
+
+/* In a copy: other copies of a multicast, and the source's own, are not on this cable. */
+static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
+                                        struct emu_entry *entry, uint64_t draw)
+{
+    uint32_t header = entry->packet.kind == EMU_PACKET_HEAD ? EMU_HEAD_BYTES : EMU_CONT_BYTES;
+    uint32_t bytes = entry->packet.wire + 1u - header;
+    uint32_t buf = emu_pool_take(cache);
+    uint8_t *payload;
+
+    if (buf == EMU_NO_BUF)
+        return fault_lose(faults, cache, entry);
+    payload = (uint8_t *)emu_pool_seg(cache->pool, buf);
+    memcpy(payload, emu_pool_seg(cache->pool, entry->buf), EMU_SEG_BYTES);
+    *emu_pool_note(cache->pool, buf) = *emu_pool_note(cache->pool, entry->buf);
+    payload[draw / 8 % bytes] ^= (uint8_t)(1u << draw % 8);
+    emu_pool_drop(cache, entry->buf);
+    entry->buf = buf;
+    return EMU_FATE_ARRIVED;
+}
+
+static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache *cache,
+                                struct emu_entry *entry, const struct fault_verdict *verdict)
+{
+    bool header = verdict->what == EMU_FAULT_FLIP_HEADER ||
+                  (verdict->what == EMU_FAULT_FLIP_ANY &&
+                   verdict->how >> 32 & 1); /* half of the flips: a header is shorter */
+
+    emu_count(&faults->counts.damaged, 1);
+    if (faults->checked)
+        return fault_reject(cache, entry);
+    if (fault_is_reply(entry))
+        return fault_lose(faults, cache, entry);
+    if (!header && entry->buf != EMU_NO_BUF)
+        return fault_flip_payload(faults, cache, entry, verdict->how);
+    fault_flip_head(entry, verdict->how);
+    return EMU_FATE_ARRIVED;
+}
+
+/* --- what is hit -------------------------------------------------------------------- */
+
+/* What the rates make of the next entry: one draw. */
+static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
+{
+    const struct emu_fault_rates *rates = &faults->rates;
+    uint32_t of = (uint32_t)(emu_splitmix_at(faults->seed, 2 * faults->seen) % EMU_FAULT_UNIT);
+    struct fault_verdict verdict = {.hit = true,
+                                    .how = emu_splitmix_at(faults->seed, 2 * faults->seen + 1),
+                                    .until_ps = rates->late_ps};
+
+    if (of < rates->lost)
+        verdict.what = EMU_FAULT_LOSE;
+    else if ((of -= rates->lost) < rates->head)
+        verdict.what = EMU_FAULT_FLIP_HEADER;
+    else if ((of -= rates->head) < rates->payload)
+        verdict.what = EMU_FAULT_FLIP_PAYLOAD;
+    else if ((of -= rates->payload) < rates->twice)
+        verdict.what = EMU_FAULT_DOUBLE;
+    else if (of - rates->twice < rates->late)
+        verdict.what = EMU_FAULT_DELAY;
+    else
+        verdict.hit = false;
+    return verdict;
+}
+
+static enum emu_fault_packet fault_packet(const struct emu_entry *entry)
+{
+    switch (entry->packet.kind) {
+    case EMU_PACKET_CONT:
+        return EMU_FAULT_CONT;
+    case EMU_PACKET_ACK:
+        return EMU_FAULT_ACK;
+    case EMU_PACKET_NACK:
+        return EMU_FAULT_NACK;
+    default:
+        return EMU_FAULT_HEAD;
+    }
+}
+
+/* The segment's own header, as its sender wrote it; NULL: the entry carries none. */
+static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
+                                       const struct emu_pool_cache *cache,
+                                       const struct emu_entry *entry)
+{
+    if (faults->checked)
+        return &entry->hdr;
+    return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
+}
+
+static bool fault_is(uint32_t wanted, uint32_t is)
+{
+    return wanted == EMU_FAULT_ANY || wanted == is;
+}
+
+/* Is the rule about this entry? Of one without a segment only what it is on the cable is known. */
+static bool fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
+                        const struct emu_hdr *hdr)
+{
+    bool one = aim->src == EMU_FAULT_ANY && aim->dst == EMU_FAULT_ANY &&
+               aim->group == EMU_FAULT_ANY && aim->kinds == EMU_FAULT_KINDS;
+    uint32_t kind = hdr ? emu_hdr_kind(hdr) : 0;
+    bool unicast = kind == EMU_UNICAST;
+
+    if (!(aim->packets & packet))
+        return false;
+    if (!hdr || one)
+        return one;
+    return aim->kinds >> kind & 1 && fault_is(aim->src, hdr->src) &&
+           (aim->dst == EMU_FAULT_ANY || (unicast && aim->dst == hdr->dst)) &&
+           (aim->group == EMU_FAULT_ANY ||
+            (!unicast && aim->group == (hdr->dst & ~EMU_GROUP_WIDE)));
+}
+
+/* Does the rule hit the entry, which it is about? */
+static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
+{
+    const struct emu_fault_rule *rule = &armed->rule;
+    uint64_t n = armed->aimed++;
+
+    if (rule->most && emu_count_read(&armed->hits) >= rule->most)
+        return false;
+    if (rule->nth && rule->nth != n + 1)
+        return false;
+    *how = emu_splitmix_at(armed->seed, 2 * n + 1);
+    return emu_splitmix_at(armed->seed, 2 * n) % EMU_FAULT_ONE < rule->rate;
+}
+
+/* The first rule that hits; else the rates. */
+static struct fault_verdict fault_find(struct emu_faults *faults,
+                                       const struct emu_pool_cache *cache,
+                                       const struct emu_entry *entry)
+{
+    enum emu_fault_packet packet = fault_packet(entry);
+    const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
+
+    for (uint32_t i = 0; i < faults->rules; i++) {
+        struct emu_fault_armed *armed = &faults->armed[i];
+        struct fault_verdict verdict = {.hit = true,
+                                        .what = armed->rule.what,
+                                        .by_ps = armed->rule.by_ps,
+                                        .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
+                                        .by = armed};
+
+        if (fault_aimed(&armed->rule.aim, packet, hdr) && fault_hits(armed, &verdict.how))
+            return verdict;
+    }
+    return fault_by_rates(faults);
+}
+
+/* What was hit by @fault: as it is before it is. */
+static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
+                      const struct emu_pool_cache *cache, const struct emu_entry *entry,
+                      uint32_t fault, enum emu_fault_what what)
+{
+    const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
+    struct emu_fault_hit hit = {.at_ps = rx->owner->timed ? entry->time_ps : emu_now_ns() * 1000u,
+                                .fault = fault,
+                                .cable = faults->name,
+                                .what = (uint8_t)what,
+                                .packet = (uint8_t)fault_packet(entry),
+                                .dark = faults->down,
+                                .known = hdr != NULL};
+
+    if (!faults->log || !fault)
+        return;
+    if (hdr)
+        hit.hdr = *hdr;
+    if (hdr && entry->buf != EMU_NO_BUF)
+        memcpy(hit.begins, emu_pool_bytes(cache->pool, entry->buf),
+               hdr->len < EMU_FAULT_BEGINS ? hdr->len : EMU_FAULT_BEGINS);
+    emu_fault_log_put(faults->log, &hit);
+}
+
+/* --- what becomes of it ------------------------------------------------------------- */
+
+/* Carries the verdict out; false: the entry is held. */
+static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
+                     struct emu_pool_cache *cache, struct emu_entry *entry,
+                     const struct fault_verdict *verdict, enum emu_fate *fate)
+{
+    switch (verdict->what) {
+    case EMU_FAULT_LOSE:
+        *fate = fault_lose(faults, cache, entry);
+        return true;
+    case EMU_FAULT_FLIP_ANY:
+    case EMU_FAULT_FLIP_HEADER:
+    case EMU_FAULT_FLIP_PAYLOAD:
+        *fate = fault_flip(faults, cache, entry, verdict);
+        return true;
+    case EMU_FAULT_DOUBLE:
+        emu_count(&faults->counts.twice, 1);
+        emu_pool_share(cache->pool, entry->buf, 1);
+        fault_hold(faults, rx, entry, verdict, EMU_FATE_TWICE);
+        return true;
+    case EMU_FAULT_DELAY:
+        emu_count(&faults->counts.late, 1);
+        fault_hold(faults, rx, entry, verdict, EMU_FATE_ARRIVED);
+        return false;
+    }
+    return true;
+}
+
+/* Can it be done? Only so many entries can be held. */
+static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
+{
+    return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) || faults->held < EMU_FAULT_HELD;
+}
+
+/* What becomes of @entry, just off the ring; false: it is held. */
+static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
+                        struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
+{
+    struct fault_verdict verdict;
+
+    *fate = EMU_FATE_ARRIVED;
+    emu_count(&faults->counts.seen, 1);
+    if (faults->down) {
+        faults->seen++;
+        fault_log(faults, rx, cache, entry, faults->dark, EMU_FAULT_LOSE);
+        emu_count(&faults->counts.dark, 1);
+        *fate = fault_lose(faults, cache, entry);
+        return true;
+    }
+    verdict = fault_find(faults, cache, entry);
+    faults->seen++;
+    if (!verdict.hit || !fault_can(faults, verdict.what))
+        return true;
+    if (verdict.by) {
+        emu_count(&verdict.by->hits, 1);
+        fault_log(faults, rx, cache, entry, verdict.by->fault, verdict.what);
+    }
+    return fault_do(faults, rx, cache, entry, &verdict, fate);
+}
+
+bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_pool_cache *cache,
+                     uint64_t until_ps, struct emu_entry *entry, enum emu_fate *fate)
+{
+    for (;;) {
+        uint64_t front_ps = emu_rx_next_ps(rx);
+        uint64_t held_ps = fault_held_ps(faults, front_ps == EMU_NEVER);
+
+        if ((held_ps < front_ps ? held_ps : front_ps) > until_ps)
+            return false;
+        if (held_ps <= front_ps) {
+            *entry = faults->at[0].entry;
+            *fate = faults->at[0].fate;
+            faults->number = faults->at[0].number;
+            entry->time_ps = held_ps & (EMU_RING_FULL - 1); /* all of it: see EMU_LAST_PS */
+            memmove(faults->at, faults->at + 1, --faults->held * sizeof faults->at[0]);
+            if (faults->down && *fate == EMU_FATE_ARRIVED)
+                *fate = fault_lose(faults, cache, entry);
+            return true;
+        }
+        *entry = *emu_rx_front(rx, until_ps);
+        if (faults->numbers)
+            faults->number = faults->numbers[rx->data.at & rx->data.mask];
+        emu_rx_skip(rx);
+        emu_rx_done(rx, 1);
+        if (fault_judge(faults, rx, cache, entry, fate))
+            return true;
+    }
+}
+
+uint32_t emu_faults_bufs(const struct emu_faults *faults)
+{
+    uint32_t bufs = 0;
+
+    for (uint32_t i = 0; i < faults->held; i++)
+        bufs += faults->at[i].entry.buf != EMU_NO_BUF;
+    return bufs;
+}
+
+void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps)
+{
+    for (uint32_t i = 0; i < faults->held; i++) {
+        faults->at[i].due_ps = emu_rebased_ps(faults->at[i].due_ps, by_ps);
+        faults->at[i].entry.time_ps = emu_rebased_ps(faults->at[i].entry.time_ps, by_ps);
+    }
+}
+
+void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache)
+{
+    for (; faults->held; faults->held--)
+        emu_pool_drop(cache, faults->at[faults->held - 1].entry.buf);
+    free(faults->armed);
+    faults->armed = NULL;
+    faults->rules = 0;
+}
+
+int emu_faults_add(struct emu_faults *faults, const struct emu_fault_rule *rule, uint32_t fault,
+                   uint64_t seed)
+{
+    struct emu_fault_armed *armed = realloc(faults->armed, (faults->rules + 1) * sizeof *armed);
+
+    if (!armed)
+        return -ENOMEM;
+    faults->armed = armed;
+    armed[faults->rules++] =
+        (struct emu_fault_armed){.rule = *rule, .fault = fault, .seed = emu_splitmix_at(seed, 1)};
+    return 0;
+}
+
+uint64_t emu_faults_hits(const struct emu_faults *faults, uint32_t fault)
+{
+    uint64_t hits = 0;
+
+    for (uint32_t i = 0; i < faults->rules; i++)
+        if (faults->armed[i].fault == fault)
+            hits += emu_count_read(&faults->armed[i].hits);
+    return hits;
+}
+
+uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault)
+{
+    uint64_t hits = emu_faults_hits(faults, fault);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < faults->rules; i++)
+        if (faults->armed[i].fault != fault)
+            faults->armed[kept++] = faults->armed[i];
+    faults->rules = kept;
+    return hits;
+}
+
+uint64_t emu_faults_errors(const struct emu_faults *faults)
+{
+    return emu_count_read(&faults->counts.lost) + emu_count_read(&faults->counts.damaged);
+}
+
+/*
+ * Does a packet of the pattern arrive with an error, or not at all? Rules that count, or are about
+ * certain segments, are not about it.
+ */
+static bool fault_try(const struct emu_faults *faults, uint64_t number)
+{
+    const struct emu_fault_rates *rates = &faults->rates;
+    uint32_t often = rates->lost + rates->head + rates->payload;
+
+    if (emu_splitmix_at(~faults->seed, number) % EMU_FAULT_UNIT < often)
+        return true;
+    for (uint32_t i = 0; i < faults->rules; i++) {
+        const struct emu_fault_rule *rule = &faults->armed[i].rule;
+        uint64_t draw = emu_splitmix_at(~faults->armed[i].seed, number);
+
+        if (rule->what <= EMU_FAULT_FLIP_PAYLOAD && !rule->nth && !rule->most &&
+            fault_aimed(&rule->aim, EMU_FAULT_HEAD, NULL) && draw % EMU_FAULT_ONE < rule->rate)
+            return true;
+    }
+    return false;
+}
+
+uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets)
+{
+    uint32_t errors = 0;
+
+    for (uint32_t i = 0; i < packets; i++)
+        errors += fault_try(faults, faults->tried++);
+    return errors;
+}

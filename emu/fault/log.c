@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * log.c - the ring of hits.
+ */
+#include "emu/fault/log.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "emu/alloc.h"
+#include "emu/count.h"
+#include "emu/link/pool.h"
+
+#define LOG_HITS 4096u /* a power of two */
+
+struct emu_fault_log {
+    alignas(EMU_LINE) _Atomic uint64_t put; /* hits put so far */
+    _Atomic uint64_t missed;
+    alignas(EMU_LINE) _Atomic uint64_t taken;
+    struct emu_fault_hit hit[LOG_HITS];
+};
+
+struct emu_fault_log *emu_fault_log_create(void)
+{
+    return emu_zeros(sizeof(struct emu_fault_log));
+}
+
+void emu_fault_log_destroy(struct emu_fault_log *log)
+{
+    free(log);
+}
+
+void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit)
+{
+    uint64_t put = atomic_load_explicit(&log->put, memory_order_relaxed);
+
+    if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) { /* L4: L3 */
+        emu_count(&log->missed, 1);
+        return;
+    }
+    log->hit[put % LOG_HITS] = *hit;
+    atomic_store_explicit(&log->put, put + 1, memory_order_release); /* L1: L2 */
+}
+
+bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret)
+{
+    uint64_t taken = atomic_load_explicit(&log->taken, memory_order_relaxed);
+
+    if (atomic_load_explicit(&log->put, memory_order_acquire) == taken) /* L2: L1 */
+        return false;
+    *ret = log->hit[taken % LOG_HITS];
+    atomic_store_explicit(&log->taken, taken + 1, memory_order_release); /* L3: L4 */
+    return true;
+}
+
+uint64_t emu_fault_log_missed(const struct emu_fault_log *log)
+{
+    return emu_count_read(&log->missed);
+}

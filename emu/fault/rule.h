@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rule.h - a rule about what passes a cable: which entries it hits, how often, and what becomes
+ * of them. Data alone: who carries it out is at the cable's receiving end.
+ */
+#ifndef EMU_FAULT_RULE_H
+#define EMU_FAULT_RULE_H
+
+#include <stdint.h>
+
+#include "emu/link/seg.h"
+
+#define EMU_FAULT_ANY UINT32_MAX                  /* any node, any group */
+#define EMU_FAULT_ONE ((uint32_t)1000 * 1000000u) /* a rate of 1: rates are in billionths */
+
+/* What an entry is on the cable, as bits. Without acknowledgments every segment is a head. */
+enum emu_fault_packet {
+    EMU_FAULT_HEAD = 1,
+    EMU_FAULT_CONT = 2,
+    EMU_FAULT_ACK = 4,
+    EMU_FAULT_NACK = 8,
+    EMU_FAULT_CREDIT = 16 /* no entry: a credit on its way back */
+};
+
+#define EMU_FAULT_ENTRIES (EMU_FAULT_HEAD | EMU_FAULT_CONT | EMU_FAULT_ACK | EMU_FAULT_NACK)
+#define EMU_FAULT_KINDS   ((UINT32_C(1) << (EMU_TEST + 1)) - 1) /* all of enum emu_kind */
+
+/* Which entries: those that have all of these. */
+struct emu_fault_aim {
+    uint32_t packets; /* enum emu_fault_packet */
+    uint32_t kinds;   /* bits: 1 << enum emu_kind */
+    uint32_t src;     /* node, or EMU_FAULT_ANY */
+    uint32_t dst;     /* node, or EMU_FAULT_ANY */
+    uint32_t group;   /* number without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
+};
+
+/* What becomes of an entry that is hit. */
+enum emu_fault_what {
+    EMU_FAULT_LOSE,
+    EMU_FAULT_FLIP_ANY, /* one bit, anywhere */
+    EMU_FAULT_FLIP_HEADER,
+    EMU_FAULT_FLIP_PAYLOAD, /* without one, of the header */
+    EMU_FAULT_DOUBLE,       /* a second copy follows */
+    EMU_FAULT_DELAY         /* it comes later by by_ps and a random part of jitter_ps */
+};
+
+struct emu_fault_rule {
+    enum emu_fault_what what;
+    uint32_t rate; /* how often an entry that is aimed at is hit; of EMU_FAULT_ONE */
+    struct emu_fault_aim aim;
+    uint64_t nth;              /* only the nth that is aimed at, counted from 1; 0: all */
+    uint64_t most;             /* hits, at most; 0: without limit */
+    uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
+};
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * intake.c - see intake.h.
+ */
+#include "emu/link/intake.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/link/replay.h"
+
+/* --- made --------------------------------------------------------------------------- */
+
+int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t credits,
+                      const struct emu_profile *profile)
+{
+    struct emu_ring_end data;
+    struct emu_credit_end credit;
+
+    intake->lost_ps = calloc(EMU_INTAKE_LOST, sizeof *intake->lost_ps);
+    if (!intake->lost_ps || !emu_ring_create(&intake->to.data, &data, credits) ||
+        !emu_credit_create(&credit, &intake->paid, credits)) {
+        emu_intake_free(intake);
+        return -ENOMEM;
+    }
+    intake->wire = *rx;
+    intake->to.kind = EMU_LINK_LOCAL;
+    intake->rx = rx;
+    intake->profile = profile;
+    rx->data = data;
+    rx->credit = credit;
+    rx->tx = &intake->to;
+    return 0;
+}
+
+void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults)
+{
+    intake->faults = faults;
+    if (!faults)
+        return;
+    faults->checked = true;
+    faults->numbers = intake->number;
+}
+
+void emu_intake_free(struct emu_intake *intake)
+{
+    emu_ring_destroy(&intake->to.data);
+    if (intake->far)
+        emu_credit_destroy(&intake->says);
+    else
+        emu_credit_destroy(&intake->paid);
+    free(intake->there_ps);
+    free(intake->lost_ps);
+}
+
+/* --- what comes --------------------------------------------------------------------- */
+
+/* The next entry that is off the cable by @until_ps, its fate and its number; false: none. */
+static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
+                        enum emu_fate *fate, uint32_t *number)
+{
+    struct emu_rx *wire = &intake->wire;
+
+    if (intake->faults) {
+        if (!emu_faults_take(intake->faults, wire, &wire->owner->worker->cache, until_ps, entry,
+                             fate))
+            return false;
+        *number = intake->faults->number;
+        return true;
+    }
+    if (!emu_rx_front(wire, until_ps))
+        return false;
+    *number = intake->far ? intake->number[wire->data.at & wire->data.mask] : 0;
+    return emu_rx_take(wire, NULL, NULL, until_ps, entry, fate);
+}
+
+static void intake_drop(struct emu_intake *intake, const struct emu_entry *entry,
+                        _Atomic uint64_t *count)
+{
+    emu_count(count, 1);
+    emu_pool_drop(&intake->wire.owner->worker->cache, entry->buf);
+}
+
+static void intake_deliver(struct emu_intake *intake, const struct emu_entry *entry)
+{
+    emu_ring_put(&intake->to.data, entry); /* there is a slot for each credit */
+    emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_bit(intake->wire.port));
+}
+
+/* Without retry. */
+static void intake_plain(struct emu_intake *intake, const struct emu_entry *entry,
+                         enum emu_fate fate)
+{
+    if (fate == EMU_FATE_ARRIVED) {
+        intake_deliver(intake, entry);
+    } else if (fate == EMU_FATE_TWICE) {
+        intake_drop(intake, entry, &intake->counts.doubles);
+    } else {
+        emu_count(&intake->counts.lost, 1);
+        intake->lost_ps[intake->lost_to++ % EMU_INTAKE_LOST] = entry->time_ps +
+                                                               intake->profile->credit_ps;
+    }
+}
+
+/* --- link-level retry --------------------------------------------------------------- */
+
+/*
+ * An answer to what came at @at_ps. If there is no room for it, a later one says as much, or the
+ * sender's time-out has it said. Where times are simulated, room does not depend on how far the
+ * sender's worker is: an answer that was there before this window has been heard.
+ */
+static void intake_say(struct emu_intake *intake, enum emu_answer answer, uint64_t at_ps)
+{
+    struct emu_dev *dev = intake->wire.owner;
+    uint32_t slot = intake->says.at & intake->says.mask;
+    uint64_t there_ps = dev->timed ? at_ps + intake->profile->credit_ps : 0;
+
+    if (dev->timed && intake->there_ps[slot] + emu_profile_lookahead_ps(intake->profile) > at_ps &&
+        intake->there_ps[slot])
+        return;
+    if (!emu_credit_has_slot(&intake->says))
+        return;
+    intake->there_ps[slot] = there_ps;
+    emu_credit_put(&intake->says, intake->expected, answer, there_ps);
+    if (dev->timed)
+        emu_dev_expect(dev, there_ps);
+    emu_peer_tell(&intake->wire.peer, dev->worker, EMU_EVENT_CREDIT);
+}
+
+/* Raw: one answer a pass, like credits; it says all. */
+static void intake_answer(struct emu_intake *intake, enum emu_answer answer, uint64_t at_ps)
+{
+    if (intake->wire.owner->timed)
+        intake_say(intake, answer, at_ps);
+    else if (answer > intake->answer)
+        intake->answer = answer;
+}
+
+static void intake_ask(struct emu_intake *intake, uint64_t at_ps)
+{
+    if (intake->asked)
+        return;
+    intake->asked = true;
+    intake_answer(intake, EMU_ANSWER_AGAIN, at_ps);
+}
+
+static void intake_numbered(struct emu_intake *intake, const struct emu_entry *entry,
+                            enum emu_fate fate, uint32_t number)
+{
+    int32_t ahead = (int32_t)(number - intake->expected);
+
+    if (fate == EMU_FATE_LOST)
+        return; /* the gap tells */
+    if (fate == EMU_FATE_DAMAGED) {
+        emu_count(&intake->counts.damaged, 1);
+        intake_ask(intake, entry->time_ps);
+    } else if (ahead > 0) {
+        intake_drop(intake, entry, &intake->counts.gaps);
+        intake_ask(intake, entry->time_ps);
+    } else if (ahead < 0) {
+        intake_drop(intake, entry, &intake->counts.doubles);
+        intake_answer(intake, EMU_ANSWER_ACK, entry->time_ps);
+    } else {
+        intake->expected++;
+        intake->asked = false;
+        if (intake->answer == EMU_ANSWER_AGAIN)
+            intake->answer = EMU_ANSWER_NONE; /* no need: it has come */
+        intake_deliver(intake, entry);
+        intake_answer(intake, EMU_ANSWER_ACK, entry->time_ps);
+    }
+}
+
+/* --- passes ------------------------------------------------------------------------- */
+
+uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
+{
+    struct emu_entry entry;
+    enum emu_fate fate;
+    uint32_t number;
+
+    while (intake_next(intake, until_ps, &entry, &fate, &number)) {
+        if (intake->far)
+            intake_numbered(intake, &entry, fate, number);
+        else
+            intake_plain(intake, &entry, fate);
+    }
+    return intake->faults ? emu_faults_next_ps(intake->faults, &intake->wire)
+                          : emu_rx_next_ps(&intake->wire);
+}
+
+/* Credits that the device has given back, and those of lost segments, in the order of their times. */
+static void intake_pay(struct emu_intake *intake)
+{
+    const struct emu_credit *paid;
+    struct emu_dev *dev = intake->wire.owner;
+    bool any = false;
+
+    for (;;) {
+        bool lost = intake->lost_at != intake->lost_to;
+        uint64_t at_ps = lost ? intake->lost_ps[intake->lost_at % EMU_INTAKE_LOST] : EMU_NEVER;
+        uint32_t count = 1;
+
+        paid = emu_credit_front(&intake->paid);
+        if (!paid && !lost)
+            break;
+        if (paid && paid->time_ps <= at_ps) {
+            at_ps = paid->time_ps;
+            count = paid->count;
+            emu_credit_skip(&intake->paid);
+        } else {
+            intake->lost_at++;
+        }
+        if (!dev->timed)
+            at_ps = 0;
+        emu_credit_put(&intake->wire.credit, count, 0, at_ps);
+        if (dev->timed)
+            emu_dev_expect(dev, at_ps);
+        any = true;
+    }
+    if (any)
+        emu_peer_tell(&intake->wire.peer, dev->worker, EMU_EVENT_CREDIT);
+}
+
+void emu_intake_give(struct emu_intake *intake)
+{
+    if (!intake->far) {
+        intake_pay(intake);
+    } else if (intake->answer) {
+        intake_say(intake, intake->answer, 0);
+        intake->answer = EMU_ANSWER_NONE;
+    }
+}
+
+/* --- what must hold ----------------------------------------------------------------- */
+
+static uint32_t credits_in(const struct emu_credit_end *to, const struct emu_credit_end *from)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t at = from->at; at != to->at; at++)
+        sum += from->slot[at & from->mask].count;
+    return sum;
+}
+
+/* Entries that come late, each once. */
+static uint32_t late_in(const struct emu_faults *faults)
+{
+    uint32_t late = 0;
+
+    for (uint32_t i = 0; faults && i < faults->held; i++)
+        late += faults->at[i].fate == EMU_FATE_ARRIVED;
+    return late;
+}
+
+const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uint32_t credits)
+{
+    const struct emu_rx *rx = intake->rx;
+    const struct emu_tx *tx = intake->wire.tx;
+    uint32_t flying = intake->to.data.at - rx->data.at;
+    uint64_t sum = held + rx->owed;
+
+    if (intake->far) {
+        const struct emu_replay *replay = intake->far;
+
+        tx = replay->from.tx;
+        flying += (tx->data.at - replay->from.data.at) + (replay->last - intake->expected);
+        sum += credits_in(&rx->credit, &tx->credit);
+    } else {
+        flying += tx->data.at - intake->wire.data.at + late_in(intake->faults);
+        sum += credits_in(&rx->credit, &intake->paid) + intake->lost_to - intake->lost_at +
+               credits_in(&intake->wire.credit, &tx->credit);
+    }
+    sum += tx->credits + flying;
+    if (sum != credits)
+        return emu_credits_wrong(sum, credits);
+    if (emu_count_read(&tx->counts.segments) !=
+        emu_count_read(&rx->counts.segments) + flying + emu_count_read(&intake->counts.lost))
+        return "segments were lost or made on a cable";
+    return NULL;
+}
+
+uint32_t emu_intake_bufs(const struct emu_intake *intake)
+{
+    return emu_link_bufs(&intake->wire);
+}
+
+void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps)
+{
+    emu_ring_rebase(&intake->wire.data, by_ps);
+    if (intake->far) {
+        emu_credit_rebase(&intake->says, by_ps);
+        for (uint32_t i = 0; i <= intake->says.mask; i++)
+            intake->there_ps[i] = emu_rebased_ps(intake->there_ps[i], by_ps);
+        return;
+    }
+    emu_credit_rebase(&intake->wire.credit, by_ps);
+    for (uint32_t i = 0; i < EMU_INTAKE_LOST; i++)
+        intake->lost_ps[i] = emu_rebased_ps(intake->lost_ps[i], by_ps);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay.h - link-level retry, its sending half: go-back-n between neighbours.
+ *
+ * A device sends into a ring of its own. From there a segment gets its number, goes onto the cable,
+ * and stays in the replay buffer, with a reference to its payload, until the far end (intake.h) has
+ * acknowledged it. When the far end asks, or does not answer for too long, all that is not
+ * acknowledged is sent again, in order. A replay takes the wire like anything else; what the device
+ * sends meanwhile waits behind it. While the cable is down nothing is sent, and nothing forgotten.
+ *
+ * Credits know nothing of this: one stands for a segment from when the device sends it until it has
+ * left the far end's buffer. No more can be without an answer than there are credits, and where
+ * nothing goes wrong an acknowledgment is there no later than the credit. So a cable with retry is
+ * as fast as one without.
+ *
+ * Timed clocks: answers, time-outs and departures happen in the order of their times, which are
+ * those of the profile alone: the cable, and credit_ps for the way back of an answer. On clock raw
+ * the host's clock tells how long nothing was heard.
+ * Source: InfiniBand's and Slingshot's link-level retry, PCI Express's data link layer; deviation:
+ * answers take no time of the wire, like credits, and are never wrong, only lost.
+ */
+#ifndef EMU_REPLAY_H
+#define EMU_REPLAY_H
+
+#include "emu/link/intake.h"
+
+/* All of it is the sending device's. */
+struct emu_replay {
+    struct emu_rx from; /* takes what the device's sending end has sent */
+    struct emu_tx wire; /* fills the cable's ring */
+    const struct emu_profile *profile;
+    uint64_t flight_ps; /* from a departure to the far end's ingress */
+    uint64_t lookahead_ps;
+    uint64_t timeout_ps;
+    uint32_t *number;           /* by slot of the cable's ring: read by the far end */
+    uint64_t *there_ps;         /* by slot of it: when its last entry was at the far end */
+    struct emu_credit_end says; /* consumes answers */
+    /* whether answers are lost: those on the other way of the cable; NULL: none are */
+    const struct emu_faults *faults;
+    uint64_t answers; /* so many have come */
+
+    struct emu_entry *kept; /* the replay buffer: window of them, by number */
+    uint32_t window;        /* a power of two */
+    uint32_t first;         /* the oldest without an acknowledgment */
+    uint32_t next;          /* to be sent next; */
+    uint32_t last;          /* from here on, for the first time */
+
+    bool down;
+    uint32_t tries;    /* time-outs in a row */
+    uint64_t at_ps;    /* of the last thing that happened: nothing is sent before */
+    uint64_t timer_ps; /* no answer by then: all again. Raw: by the host's clock */
+
+    struct {
+        _Atomic uint64_t again;    /* segments that were sent again */
+        _Atomic uint64_t asked;    /* because the far end asked: so often */
+        _Atomic uint64_t timeouts; /* because it did not answer */
+    } counts;
+};
+
+/**
+ * emu_retry_join - emu_link_join() of a cable with retry: @tx is the end of a device that calls
+ * emu_replay_run(), @rx of one that calls emu_intake_take() and _give().
+ * @replay, @intake: zeros; freed by their owners in any case. Errors: -ENOMEM.
+ */
+int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev *from,
+                   uint8_t from_port, struct emu_intake *intake, struct emu_rx *rx,
+                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
+                   const struct emu_profile *profile);
+
+/** emu_retry_bytes - memory that such a cable takes beyond emu_link_bytes(). Pure. */
+size_t emu_retry_bytes(uint32_t credits);
+
+/** emu_retry_window - segments that a replay buffer holds, and pool buffers, at most. Pure. */
+uint32_t emu_retry_window(uint32_t credits);
+
+/** emu_replay_free - what emu_retry_join() made for the sending half, but @tx. At the end. */
+void emu_replay_free(struct emu_replay *replay);
+
+/**
+ * emu_replay_run - after the device's step: hears answers, sends. Returns when it has something to
+ * do next, and EMU_NEVER; raw: how long it may sleep. Thread: the device's.
+ */
+uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
+
+/**
+ * emu_replay_link - the cable has lost its signal, or has it again, at @at_ps: all that has no
+ * acknowledgment is sent again then. Thread: any, while the device stands still.
+ */
+void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
+
+/** emu_replay_bufs - pool buffers that it keeps, and that wait to be sent: references. */
+uint32_t emu_replay_bufs(const struct emu_replay *replay);
+
+/** emu_replay_rebase - the clock is rebased by @by_ps. */
+void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps);
+
+#endif

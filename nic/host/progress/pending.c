@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pending.c - tells the fabric what this process has pending.
+ *
+ * The watch comes here about once a second. Operations carry no time of their own, since that would
+ * cost each of them a look at a clock: the first look that finds one writes it down. A list is
+ * looked through from its oldest end, and not far.
+ */
+#include "nic/host/progress/pending.h"
+
+#include <string.h>
+
+#include "nic/host/group/group.h"
+#include "nic/host/group/stream.h"
+#include "nic/host/message/queue.h"
+#include "nic/host/send/request.h"
+
+#define LOOK_AT 64u /* operations of one list */
+
+/* One look. */
+struct look {
+    struct fabemu *fab;
+    struct emu_pending *pending;
+    uint64_t now_ns;
+    uint64_t moved; /* grows with all that moves or completes */
+    bool fresh;     /* something is seen for the first time */
+};
+
+/* --- operations with one other process ---------------------------------------------- */
+
+/* Since when @op is known to be there. Milliseconds, modulo 2^32; 0 stands for never. */
+static uint64_t op_since_ns(struct look *look, struct nic_op *op)
+{
+    uint32_t now_ms = (uint32_t)(look->now_ns / 1000000u);
+
+    if (!op->seen_ms) {
+        op->seen_ms = now_ms + !now_ms;
+        look->fresh = true;
+    }
+    return look->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
+}
+
+/* @op, if it is older than what stands in @oldest. */
+static void op_look(struct look *look, struct emu_pending_op *oldest, struct nic_op *op,
+                    enum emu_pending_kind kind, enum emu_pending_state state)
+{
+    uint64_t since_ns = op_since_ns(look, op);
+
+    if (!kind || (oldest->kind && oldest->since_ns <= since_ns))
+        return;
+    *oldest = (struct emu_pending_op){.since_ns = since_ns,
+                                      .bytes = op->bytes,
+                                      .node = op->node,
+                                      .kind = (uint8_t)kind,
+                                      .state = (uint8_t)state};
+    if (kind == EMU_PENDING_SEND) {
+        oldest->tag = nic_send_of(op)->tag;
+    } else if (kind == EMU_PENDING_RECEIVE) {
+        oldest->tag = nic_recv_of(op)->tag;
+        oldest->ignore = nic_recv_of(op)->ignore;
+    }
+}
+
+static enum emu_pending_kind op_kind(const struct nic_op *op)
+{
+    switch (op->kind) {
+    case NIC_OP_SEND:
+        return EMU_PENDING_SEND;
+    case NIC_OP_RECV:
+        return EMU_PENDING_RECEIVE;
+    case NIC_OP_PUT:
+        return EMU_PENDING_PUT;
+    case NIC_OP_GET:
+        return EMU_PENDING_GET;
+    case NIC_OP_ATOMIC:
+        return EMU_PENDING_ATOMIC;
+    default:
+        return EMU_PENDING_NOTHING; /* a peer's, or a group's */
+    }
+}
+
+/* A long message that has asked, and of which the receiver wants nothing yet, has no receive. */
+static enum emu_pending_state op_state(const struct nic_op *op)
+{
+    bool asks = op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved < op->bytes;
+
+    return asks ? EMU_PENDING_UNMATCHED : EMU_PENDING_MOVING;
+}
+
+static void slots_look(struct look *look)
+{
+    for (uint32_t i = 1; i < look->fab->slot_count; i++) {
+        struct nic_op *op = look->fab->slots[i].op;
+        enum emu_pending_kind kind = op ? op_kind(op) : EMU_PENDING_NOTHING;
+
+        if (op)
+            look->moved += op->moved;
+        if (kind == EMU_PENDING_RECEIVE)
+            op_look(look, &look->pending->receive, op, kind, EMU_PENDING_MOVING);
+        else if (kind && op->state != NIC_OP_QUEUED)
+            op_look(look, &look->pending->send, op, kind, op_state(op));
+    }
+}
+
+static void list_look(struct look *look, struct emu_pending_op *oldest, const struct emu_list *list,
+                      enum emu_pending_state state)
+{
+    uint32_t left = LOOK_AT;
+
+    for (struct emu_list *at = list->next; at != list && left; at = at->next, left--) {
+        struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
+
+        op_look(look, oldest, op, op_kind(op), state);
+    }
+}
+
+static void peers_look(struct look *look)
+{
+    for (uint32_t node = 0; node < look->fab->info.nodes; node++) {
+        const struct nic_peer *peer = &look->fab->peers[node];
+
+        if (!peer->sendq.next)
+            continue; /* never touched */
+        look->moved += peer->tx_seq + peer->rx_next;
+        list_look(look, &look->pending->send, &peer->sendq, EMU_PENDING_UNSENT);
+    }
+}
+
+/* Messages that nobody has asked for. */
+static void unexpected_look(struct look *look, const struct fabemu_queue *queue)
+{
+    struct emu_pending *pending = look->pending;
+    uint32_t left = LOOK_AT;
+
+    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected && left;
+         at = at->next, left--) {
+        const struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
+
+        if (!pending->unexpected++)
+            pending->early = (struct emu_pending_op){.tag = msg->tag,
+                                                     .bytes = msg->bytes,
+                                                     .node = msg->src_node,
+                                                     .kind = EMU_PENDING_RECEIVE,
+                                                     .state = EMU_PENDING_UNMATCHED};
+    }
+}
+
+static void queues_look(struct look *look)
+{
+    emu_each_listed (const struct fabemu_queue, queue, &look->fab->opened, opened) {
+        list_look(look, &look->pending->receive, &queue->posted, EMU_PENDING_UNMATCHED);
+        list_look(look, &look->pending->receive, &queue->active, EMU_PENDING_MOVING);
+        unexpected_look(look, queue);
+    }
+}
+
+/* A short message that is offered again and again is no operation, but somebody waits for it. */
+static void offer_look(struct look *look)
+{
+    struct nic_offer *offer = &look->fab->offer;
+    struct emu_pending_op *oldest = &look->pending->send;
+
+    if (!offer->made) {
+        offer->seen_ns = 0;
+        return;
+    }
+    offer->made = false;
+    if (!offer->seen_ns) {
+        offer->seen_ns = look->now_ns;
+        look->fresh = true;
+    }
+    if (!oldest->kind || oldest->since_ns > offer->seen_ns)
+        *oldest = (struct emu_pending_op){.since_ns = offer->seen_ns,
+                                          .tag = offer->tag,
+                                          .bytes = offer->bytes,
+                                          .node = offer->node,
+                                          .kind = EMU_PENDING_SEND,
+                                          .state = EMU_PENDING_UNSENT};
+}
+
+/* --- groups ------------------------------------------------------------------------- */
+
+static uint64_t group_under_way(const struct fabemu_group *g)
+{
+    uint64_t count = 0;
+
+    for (const struct emu_list *at = g->ops.next; at != &g->ops; at = at->next)
+        count++;
+    return count;
+}
+
+/* The oldest collective under way. Its first segment names it, so its age is its own. */
+static void group_look_coll(struct look *look, struct fabemu_group *g, struct emu_pending_group *to)
+{
+    const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);
+
+    if (g->seen != c->first + 1) {
+        g->seen = c->first + 1;
+        g->seen_ns = look->now_ns;
+        look->fresh = true;
+    }
+    to->since_ns = g->seen_ns;
+    to->number = g->begun - group_under_way(g) + 1;
+    to->what = nic_stream_what(c);
+    to->seq = nic_stream_awaits(g, c);
+    to->sent = !c->sends || c->sent > c->done;
+}
+
+static void group_look(struct look *look, struct fabemu_group *g)
+{
+    struct emu_pending *pending = look->pending;
+    struct emu_pending_group *to = &pending->group[pending->groups];
+
+    if (pending->groups == EMU_PENDING_GROUPS) {
+        pending->more = 1;
+        return;
+    }
+    pending->groups++;
+    *to = (struct emu_pending_group){.id = g->id, .begun = g->begun};
+    memcpy(to->name, g->name, sizeof to->name);
+    if (!emu_list_empty(&g->ops))
+        group_look_coll(look, g, to);
+}
+
+/* Those with a collective under way (@busy), or the others. */
+static void groups_look(struct look *look, bool busy)
+{
+    for (uint32_t i = 0; i < NIC_GROUP_BUCKETS; i++) {
+        for (struct fabemu_group *g = look->fab->groups[i]; g; g = g->next) {
+            if (!g->joined || g->members < 2 || g->broken || emu_list_empty(&g->ops) == busy)
+                continue;
+            group_look(look, g);
+            look->moved += g->posted + g->bound;
+            if (busy)
+                look->moved += emu_list_entry(g->ops.next, struct nic_coll, post.link)->done;
+        }
+    }
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
+{
+    struct emu_pending *pending = &fab->pending;
+    struct look look = {.fab = fab,
+                        .pending = pending,
+                        .now_ns = now_ns,
+                        .moved = fab->completions};
+    uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
+
+    *pending = (struct emu_pending){.quiet_ns = pending->quiet_ns,
+                                    .written_ns = now_ns,
+                                    .clash = pending->clash};
+    slots_look(&look);
+    peers_look(&look);
+    offer_look(&look);
+    queues_look(&look);
+    groups_look(&look, true);
+    groups_look(&look, false);
+    if (look.fresh || look.moved != fab->pending_moved)
+        pending->quiet_ns = now_ns;
+    pending->waits = polls != fab->pending_polls;
+    fab->pending_moved = look.moved;
+    fab->pending_polls = polls;
+    emu_pending_write(&fab->edge.shared->pending, pending);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - calls that block, until there is what they wait for or their time is over.
+ */
+#include "nic/ofi/ofi.h"
+
+#include <time.h>
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void sleep_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = OFI_SLEEP_NS}, NULL);
+}
+
+static bool wait_is_over(const struct ofi_wait *wait)
+{
+    return wait->until_ms != INT64_MAX && clock_ms() >= wait->until_ms;
+}
+
+struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms)
+{
+    return (struct ofi_wait){.fab = fab,
+                             .until_ms = timeout_ms < 0 ? INT64_MAX : clock_ms() + timeout_ms};
+}
+
+bool ofi_wait_step(struct ofi_wait *wait)
+{
+    if (wait_is_over(wait))
+        return false;
+    if (fabemu_progress(wait->fab))
+        wait->rounds = 0;
+    else if (wait->rounds++ < OFI_POLLS_BEFORE_SLEEP)
+        fabemu_idle(wait->fab, wait->rounds - 1);
+    else
+        sleep_briefly();
+    return true;
+}
+
+bool ofi_wait_sleep(const struct ofi_wait *wait)
+{
+    if (wait_is_over(wait))
+        return false;
+    sleep_briefly();
+    return true;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cables.c - see cables.h.
+ */
+#include "switch/cables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/alloc.h"
+
+/* --- a step ------------------------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
+{
+    return a_ps < b_ps ? a_ps : b_ps;
+}
+
+/*
+ * On a timed clock the intakes know all that comes by @until_ps before the machine does the first
+ * of it, and the machine has sent all that leaves by then before the first of it leaves.
+ */
+static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    const struct switch_cables *cables = ((const struct switch_dev *)dev)->cables;
+    uint64_t come_ps = EMU_NEVER, go_ps = EMU_NEVER;
+    uint32_t moved;
+
+    emu_each_bit (p, cables->in)
+        come_ps = earlier(come_ps, emu_intake_take(cables->intake[p], until_ps));
+    moved = cables->step(dev, until_ps);
+    emu_each_bit (p, cables->in)
+        emu_intake_give(cables->intake[p]);
+    emu_each_bit (p, cables->out)
+        go_ps = earlier(go_ps, emu_replay_run(cables->replay[p], until_ps));
+    if (dev->timed)
+        dev->next_ps = earlier(dev->next_ps, earlier(come_ps, go_ps));
+    else
+        emu_dev_rest(dev, go_ps);
+    return moved;
+}
+
+/* --- made --------------------------------------------------------------------------- */
+
+/* NULL: there is no memory. */
+static struct switch_cables *cables_of(struct switch_dev *sw)
+{
+    if (sw->cables)
+        return sw->cables;
+    sw->cables = calloc(1, sizeof *sw->cables);
+    if (!sw->cables)
+        return NULL;
+    sw->cables->step = sw->dev.step;
+    sw->dev.step = cables_step;
+    return sw->cables;
+}
+
+/* An intake, not yet on any cable. NULL: there is no memory. */
+static struct emu_intake *cables_intake(struct switch_dev *sw, uint32_t port)
+{
+    struct switch_cables *cables = cables_of(sw);
+
+    if (cables && !cables->intake[port])
+        cables->intake[port] = emu_zeros(sizeof *cables->intake[port]);
+    return cables ? cables->intake[port] : NULL;
+}
+
+int switch_cables_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
+{
+    struct emu_intake *intake = cables_intake(sw, port);
+    uint64_t bit = emu_bit(port);
+    int err = intake ? 0 : -ENOMEM;
+
+    if (!err && !(sw->cables->in & bit))
+        err = emu_intake_insert(intake, sw->kind->rx(sw, port), emu_profile_credits(sw->profile),
+                                sw->profile);
+    if (err)
+        return err;
+    sw->cables->in |= bit;
+    emu_intake_faults(intake, faults);
+    if (sw->cables->out & bit)
+        sw->cables->replay[port]->faults = faults;
+    return 0;
+}
+
+int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
+                      uint32_t to_port)
+{
+    struct emu_intake *intake = cables_intake(to, to_port);
+    struct switch_cables *cables = cables_of(from);
+    struct emu_replay *replay = cables ? emu_zeros(sizeof *replay) : NULL;
+    int err;
+
+    if (!intake || !replay) {
+        free(replay);
+        return -ENOMEM;
+    }
+    cables->replay[from_port] = replay;
+    err = emu_retry_join(replay, switch_tx(from, from_port), &from->dev, (uint8_t)from_port, intake,
+                         switch_rx(to, to_port), &to->dev, (uint8_t)to_port,
+                         emu_profile_credits(from->profile), from->profile);
+    if (err)
+        return err;
+    cables->out |= emu_bit(from_port);
+    to->cables->in |= emu_bit(to_port);
+    return 0;
+}
+
+void switch_cables_free(struct switch_dev *sw)
+{
+    for (uint32_t p = 0; sw->cables && p < sw->ports; p++) {
+        if (sw->cables->intake[p])
+            emu_intake_free(sw->cables->intake[p]);
+        if (sw->cables->replay[p])
+            emu_replay_free(sw->cables->replay[p]);
+        free(sw->cables->intake[p]);
+        free(sw->cables->replay[p]);
+    }
+    free(sw->cables);
+    sw->cables = NULL;
+}
+
+/* --- and the rest ------------------------------------------------------------------- */
+
+void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
+{
+    if (sw->cables && sw->cables->out >> port & 1)
+        emu_replay_link(sw->cables->replay[port], up, at_ps);
+}
+
+void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps)
+{
+    if (!sw->cables)
+        return;
+    emu_each_bit (p, sw->cables->in) {
+        emu_intake_rebase(sw->cables->intake[p], by_ps);
+        if (sw->cables->intake[p]->faults)
+            emu_faults_rebase(sw->cables->intake[p]->faults, by_ps);
+    }
+    emu_each_bit (p, sw->cables->out)
+        emu_replay_rebase(sw->cables->replay[p], by_ps);
+}
+
+uint32_t switch_cables_bufs(const struct switch_dev *sw)
+{
+    uint32_t bufs = 0;
+
+    if (!sw->cables)
+        return 0;
+    emu_each_bit (p, sw->cables->in)
+        bufs += emu_intake_bufs(sw->cables->intake[p]);
+    emu_each_bit (p, sw->cables->out)
+        bufs += emu_replay_bufs(sw->cables->replay[p]);
+    return bufs;
+}
+
+void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret)
+{
+    *ret = (struct switch_retries){0};
+    if (!sw->cables)
+        return;
+    emu_each_bit (p, sw->cables->in) {
+        const struct emu_intake *intake = sw->cables->intake[p];
+
+        ret->lost += emu_count_read(&intake->counts.lost);
+        ret->damaged += emu_count_read(&intake->counts.damaged);
+        ret->gaps += emu_count_read(&intake->counts.gaps);
+        ret->doubles += emu_count_read(&intake->counts.doubles);
+    }
+    emu_each_bit (p, sw->cables->out) {
+        const struct emu_replay *replay = sw->cables->replay[p];
+
+        ret->again += emu_count_read(&replay->counts.again);
+        ret->asked += emu_count_read(&replay->counts.asked);
+        ret->timeouts += emu_count_read(&replay->counts.timeouts);
+    }
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.c - links go down and come up again, as the loss of signal tells both of their ends.
+ *
+ * What the hardware does by itself: other outputs are chosen at once, a packet that has no other
+ * gets a NACK, and the channels of the link are closed. Tables are the manager's (apps/manager/).
+ * What was on the wire is lost, and its credits come back, as if it had been received
+ * (emu/fault/cable.h), so both ends agree when the link is up again.
+ *
+ * A packet that came down by a link to a higher switch never goes up again, whatever the tables say
+ * while they are being edited: routes that first go up and then down cannot deadlock, whichever
+ * tables each switch has.
+ * Source: QsNet III §III, Figure 2 (a broken link), §V.
+ */
+#include "switch/channel/channel.h"
+
+/* Outputs whose links are up, and that what comes in by each input may take. */
+static void link_outs(struct switch_channels *ch)
+{
+    for (uint32_t p = 0; p < ch->sw.ports; p++)
+        ch->port[p].onward = ch->sw.ups >> p & 1 ? ch->up & ~ch->sw.ups : ch->up;
+}
+
+void switch_channel_plugged(struct switch_channels *ch)
+{
+    for (uint32_t p = 0; p < ch->sw.ports; p++) {
+        const struct emu_tx *tx = &ch->port[p].tx;
+
+        if (tx->kind != EMU_LINK_LOCAL)
+            continue;
+        ch->plugged |= emu_bit(p);
+        for (uint32_t o = 0; o < ch->sw.ports; o++) {
+            const struct emu_tx *other = &ch->port[o].tx;
+            bool twin = other->kind == EMU_LINK_LOCAL && other->peer.worker == tx->peer.worker &&
+                        other->peer.index == tx->peer.index;
+
+            ch->port[p].twins |= (uint64_t)twin << o;
+        }
+    }
+    ch->up = ch->plugged;
+    link_outs(ch);
+}
+
+/* The copy of @v that was to open a channel of output @o, and cannot, gets a NACK. */
+static void link_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps)
+{
+    struct switch_channel_in *in = &ch->in[v];
+    uint32_t slot = in->queue.first;
+
+    switch_channel_unwait_for(ch, v, emu_bit(o));
+    if (!in->group && in->wants)
+        return; /* there are other ways */
+    for (uint32_t left = in->queued; left; left--) {
+        emu_pool_drop(&ch->sw.dev.worker->cache, ch->store.slot[slot].buf);
+        ch->hold[slot].left--;
+        slot = ch->store.next[slot];
+    }
+    switch_channel_leave(ch, v, at_ps);
+    in->nack = true;
+    if (!--in->unsettled)
+        switch_channel_finish(ch, v);
+}
+
+static void link_refuse_all(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
+{
+    emu_each_bit (p, ch->port[o].waiters)
+        emu_each_bit (c, switch_channel_pair(ch, o, p)->waiting)
+            link_refuse(ch, p * EMU_VCS + c, o, at_ps);
+}
+
+static uint32_t link_down(struct switch_channels *ch, uint32_t port, uint64_t at_ps)
+{
+    struct emu_vcs *vcs = &ch->port[port].vcs;
+    uint32_t hit = emu_vcs_pending(vcs);
+
+    link_refuse_all(ch, port, at_ps);
+    emu_each_bit (c, vcs->open) {
+        vcs->open &= ~(1u << c);
+        switch_channel_settle(ch, port * EMU_VCS + c, true, at_ps);
+    }
+    for (uint32_t v = port * EMU_VCS; v < (port + 1) * EMU_VCS; v++)
+        if (ch->in[v].state != CHANNEL_CLOSED)
+            switch_channel_give_up(ch, v, at_ps);
+    return hit;
+}
+
+uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up, uint64_t at_ps)
+{
+    uint64_t bit = emu_bit(port);
+
+    if (!ch->plugged)
+        switch_channel_plugged(ch);
+    if (up == (ch->up >> port & 1) || !(ch->plugged & bit))
+        return 0;
+    ch->up ^= bit;
+    link_outs(ch);
+    return up ? 0 : link_down(ch, port, at_ps);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * raw.h - clock raw: a pass of a switch with crosspoints. A timed clock has timed.h instead.
+ */
+#ifndef SWITCH_CROSSPOINT_RAW_H
+#define SWITCH_CROSSPOINT_RAW_H
+
+#include "switch/crosspoint/combine.h"
+
+/* What a machine does in a pass in its own way. */
+struct switch_pass {
+    void (*begin)(struct switch_crosspoints_raw *raw);                  /* NULL: nothing */
+    uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r);   /* what came to row @r */
+    void (*advance)(struct switch_crosspoints_raw *raw);                /* NULL: no input buffers */
+    uint32_t (*settle)(struct switch_crosspoints_raw *raw, uint32_t r); /* what row @r owes */
+};
+
+/* Credits came back at these ports: their outputs may send. */
+static inline void raw_take_credits(struct switch_crosspoints *xp)
+{
+    uint64_t ports = emu_dev_take(&xp->bar.sw.dev, EMU_EVENT_CREDIT);
+
+    emu_each_bit (o, ports) {
+        emu_tx_take_credits(&xp->bar.out[o].tx);
+        if (xp->bar.out[o].waiting)
+            xp->bar.runnable |= emu_bit(o);
+    }
+}
+
+/* Always inlined with @admit a constant. */
+static inline __attribute__((always_inline)) uint32_t raw_take_port(
+    struct switch_crosspoints *xp, uint32_t r,
+    void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry))
+{
+    struct emu_rx *rx = &xp->bar.row[r].rx;
+    const struct emu_entry *entry;
+    uint32_t moved = 0;
+
+    emu_rx_begin(rx);
+    while (moved < SWITCH_BURST && (entry = emu_rx_front(rx, 0))) {
+        admit(xp, r, entry);
+        emu_rx_skip(rx);
+        moved++;
+    }
+    if (moved)
+        emu_rx_done(rx, moved);
+    if (moved == SWITCH_BURST)
+        switch_more(&xp->bar.sw, r);
+    return moved;
+}
+
+static inline __attribute__((always_inline)) uint32_t raw_take_segments(
+    struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
+{
+    struct switch_dev *sw = &raw->xp.bar.sw;
+    uint64_t ports = emu_dev_take(&sw->dev, EMU_EVENT_DATA) | sw->arriving;
+    uint32_t moved = 0;
+
+    sw->arriving = 0;
+    raw->touched |= ports;
+    emu_each_bit (r, ports)
+        moved += pass->take(raw, r);
+    return moved;
+}
+
+/* One batch of credits a row and pass. */
+static inline __attribute__((always_inline)) void raw_return_credits(
+    struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
+{
+    uint64_t rows = raw->touched & emu_bits_below(raw->xp.bar.sw.ports);
+
+    raw->touched = 0;
+    emu_each_bit (r, rows) {
+        if (pass->settle(raw, r))
+            emu_rx_pay(&raw->xp.bar.row[r].rx, 0);
+    }
+}
+
+static inline bool raw_pending(const struct switch_crosspoints *xp)
+{
+    for (uint32_t u = 0; u < xp->units; u++)
+        if (switch_unit_pending(xp, u))
+            return true;
+    return false;
+}
+
+/*
+ * One pass: bounded, never blocks or allocates. Returns segments moved. Always inlined with @pass a
+ * constant, so that none of it is called by a pointer.
+ */
+static inline __attribute__((always_inline)) uint32_t switch_pass_run(
+    struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
+{
+    struct switch_crosspoints *xp = &raw->xp;
+    uint32_t moved;
+
+    if (pass->begin)
+        pass->begin(raw);
+    raw_take_credits(xp);                 /* refill before spending */
+    moved = raw_take_segments(raw, pass); /* links -> crosspoints */
+    moved += switch_combine(raw);         /* contributions fold into one */
+    moved += switch_send(raw);            /* arbitrate, spend credit */
+    if (moved && raw_pending(xp))
+        emu_dev_again(&xp->bar.sw.dev); /* sending may have made room for results */
+    if (pass->advance)
+        pass->advance(raw);
+    raw_return_credits(raw, pass); /* only for room truly free */
+    return moved;
+}
+
+/* What is owed, where departures and arrivals have said so themselves: settle of a pass. */
+static inline uint32_t switch_row_owed(struct switch_crosspoints_raw *raw, uint32_t r)
+{
+    return raw->xp.bar.row[r].rx.owed;
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timed.h - a switch with crosspoints on a timed clock: its events, in the order of their times.
+ *
+ * Two kinds of event: the front segment of a row arrives at its crosspoint,
+ * and an output acts: a segment leaves, or a combine unit begins or ends its
+ * work. Credits are no events: an output takes the next one, wherever in time
+ * it is, when it wants to send.
+ *
+ * At one and the same time arrivals come before departures, so that arbitration
+ * sees all that is there. Arrivals at the same time are taken in a turn that
+ * the time itself draws, so that over time every port is as often first as any
+ * other; outputs at the same time by their number, for they do not compete.
+ * An output serves its rows round robin. All of this is a function of times and
+ * ports alone: it does not depend on how time was cut into windows, or on which
+ * worker steps the switch.
+ *
+ * A segment leaves as of the latest of its arrival, the wire's and its
+ * credit's, not as of when the host got round to it: on clock real, how far the
+ * host is behind is measured, and does not add up from hop to hop.
+ */
+#ifndef SWITCH_CROSSPOINT_TIMED_H
+#define SWITCH_CROSSPOINT_TIMED_H
+
+#include "switch/crosspoint/combine.h"
+
+/*
+ * What a machine does at an event in its own way. It is a constant, and what is given it is always
+ * inlined: so none of it is called by a pointer.
+ */
+struct switch_timed {
+    void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
+    /* a departure that lowers the fullest crosspoint of its row owes a credit */
+    bool by_row;
+    /*
+     * A segment left input @r at @at_ps: what waits in the input's buffer moves on. False: nothing
+     * did. NULL: inputs have no buffers.
+     */
+    bool (*advance)(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps);
+};
+
+static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
+{
+    return &switch_timing_of(xp)->agenda;
+}
+
+/*
+ * Output @o has a segment that is ready at @ready_ps: when will it leave? A stall is counted when
+ * its credit's time is known: whether that is at once or later is for the windows to say.
+ */
+static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
+{
+    struct emu_tx *tx = &xp->bar.out[o].tx;
+    uint64_t due_ps = emu_tx_earliest_ps(tx, ready_ps);
+
+    if (due_ps == EMU_NEVER) {
+        timed_agenda(xp)->stalled |= emu_bit(o); /* EMU_EVENT_CREDIT tells */
+        if (tx->kind != EMU_LINK_LOCAL)
+            emu_count(&tx->counts.stalls, 1);
+        return;
+    }
+    if (due_ps > ready_ps && due_ps > tx->busy_ps)
+        emu_count(&tx->counts.stalls, 1);
+    switch_agenda_add(timed_agenda(xp), o, due_ps);
+}
+
+/* When the oldest segment of @row is at unit @u as a whole: the unit needs all of it. */
+static inline uint64_t timed_whole_ps(const struct switch_crosspoints *xp, uint32_t u, uint32_t row)
+{
+    const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
+
+    return entry->time_ps +
+           (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
+}
+
+/* Unit @u is idle: it begins no earlier than @now_ps, nor (on clock real) than it became idle. */
+static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
+{
+    struct switch_agenda *agenda = timed_agenda(xp);
+    const struct switch_work *work = &switch_timing_of(xp)->work[u];
+    uint32_t o = xp->bar.sw.ports + u;
+    uint64_t begin_ps = EMU_NEVER;
+
+    if (now_ps < work->free_ps)
+        now_ps = work->free_ps;
+    if (agenda->due >> o & 1)
+        emu_order_drop(&agenda->acts, o);
+    agenda->due &= ~emu_bit(o);
+    emu_each_bit (row, xp->bar.out[o].waiting) {
+        uint64_t whole_ps = timed_whole_ps(xp, u, row);
+
+        if (whole_ps < begin_ps)
+            begin_ps = whole_ps;
+    }
+    if (begin_ps != EMU_NEVER)
+        switch_agenda_add(timed_agenda(xp), o, begin_ps > now_ps ? begin_ps : now_ps);
+}
+
+/* Outputs that were given segments at @at_ps. */
+static inline __attribute__((always_inline)) void timed_news(struct switch_crosspoints *xp,
+                                                             uint64_t at_ps)
+{
+    const struct switch_timing *timing = switch_timing_of(xp);
+    const struct switch_agenda *agenda = &timing->agenda;
+    uint32_t ports = xp->bar.sw.ports;
+    uint64_t outs = xp->bar.runnable;
+
+    xp->bar.runnable = 0;
+    emu_each_bit (o, outs) {
+        if (o >= ports) {
+            if (!timing->work[o - ports].working)
+                timed_plan_unit(xp, o - ports, at_ps);
+        } else if (!((agenda->due | agenda->stalled) >> o & 1)) {
+            /* else it knows, or waits for a credit */
+            timed_plan_port(xp, o, at_ps);
+        }
+    }
+}
+
+/* By the row guarantee: a departure from row @r, whose fullest crosspoint held @fullest. */
+static inline __attribute__((always_inline)) void timed_owe(struct switch_crosspoints *xp,
+                                                            uint32_t r, uint8_t fullest,
+                                                            const struct switch_timed *timed)
+{
+    if (timed->by_row)
+        xp->bar.row[r].rx.owed += switch_timing_of(xp)->level[r].fullest < fullest;
+}
+
+/* A segment left row @r at @at_ps: its credit, and the room that it leaves. */
+static inline __attribute__((always_inline)) void timed_left(struct switch_crosspoints *xp,
+                                                             uint32_t r, uint64_t at_ps,
+                                                             const struct switch_timed *timed)
+{
+    uint32_t ports = xp->bar.sw.ports;
+
+    switch_pay(&xp->bar, r, at_ps);
+    if (r >= ports) {
+        if (switch_unit_pending(xp, r - ports))
+            switch_unit_flush(xp, r - ports, at_ps);
+        timed_news(xp, at_ps);
+    } else if (timed->advance && timed->advance(xp, r, at_ps)) {
+        switch_pay(&xp->bar, r, at_ps);
+        timed_news(xp, at_ps);
+    }
+}
+
+static inline __attribute__((always_inline)) void timed_send(struct switch_crosspoints *xp,
+                                                             uint32_t o, uint64_t at_ps,
+                                                             const struct switch_timed *timed)
+{
+    struct switch_out *out = &xp->bar.out[o];
+    struct emu_entry *entry;
+    uint8_t fullest;
+    uint32_t r;
+
+    if (out->tx.kind == EMU_LINK_EDGE && !emu_tx_room(&out->tx)) { /* looked up anew in each pass */
+        timed_agenda(xp)->stalled |= emu_bit(o);
+        return;
+    }
+    switch_little_until(&switch_timing_of(xp)->little, at_ps);
+    r = emu_bits_next(out->waiting, out->last);
+    out->last = (uint8_t)r;
+    fullest = switch_timing_of(xp)->level[r].fullest;
+    entry = switch_dequeue(xp, r, o);
+    timed_owe(xp, r, fullest, timed);
+    at_ps = switch_no_sooner(at_ps, entry);
+    switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;
+    emu_tx_depart(&out->tx, entry, at_ps);
+    emu_tx_flush(&out->tx);
+    if (out->waiting)
+        timed_plan_port(xp, o, at_ps);
+    timed_left(xp, r, at_ps, timed);
+}
+
+/* The next row in turn whose segment is there as a whole. */
+static inline uint32_t timed_unit_row(const struct switch_crosspoints *xp, uint32_t u,
+                                      uint64_t at_ps)
+{
+    const struct switch_out *out = &xp->bar.out[xp->bar.sw.ports + u];
+    uint32_t r = out->last;
+
+    do {
+        r = emu_bits_next(out->waiting, r);
+    } while (timed_whole_ps(xp, u, r) > at_ps);
+    return r;
+}
+
+/* The unit's work is done: the segment leaves. */
+static inline __attribute__((always_inline)) void timed_work_ends(struct switch_crosspoints *xp,
+                                                                  uint32_t u, uint64_t at_ps,
+                                                                  const struct switch_timed *timed)
+{
+    struct switch_work *work = &switch_timing_of(xp)->work[u];
+    struct switch_little *little = &switch_timing_of(xp)->little;
+    uint8_t fullest = switch_timing_of(xp)->level[work->row].fullest;
+
+    work->working = false;
+    work->free_ps = at_ps;
+    switch_little_until(little, at_ps);
+    little->waited_ps += at_ps - switch_front(&xp->bar, work->row, xp->bar.sw.ports + u)->time_ps;
+    switch_unit_take(xp, u, work->row, at_ps);
+    timed_owe(xp, work->row, fullest, timed);
+    switch_units_flush(xp, at_ps);
+    timed_left(xp, work->row, at_ps, timed);
+    timed_news(xp, at_ps);
+    timed_plan_unit(xp, u, at_ps);
+}
+
+/* The unit works while the segment lies at the crosspoint: it leaves when the work is done. */
+static inline __attribute__((always_inline)) void timed_work(struct switch_crosspoints *xp,
+                                                             uint32_t u, uint64_t at_ps,
+                                                             const struct switch_timed *timed)
+{
+    const struct emu_profile *profile = xp->bar.sw.profile;
+    struct switch_work *work = &switch_timing_of(xp)->work[u];
+    uint32_t o = xp->bar.sw.ports + u;
+    const struct emu_entry *entry;
+
+    if (work->working) {
+        timed_work_ends(xp, u, at_ps, timed);
+        return;
+    }
+    work->row = (uint8_t)timed_unit_row(xp, u, at_ps);
+    work->working = true;
+    xp->bar.out[o].last = work->row;
+    entry = switch_front(&xp->bar, work->row, o);
+    switch_agenda_add(timed_agenda(xp), o,
+                      at_ps + profile->combine_header_ps +
+                          (entry->hdr.len + 7u) / 8u * profile->combine_word_ps);
+}
+
+/* --- what switch_events_run() asks for ---------------------------------------------- */
+
+static inline __attribute__((always_inline)) uint32_t timed_act(struct switch_dev *sw,
+                                                                uint64_t now_ps, const void *own)
+{
+    const struct switch_timed *timed = own;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct emu_order_event event = switch_agenda_take(timed_agenda(xp));
+    uint32_t o = (uint32_t)event.port;
+
+    emu_dev_lag(&sw->dev, event.at_ps, now_ps);
+    if (o < sw->ports)
+        timed_send(xp, o, event.at_ps, timed);
+    else
+        timed_work(xp, o - sw->ports, event.at_ps, timed);
+    return 1;
+}
+
+static inline uint64_t timed_next_ps(const struct switch_dev *sw)
+{
+    return emu_order_next_ps(&((const struct switch_crosspoints_timed *)sw)->timing.agenda.acts);
+}
+
+static inline __attribute__((always_inline)) uint64_t timed_arrive(struct switch_dev *sw,
+                                                                   struct emu_order *arrivals,
+                                                                   uint64_t until_ps,
+                                                                   const void *own)
+{
+    const struct switch_timed *timed = own;
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct emu_order_event event = emu_order_take(arrivals);
+    uint32_t r = (uint32_t)event.port;
+
+    switch_little_until(&switch_timing_of(xp)->little, event.at_ps);
+    timed->admit(xp, r, emu_rx_front(&xp->bar.row[r].rx, until_ps));
+    switch_entered(&xp->bar, r, event.at_ps);
+    timed_news(xp, event.at_ps);
+    return switch_look(&xp->bar, arrivals, r, until_ps);
+}
+
+/* Ports that something arrived at, and outputs that wait for a credit that has come. */
+static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_dev *sw,
+                                                                  struct emu_order *arrivals,
+                                                                  uint64_t until_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_agenda *agenda = timed_agenda(xp);
+    uint64_t outs = emu_dev_take(&sw->dev, EMU_EVENT_CREDIT) & agenda->stalled;
+
+    agenda->stalled &= ~outs;
+    emu_each_bit (o, outs)
+        timed_plan_port(xp, o, 0);
+    return switch_look_all(&xp->bar, arrivals, until_ps);
+}
+
+/* Up to @until_ps. Always inlined with @timed a constant. */
+static inline __attribute__((always_inline)) uint32_t switch_timed_run(
+    struct emu_dev *dev, uint64_t until_ps, const struct switch_timed *timed)
+{
+    static const struct switch_events timed_events = {.begin = timed_begin,
+                                                      .next_ps = timed_next_ps,
+                                                      .arrive = timed_arrive,
+                                                      .act = timed_act};
+
+    return switch_events_run((struct switch_dev *)dev, until_ps, &timed_events, timed);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fifo.h - the router of input/fifo.c: fifos of inputs before crosspoints. Its worker's.
+ */
+#ifndef SWITCH_FIFO_H
+#define SWITCH_FIFO_H
+
+#include "switch/crosspoint/crosspoint.h"
+#include "switch/input/input.h"
+
+/* What it has before its crosspoints. */
+struct switch_fifos {
+    struct switch_inputs in;
+    uint64_t backed; /* inputs whose fifo is not empty */
+};
+
+struct switch_fifo_raw {
+    struct switch_crosspoints_raw raw;
+    struct switch_fifos fifos;
+};
+
+struct switch_fifo_timed {
+    struct switch_crosspoints_timed timed;
+    struct switch_fifos fifos;
+};
+
+/* Not for a segment: its way knows the clock. */
+static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
+{
+    return sw->dev.timed ? &((struct switch_fifo_timed *)sw)->fifos
+                         : &((struct switch_fifo_raw *)sw)->fifos;
+}
+
+#endif

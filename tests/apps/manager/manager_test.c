@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * manager_test.c - links come and go under the traffic of tests/world/engine/transport_run.h, which
+ * knows of each message whether it came, once and whole.
+ */
+#include <string.h>
+
+#include "apps/fabric/internal.h"
+#include "apps/manager/manager.h"
+#include "tests/test.h"
+#include "tests/world/engine/transport_run.h"
+
+#define CABLES_MAX 512u
+
+/* What happens to the cables of a run. */
+struct weather {
+    uint64_t random;
+    uint32_t most;    /* cables without a signal at a time */
+    uint32_t lone;    /* this node has no link from the second look on; 0: none */
+    uint32_t top;     /* this switch dies, and comes back; TOPO_NONE: none does */
+    uint64_t dies_ps; /* since the beginning */
+    uint64_t lives_ps;
+    uint64_t began_ps;
+    struct manager_config set;
+
+    struct manager *manager;
+    struct fabric *fabric;
+    bool dark[CABLES_MAX];
+    uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
+    uint64_t parted, hit;
+    struct topo_at far;
+};
+
+static void hear(void *ctx, const struct manager_event *event)
+{
+    struct weather *w = ctx;
+
+    w->lost += event->what == MANAGER_SAYS_LOST;
+    w->ups += event->what == MANAGER_SAYS_UP;
+    w->tables += event->what == MANAGER_SAYS_TABLES;
+    w->swapped += event->what == MANAGER_SAYS_SWAPPED;
+    w->failed += event->what == MANAGER_SAYS_FAILED;
+    w->out += event->what == MANAGER_SAYS_OUT;
+    w->alone += event->what == MANAGER_SAYS_ALONE;
+    w->treeless += event->what == MANAGER_SAYS_TREELESS;
+    if (event->what == MANAGER_SAYS_TABLES)
+        w->parted = event->parted;
+    if (event->what == MANAGER_SAYS_SWAPPED)
+        w->far = event->far;
+}
+
+static void weather_open(struct weather *w, struct fabric *fabric, uint64_t now_ps)
+{
+    w->fabric = fabric;
+    w->began_ps = now_ps;
+    w->set.event = hear;
+    w->set.ctx = w;
+    CU_ASSERT_FATAL(fabric_cable_count(fabric) <= CABLES_MAX);
+    CU_ASSERT_EQUAL_FATAL(manager_create(&w->manager, fabric, &w->set), 0);
+}
+
+static void turn(struct weather *w, uint32_t cable, bool dark, uint64_t now_ps)
+{
+    uint32_t hit;
+
+    if (w->dark[cable] == dark)
+        return;
+    w->dark[cable] = dark;
+    w->darks += dark ? 1 : UINT32_MAX;
+    CU_ASSERT_EQUAL(manager_signal(w->manager, cable, !dark, 0, now_ps, &hit), 0);
+    w->hit += hit;
+}
+
+/* A node keeps a link: what a node without one is told is another test's. */
+static bool may_go(const struct weather *w, uint32_t i)
+{
+    const struct fabric_cable *cable = fabric_cable(w->fabric, i);
+    uint32_t left = 0;
+
+    if (cable->kind == TOPO_END_SWITCH)
+        return true;
+    for (uint32_t l = 0; l < w->fabric->config.graph->node[cable->node].links; l++) {
+        uint32_t other = fabric_cable_of(w->fabric, cable->node, l);
+
+        left += other != i && manager_link_state(w->manager, other) == MANAGER_UP;
+    }
+    return left != 0;
+}
+
+static void flap(struct weather *w, uint64_t now_ps)
+{
+    uint32_t i = (uint32_t)(test_random(&w->random) % fabric_cable_count(w->fabric));
+
+    if (test_random(&w->random) % 4)
+        turn(w, i, w->darks < w->most && may_go(w, i) && !w->dark[i], now_ps);
+}
+
+static void top_dies(struct weather *w, uint64_t now_ps)
+{
+    uint64_t at_ps = now_ps - w->began_ps;
+    bool dark = at_ps >= w->dies_ps && at_ps < w->lives_ps;
+
+    for (uint32_t p = 0; w->top != TOPO_NONE && p < w->fabric->config.graph->ports; p++) {
+        uint32_t i = fabric_cable_at(w->fabric, w->top, p);
+
+        if (i != TOPO_NONE)
+            turn(w, i, dark, now_ps);
+    }
+}
+
+static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
+{
+    struct weather *w = ctx;
+
+    if (!w->manager)
+        weather_open(w, fabric, now_ps);
+    if (w->most)
+        flap(w, now_ps);
+    top_dies(w, now_ps);
+    if (w->lone && w->looks++)
+        turn(w, fabric_cable_of(fabric, w->lone, 0), true, now_ps);
+    CU_ASSERT_EQUAL(manager_step(w->manager, now_ps), 0);
+}
+
+static void weather_close(struct weather *w)
+{
+    manager_destroy(w->manager);
+}
+
+/* One run; returns its result. */
+static struct transport_result blown(struct weather *w, struct transport_config *config)
+{
+    struct transport_result result;
+
+    config->between = blow;
+    config->ctx = w;
+    config->deaf = TRANSPORT_NOBODY;
+    config->seed = w->random;
+    CU_ASSERT_EQUAL(transport_run(&result, config), 0);
+    if (*result.wrong) {
+        printf("%s: ", result.wrong);
+        transport_command(stdout, config);
+    }
+    weather_close(w);
+    return result;
+}
+
+/* Steps that are short beside a run. */
+static struct manager_config quick(void)
+{
+    struct manager_config config = manager_defaults();
+
+    config.step_ps = 1000000;
+    config.reaction_ps = 10000000;
+    return config;
+}
+
+static const struct transport_sizes sizes = {.count = 1, .range = {{0, 900}}};
+
+static const char *const topos[] = {"kary:2,3", "kary:4,2", "qsnet:16,links=2", "kary:2,4"};
+#define TOPOS (sizeof topos / sizeof topos[0])
+
+/* Links go and come at random. All that was sent comes once, as a seed says, on any workers. */
+static void links__flap_and_nothing_is_lost(void)
+{
+    uint64_t seed = test_seed();
+
+    for (size_t t = 0; t < TOPOS; t++) {
+        uint64_t order[2];
+
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            struct weather w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
+            struct transport_config config = {.topo = topos[t],
+                                              .clock = EMU_CLOCK_VIRTUAL,
+                                              .threads = threads,
+                                              .packets = 5000,
+                                              .groups = 3,
+                                              .sizes = sizes};
+
+            w.set = quick();
+            order[threads - 1] = blown(&w, &config).order;
+            CU_ASSERT(w.lost && w.tables);
+        }
+        CU_ASSERT_EQUAL(order[0], order[1]);
+    }
+}
+
+static void links__flap_under_threads(void)
+{
+    uint64_t seed = test_seed();
+
+    for (size_t t = 0; t < TOPOS; t++) {
+        struct weather w = {.random = seed + t, .most = 3, .top = TOPO_NONE};
+        struct transport_config config = {.topo = topos[t],
+                                          .clock = EMU_CLOCK_RAW,
+                                          .threads = 2,
+                                          .packets = 4000,
+                                          .groups = 3,
+                                          .sizes = sizes};
+
+        w.set = quick();
+        blown(&w, &config);
+        CU_ASSERT(w.lost > 0);
+    }
+}
+
+/* A top switch loses all its cables, and has them again. */
+static void top__dies_and_comes_back(void)
+{
+    struct weather w = {.random = test_seed(),
+                        .top = 8,
+                        .dies_ps = 40000000,
+                        .lives_ps = 120000000};
+    struct transport_config config = {.topo = "kary:2,3",
+                                      .clock = EMU_CLOCK_VIRTUAL,
+                                      .threads = 1,
+                                      .packets = 8000,
+                                      .groups = 3,
+                                      .sizes = sizes};
+
+    w.set = quick();
+    blown(&w, &config);
+    CU_ASSERT_EQUAL(w.lost, 2);
+    CU_ASSERT_EQUAL(w.ups, 2);
+    CU_ASSERT_EQUAL(w.treeless, 0);
+    CU_ASSERT(w.hit > 0);
+}
+
+/*
+ * A node loses its only link for good. What it sends, and what is sent to it, fails, and its sender
+ * is told: nobody waits for ever.
+ */
+static void node__that_is_alone_is_told(void)
+{
+    static const enum emu_clock_mode clocks[] = {EMU_CLOCK_VIRTUAL, EMU_CLOCK_RAW};
+
+    for (size_t c = 0; c < 2; c++) {
+        struct weather w = {.random = test_seed(), .top = TOPO_NONE, .lone = 3};
+        struct transport_config config = {.topo = "kary:2,2",
+                                          .clock = clocks[c],
+                                          .threads = 1,
+                                          .packets = 2000,
+                                          .sizes = sizes,
+                                          .may_fail = true,
+                                          .set = {"retry_limit=8"},
+                                          .sets = 1};
+        struct transport_result result;
+
+        w.set = quick();
+        w.set.alone_ps = 100000000;
+        result = blown(&w, &config);
+        CU_ASSERT(result.counts.failed > 0);
+        CU_ASSERT(w.alone > 0);
+    }
+}
+
+/* --- one link ----------------------------------------------------------------------- */
+
+/* A fabric without traffic, and its manager. */
+struct still {
+    struct topo_graph *graph;
+    struct weather w;
+    uint64_t now_ps;
+};
+
+static void still_open(struct still *s, const char *topo, const struct emu_fault_rates *rates)
+{
+    struct fabric_config config = {.name = "still",
+                                   .clock = EMU_CLOCK_RAW,
+                                   .threads = 1,
+                                   .seed = 1,
+                                   .start_stopped = true,
+                                   .faults = rates};
+    char error[256];
+
+    *s = (struct still){.now_ps = 1000000};
+    CU_ASSERT_EQUAL_FATAL(emu_profile_load(&config.profile, "qsnet3", error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&s->graph, topo, error, sizeof error), 0);
+    config.graph = s->graph;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&s->w.fabric, &config, error, sizeof error), 0);
+    s->w.set = quick();
+    weather_open(&s->w, s->w.fabric, s->now_ps);
+}
+
+static void still_close(struct still *s)
+{
+    weather_close(&s->w);
+    fabric_stop(s->w.fabric);
+    topo_free(s->graph);
+}
+
+/* Until nothing is due, or for so long. */
+static void still_for(struct still *s, uint64_t ps)
+{
+    uint64_t end_ps = s->now_ps + ps;
+
+    while (manager_due_ps(s->w.manager) <= end_ps) {
+        s->now_ps = manager_due_ps(s->w.manager);
+        CU_ASSERT_EQUAL(manager_step(s->w.manager, s->now_ps), 0);
+    }
+    s->now_ps = end_ps;
+}
+
+static void signal_of(struct still *s, uint32_t cable, bool on)
+{
+    uint32_t hit;
+
+    CU_ASSERT_EQUAL(manager_signal(s->w.manager, cable, on, 0, s->now_ps, &hit), 0);
+    CU_ASSERT_EQUAL(hit, 0);
+}
+
+/* How many candidates switch @sw has for node @node. */
+static int ways(const struct still *s, uint32_t sw, uint32_t node)
+{
+    return __builtin_popcountll(topo_route_ports(&s->w.fabric->links.routed->sw[sw].route, node));
+}
+
+/* Tables are without a link from a while after its loss until a while after three steps. */
+static void link__is_in_the_tables_only_when_it_is_up(void)
+{
+    struct still s;
+    uint32_t cable;
+
+    still_open(&s, "kary:2,2", NULL);
+    cable = fabric_cable_at(s.w.fabric, 0, 2);
+    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    signal_of(&s, cable, false);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_LOST);
+    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    still_for(&s, s.w.set.reaction_ps);
+    CU_ASSERT_EQUAL(ways(&s, 0, 3), 1);
+    signal_of(&s, cable, true);
+    still_for(&s, 2 * s.w.set.step_ps);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_TESTS);
+    CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 1);
+    still_for(&s, s.w.set.step_ps);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_UP);
+    still_for(&s, s.w.set.reaction_ps);
+    CU_ASSERT_EQUAL(ways(&s, 0, 3), 2);
+    CU_ASSERT_EQUAL(s.w.tables, 2);
+    still_close(&s);
+}
+
+/* A cable that is plugged in elsewhere is named, and not used until it is right. */
+static void link__that_is_swapped_is_found_out(void)
+{
+    const struct topo_at wrong = {3, 1};
+    struct topo_at right;
+    struct still s;
+    uint32_t cable;
+
+    still_open(&s, "kary:2,2", NULL);
+    cable = fabric_cable_at(s.w.fabric, 0, 2);
+    right = fabric_cable(s.w.fabric, cable)->far;
+    signal_of(&s, cable, false);
+    manager_plug(s.w.manager, cable, &wrong);
+    signal_of(&s, cable, true);
+    still_for(&s, 10 * s.w.set.reaction_ps);
+    CU_ASSERT_EQUAL(s.w.swapped, 1);
+    CU_ASSERT(s.w.far.sw == wrong.sw && s.w.far.port == wrong.port);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_SWAPPED);
+    CU_ASSERT_EQUAL(ways(&s, 0, 3), 1);
+    signal_of(&s, cable, false);
+    manager_plug(s.w.manager, cable, &right);
+    signal_of(&s, cable, true);
+    still_for(&s, 10 * s.w.set.reaction_ps);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, cable), MANAGER_UP);
+    still_close(&s);
+}
+
+/* A link that errs more than it may does not come back; on a node's link more is borne. */
+static void link__that_errs_is_not_let_in(void)
+{
+    const struct emu_fault_rates rates = {.lost = 30000};
+    struct still s;
+    uint32_t inside, node;
+
+    still_open(&s, "kary:2,2", &rates);
+    inside = fabric_cable_at(s.w.fabric, 0, 2);
+    node = fabric_cable_of(s.w.fabric, 0, 0);
+    signal_of(&s, inside, false);
+    signal_of(&s, node, false);
+    signal_of(&s, inside, true);
+    signal_of(&s, node, true);
+    still_for(&s, 10 * s.w.set.again_ps);
+    CU_ASSERT_EQUAL(manager_link_state(s.w.manager, node), MANAGER_UP);
+    CU_ASSERT_NOT_EQUAL(manager_link_state(s.w.manager, inside), MANAGER_UP);
+    CU_ASSERT(s.w.failed >= 2);
+    CU_ASSERT_EQUAL(manager_links_out(s.w.manager), 1);
+    still_close(&s);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(links__flap_and_nothing_is_lost),
+        CASE(links__flap_under_threads),
+        CASE(top__dies_and_comes_back),
+        CASE(node__that_is_alone_is_told),
+        CASE(link__is_in_the_tables_only_when_it_is_up),
+        CASE(link__that_is_swapped_is_found_out),
+        CASE(link__that_errs_is_not_let_in),
+        {NULL, NULL},
+    };
+
+    return test_run("manager", cases);
+}

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""bounds_test.py - bounds on waiting: each ends what it bounds at a short value, and not when it is
+off; runs that keep going; and which errors of libfabric and MPI say that a peer is dead.
+
+    tests/cli/bounds_test.py --fabemu build/fabemu [unittest options]
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from cli_kit import FabemuCase, alive, main, stat_of, until
+
+STILL_S = 1.5  # what still waits after that waits without limit
+PROGRAM = r'''
+#include <fabemu.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    struct fabemu_dest dest = {.node = 1, .queue = 1};
+    struct fabemu_iov iov = {.base = "word", .bytes = 4};
+    struct fabemu_req req = {0};
+    struct fabemu_queue *queue;
+    struct fabemu *fab;
+    char why[96];
+    if (fabemu_attach(&fab, NULL) || fabemu_queue_open(fab, 1, &queue))
+        return 1;
+    if (argc > 1)
+        raise(SIGSTOP);
+    if (!fabemu_send(queue, &dest, &iov, 1, &req))
+        fabemu_wait(fab, &req);
+    fabemu_req_why(fab, &req, why, sizeof why);
+    printf("%s: %s\n", strerror(-req.status), why);
+    fabemu_queue_close(queue);
+    fabemu_detach(fab);
+    return 0;
+}
+'''
+
+
+class BoundsTest(FabemuCase):
+    def library_program(self):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        library = os.path.join(os.path.dirname(self.command), "nic")
+        path = os.path.join(self.dir, "p.c")
+        with open(path, "w") as f:
+            f.write(PROGRAM)
+        subprocess.run(["cc", "-D_GNU_SOURCE", path, "-o", path[:-2],
+                        "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
+                        "-Wl,-rpath," + library], check=True, timeout=60)
+        return path[:-2]
+
+    def of_the_build(self, name):
+        path = os.path.join(os.path.dirname(self.command), "tests", name)
+        if not os.path.exists(path):
+            self.skipTest(f"{name} is not built")
+        return path
+
+    def program(self, *args, node):
+        """A process on the fabric u."""
+        env = {**self.env, "FABEMU_SOCKET": self.socket_path("u"), "FABEMU_NODE": str(node)}
+        process = subprocess.Popen(args, env=env, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.started.append(process)
+        return process
+
+    def stays(self, process):
+        """It does not end by itself."""
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(timeout=STILL_S)
+
+    # --- as options -----------------------------------------------------------------------
+
+    def test_wrong_bounds__are_one_line(self):
+        for text, words in (("silence", "NAME=TIME"), ("", "NAME=TIME"), ("silence=", "500ms"),
+                            ("silence=5", "1.5s"), ("silence=0s", "1ms"), ("silence=25h", "24h"),
+                            ("silence=-1s", "1ms"), ("silence=never", "off"),
+                            ("silence=0x5s", "off"), ("silence=1s,", "NAME=TIME"),
+                            ("quiet=5s", "cut-off"), ("retries=0", "1 to 1000"),
+                            ("retries=2s", "1 to 1000"), ("silence=1s,end=x", "24h"),
+                            ("silence=" + "1" * 300, "NAME=TIME")):
+            for command in (("run", "--", "true"), ("up",)):
+                with self.subTest(text=text, command=command):
+                    self.one_line(self.fabemu(command[0], "--bound", text, *command[1:]), 2,
+                                  "--bound", words)
+
+    def test_bounds__are_shown_by_status(self):
+        self.up("u", "--profile", "qsnet3", "--bound", "silence=1.5s,cut-off=off", "--bound",
+                "stopped=2min,retries=off,reply=off")
+        bounds = self.status("u")["bounds"]
+        self.assertEqual({bounds[name] for name in ("cut_off_ms", "retries", "reply_ms")}, {None})
+        self.assertEqual((bounds["silence_ms"], bounds["stopped_ms"], bounds["leave_ms"]),
+                         (1500, 120000, 10000))
+        told = self.client(self.socket_path("u")).attach()["bounds"]
+        self.assertEqual({name: bounds[name] for name in told}, told)
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        self.up("v", "--profile", "qsnet3", "--bound", "reply=1ms,retries=7")
+        bounds = self.status("v")["bounds"]
+        self.assertEqual((bounds["reply_ms"], bounds["retries"]), (100, 7))  # no host is as fast
+
+    # --- each of them ----------------------------------------------------------------------
+
+    def silence(self, *options):
+        program = self.library_program()
+        self.up("u", *options)
+        stopped = self.program(program, "stop", node=1)
+        self.assertTrue(until(lambda: stat_of(stopped.pid)[0] == "T"))
+        return self.program(program, node=0)
+
+    def test_silence__ends_what_waits_for_a_stopped_process(self):
+        out, err = self.silence("--bound", "silence=200ms").communicate(timeout=30)
+        self.assertEqual(out, "No route to host: node 1 does not answer, or cannot be reached\n")
+        self.assertIn("node 1 has been silent for 200 ms", err)
+
+    def test_silence__may_be_off(self):
+        self.stays(self.silence("--bound", "silence=off"))
+
+    def test_stopped__gives_a_process_up(self):
+        out, _ = self.silence("--bound", "silence=off,stopped=100ms").communicate(timeout=30)
+        self.assertEqual(out, "No route to host: nobody is attached to node 1 (any more)\n")
+        died = self.status("u")["report"]["died"]
+        self.assertEqual([(one["node"], one["how"]) for one in died],
+                         [(1, "was stopped for too long (--bound stopped)")])
+        self.started[0].send_signal(signal.SIGCONT)
+        _, err = self.started[0].communicate(timeout=30)
+        self.assertIn("which was stopped for too long", err)
+
+    def killed(self, bound, mode="deaf"):
+        """A run of which a rank is killed."""
+        run, ranks = self.start_ranks(2, "--bound", bound, mode=mode)
+        os.kill(ranks[0], signal.SIGKILL)
+        return run, ranks
+
+    def test_end__bounds_how_long_a_run_takes_to_end(self):
+        run, _ = self.killed("end=1ms,term=1ms,last=1ms")
+        _, err = run.communicate(timeout=30)
+        self.assertIn("; ending the run", err)
+
+    def test_end__may_be_off(self):
+        run, ranks = self.killed("end=off")
+        self.stays(run)
+        run.send_signal(signal.SIGTERM)
+        self.stays(run)  # but not if it is asked twice
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=30)
+        self.assertFalse(alive(ranks[1]))
+
+    def test_term__may_be_off(self):
+        run, ranks = self.killed("end=1ms,term=off")
+        self.stays(run)
+        self.assertTrue(alive(ranks[1]))
+        os.kill(ranks[1], signal.SIGKILL)
+        run.communicate(timeout=30)
+
+    def test_leftover__is_given_its_time(self):
+        pid_file = os.path.join(self.dir, "left")
+        line = (f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 1000' & "
+                f"until [ -s {pid_file} ]; do sleep 0.05; done")
+        done = self.fabemu("run", "--bound", "leftover=1ms", "--", "sh", "-c", line)
+        self.assertIn("left 1 process behind; ending it", done.stderr)
+        run = self.start("run", "--bound", "leftover=off", "--", "sh", "-c", line)
+        self.stays(run)
+        with open(pid_file) as f:
+            os.kill(int(f.read()), signal.SIGTERM)
+        self.assertEqual(run.wait(timeout=30), 0)
+
+    # --- a run that keeps going ------------------------------------------------------------
+
+    def test_keep_going__leaves_the_survivors_alone(self):
+        run, ranks = self.start_ranks(3, "--keep-going", wait="wait; echo done")
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assertTrue(until(lambda: self.status("r")["report"]["died"]))
+        self.stays(run)
+        self.assertTrue(alive(ranks[0]) and alive(ranks[2]))
+        for node in (0, 2):
+            os.kill(ranks[node], signal.SIGKILL)
+        out, err = run.communicate(timeout=30)
+        self.assertEqual(out, "done\n")  # the command ended by itself, with 0
+        self.assertIn("; the others go on", err)
+        self.assertEqual(len(re.findall(r"^fabemu: node \d .* died", err, re.M)), 3, err)
+        self.assertEqual(run.returncode, 1)
+
+    def test_keep_going__gives_the_status_of_a_command_that_failed_itself(self):
+        run, ranks = self.start_ranks(1, "--keep-going", wait="wait; exit 7")
+        os.kill(ranks[0], signal.SIGKILL)
+        run.communicate(timeout=30)
+        self.assertEqual(run.returncode, 7)
+        self.assertEqual(self.fabemu("run", "--keep-going", "--", "true").returncode, 0)
+
+    # --- which error says that a peer is dead ----------------------------------------------
+
+    def death(self, what, how, *options):
+        program = self.of_the_build("ofi_death")
+        return self.start("run", "--topo", "kary:2,2", "--keep-going", *options, "--", program,
+                          what, how)
+
+    def test_libfabric__says_that_a_peer_died(self):
+        for profile in ("oq2004", "qsnet3"):
+            for what in ("recv", "send", "read", "write"):
+                with self.subTest(profile=profile, what=what):
+                    out, err = self.death(what, "kill", "--profile",
+                                          profile).communicate(timeout=60)
+                    self.assertRegex(out, "^No route to host: .*node 1", err)
+
+    def test_libfabric__says_that_a_peer_is_silent_or_given_up(self):
+        for what, bound in (("send", "silence=200ms"), ("read", "silence=200ms"),
+                            ("recv", "stopped=100ms")):
+            with self.subTest(what=what):
+                out, err = self.death(what, "stop", "--bound", bound).communicate(timeout=60)
+                self.assertRegex(out, "^No route to host: .*node 1", err)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+    def test_mpi__returns_an_error_with_MPI_ERRORS_RETURN(self):
+        program = self.of_the_build("mpi_death")
+        for profile in ("oq2004", "qsnet3"):
+            for what in ("recv", "send", "barrier", "allreduce"):
+                with self.subTest(profile=profile, what=what):
+                    run = self.start("run", "--topo", "kary:2,2", "--profile", profile,
+                                     "--keep-going", "--bound", "stopped=1s", "--", "mpirun",
+                                     "-np", "3", program, what)
+                    out, err = run.communicate(timeout=60)
+                    own = "MPI_ERR_INTERN" if what in ("recv", "send") else "MPI_ERR_OTHER"
+                    self.assertIn("it ended with " + own, out, err)
+                    if own == "MPI_ERR_OTHER" and profile == "oq2004":
+                        self.assertIn("rank 1 of it, on node 1, died", err)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""check_test.py - fabemu check: of fabrics that are right, and what is said of one that is not."""
+import json
+import os
+import socket
+import threading
+import time
+
+from cli_kit import FabemuCase, main
+
+WRONG = {"right": False, "found": 3, "switches": 4, "cables": 8, "groups": 1, "routes": 8, "buffers": 2,
+         "parted": 1, "treeless": 0, "held_ns": 1000, "elapsed_ns": 2000,
+         "wrong": ["switch 3 port 1 (cable to switch 0 port 2): credits were lost on the cable to here",
+                   "switch 1, group 65537: the group is not in its table"]}
+
+
+class Check(FabemuCase):
+    def check(self, *args):
+        done = self.fabemu("check", "--json", *args)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return json.loads(done.stdout)
+
+    def test_check__of_idle_fabrics__is_right_and_says_what_it_saw(self):
+        for name, options in (("plain", ()), ("real", ("--clock", "real")),
+                              ("acknowledged", ("--profile", "qsnet3")),
+                              ("units", ("--profile", "qsnet3", "--set", "combining=switch"))):
+            with self.subTest(name=name):
+                self.up(name, *options)
+                got = self.check(name)
+                self.assertEqual((got["right"], got["found"], got["wrong"]), (True, 0, []))
+                self.assertEqual((got["switches"], got["cables"], got["routes"], got["groups"]),
+                                 (4, 8, 8, 0))
+                self.assertEqual((got["parted"], got["treeless"], got["buffers"]), (0, 0, 0))
+                self.assertGreater(got["held_ns"], 0)
+                self.assertGreaterEqual(got["elapsed_ns"], got["held_ns"])
+                text = self.fabemu("check", name)
+                self.assertEqual((text.returncode, text.stderr), (0, ""))
+                self.assertIn(f"{name}: right\n", text.stdout)
+                self.assertIn("4 switches, 8 cables, 8 routes, 0 groups, 0 buffers", text.stdout)
+                self.assertIn("the workers were held for ", text.stdout)
+
+    def test_check__with_processes_and_a_group__by_the_socket(self):
+        path = self.up("busy")
+        clients = [self.client(path) for _ in range(4)]
+        for client in clients:
+            self.assertTrue(client.attach()["ok"])
+        made = clients[0].ask("group_create", nodes=[0, 1, 2, 3])
+        self.assertTrue(made["ok"], made)
+        reply = self.client(path).ask("check")
+        self.assertTrue(reply["ok"])
+        self.assertEqual(reply["name"], "busy")
+        self.assertEqual((reply["check"]["right"], reply["check"]["groups"]), (True, 1))
+        for client in clients:
+            client.close()
+        until = time.monotonic() + 10
+        while self.check("busy")["groups"] and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.check("busy")["groups"], 0)
+
+    def test_run__is_checked_at_its_end(self):
+        path = os.path.join(self.dir, "r.json")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--report", path, "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("NOT RIGHT", done.stderr)
+        with open(path) as f:
+            check = json.load(f)["check"]
+        self.assertEqual((check["right"], check["switches"], check["routes"]), (True, 4, 0))
+
+    def fake(self, name):
+        """A fabric that is wrong: it answers one request."""
+        self.up("other")  # makes the folder
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.socket_path(name))
+        os.chmod(self.socket_path(name), 0o600)
+        listener.listen()
+
+        def answer():
+            client, _ = listener.accept()
+            client.recv(4096)
+            client.sendall(json.dumps({"ok": True, "name": name, "check": WRONG}).encode() + b"\n")
+            client.close()
+            listener.close()
+        threading.Thread(target=answer, daemon=True).start()
+
+    def test_check__of_one_that_is_wrong__exits_1_with_a_line_each(self):
+        self.fake("bad")
+        done = self.fabemu("check", "bad")
+        os.unlink(self.socket_path("bad"))
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[:4], ["bad: 3 things are wrong", "  " + WRONG["wrong"][0],
+                                     "  " + WRONG["wrong"][1], "  and 1 more"])
+        self.assertIn("links out    1 route and 0 trees", done.stdout)
+
+    def test_check__where_none_runs__is_one_line(self):
+        self.one_line(self.fabemu("check", "nobody"), 1, "nobody")
+        self.one_line(self.fabemu("check", "a", "b"), 2, "give one name")
+
+
+if __name__ == "__main__":
+    main()

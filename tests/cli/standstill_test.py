@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""standstill_test.py - a run that stands still says who waits for whom: classic bugs of MPI programs
+(tests/mpi/bugs.c), each diagnosed by rank and operation; and none where there is nothing to say.
+
+All runs are made first, some at a time; then their texts are looked at.
+
+    tests/cli/standstill_test.py --fabemu build/fabemu [unittest options]
+"""
+import concurrent.futures
+import json
+import mmap
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from cli_kit import FabemuCase, main, until
+
+RANKS = 4
+SAYS_S = 2      # --standstill
+COMPUTES_S = 10  # of those that only compute
+AT_A_TIME = 3
+PATIENCE_S = 90
+BUGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "bugs.c")
+NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
+
+# name: (bug, options, what is run before mpirun, stands still?)
+RUNS = {
+    "skip-barrier": ("skip-barrier", (), (), True),
+    "bcast-roots": ("bcast-roots", (), (), True),
+    "reduce-roots": ("reduce-roots", (), (), True),
+    "reduce-count": ("reduce-count", (), (), True),
+    "allreduce-count": ("allreduce-count", (), (), True),
+    "missing-receive": ("missing-receive", (), (), True),
+    "missing-send": ("missing-send", (), (), True),
+    "wrong-tag": ("wrong-tag", (), (), True),
+    "skip-gather": ("skip-gather", (), (), True),
+    "stopped": ("stopped", (), (), True),
+    "flood": ("flood", (), (), True),
+    "one-computes": ("one-computes", (), (), True),
+    "over messages": ("skip-barrier", (), NO_SWITCHES, True),
+    "adapters: skip-barrier": ("skip-barrier", ("--profile", "qsnet3"), (), True),
+    "adapters: reduce-count": ("reduce-count", ("--profile", "qsnet3"), (), True),
+    "bcast-two-roots": ("bcast-two-roots", (), (), False),
+    "all-compute": ("all-compute", (), (), False),
+    "off": ("one-computes", ("--standstill", "off"), (), False),
+}
+
+
+class Running:
+    """One run, from its beginning to its end: what it wrote."""
+
+    def __init__(self, command, env, program, name):
+        bug, options, before, stands = RUNS[name]
+        seconds = 6 if name == "off" else COMPUTES_S
+        self.err = ""
+        out = tempfile.TemporaryFile("w+")
+        run = subprocess.Popen(
+            [command, "run", "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--", *before,
+             "mpirun", "-np", str(RANKS), program, bug, str(seconds)],
+            env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
+        late = threading.Timer(PATIENCE_S, run.kill)
+        late.start()
+        with run.stderr:
+            for line in run.stderr:
+                self.err += line
+                if stands and bug != "one-computes" and "nothing has moved" in line:
+                    stands = False
+                    time.sleep(0.3)  # the lines after this one
+                    run.send_signal(signal.SIGINT)
+        self.status = run.wait()
+        late.cancel()
+        with out:
+            out.seek(0)
+            self.out = out.read()
+
+
+@unittest.skipUnless(shutil.which("mpirun") and shutil.which("mpicc"), "needs Open MPI")
+class StandstillTest(FabemuCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = tempfile.mkdtemp(prefix="fabemu-standstill.")
+        cls.program = os.path.join(cls.build, "bugs")
+        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program], check=True)
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
+        env["XDG_RUNTIME_DIR"] = cls.build
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            runs = {name: pool.submit(Running, cls.command, env, cls.program, name) for name in RUNS}
+            cls.runs = {name: run.result() for name, run in runs.items()}
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.build, ignore_errors=True)
+
+    def said(self, name, *patterns):
+        """Each pattern is in a line of its own of what the run said; #N is rank N in full."""
+        run = self.runs[name]
+        for pattern in patterns:
+            pattern = re.sub(r"#(\d)", r"rank \1 \\(node \1, pid \\d+, bugs\\)", pattern)
+            self.assertRegex(run.err, rf"(?m)^fabemu: +{pattern}")
+        return run
+
+    BARRIER = r"barrier, number 2 of MPI_COMM_WORLD \(group \d+\), for .* s: 3 of 4 have come, "
+
+    def test_barrier_skipped(self):
+        self.said("skip-barrier", self.BARRIER + "ranks 0-2$",
+                  "#3 has not entered it: switch 1 waits for it at port 1$",
+                  "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: nothing has come that "
+                  "matches$")
+
+    def test_barrier_skipped__with_acknowledgments(self):
+        self.said("adapters: skip-barrier", self.BARRIER + "ranks 0-2$",
+                  "#3 has not entered it: its adapter waits for it$",
+                  "#3 waits in a receive from rank 0, tag 7,")
+
+    def test_barrier_skipped__over_messages(self):
+        """Open MPI's own barrier: receives from ranks, named after it."""
+        run = self.said("over messages", "#3 waits in a receive from rank 0, tag 7,",
+                        "#0 waits in a receive from .*, in MPI_Barrier, 0 bytes at most, ")
+        self.assertNotIn("have come", run.err)
+
+    def test_broadcast__roots_differ(self):
+        self.said("bcast-roots", r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
+                  "come, ranks 1-3$",
+                  "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not agree$")
+
+    def test_broadcast__two_send(self):
+        """Nobody waits, and the data of one of them are taken: said all the same."""
+        run = self.runs["bcast-two-roots"]
+        self.assertEqual(run.status, 0, run.err)
+        self.assertRegex(run.err, r"rank \d \(.*\) and rank [03] \(.*\) do not agree on collective 2 of "
+                         r"MPI_COMM_WORLD \(group \d+\): rank \d is in a broadcast from rank \d, and from rank "
+                         r"([03]) came a broadcast of 4 bytes from rank \1\n")
+        self.assertEqual(run.err.count("do not agree"), 1, run.err)
+
+    def test_reduce__roots_differ(self):
+        self.said("reduce-roots", r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
+        self.assertRegex(self.runs["reduce-roots"].err,
+                         r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank \1 in its place: "
+                         "the members do not agree\n")
+
+    def count_differs(self, name):
+        self.said(name, r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
+        line = re.search(r"the members do not agree: (.*)\n", self.runs[name].err).group(1)
+        self.assertRegex(line, r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum of int32\)")
+        self.assertRegex(line, r"from rank [0-2] \(.*?\) came a reduce of 16 bytes \(sum of int32\)")
+
+    def test_reduce__counts_differ(self):
+        self.count_differs("reduce-count")
+
+    def test_reduce__counts_differ__with_acknowledgments(self):
+        self.count_differs("adapters: reduce-count")
+
+    def test_allreduce__counts_differ(self):
+        self.said("allreduce-count",
+                  r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have come, ranks 0-2$",
+                  r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members do not agree$")
+
+    def test_receive_missing(self):
+        self.said("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
+                  "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no receive there matches$")
+
+    def test_send_missing(self):
+        self.said("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
+                  "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: nothing has come that "
+                  "matches$")
+
+    def test_tags_differ(self):
+        self.said("wrong-tag", "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
+                  "message is here that no receive has asked for, the first from rank 0, tag 6, 4 bytes$")
+
+    def test_gather_skipped(self):
+        self.said("skip-gather", "#2 waits in a receive from rank 3, in MPI_Gather, ",
+                  "#0 waits in a receive from rank 2, in MPI_Gather, ")
+
+    def test_stopped(self):
+        run = self.said("stopped", self.BARRIER + "ranks 0-2$", "#3 has not entered it: .*; it is stopped$")
+        self.assertEqual(run.status, 130, run.err)
+
+    def test_stopped__while_others_send(self):
+        """Its edge is full, and the network backs up: links say what they wait for."""
+        self.said("flood", *[f"#{n} waits in a send to rank 3, tag 1, 4 bytes, for .* s: it is not on its way: the "
+                             "other takes no more, " for n in range(RANKS - 1)],
+                  "#3 is stopped$",
+                  "the link to #3 waits for room: its process does not take its segments, for ",
+                  r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
+
+    def test_computing__is_who_is_missing(self):
+        """It is not called dead, and the run goes on."""
+        run = self.said("one-computes", self.BARRIER + "ranks 0-2$",
+                        "#3 has not entered it: .*; it computes, or waits for something else than the fabric$")
+        self.assertEqual(run.status, 0, run.err)
+        self.assertEqual(run.err.count("nothing has moved"), 1, run.err)
+        self.assertNotIn("died", run.err)
+        self.assertIn("ends", run.out)
+
+    def test_computing_alone__is_no_standstill(self):
+        run = self.runs["all-compute"]
+        self.assertEqual(run.status, 0, run.err)
+        self.assertIn("ends", run.out)
+        self.assertNotIn("nothing has moved", run.err)
+        self.assertNotIn("waits", run.err)
+
+    def test_off(self):
+        run = self.runs["off"]
+        self.assertEqual(run.status, 0, run.err)
+        self.assertNotIn("nothing has moved", run.err)
+
+    def test_interrupt__says_it_again(self):
+        err = self.runs["skip-barrier"].err
+        before, after = err.split("interrupted; ending the run\n")
+        for part in (before, after):
+            self.assertIn("nothing has moved for", part)
+            self.assertIn(" has not entered it", part)
+
+    # --- by status ------------------------------------------------------------------
+
+    def test_status(self):
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--standstill", "off", "--", "mpirun", "-np",
+                         str(RANKS), self.program, "wrong-tag")
+
+        def stands():
+            done = self.fabemu("status", "--json", "r")
+            status = json.loads(done.stdout)[0] if done.returncode == 0 else None
+            return status if status and status["standstill"]["for_ns"] > 4e9 else None
+        status = until(stands, 60)
+        self.assertTrue(status)
+        (collective,) = status["standstill"]["collectives"]
+        self.assertEqual([collective[k] for k in ("name", "number", "kind", "members", "came")],
+                         ["MPI_COMM_WORLD", 2, "barrier", RANKS, [0, 2, 3]])
+        (missing,) = collective["missing"]
+        self.assertEqual(missing, {"node": 1, "begun": 1, "entered": False, "switch": 0, "port": 1})
+        self.assertEqual([one["rank"] for one in status["attached"]], [0, 1, 2, 3])
+        receive = status["attached"][1]["receive"]
+        self.assertEqual([receive[k] for k in ("kind", "state", "node", "tag", "bytes")],
+                         ["receive", "unmatched", 0, 5, 4])
+        self.assertEqual(status["standstill"]["links"], [])
+        self.assertEqual(status["standstill"]["disagreements"], [])
+        text = self.fabemu("status", "r").stdout
+        self.assertRegex(text, r"\n  node 1: pid \d+, bugs, rank 1\n")
+        self.assertRegex(text, r"\n  nothing has moved for ")
+        self.assertRegex(text, r"\n  rank 1 \(node 1, pid \d+, bugs\) waits in a receive from rank 0, tag 5,")
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=30)
+        self.assertIn("nothing has moved for", err)  # off: on interrupt all the same
+
+    def test_up_in_the_foreground(self):
+        up = self.start("up", "--topo", "kary:2,2", "--foreground", "u")
+        self.assertTrue(until(lambda: "u.sock" in self.sockets()))
+        run = subprocess.Popen(
+            ["sh", "-c", 'eval "$("$0" env u)"; exec mpirun -np 2 "$1" missing-send',
+             self.command, self.program], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        self.started.append(run)
+        with up.stderr:
+            for line in up.stderr:
+                if "waits in a receive from rank 0, tag 5," in line:
+                    break
+            else:
+                self.fail("it said nothing")
+        run.terminate()
+        run.wait()
+        self.fabemu("down", "u")
+        up.wait()
+
+    def test_rubbish_in_the_edge(self):
+        """A process may write anything into its memory: status goes on, and prints no such bytes."""
+        client = self.client(self.up())
+        self.assertTrue(client.attach()["ok"])
+        with mmap.mmap(client.fds[0], 0) as edge:
+            for round in range(30):
+                edge[64:16384] = os.urandom(16320) if round % 2 else bytes([round]) * 16320
+                for args in (("--json",), ()):
+                    done = self.fabemu("status", *args, "u")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertTrue(done.stdout.replace("\n", "").isprintable(), done.stdout)
+                    self.assertTrue(done.stdout.isascii(), done.stdout)
+
+    def test_wrong_option(self):
+        for value in ("0", "x", "-1", ""):
+            self.one_line(self.fabemu("run", "--standstill", value, "--", "true"), 2, "--standstill", "or off")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * adapter.c - what one process can do to another: the segments that come to libfabemu from a peer
+ * that keeps to no rule, while the application here sends, receives, and is in a group with it.
+ *
+ * The fabric is the tests' fake one, on this thread, and its clock is the input's (the linker puts
+ * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that must survive; at
+ * node 1 there is an honest adapter, too, so that the two have met, and the input adds to what
+ * that says: with numbers and checks that are right, if it wants so.
+ *
+ * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other. Then
+ * come commands, a byte each (enum command) and what they need.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "emu/random.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/world/host/fake.h"
+
+#define REQUESTS     12u
+#define REGION_BYTES 4096u
+#define GROUP        77u
+#define MEMBERS      2u
+
+enum command {
+    SEGMENT, /* kind, seq, flags, op, type, length, its bytes: comes to node 0 */
+    RECEIVE, /* which, tag, 2 of bytes */
+    SEND,    /* the same */
+    PUT,     /* which, offset / 16, 2 of bytes */
+    GET,     /* the same */
+    ATOMIC,  /* which, op, type */
+    COLLECT, /* which, what, 2 of bytes: both members, or one of them only */
+    WORDS,   /* which, word, how, value: sets one, asks for one */
+    GIVE_UP, /* which: cancelled, or aborted */
+    PUMP,    /* count: steps of all */
+    TIME,    /* doublings: that much of the clock */
+    ANSWER,  /* tag, 2 of bytes: node 1 sends, as it should */
+    PROBE,   /* which, tag: takes a message that came unexpected, or discards it */
+    DEPART,  /* the process at node 1 is gone, and another one comes */
+    COMMANDS
+};
+
+enum flag {
+    TO_GROUP = 1,     /* to the group, else to node 0 */
+    OF_OURSELVES = 2, /* about a segment of node 0's own, else from node 1 */
+    CHECKED = 4,      /* with the check of the pair */
+    CHECKED_16 = 8,   /* with its lower half, where NIC_DATA has it */
+    KEYED = 16,       /* with the key of node 0's region */
+    NAMED = 32        /* with the number of a transfer of node 0's */
+};
+
+/* One for the process: clock_gettime() has no argument for it. */
+static struct world {
+    struct fake *fake;
+    struct fabemu *fab[MEMBERS];
+    struct fabemu_queue *queue[MEMBERS];
+    uint64_t now_ns;
+    uint64_t key[2];    /* of the regions, by node */
+    uint64_t symmetric; /* of those that the group shares; 0: it has none */
+    uint8_t *region[2];
+    struct fabemu_group *group[2];
+    struct fabemu_req *req[REQUESTS]; /* node 0's */
+    uint8_t *buf[REQUESTS];           /* what they use */
+    struct fabemu_req honest[2];      /* node 1's: collectives, sends */
+    uint8_t *honest_buf;
+    uint64_t random;    /* in the place of the host's */
+    uint32_t transfers; /* numbers of transfers that NAMED has gone through */
+} world;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    (void)clock;
+    ret->tv_sec = (time_t)(world.now_ns / 1000000000u);
+    ret->tv_nsec = (long)(world.now_ns % 1000000000u);
+    return 0;
+}
+
+ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags);
+
+ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags)
+{
+    uint8_t *at = ret;
+
+    (void)flags;
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)emu_splitmix(&world.random);
+    return (ssize_t)bytes;
+}
+
+/* --- a segment ---------------------------------------------------------------------- */
+
+static void put_at(struct emu_seg *seg, size_t at, const void *bytes, size_t count)
+{
+    memcpy(seg->payload + at, bytes, count);
+}
+
+/* What a stranger cannot know and a peer does. */
+static void fill_in(struct emu_seg *seg, uint8_t flags)
+{
+    const struct nic_peer *peer = nic_peer(world.fab[0], 1);
+    uint32_t check = flags & OF_OURSELVES ? peer->tx_check : peer->rx_check;
+    uint16_t low = (uint16_t)check;
+    uint32_t id = 0;
+
+    if (flags & CHECKED)
+        put_at(seg, offsetof(struct nic_wire_head, check), &check, sizeof check);
+    if (flags & CHECKED_16)
+        put_at(seg, offsetof(struct nic_wire_data, check), &low, sizeof low);
+    if ((flags & KEYED) && (flags & TO_GROUP))
+        put_at(seg, offsetof(struct nic_wire_broadcast, key), &world.symmetric,
+               sizeof world.symmetric);
+    else if (flags & KEYED)
+        put_at(seg, offsetof(struct nic_wire_mem, key), &world.key[0], sizeof world.key[0]);
+    for (uint32_t i = 0; (flags & NAMED) && i < world.fab[0]->slot_count && !id; i++) {
+        const struct nic_slot *slot =
+            &world.fab[0]->slots[world.transfers++ % world.fab[0]->slot_count];
+        id = slot->op ? slot->op->id : 0;
+    }
+    if (id)
+        put_at(seg,
+               flags & CHECKED_16 ? offsetof(struct nic_wire_data, id)
+                                  : sizeof(struct nic_wire_head),
+               &id, sizeof id);
+}
+
+static void do_segment(struct fuzz_input *in)
+{
+    struct emu_seg seg = {.hdr.kind = fuzz_u8(in)};
+    const struct nic_peer *peer = nic_peer(world.fab[0], 1);
+    int8_t seq = (int8_t)fuzz_u8(in);
+    uint8_t flags = fuzz_u8(in);
+
+    seg.hdr.op = fuzz_u8(in);
+    seg.hdr.type = fuzz_u8(in);
+    seg.hdr.src = !(flags & OF_OURSELVES);
+    seg.hdr.dst = flags & TO_GROUP ? GROUP : !seg.hdr.src;
+    seg.hdr.seq = flags & (TO_GROUP | CHECKED_16) ? (uint32_t)seq : peer->rx_next + (uint32_t)seq;
+    seg.hdr.len = (uint8_t)(fuzz_u8(in) % (EMU_PAYLOAD_BYTES + 1));
+    fuzz_bytes(in, seg.payload, seg.hdr.len);
+    fill_in(&seg, flags);
+    for (uint32_t i = 0; i < 8 && !fake_inject(world.fake, 0, &seg); i++)
+        fabemu_progress(world.fab[0]);
+}
+
+/* --- what the application does ------------------------------------------------------ */
+
+/* A request that is free; NULL: it is under way. Its buffer is as long as it is to be. */
+static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t bytes)
+{
+    uint32_t which = fuzz_u8(in) % REQUESTS;
+
+    if (fabemu_req_status(world.req[which]) == FABEMU_PENDING)
+        return NULL;
+    free(world.buf[which]);
+    *buf = world.buf[which] = calloc(1, bytes + 1);
+    fuzz_must(*buf, "no memory");
+    memset(world.req[which], 0, sizeof *world.req[which]);
+    return world.req[which];
+}
+
+static void do_message(struct fuzz_input *in, enum command command)
+{
+    uint64_t tag = fuzz_u8(in);
+    struct fabemu_iov iov = {.bytes = fuzz_u16(in)};
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, iov.bytes);
+    struct fabemu_dest dest = {.node = 1, .queue = 1, .tag = tag};
+
+    if (!req)
+        return;
+    iov.base = buf;
+    dest.delivered = tag & 1;
+    if (command == SEND)
+        fabemu_send(world.queue[0], &dest, &iov, 1, req);
+    else
+        fabemu_recv(world.queue[0], tag & 64 ? 1 : FABEMU_ANY_NODE, tag, tag & 128 ? UINT64_MAX : 0,
+                    &iov, 1, req);
+}
+
+static void do_memory(struct fuzz_input *in, enum command command)
+{
+    uint64_t offset = 16 * (uint64_t)fuzz_u8(in);
+    size_t bytes = fuzz_u16(in);
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, bytes);
+
+    if (req && command == PUT)
+        fabemu_put(world.fab[0], 1, world.key[1], offset, buf, bytes, req);
+    else if (req)
+        fabemu_get(world.fab[0], 1, world.key[1], offset, buf, bytes, req);
+}
+
+static void do_atomic(struct fuzz_input *in)
+{
+    struct fabemu_atomic atomic = {.node = 1, .key = world.key[1]};
+    uint64_t one = 1;
+    uint8_t *buf;
+
+    atomic.op = fuzz_u8(in) % 12;
+    atomic.type = fuzz_u8(in) % 12;
+    struct fabemu_req *req = request(in, &buf, sizeof one);
+    atomic.operand = atomic.compare = &one;
+    atomic.result = buf;
+    if (req)
+        fabemu_atomic(world.fab[0], &atomic, req);
+}
+
+static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, struct fabemu_req *req)
+{
+    struct fabemu_group *group = world.group[node];
+
+    switch (what % 5) {
+    case 0:
+        fabemu_barrier(group, req);
+        break;
+    case 1:
+        fabemu_broadcast(group, buf, bytes, what / 5 % MEMBERS, req);
+        break;
+    case 2:
+        fabemu_reduce(group, buf, buf, bytes / 8, FABEMU_SUM, FABEMU_U64, what / 5 % MEMBERS, req);
+        break;
+    case 3:
+        fabemu_allreduce(group, buf, buf, bytes / 8, FABEMU_SUM, FABEMU_U64, req);
+        break;
+    default:
+        fabemu_broadcast_put(group, world.symmetric, 0, buf, bytes, req);
+    }
+}
+
+/* With 128 the honest adapter at node 1 takes part. */
+static void do_collect(struct fuzz_input *in)
+{
+    uint8_t what = fuzz_u8(in);
+    size_t bytes = fuzz_u16(in);
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, bytes);
+
+    if (!req)
+        return;
+    collect(0, what & 127, buf, bytes, req);
+    if (what < 128 || !world.group[1] || fabemu_req_status(&world.honest[0]) == FABEMU_PENDING)
+        return;
+    free(world.honest_buf);
+    world.honest_buf = calloc(1, bytes + 1);
+    fuzz_must(world.honest_buf, "no memory");
+    memset(&world.honest[0], 0, sizeof world.honest[0]);
+    collect(1, what & 127, world.honest_buf, bytes, &world.honest[0]);
+}
+
+static void do_words(struct fuzz_input *in)
+{
+    uint32_t word = fuzz_u8(in) % (FABEMU_WORDS + 1);
+    uint8_t how = fuzz_u8(in);
+    uint64_t value = fuzz_u8(in);
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, 0);
+
+    if (req && how & 128)
+        fabemu_group_set(world.group[0], word, value, req);
+    else if (req)
+        fabemu_group_test(world.group[0], word, value, how % 4, req);
+}
+
+static void do_give_up(struct fuzz_input *in)
+{
+    struct fabemu_req *req = world.req[fuzz_u8(in) % REQUESTS];
+
+    if (fabemu_req_status(req) == FABEMU_PENDING)
+        fabemu_cancel(world.queue[0], req);
+}
+
+static void do_answer(struct fuzz_input *in)
+{
+    static uint8_t bytes[UINT16_MAX];
+    struct fabemu_dest dest = {.queue = 1, .tag = fuzz_u8(in)};
+    struct fabemu_iov iov = {.base = bytes, .bytes = fuzz_u16(in)};
+
+    if (fabemu_req_status(&world.honest[1]) == FABEMU_PENDING)
+        return;
+    memset(&world.honest[1], 0, sizeof world.honest[1]);
+    fabemu_send(world.queue[1], &dest, &iov, 1, &world.honest[1]);
+}
+
+static void do_probe(struct fuzz_input *in)
+{
+    struct fabemu_message *claim = NULL;
+    struct fabemu_req found = {0};
+    uint64_t tag = fuzz_u8(in);
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, FABEMU_INJECT_BYTES);
+    struct fabemu_iov iov = {.base = buf, .bytes = FABEMU_INJECT_BYTES};
+
+    if (req && !fabemu_probe(world.queue[0], FABEMU_ANY_NODE, tag, tag & 128 ? UINT64_MAX : 0,
+                             &claim, &found))
+        fabemu_recv_claimed(world.queue[0], claim, &iov, tag & 1, req);
+}
+
+/* The group is broken by that; what the new process is in, it would have to make anew. */
+static void do_depart(void)
+{
+    if (fabemu_req_status(&world.honest[0]) == FABEMU_PENDING ||
+        fabemu_req_status(&world.honest[1]) == FABEMU_PENDING)
+        return; /* its application's */
+    world.fab[1] = fake_attach(world.fake, 1);
+    fuzz_must(!fabemu_queue_open(world.fab[1], 1, &world.queue[1]), "a queue");
+    world.group[1] = NULL;
+}
+
+static void do_command(struct fuzz_input *in)
+{
+    enum command command = fuzz_u8(in) % COMMANDS;
+
+    if (command == SEGMENT)
+        do_segment(in);
+    else if (command == RECEIVE || command == SEND)
+        do_message(in, command);
+    else if (command == PUT || command == GET)
+        do_memory(in, command);
+    else if (command == ATOMIC)
+        do_atomic(in);
+    else if (command == COLLECT)
+        do_collect(in);
+    else if (command == WORDS)
+        do_words(in);
+    else if (command == GIVE_UP)
+        do_give_up(in);
+    else if (command == TIME)
+        world.now_ns += UINT64_C(1) << fuzz_u8(in) % 40;
+    else if (command == ANSWER)
+        do_answer(in);
+    else if (command == PROBE)
+        do_probe(in);
+    else if (command == DEPART)
+        do_depart();
+    else
+        for (uint32_t steps = 1 + fuzz_u8(in) % 16; steps; steps--)
+            fake_pump(world.fake);
+}
+
+/* --- a run -------------------------------------------------------------------------- */
+
+static void world_open(uint8_t how)
+{
+    static const uint32_t nodes[MEMBERS] = {0, 1};
+
+    world = (struct world){.now_ns = 1000000000000u};
+    world.fake = fake_open(MEMBERS, 1, how & 2);
+    if (how & 1)
+        fake_acknowledge(world.fake);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        world.fab[i] = fake_attach(world.fake, i);
+        fuzz_must(!fabemu_queue_open(world.fab[i], 1, &world.queue[i]), "a queue");
+    }
+    fake_group(world.fake, GROUP, nodes, MEMBERS);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        world.region[i] = calloc(1, REGION_BYTES);
+        fuzz_must(world.region[i] &&
+                      !fabemu_register(world.fab[i], world.region[i], REGION_BYTES,
+                                       FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                           FABEMU_REMOTE_ATOMIC,
+                                       &world.key[i]) &&
+                      !fabemu_group_join(world.fab[i], GROUP, MEMBERS, &world.group[i]),
+                  "a region, and a group");
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        world.req[i] = calloc(1, sizeof *world.req[i]);
+        fuzz_must(world.req[i], "no memory");
+    }
+}
+
+/* The two meet. */
+static void world_meet(void)
+{
+    static struct fabemu_req none;
+    struct fabemu_req req[MEMBERS] = {none, none};
+    uint8_t byte[MEMBERS];
+
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct fabemu_iov iov = {.base = &byte[i], .bytes = 1};
+        fabemu_recv(world.queue[i], !i, 1, 0, &iov, 1, &req[i]);
+    }
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct fabemu_dest dest = {.node = !i, .queue = 1, .tag = 1};
+        while (fabemu_inject(world.queue[i], &dest, "x", 1) == -EAGAIN)
+            fake_pump(world.fake);
+    }
+    fuzz_must(fake_finish(world.fake, req, MEMBERS), "two processes meet");
+    for (uint32_t i = 0; i < MEMBERS && world.fab[0]->info.acknowledged; i++)
+        fuzz_must(!fabemu_register_symmetric(world.group[i], world.region[i], REGION_BYTES,
+                                             FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                                             &world.symmetric, &req[i]),
+                  "a symmetric region");
+    fuzz_must(fake_finish(world.fake, req, MEMBERS), "both have it");
+}
+
+static void world_close(void)
+{
+    fake_close(world.fake);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        free(world.req[i]);
+        free(world.buf[i]);
+    }
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        free(world.region[i]);
+    free(world.honest_buf);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_input in = {.at = data, .left = bytes};
+
+    world_open(fuzz_u8(&in));
+    world_meet();
+    while (in.left)
+        do_command(&in);
+    for (uint32_t i = 0; i < 100; i++)
+        fake_pump(world.fake);
+    world_close();
+    return 0;
+}

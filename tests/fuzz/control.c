@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.c - the control socket: what clients send to a daemon that serves a small fabric.
+ *
+ * The daemon is the real one, on this thread. Where it would sleep it is given the next line of the
+ * input (the linker puts our epoll_wait() in the place of the library's), so the same input always
+ * does the same. Its timer rings when the input says so. A line begins with a letter:
+ *
+ *   A to H, O   the rest of the line is sent by that client, which connects if it has not;
+ *               O is the supervisor
+ *   -X          the same by client X, without the end of the line
+ *   ~X /X <X    client X closes; says that it sends no more; reads what has come
+ *   ! = .       the timer rings; the fabric's workers do a pass; the daemon is told to end
+ *   ,           before any of these: the next line, too, before the daemon looks
+ *
+ * An input that begins with 'q' is for a fabric with acknowledgments.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/daemon/daemon.h"
+#include "apps/fabric/internal.h"
+#include "tests/fuzz/fuzz.h"
+
+#define CLIENTS 9 /* A to H, and O */
+#define OWNER   8
+
+struct client {
+    int fd; /* -1: not connected */
+    struct emu_json_buf in;
+};
+
+/* One for the process: functions that the linker puts in place have no arguments for it. */
+static struct world {
+    struct fabric *fabric;
+    struct client client[CLIENTS];
+    int listen_fd;
+    int signal_fd;
+    int timer_fd; /* the daemon's */
+    const char *at;
+    const char *end;
+} world;
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old);
+
+/* --- clients ------------------------------------------------------------------------ */
+
+static void client_close(struct client *client)
+{
+    if (client->fd >= 0)
+        close(client->fd);
+    client->fd = -1;
+    emu_json_free(&client->in);
+}
+
+static int listen_somewhere(struct sockaddr_un *ret, socklen_t *bytes)
+{
+    struct sockaddr_un any = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    *bytes = sizeof *ret;
+    fuzz_must(fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof any.sun_family) &&
+                  !listen(fd, CLIENTS) && !getsockname(fd, (struct sockaddr *)ret, bytes),
+              "a socket that listens");
+    return fd;
+}
+
+static void client_connect(struct client *client)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = sizeof address;
+
+    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fuzz_must(client->fd >= 0 && !getsockname(world.listen_fd, (struct sockaddr *)&address, &bytes),
+              "a client's socket");
+    if (connect(client->fd, (struct sockaddr *)&address, bytes)) /* the daemon is deaf */
+        client_close(client);
+}
+
+/* The daemon sends objects, and each says what it is. */
+static void client_read(struct client *client)
+{
+    struct json_object *message;
+    struct emu_json_fds fds;
+    int got = 0;
+
+    if (client->fd < 0)
+        return;
+    while (emu_json_read(&client->in, client->fd, &fds, MSG_DONTWAIT) > 0)
+        for (unsigned i = 0; i < 2; i++)
+            if (fds.fd[i] >= 0)
+                close(fds.fd[i]);
+    while ((got = emu_json_next(&client->in, CONN_REPLY_MAX, &message)) == 1) {
+        fuzz_must(json_object_object_get_ex(message, "ok", NULL) ||
+                      emu_json_text(message, "event", NULL),
+                  "a line of the daemon's is a reply or an event");
+        json_object_put(message);
+    }
+    fuzz_must(got == 0, "a line of the daemon's is an object");
+}
+
+/* By the letter at @at, NULL: none has it. */
+static struct client *client_of(const char *at, const char *end)
+{
+    if (at < end && *at >= 'A' && *at <= 'H')
+        return &world.client[*at - 'A'];
+    return at < end && *at == 'O' ? &world.client[OWNER] : NULL;
+}
+
+static void client_send(struct client *client, const char *text, size_t bytes)
+{
+    if (client->fd < 0 && client != &world.client[OWNER])
+        client_connect(client);
+    if (client->fd >= 0 && send(client->fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        client_close(client);
+}
+
+/* --- the input ---------------------------------------------------------------------- */
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+
+    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN, "an eventfd is rung");
+}
+
+static void pass(void)
+{
+    for (uint32_t w = 0; w < world.fabric->workers; w++)
+        emu_worker_pass(world.fabric->worker[w]);
+}
+
+/* @next: where the line after this one begins. */
+static void do_line(const char *at, const char *end, const char *next)
+{
+    struct client *client = client_of(at, end), *other = client_of(at + 1, end);
+
+    if (client)
+        client_send(client, at + 1, (size_t)(next - at - 1));
+    else if (at < end && *at == '!')
+        ring(world.timer_fd);
+    else if (at < end && *at == '=')
+        pass();
+    else if (at < end && *at == '.')
+        ring(world.signal_fd);
+    if (client || !other)
+        return;
+    if (*at == '-' && end > at + 2)
+        client_send(other, at + 2, (size_t)(end - at - 2));
+    else if (*at == '~')
+        client_close(other);
+    else if (*at == '/' && other->fd >= 0)
+        shutdown(other->fd, SHUT_WR);
+    else if (*at == '<')
+        client_read(other);
+}
+
+/* What happens while the daemon sleeps; at the end of the input it is to end. */
+static void do_next(void)
+{
+    bool more = true;
+
+    if (world.at == world.end)
+        ring(world.signal_fd);
+    while (more && world.at < world.end) {
+        const char *line = world.at;
+        const char *end = memchr(line, '\n', (size_t)(world.end - line));
+
+        world.at = end ? end + 1 : world.end;
+        more = *line == ',';
+        do_line(line + more, end ? end : world.end, world.at);
+    }
+}
+
+/* --- in the place of the library's -------------------------------------------------- */
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms)
+{
+    int count = __real_epoll_wait(epoll, events, most, 0);
+
+    if (count || !timeout_ms)
+        return count;
+    do_next();
+    return __real_epoll_wait(epoll, events, most, 0);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+    (void)clock, (void)flags;
+    world.timer_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return world.timer_fd;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+    (void)fd, (void)flags, (void)new, (void)old;
+    return 0;
+}
+
+/* Faults may freeze and kill processes: here all clients are this one. */
+int __wrap_kill(pid_t pid, int signal);
+int __wrap_kill(pid_t pid, int signal)
+{
+    (void)pid, (void)signal;
+    return 0;
+}
+
+/* --- a run -------------------------------------------------------------------------- */
+
+static struct topo_graph *graph_make(void)
+{
+    struct topo_graph *graph;
+    char error[256];
+
+    fuzz_must(topo_parse(&graph, "kary:2,2", error, sizeof error) == 0, error);
+    return graph;
+}
+
+static void serve(const struct fabric_config *config)
+{
+    struct daemon_config daemon = {.fabric = config, .owner = getpid(), .events_fd = -1};
+    char error[FAULT_ERROR_BYTES];
+    struct sockaddr_un address;
+    socklen_t bytes;
+    int pair[2];
+
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
+    daemon.owner_fd = pair[0];
+    world.client[OWNER].fd = pair[1];
+    daemon.listen_fd = world.listen_fd = listen_somewhere(&address, &bytes);
+    daemon.signal_fd = world.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int ended = daemon_serve(world.fabric, &daemon, error, sizeof error);
+    fuzz_must(ended == DAEMON_SHUTDOWN || ended == DAEMON_OWNER_GONE, "the daemon ends in order");
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        client_read(&world.client[i]);
+        client_close(&world.client[i]);
+    }
+    close(world.listen_fd);
+    close(world.signal_fd);
+}
+
+/* Whatever clients did: once all are gone nothing of theirs is left. */
+static void check_nothing_left(void)
+{
+    char error[256];
+
+    for (uint32_t n = 0; n < world.fabric->config.graph->nodes; n++)
+        fabric_detach(world.fabric, n);
+    fuzz_must(fabric_attached(world.fabric) == 0, "all are detached");
+    fuzz_must(world.fabric->groups == 0 && world.fabric->combining == 0, "no group is left");
+    fuzz_must(fabric_check_bufs(world.fabric, error, sizeof error) == 0, error);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct topo_graph *graph = graph_make();
+    struct fabric_config config = {.name = "fuzz",
+                                   .graph = graph,
+                                   .threads = 1,
+                                   .start_stopped = true};
+    bool acknowledged = bytes && *data == 'q';
+    char error[256];
+
+    fuzz_must(emu_profile_load(&config.profile, acknowledged ? "qsnet3" : "oq2004", error,
+                               sizeof error) == 0,
+              error);
+    fuzz_must(fabric_start(&world.fabric, &config, error, sizeof error) == 0, error);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        world.client[i] = (struct client){.fd = -1};
+    world.at = bytes ? (const char *)data + acknowledged : NULL;
+    world.end = world.at ? (const char *)data + bytes : NULL;
+    serve(&config);
+    check_nothing_left();
+    fabric_stop(world.fabric);
+    topo_free(graph);
+    return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * json.c - the codec of the control socket (emu/json.h): any bytes come, in pieces of any length.
+ *
+ * The input's first byte says how long the pieces are; the rest is what comes.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "emu/json.h"
+#include "tests/fuzz/fuzz.h"
+
+#define LINE_MAX_BYTES 512u
+#define OUT_MAX_BYTES  4096u
+
+/* All fields can be asked for, whatever they are. */
+static void look_at(struct json_object *message)
+{
+    static const char *const fields[] = {"cmd", "want", "wide", "f", ""};
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const char *text = emu_json_text(message, fields[i], "none");
+        fuzz_must(text, "a text is there, or the default");
+        fuzz_must(strlen(text) < LINE_MAX_BYTES, "a text is shorter than its line");
+        emu_json_number(message, fields[i], -1);
+        emu_json_double(message, fields[i], 0.5);
+        emu_json_true(message, fields[i]);
+    }
+}
+
+/* What was read can be sent, as one line, unless too much waits. */
+static void send_back(struct emu_json_buf *out, int fd, struct json_object *message)
+{
+    size_t before = out->bytes;
+    int err = emu_json_put(out, message, OUT_MAX_BYTES);
+
+    if (err) {
+        fuzz_must(err == -ENOBUFS && out->bytes == before, "refused for its length, and no trace");
+        return;
+    }
+    const char *line = out->data + out->at + before;
+    fuzz_must(memchr(line, '\n', out->bytes - before) == line + out->bytes - before - 1,
+              "an object is one line");
+    while (out->bytes > OUT_MAX_BYTES / 2)
+        fuzz_must(emu_json_send(out, fd, out->bytes / 2, NULL, MSG_DONTWAIT) > 0, "bytes are sent");
+}
+
+static void take_lines(struct emu_json_buf *in, struct emu_json_buf *out, int fd)
+{
+    struct json_object *message;
+    int got;
+
+    while ((got = emu_json_next(in, LINE_MAX_BYTES, &message)) != 0) {
+        if (got == -EMSGSIZE) { /* the connection is over */
+            emu_json_free(in);
+            return;
+        }
+        fuzz_must(got == 1 || got == -EBADMSG, "a line is an object, or it is not");
+        if (got != 1)
+            continue;
+        look_at(message);
+        send_back(out, fd, message);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_input input = {.at = data, .left = bytes};
+    size_t most = 1 + (size_t)fuzz_u8(&input) * 16;
+    struct emu_json_buf in = {.room = 0}, out = {.room = 0};
+    int fd[2], sink[2];
+
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), "a pair of sockets");
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sink), "another one");
+    while (input.left) {
+        uint8_t piece[1 + 255 * 16], taken[sizeof piece];
+        size_t length = fuzz_bytes(&input, piece, most);
+
+        fuzz_must(send(fd[0], piece, length, MSG_DONTWAIT) == (ssize_t)length, "sent");
+        fuzz_must(emu_json_read(&in, fd[1], NULL, MSG_DONTWAIT) > 0, "read");
+        take_lines(&in, &out, sink[0]);
+        while (recv(sink[1], taken, sizeof taken, MSG_DONTWAIT) > 0)
+            ;
+    }
+    emu_json_free(&in);
+    emu_json_free(&out);
+    for (unsigned i = 0; i < 2; i++) {
+        close(fd[i]);
+        close(sink[i]);
+    }
+    return 0;
+}

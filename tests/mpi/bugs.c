@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS].
+ *
+ * Each begins with a barrier that all ranks are in. Who finds out why it stands is not this
+ * program. Two of them are right, and only slow; they say so at the end.
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LONG 1000000 /* bytes: a message that asks first */
+
+static int rank, size, last;
+static double seconds = 10;
+
+static void barrier(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* The last rank leaves one barrier out, and waits for a message instead. */
+static void skip_barrier(void)
+{
+    int word;
+
+    if (rank == last)
+        MPI_Recv(&word, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    barrier();
+    if (rank == 0)
+        MPI_Send(&rank, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
+}
+
+/* All wait for each other: rank 0 for rank 1's broadcast, and all others for rank 0's. */
+static void bcast_roots(void)
+{
+    int word = rank;
+
+    MPI_Bcast(&word, 1, MPI_INT, rank == 0 ? 1 : 0, MPI_COMM_WORLD);
+}
+
+/* Nobody waits: the last rank broadcasts, too. */
+static void bcast_two_roots(void)
+{
+    int word = rank;
+
+    MPI_Bcast(&word, 1, MPI_INT, rank == last ? last : 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void reduce_roots(void)
+{
+    int in = rank, out = 0;
+
+    MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, rank == last ? last : 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void reduce_count(void)
+{
+    int in[8] = {0}, out[8];
+
+    MPI_Reduce(in, out, rank == last ? 8 : 4, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void allreduce_count(void)
+{
+    int in[8] = {0}, out[8];
+
+    MPI_Allreduce(in, out, rank == last ? 8 : 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* Rank 1 has forgotten to receive. */
+static void missing_receive(void)
+{
+    char *bytes = calloc(1, LONG);
+
+    if (rank == 0)
+        MPI_Send(bytes, LONG, MPI_CHAR, 1, 5, MPI_COMM_WORLD);
+    barrier();
+    free(bytes);
+}
+
+/* Rank 0 has forgotten to send. */
+static void missing_send(void)
+{
+    int word;
+
+    if (rank == 1)
+        MPI_Recv(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    barrier();
+}
+
+static void wrong_tag(void)
+{
+    int word = 0;
+
+    if (rank == 0)
+        MPI_Send(&word, 1, MPI_INT, 1, 6, MPI_COMM_WORLD);
+    if (rank == 1)
+        MPI_Recv(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    barrier();
+}
+
+/* A collective that goes over messages. */
+static void skip_gather(void)
+{
+    int in = rank, out[64];
+
+    if (rank != last)
+        MPI_Gather(&in, 1, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void stopped(void)
+{
+    if (rank == last)
+        raise(SIGSTOP);
+    barrier();
+}
+
+/* All others send to a process that takes nothing. */
+static void flood(void)
+{
+    if (rank == last)
+        raise(SIGSTOP);
+    for (int i = 0; rank != last && i < 3000; i++)
+        MPI_Send(&i, 1, MPI_INT, last, 1, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void compute(void)
+{
+    volatile double sum = 0;
+    double end = MPI_Wtime() + seconds;
+
+    while (MPI_Wtime() < end)
+        for (int i = 0; i < 10000; i++)
+            sum += i;
+}
+
+/* Right, but slow: one rank computes. */
+static void one_computes(void)
+{
+    if (rank == last)
+        compute();
+    barrier();
+}
+
+static void all_compute(void)
+{
+    compute();
+    barrier();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} bugs[] = {
+    {"skip-barrier", skip_barrier},
+    {"bcast-roots", bcast_roots},
+    {"bcast-two-roots", bcast_two_roots},
+    {"reduce-roots", reduce_roots},
+    {"reduce-count", reduce_count},
+    {"allreduce-count", allreduce_count},
+    {"missing-receive", missing_receive},
+    {"missing-send", missing_send},
+    {"wrong-tag", wrong_tag},
+    {"skip-gather", skip_gather},
+    {"stopped", stopped},
+    {"one-computes", one_computes},
+    {"all-compute", all_compute},
+    {"flood", flood},
+};
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    last = size - 1;
+    if (argc > 2)
+        seconds = atof(argv[2]);
+    barrier();
+    if (rank == 0)
+        printf("begins\n");
+    fflush(stdout);
+    for (size_t i = 0; argc > 1 && i < sizeof bugs / sizeof bugs[0]; i++)
+        if (strcmp(argv[1], bugs[i].name) == 0)
+            bugs[i].run();
+    if (rank == 0)
+        printf("ends\n");
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * common.h - what the MPI programs here share: options and samples.
+ *
+ * Like the programs it knows nothing of fabemu: plain mpicc builds it.
+ */
+#ifndef COMMON_H
+#define COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum option_kind {
+    OPTION_FLAG,   /* bool: given or not */
+    OPTION_INT,    /* int */
+    OPTION_NUMBER, /* uint64_t, also in hexadecimal */
+    OPTION_TEXT,   /* const char * */
+};
+
+/* An option of a program: --NAME, and a value unless it is a flag. */
+struct option_row {
+    const char *name;  /* NULL ends the table */
+    const char *value; /* what stands for it in the usage line; NULL: a flag */
+    enum option_kind kind;
+    void *to; /* untouched where the option is not given */
+};
+
+/**
+ * options_read - set what the options of the command line say.
+ * --help prints the usage line and exits with status 0; what is no option, with status 2.
+ */
+void options_read(const struct option_row *rows, int argc, char **argv);
+
+/** options_usage - print the usage line of the program and its options; exit with @status. */
+void options_usage(const struct option_row *rows, const char *program, int status)
+    __attribute__((noreturn));
+
+/** samples_alloc - @count zeros, or MPI_Abort. */
+double *samples_alloc(int count);
+
+/** samples_sort - from the least to the largest. Returns the median. */
+double samples_sort(double *samples, int count);
+
+#endif

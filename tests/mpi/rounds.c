@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rounds.c - messages and collectives for so many seconds, all of them checked: what a program sees
+ * while things happen to its network.
+ *
+ * Each round every rank sends to another one, of random length, and receives; all add a number up;
+ * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
+ * there were and how many of their results were wrong.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+#define BYTES_MAX 20000
+
+static char out[BYTES_MAX], in[BYTES_MAX];
+
+/* The message of a rank in a round: as long at its end as at its beginning. */
+static int message_bytes(long round)
+{
+    return 1 + (int)(round * 7919 % (BYTES_MAX - 1));
+}
+
+static int round_send(long round, int rank, int ranks)
+{
+    int step = 1 + (int)(round % (ranks - 1)), bytes = message_bytes(round);
+    int to = (rank + step) % ranks, from = (rank - step + ranks) % ranks;
+
+    memset(out, (int)(round + rank), (size_t)bytes);
+    memset(in, 0, (size_t)bytes);
+    MPI_Sendrecv(out, bytes, MPI_CHAR, to, 0, in, bytes, MPI_CHAR, from, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    for (int i = 0; i < bytes; i++)
+        if (in[i] != (char)(round + from))
+            return 1;
+    return 0;
+}
+
+static int round_add(long round, int rank, int ranks)
+{
+    long mine = round + rank, sum;
+
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return sum != round * ranks + (long)ranks * (ranks - 1) / 2;
+}
+
+static int round_tell(long round, int rank, int ranks)
+{
+    int root = (int)(round % ranks);
+    int told = rank == root ? message_bytes(round) : -1;
+
+    MPI_Bcast(&told, 1, MPI_INT, root, MPI_COMM_WORLD);
+    return told != message_bytes(round);
+}
+
+/* Rank 0's clock decides for all. */
+static int time_is_up(double end_s)
+{
+    int up = MPI_Wtime() > end_s;
+
+    MPI_Bcast(&up, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return up;
+}
+
+int main(int argc, char **argv)
+{
+    int seconds = 2, rank, ranks;
+    const struct option_row rows[] = {{"seconds", "N", OPTION_INT, &seconds},
+                                      {NULL, NULL, OPTION_FLAG, NULL}};
+    long rounds = 0, wrong = 0, all = 0;
+    double end_s;
+
+    MPI_Init(&argc, &argv);
+    options_read(rows, argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks < 2)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    end_s = MPI_Wtime() + seconds;
+    do {
+        wrong += round_send(rounds, rank, ranks);
+        wrong += round_add(rounds, rank, ranks);
+        wrong += round_tell(rounds, rank, ranks);
+    } while (++rounds % 8 || !time_is_up(end_s));
+    MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (!rank)
+        printf("%ld rounds, %ld wrong\n", rounds, all);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_pending_test.c - what an adapter tells the fabric of what it has pending, and what the fabric
+ * believes of it.
+ *
+ * Adapters on a fake fabric; looks are taken at times that the test chooses.
+ */
+#include <string.h>
+
+#include "emu/combine.h"
+#include "emu/edge/pending.h"
+#include "emu/now.h"
+#include "tests/test.h"
+#include "tests/world/host/parts.h"
+#include "tests/world/host/peers.h"
+
+#include "nic/host/lock.h"
+#include "nic/host/progress/pending.h"
+
+#define NODES 4u
+#define S_NS  UINT64_C(1000000000)
+#define LONG  100000u /* bytes: a message that asks first */
+
+static uint8_t memory[LONG];
+static uint64_t base_ns; /* what the test calls second 0 */
+
+static uint64_t at(uint64_t s)
+{
+    return base_ns + s * S_NS;
+}
+
+/* What the fabric reads after the adapter of @node has looked at @now_ns. */
+static struct emu_pending look(struct peers *w, uint32_t node, uint64_t now_ns)
+{
+    struct emu_pending ret;
+
+    nic_lock(w->fab[node]);
+    nic_pending_show(w->fab[node], now_ns);
+    nic_unlock(w->fab[node]);
+    CU_ASSERT_TRUE_FATAL(
+        emu_pending_read(&ret, &w->fab[node]->edge.shared->pending, NODES, now_ns));
+    return ret;
+}
+
+static void group_open(struct peers *w, struct fabemu_group *group[NODES])
+{
+    uint32_t node[NODES] = {0, 1, 2, 3};
+
+    fake_group(w->fake, 7, node, NODES);
+    for (uint32_t i = 0; i < NODES; i++)
+        CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w->fab[i], 7, NODES, &group[i]), 0);
+}
+
+/* --- operations with one other ------------------------------------------------------ */
+
+/* A receive is as old as the time since the first look that found it. */
+static void receive__is_shown_until_it_matches(void)
+{
+    struct peers w;
+    struct emu_pending pending;
+    struct fabemu_req recv, send;
+
+    peers_open(&w, NODES, false);
+    CU_ASSERT_EQUAL(look(&w, 1, at(10)).receive.kind, EMU_PENDING_NOTHING);
+    peers_recv(&w, 1, 0, 5, 0, memory, 64, &recv);
+    CU_ASSERT_EQUAL(look(&w, 1, at(11)).receive.since_ns, at(11));
+    pending = look(&w, 1, at(14));
+    CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_RECEIVE);
+    CU_ASSERT_EQUAL(pending.receive.state, EMU_PENDING_UNMATCHED);
+    CU_ASSERT_EQUAL(pending.receive.since_ns, at(11));
+    CU_ASSERT_EQUAL(pending.receive.node, 0);
+    CU_ASSERT_EQUAL(pending.receive.tag, 5);
+    CU_ASSERT_EQUAL(pending.receive.bytes, 64);
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(11));
+    peers_send(&w, 0, 1, 5, memory, 64, &send);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+    pending = look(&w, 1, at(15));
+    CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_NOTHING);
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(15));
+    peers_close(&w);
+}
+
+/* The words of a request are used again: the next operation in them has no age yet. */
+static void receive__begins_anew_in_the_same_request(void)
+{
+    struct peers w;
+    struct fabemu_req recv, send;
+
+    peers_open(&w, NODES, false);
+    for (uint64_t s = 20; s < 25; s++) {
+        peers_recv(&w, 1, 0, s, 0, memory, 64, &recv);
+        CU_ASSERT_EQUAL(look(&w, 1, at(s)).receive.since_ns, at(s));
+        peers_send(&w, 0, 1, s, memory, 64, &send);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+    }
+    peers_close(&w);
+}
+
+/* A long send waits for its receive; a short one lies there, unexpected. */
+static void send__waits_for_its_receive(void)
+{
+    struct peers w;
+    struct emu_pending pending;
+    struct fabemu_req recv, send;
+
+    peers_open(&w, NODES, false);
+    peers_inject(&w, 0, 1, 3, memory, 8);
+    peers_send(&w, 0, 1, 9, memory, LONG, &send);
+    look(&w, 0, at(30));
+    fake_quiet(w.fake);
+    pending = look(&w, 0, at(32));
+    CU_ASSERT_EQUAL(pending.send.kind, EMU_PENDING_SEND);
+    CU_ASSERT_EQUAL(pending.send.state, EMU_PENDING_UNMATCHED);
+    CU_ASSERT_EQUAL(pending.send.since_ns, at(30));
+    CU_ASSERT_EQUAL(pending.send.node, 1);
+    CU_ASSERT_EQUAL(pending.send.tag, 9);
+    CU_ASSERT_EQUAL(pending.send.bytes, LONG);
+    pending = look(&w, 1, at(32));
+    CU_ASSERT_EQUAL(pending.unexpected, 2);
+    CU_ASSERT_EQUAL(pending.early.node, 0);
+    CU_ASSERT_EQUAL(pending.early.tag, 3);
+    peers_recv(&w, 1, 0, 9, 0, memory, LONG, &recv);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1));
+    CU_ASSERT_TRUE(fake_finish(w.fake, &send, 1));
+    CU_ASSERT_EQUAL(look(&w, 0, at(33)).send.kind, EMU_PENDING_NOTHING);
+    peers_close(&w);
+}
+
+/* --- collectives -------------------------------------------------------------------- */
+
+static void barrier__is_shown_by_its_number(void)
+{
+    struct peers w;
+    struct fabemu_group *group[NODES];
+    struct fabemu_req req[NODES] = {0};
+    struct emu_pending pending;
+
+    peers_open(&w, NODES, false);
+    group_open(&w, group);
+    fabemu_group_name(group[0], "of\ntests");
+    for (uint32_t i = 0; i < NODES; i++)
+        CU_ASSERT_EQUAL(fabemu_barrier(group[i], &req[i]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
+    CU_ASSERT_EQUAL(fabemu_barrier(group[0], &req[0]), 0);
+    fake_quiet(w.fake);
+    look(&w, 0, at(40));
+    pending = look(&w, 0, at(43));
+    CU_ASSERT_EQUAL(pending.groups, 1);
+    CU_ASSERT_EQUAL(pending.group[0].id, 7);
+    CU_ASSERT_EQUAL(pending.group[0].begun, 2);
+    CU_ASSERT_EQUAL(pending.group[0].number, 2);
+    CU_ASSERT_EQUAL(pending.group[0].since_ns, at(40));
+    CU_ASSERT_EQUAL(pending.group[0].what.kind, EMU_BARRIER);
+    CU_ASSERT_EQUAL(pending.group[0].sent, 1);
+    CU_ASSERT_STRING_EQUAL(pending.group[0].name, "of?tests");
+    pending = look(&w, 3, at(43));
+    CU_ASSERT_EQUAL(pending.group[0].begun, 1);
+    CU_ASSERT_EQUAL(pending.group[0].since_ns, 0);
+    for (uint32_t i = 1; i < NODES; i++)
+        CU_ASSERT_EQUAL(fabemu_barrier(group[i], &req[i]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
+    CU_ASSERT_EQUAL(look(&w, 0, at(44)).group[0].since_ns, 0);
+    for (uint32_t i = 0; i < NODES; i++)
+        fabemu_group_leave(group[i]);
+    peers_close(&w);
+}
+
+/* Two members broadcast in the same place: each is told of the other, at once. */
+static void broadcast__of_two_roots_is_a_clash(void)
+{
+    struct peers w;
+    struct fabemu_group *group[NODES];
+    struct fabemu_req req[NODES] = {0};
+    struct emu_pending pending;
+    uint64_t word[NODES] = {0};
+
+    peers_open(&w, NODES, false);
+    group_open(&w, group);
+    for (uint32_t i = 0; i < NODES; i++)
+        CU_ASSERT_EQUAL(fabemu_broadcast(group[i], &word[i], 8, i == 3 ? 3 : 0, &req[i]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, NODES));
+    fake_quiet(w.fake);
+    CU_ASSERT_TRUE_FATAL(
+        emu_pending_read(&pending, &w.fab[3]->edge.shared->pending, NODES, UINT64_MAX));
+    CU_ASSERT_EQUAL(pending.clash.group, 7);
+    CU_ASSERT_EQUAL(pending.clash.number, 1);
+    CU_ASSERT_EQUAL(pending.clash.node, 0);
+    CU_ASSERT_EQUAL(pending.clash.mine.kind, EMU_MULTICAST);
+    CU_ASSERT_EQUAL(pending.clash.mine.root, 3);
+    CU_ASSERT_EQUAL(pending.clash.other.root, 0);
+    for (uint32_t i = 0; i < NODES; i++)
+        fabemu_group_leave(group[i]);
+    peers_close(&w);
+}
+
+/* --- what the fabric believes ------------------------------------------------------- */
+
+static bool what_is_sane(const struct emu_pending_what *what)
+{
+    return what->kind < EMU_KINDS && what->kind >= EMU_MULTICAST &&
+           (what->root < NODES || what->root == EMU_PENDING_ANY) &&
+           (what->kind == EMU_MULTICAST || what->kind == EMU_BARRIER ||
+            emu_combine_ok(what->op, what->type));
+}
+
+static bool op_is_sane(const struct emu_pending_op *op, uint64_t now_ns)
+{
+    return op->kind < EMU_PENDING_KINDS &&
+           (!op->kind || (op->state < EMU_PENDING_STATES && op->since_ns <= now_ns &&
+                          (op->node < NODES || op->node == EMU_PENDING_ANY)));
+}
+
+static bool name_is_sane(const char *name)
+{
+    size_t length = strnlen(name, EMU_PENDING_NAME);
+
+    for (size_t i = 0; i < length; i++)
+        if (name[i] < ' ' || name[i] > '~')
+            return false;
+    return length < EMU_PENDING_NAME;
+}
+
+static bool group_is_sane(const struct emu_pending_group *group, uint64_t now_ns)
+{
+    return group->since_ns <= now_ns && name_is_sane(group->name) &&
+           (!group->since_ns ||
+            (what_is_sane(&group->what) && group->number && group->number <= group->begun));
+}
+
+static bool is_sane(const struct emu_pending *pending, uint64_t now_ns)
+{
+    const struct emu_pending_clash *clash = &pending->clash;
+    bool sane = pending->groups <= EMU_PENDING_GROUPS && op_is_sane(&pending->send, now_ns) &&
+                op_is_sane(&pending->receive, now_ns) && op_is_sane(&pending->early, now_ns) &&
+                pending->quiet_ns <= now_ns && pending->written_ns <= now_ns;
+
+    if (clash->node != EMU_PENDING_ANY)
+        sane = sane && clash->node < NODES && what_is_sane(&clash->mine) &&
+               what_is_sane(&clash->other) && name_is_sane(clash->name);
+    for (uint32_t g = 0; sane && g < pending->groups; g++)
+        sane = group_is_sane(&pending->group[g], now_ns);
+    return sane;
+}
+
+/* A process may write anything there. */
+static void read__believes_nothing(void)
+{
+    static struct emu_pending_shared shared;
+    struct emu_pending pending;
+    uint64_t random = test_seed();
+
+    CU_ASSERT_FALSE(emu_pending_read(&pending, &shared, NODES, S_NS)); /* never written */
+    for (uint32_t round = 0; round < 20000; round++) {
+        uint64_t mask = round % 3 ? UINT64_C(0x0000000300000003) << test_random(&random) % 6
+                                  : UINT64_MAX;
+
+        for (size_t i = 0; i < EMU_PENDING_WORDS; i++)
+            atomic_store_explicit(&shared.word[i], test_random(&random) & mask,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&shared.turn, 2 * round + 2, memory_order_relaxed);
+        CU_ASSERT_TRUE_FATAL(emu_pending_read(&pending, &shared, NODES, S_NS));
+        CU_ASSERT_TRUE_FATAL(is_sane(&pending, S_NS));
+    }
+    atomic_store_explicit(&shared.turn, 3, memory_order_relaxed); /* it is being written */
+    CU_ASSERT_FALSE(emu_pending_read(&pending, &shared, NODES, S_NS));
+}
+
+static const struct test_case cases[] = {
+    CASE(receive__is_shown_until_it_matches),
+    CASE(receive__begins_anew_in_the_same_request),
+    CASE(send__waits_for_its_receive),
+    CASE(barrier__is_shown_by_its_number),
+    CASE(broadcast__of_two_roots_is_a_clash),
+    CASE(read__believes_nothing),
+    {0},
+};
+
+int main(void)
+{
+    base_ns = emu_now_ns();
+    return test_run("nic_pending", cases);
+}

@@ -262,6 +262,7 @@ static int run_threads(struct run *run)
     double moved_s = run_now_s();
     int err = 0;
 
+    run_between(run, emu_now_ns() * 1000u);
     for (uint32_t w = 0; !err && w < run->fabric->workers; w++)
         err = emu_thread_start(&run->thread[w], fabric_worker(run->fabric, w), "transport");
     for (uint32_t w = 0; w < run->fabric->workers; w++)

@@ -72,7 +72,7 @@ static void engine_init(struct engine *e)
     e->host.in_ps = e->tree.results_ps = EMU_NEVER;
     e->host_profile = *e->profile;
     e->host_profile.link_ps_per_byte = e->host_profile.channel_ps = e->host_profile.switch_ps = 0;
-    e->timeout_ps = e->profile->reply_timeout_ps;
+    emu_rto_init(&e->rto, e->profile->reply_timeout_ps);
     e->tree.asks = emu_profile_barrier_asks(e->profile);
 }
 

@@ -15,6 +15,7 @@
 #include "emu/count.h"
 #include "emu/fault/fault.h"
 #include "emu/packet/crc.h"
+#include "emu/packet/rto.h"
 #include "nic/engine/ask.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/group.h"
@@ -32,10 +33,10 @@ struct engine {
     struct emu_profile host_profile;
     uint32_t node, nodes;
     uint32_t links;
-    uint32_t cut;        /* of them, those that nothing is plugged into */
-    uint64_t timeout_ps; /* profile->reply_timeout_ps */
-    uint64_t random;     /* xorshift state: jitter */
-    uint64_t now_ps;     /* what time-outs and rests are measured by: the machine's */
+    uint32_t cut;       /* of them, those that nothing is plugged into */
+    struct emu_rto rto; /* until a packet's reply */
+    uint64_t random;    /* xorshift state: jitter */
+    uint64_t now_ps;    /* what time-outs and rests are measured by: the machine's */
 
     struct engine_host host;
     struct engine_sending send;

@@ -15,22 +15,25 @@ struct engine_raw {
     uint64_t host_ps;   /* the host's clock as last read */
     uint64_t more;      /* ports that had more than a burst */
     uint64_t credited;  /* links with credits put that the far end has not been told of */
+    uint64_t rest_ps;   /* for how long its worker may have slept, by its leave */
     uint32_t passes;    /* since the clock was read */
 };
 
 /*
- * The host's clock, read rarely. Between two looks at most a quarter of the time-out counts: if
- * this thread had to wait that long, nobody else is late.
+ * The host's clock, read rarely. Between two looks at most a quarter of the least time-out counts
+ * beside what it slept by its own leave: if this thread had to wait that long, nobody else is late.
  */
 static void raw_clock(struct engine_raw *r)
 {
     struct engine *e = &r->base;
     uint64_t host_ps = emu_host_ps(e->dev.worker->clock.origin_ns);
-    uint64_t passed_ps = host_ps - r->host_ps;
+    uint64_t passed_ps = host_ps - r->host_ps, most_ps = e->rto.least_ps / 4;
 
+    if (e->dev.worker->woke)
+        most_ps += r->rest_ps;
     r->passes = 0;
     r->host_ps = host_ps;
-    e->now_ps += passed_ps < e->timeout_ps / 4 ? passed_ps : e->timeout_ps / 4;
+    e->now_ps += passed_ps < most_ps ? passed_ps : most_ps;
     if (e->now_ps >= EMU_REBASE_PS)
         engine_rebase_timers(e, EMU_REBASE_BY_PS);
 }
@@ -52,7 +55,7 @@ static void raw_timers(struct engine_raw *r)
 /* How long it can do without being stepped. Whoever is told something is stepped then. */
 static uint64_t raw_rest_ps(const struct engine *e)
 {
-    uint64_t at_ps = engine_timers_ps(e), most_ps = e->timeout_ps / RAW_LOOKS;
+    uint64_t at_ps = engine_timers_ps(e), most_ps = e->rto.most_ps / RAW_LOOKS;
 
     if (at_ps == EMU_NEVER)
         return EMU_NEVER;
@@ -177,6 +180,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     struct engine *e = &r->base;
     uint64_t data = emu_dev_take(dev, EMU_EVENT_DATA) | r->more;
     uint64_t credit = emu_dev_take(dev, EMU_EVENT_CREDIT);
+    uint64_t rest_ps;
     uint32_t moved;
 
     (void)until_ps;
@@ -198,15 +202,19 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     raw_tell(r);
     if (r->more || (e->host.in_ps != EMU_NEVER && !e->host.in_full))
         emu_dev_again(dev);
-    emu_dev_rest(dev, raw_rest_ps(e));
+    rest_ps = raw_rest_ps(e);
+    r->rest_ps = rest_ps == EMU_NEVER ? 0 : rest_ps;
+    emu_dev_rest(dev, rest_ps);
     return moved;
 }
 
-/* Nothing takes time here, and all is zero. */
+/* Nothing takes time here but a host's threads. */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);
-    (void)e, (void)clock;
+    (void)clock;
+    if (e->profile->reply_timeout_ps < EMU_REPLY_NEVER_PS)
+        emu_rto_adapt(&e->rto, EMU_RTO_LEAST_PS);
 }
 
 const struct engine_machine engine_raw = {

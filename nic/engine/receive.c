@@ -188,7 +188,7 @@ static void incoming_due_later(struct engine *e, uint16_t i)
     struct engine_incoming *in = &receive->incoming[i];
     uint16_t prev = receive->parts.last;
 
-    in->due_ps = in->active_ps + e->timeout_ps;
+    in->due_ps = in->active_ps + e->rto.most_ps;
     while (prev != ENGINE_NONE && receive->incoming[prev].due_ps > in->due_ps)
         prev = receive->join[prev].prev;
     engine_list_insert(&receive->parts, receive->join, prev, i);
@@ -208,7 +208,7 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
         struct engine_incoming *in = &e->receive.incoming[i];
 
         engine_list_drop(&e->receive.parts, e->receive.join, i);
-        if (in->active_ps + e->timeout_ps > e->now_ps) {
+        if (in->active_ps + e->rto.most_ps > e->now_ps) {
             incoming_due_later(e, i);
             continue;
         }
@@ -260,7 +260,7 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
     in->tag = entry->packet.tag;
     in->broken = false;
     in->segs = 0;
-    in->due_ps = e->now_ps + e->timeout_ps;
+    in->due_ps = e->now_ps + e->rto.most_ps;
     engine_list_add(&e->receive.parts, e->receive.join, (uint16_t)i);
 }
 

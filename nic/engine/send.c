@@ -130,7 +130,7 @@ void engine_await(struct engine *e, uint16_t i)
     struct engine_packet *p = &e->send.packet[i];
 
     p->state = ENGINE_AWAITING;
-    p->due_ps = e->now_ps + e->timeout_ps;
+    p->due_ps = e->now_ps + emu_rto_ps(&e->rto, p->tries);
     timer_add(e, &e->send.awaiting, i);
 }
 
@@ -147,6 +147,8 @@ void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps)
         return;
     }
     engine_flow_acked(e, p);
+    if (p->tries == 1)
+        emu_rto_came(&e->rto, e->now_ps - p->active_ps);
     if (p->back)
         engine_back(e, i, p->back, at_ps);
     else
@@ -159,15 +161,17 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
 
     while ((i = e->send.awaiting.first) != ENGINE_NONE && e->send.packet[i].due_ps <= e->now_ps) {
         struct engine_packet *p = &e->send.packet[i];
+        uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->tries);
 
-        if (p->active_ps + e->timeout_ps > e->now_ps) {
-            /* has been heard of since it was put here */
-            p->due_ps = p->active_ps + e->timeout_ps;
+        if (due_ps > e->now_ps) {
+            /* it went on, or time-outs are longer now, since it was put here */
+            p->due_ps = due_ps;
             engine_list_drop(&e->send.awaiting, e->send.join, i);
             timer_add(e, &e->send.awaiting, i);
             continue;
         }
         emu_count(&e->counts.timeouts, 1);
+        emu_rto_late(&e->rto);
         emu_vcs_close(&e->link[p->link].vcs, p->channel, p->tag);
         engine_link_close(e, i, at_ps);
         engine_replied(e, i, false, at_ps);

@@ -248,7 +248,7 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     cluster_messages(&w);
     cut_node(&w, 1, true);
     /* All channels are taken until this test frees them. */
-    fabric_engine(w.fabric, 0)->timeout_ps = 10000 * ADAPTERS_HASTE_PS;
+    emu_rto_init(&fabric_engine(w.fabric, 0)->rto, 10000 * ADAPTERS_HASTE_PS);
     post_segments(&w, 0, 1, FIRST);
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
@@ -263,7 +263,7 @@ static void node__that_has_a_new_process_tells_that_what_is_its_own(void)
     for (uint32_t i = 0; i < 10; i++)
         cluster_pump(&w);
     CU_ASSERT_EQUAL(e->send.packet[forming].count, 1);
-    fabric_engine(w.fabric, 0)->timeout_ps = ADAPTERS_HASTE_PS;
+    emu_rto_init(&fabric_engine(w.fabric, 0)->rto, ADAPTERS_HASTE_PS);
     for (uint32_t i = 0; i < e->send.packets; i++)
         if (e->send.packet[i].state == ENGINE_AWAITING)
             e->send.packet[i].due_ps = e->now_ps;

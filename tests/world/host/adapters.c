@@ -32,7 +32,7 @@ void adapters_pass(struct fabric *fabric, struct fabemu *const *fab, uint32_t co
 void adapters_hasten(struct fabric *fabric, uint32_t count)
 {
     for (uint32_t n = 0; n < count && fabric_engine(fabric, n); n++)
-        fabric_engine(fabric, n)->timeout_ps = ADAPTERS_HASTE_PS;
+        emu_rto_init(&fabric_engine(fabric, n)->rto, ADAPTERS_HASTE_PS);
 }
 
 bool adapters_all_are(const struct fabemu_req *req, uint32_t count, int status)

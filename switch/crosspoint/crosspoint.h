@@ -252,7 +252,9 @@ static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r
     return slot;
 }
 
-/* Take the oldest segment off a crosspoint. Returns its slot, see switch_dequeue_fn. No accounts. */
+/*
+ * Take the oldest segment off a crosspoint. Returns its slot, see switch_dequeue_fn. No accounts.
+ */
 static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_crossbar *bar = &xp->bar;

@@ -4,9 +4,9 @@
  * that keeps to no rule, while the application here sends, receives, and is in a group with it.
  *
  * The fabric is the tests' fake one, on this thread, and its clock is the input's (the linker puts
- * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that must survive; at
- * node 1 there is an honest adapter, too, so that the two have met, and the input adds to what
- * that says: with numbers and checks that are right, if it wants so.
+ * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that
+ * must survive; at node 1 there is an honest adapter, too, so that the two have met, and the input
+ * adds to what that says: with numbers and checks that are right, if it wants so.
  *
  * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other. Then
  * come commands, a byte each (enum command) and what they need.

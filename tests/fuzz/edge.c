@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.c - what a process writes into its edge: any bytes at any place of the shared memory, and any
- * order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand, and
- * its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
+ * edge.c - what a process writes into its edge: any bytes at any place of the shared memory, and
+ * any order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand,
+ * and its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
  *
  * The input's first byte says which machine it is (machines[]), with 128 added: where free-running
  * numbers soon wrap. Then come commands, a byte each (enum command) and what they need.

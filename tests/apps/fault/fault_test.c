@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
+#include "tests/world/parsed.h"
 
 #define ROUND_TRIPS 20000
 #define MUTATIONS   40000
@@ -36,18 +37,6 @@ static const char *const shortest[FAULT_KINDS] = {
     [FAULT_NOISE] = "noise node=0 period=10ms length=1ms",
     [FAULT_PARTITION] = "partition node=0",
 };
-
-static struct fault parsed(const char *text)
-{
-    struct fault fault;
-    char error[FAULT_ERROR_BYTES] = "";
-
-    if (fault_parse(&fault, text, error, sizeof error)) {
-        printf("%s: %s\n", text, error);
-        CU_FAIL_FATAL("a good fault was refused");
-    }
-    return fault;
-}
 
 static bool same(const struct fault *a, const struct fault *b)
 {

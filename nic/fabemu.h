@@ -203,9 +203,9 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
  *
  * An operation that names a node alone is with the process that is attached there when it begins.
  * Where nobody is attached, it is with the first process that comes. If none comes, it ends with
- * -EHOSTUNREACH: within bounds.successor_ms (1 s) where a process has left the node or died there, and
- * within bounds.silence_ms (10 s) where none ever was. It never passes from one process to the next. (A
- * message that has arrived is received whoever is at its sender's node by then.)
+ * -EHOSTUNREACH: within bounds.successor_ms (1 s) where a process has left the node or died there,
+ * and within bounds.silence_ms (10 s) where none ever was. It never passes from one process to the
+ * next. (A message that has arrived is received whoever is at its sender's node by then.)
  *
  * A process that detaches says goodbye to all that it has met: what either had completed to send by
  * then is with the other. What was said to a process that died may be lost; see fabemu_send().

@@ -91,7 +91,7 @@ struct switch_dev {
 
 /* The kinds, for the list in switch.c. */
 extern const struct switch_kind switch_row_kind; /* crosspoint/crosspoint.c: the row guarantee */
-extern const struct switch_kind switch_counter_kind; /* the same, the plain counter */
+extern const struct switch_kind switch_counter_kind; /* crosspoint/counter.c */
 extern const struct switch_kind switch_fifo_kind;    /* input/fifo.c */
 extern const struct switch_kind switch_slots_kind;   /* input/slots.c */
 extern const struct switch_kind switch_channel_kind; /* channel/channel.c */

@@ -52,7 +52,10 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
-/* crossbar.c: link of a struct switch_kind: what waits for a link that is down waits until it is up. */
+/*
+ * crossbar.c: link of a struct switch_kind: what waits for a link that is down waits until it is
+ * up.
+ */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /* crossbar.c: the clock is rebased by @by_ps. */

@@ -19,7 +19,9 @@ bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
     return event != NULL;
 }
 
-/* On clock real what is told of late leaves as of later (switch_no_sooner()): the law is not exact. */
+/*
+ * On clock real what is told of late leaves as of later (switch_no_sooner()): the law is not exact.
+ */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps)
 {

@@ -41,8 +41,8 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 }
 
 /*
- * events.c: Little's law as of @now_ps, on clock virtual. @held, @waited_ps: segments in the switch,
- * counted, and how long they have waited. NULL, or what is wrong.
+ * events.c: Little's law as of @now_ps, on clock virtual. @held, @waited_ps: segments in the
+ * switch, counted, and how long they have waited. NULL, or what is wrong.
  */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps);

@@ -89,8 +89,8 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 /**
  * switch_audit - what must hold between two passes: credits, crosspoints and counters agree; and on
  * clock virtual Little's law to the picosecond.
- * @now_ps: clock virtual: everything up to then has happened. @found: told what is wrong, and where.
- * Thread: the driver, while the workers stand still.
+ * @now_ps: clock virtual: everything up to then has happened. @found: told what is wrong, and
+ * where. Thread: the driver, while the workers stand still.
  */
 void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
 
@@ -145,8 +145,8 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
 void switch_ups(struct switch_dev *sw, uint64_t ports);
 
 /**
- * switch_has_links - can links of the profile's kind of switch go down, and what was on them be sent
- * again? Pure.
+ * switch_has_links - can links of the profile's kind of switch go down, and what was on them be
+ * sent again? Pure.
  */
 bool switch_has_links(const struct emu_profile *profile);
 

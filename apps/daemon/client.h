@@ -116,6 +116,9 @@ void daemon_groups_free(struct daemon *daemon);
 /** daemon_subscribe - the request of whoever wants all events. */
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
+/** daemon_tell_owner - @event goes to the supervisor, if it is still there; it is put. */
+void daemon_tell_owner(struct daemon *daemon, struct json_object *event);
+
 /** daemon_tell_all - @event goes to all who have subscribed, and into the file; it is put. */
 void daemon_tell_all(struct daemon *daemon, struct json_object *event);
 

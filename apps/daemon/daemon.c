@@ -298,9 +298,7 @@ static void tick(struct daemon *daemon)
         struct client *client = daemon->by_node[nodes[i]];
         if (client)
             daemon_send(daemon, client, conn_event("cut_off"));
-        if (daemon->owner)
-            daemon_send(daemon, daemon->owner,
-                        json_add_number(conn_event("cut_off"), "node", nodes[i]));
+        daemon_tell_owner(daemon, json_add_number(conn_event("cut_off"), "node", nodes[i]));
     }
     if (daemon->deaf && !watch(daemon, daemon->config->listen_fd, &daemon->config->listen_fd)) {
         daemon->deaf = false;
@@ -412,11 +410,7 @@ static void say_goodbye(struct daemon *daemon)
     report = daemon_report(daemon);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);
-    if (!daemon->owner) {
-        json_object_put(ended);
-        return;
-    }
-    daemon_send(daemon, daemon->owner, ended);
+    daemon_tell_owner(daemon, ended);
     if (daemon->owner)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }

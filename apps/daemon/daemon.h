@@ -72,8 +72,8 @@ enum daemon_end {
  *
  * The owner's connection is a client like the others that gets the events
  * "ready", "node_died", "refused", "cut_off" and, last, "ended" with the report.
- * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's; @error has a
- * line if it is the schedule of faults that cannot be. Thread:
+ * Returns enum daemon_end, or a negative errno, and then owner_fd is still the caller's; @error has
+ * a line if it is the schedule of faults that cannot be. Thread:
  * the fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,

@@ -86,10 +86,7 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
     json_add_number(event, "pid", (uint64_t)death->pid);
     json_add_text(event, "command", death->command);
     json_add_text(event, "how", death->how);
-    if (daemon->owner)
-        daemon_send(daemon, daemon->owner, event);
-    else
-        json_object_put(event);
+    daemon_tell_owner(daemon, event);
 }
 
 static struct client *first_dying(const struct daemon *daemon)

@@ -44,6 +44,14 @@ static void file_line(struct daemon *daemon, struct json_object *event)
     daemon->events_fd = -1;
 }
 
+void daemon_tell_owner(struct daemon *daemon, struct json_object *event)
+{
+    if (daemon->owner)
+        daemon_send(daemon, daemon->owner, event);
+    else
+        json_object_put(event);
+}
+
 void daemon_tell_all(struct daemon *daemon, struct json_object *event)
 {
     if (daemon->events_fd >= 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.h - the fabric's manager and its faults, as the daemon runs them. The daemon's one thread's.
+ * faults.h - the fabric's manager and its faults, as the daemon runs them. The daemon's one
+ * thread's.
  */
 #ifndef APPS_DAEMON_FAULTS_H
 #define APPS_DAEMON_FAULTS_H

@@ -30,8 +30,8 @@ static void refuse_full(struct daemon *daemon, struct client *client)
              config->graph->nodes, config->name, config->graph->spec, config->graph->nodes * 2);
     daemon->record.refused++;
     daemon_reply_error(daemon, client, -ENOSPC, line);
-    if (daemon->owner && daemon->record.refused == 1)
-        daemon_send(daemon, daemon->owner, json_add_text(conn_event("refused"), "error", line));
+    if (daemon->record.refused == 1)
+        daemon_tell_owner(daemon, json_add_text(conn_event("refused"), "error", line));
 }
 
 /* What the user can do about it. */

@@ -77,7 +77,7 @@ static void clash_tell(struct daemon *daemon, struct client *client)
                               clash->other.root};
     struct json_object *event, *who;
 
-    if (client->look->clash_told || !has_clash(client) || !daemon->owner)
+    if (client->look->clash_told || !has_clash(client))
         return;
     client->look->clash_told = true;
     if (daemon->clash_group == clash->group + UINT64_C(1))
@@ -91,7 +91,7 @@ static void clash_tell(struct daemon *daemon, struct client *client)
     json_object_object_add(event, "attached", who);
     json_object_object_add(event, "disagreement", clash_build(client));
     daemon_tell_all(daemon, json_object_get(event));
-    daemon_send(daemon, daemon->owner, event);
+    daemon_tell_owner(daemon, event);
 }
 
 static void client_look(struct daemon *daemon, struct client *client)
@@ -315,12 +315,12 @@ void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
 
 /* --- once a second ------------------------------------------------------------------ */
 
-/* The supervisor is told how it stands; and once, that it stands no more. */
-static void owner_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
+/* The supervisor, and who listens, are told how it stands; and once, that it stands no more. */
+static void standstill_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
 {
     struct json_object *event;
 
-    if (!daemon->owner || !(stands || daemon->stands))
+    if (!stands && !daemon->stands)
         return;
     daemon->stands = stands;
     event = conn_event("standstill");
@@ -329,7 +329,7 @@ static void owner_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
         json_object_object_add(event, "standstill", standstill_build(daemon, now_ns));
     }
     daemon_tell_all(daemon, json_object_get(event));
-    daemon_send(daemon, daemon->owner, event);
+    daemon_tell_owner(daemon, event);
 }
 
 void daemon_standstill_tick(struct daemon *daemon)
@@ -341,5 +341,5 @@ void daemon_standstill_tick(struct daemon *daemon)
             client_look(daemon, client);
     since_ns = quiet_since_ns(daemon, now_ns);
     fabric_stalls_look(daemon->fabric, now_ns); /* without memory no links are listed */
-    owner_tell(daemon, since_ns && standstill_age(now_ns, since_ns) >= QUIET_NS, now_ns);
+    standstill_tell(daemon, since_ns && standstill_age(now_ns, since_ns) >= QUIET_NS, now_ns);
 }

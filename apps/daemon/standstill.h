@@ -2,9 +2,9 @@
 /*
  * standstill.h - who waits for whom: what processes have pending, compared.
  *
- * Each process's library tells what it has pending (emu/edge/pending.h). Here that is looked at once
- * a second and, when it is asked for or nothing moves, put side by side: of each collective under
- * way who has come, who is missing and who does something else.
+ * Each process's library tells what it has pending (emu/edge/pending.h). Here that is looked at
+ * once a second and, when it is asked for or nothing moves, put side by side: of each collective
+ * under way who has come, who is missing and who does something else.
  */
 #ifndef APPS_DAEMON_STANDSTILL_H
 #define APPS_DAEMON_STANDSTILL_H

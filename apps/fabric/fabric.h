@@ -256,8 +256,8 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, u
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
- * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count newly cut off and writes
- * their nodes.
+ * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count
+ * newly cut off and writes their nodes.
  */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 

@@ -3,8 +3,8 @@
  * stalls.c - what stands still: what processes say they have pending, where a collective's
  * contributions are, links that do not move.
  *
- * Of processes nothing is believed but what emu_pending_read() has checked. The rest is looked up in
- * switches, adapters and cables while the workers stand still.
+ * Of processes nothing is believed but what emu_pending_read() has checked. The rest is looked up
+ * in switches, adapters and cables while the workers stand still.
  */
 #include <errno.h>
 #include <stdlib.h>

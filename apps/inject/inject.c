@@ -309,7 +309,7 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
         return fail(
             -ENOTSUP, error, error_bytes,
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
-            "transport=acknowledged, or profile qsnet3",
+            "profile qsnet3, transport=acknowledged or link_retry=go_back_n",
             fault_name(fault->kind));
     if (turns[fault->kind] == process_turn && !in->config.process)
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",

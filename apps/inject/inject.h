@@ -3,8 +3,8 @@
  * inject.h - faults befall a running fabric: each begins at its time, on the cables, switches or
  * nodes that it names or draws, is taken back, and begins again.
  *
- * Times are the manager's (apps/manager/manager.h), so that a schedule on clock virtual is exact. What
- * is drawn is drawn from the seed, the fault's number, and which time it begins.
+ * Times are the manager's (apps/manager/manager.h), so that a schedule on clock virtual is exact.
+ * What is drawn is drawn from the seed, the fault's number, and which time it begins.
  *
  * Thread: the fabric's manager, all of it; on clock virtual between two advances.
  */
@@ -67,7 +67,9 @@ int injector_add(struct injector *injector, const struct fault *fault, uint64_t 
 int injector_add_all(struct injector *injector, const struct fault_schedule *schedule, char *error,
                      size_t error_bytes);
 
-/** injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT. */
+/**
+ * injector_clear - the fault is taken back at @now_ps, and does not begin again. Errors: -ENOENT.
+ */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 
 /** injector_due_ps - when it wants to be stepped; EMU_NEVER. */

@@ -3,8 +3,8 @@
  * partition.c - which cables join some nodes with all others.
  *
  * A switch is the nodes' own if all nodes below it are of them. What joins the two parts are the
- * cables from their own switches up to others, and the links of nodes that hang on a switch which is
- * not their own: such nodes are alone.
+ * cables from their own switches up to others, and the links of nodes that hang on a switch which
+ * is not their own: such nodes are alone.
  */
 #include <errno.h>
 #include <stdlib.h>

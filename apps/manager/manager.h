@@ -66,8 +66,8 @@ struct manager_config {
     uint64_t again_ps; /* after a failed test, and doubled with each further one, 6 times */
     uint64_t alone_ps; /* that a node without a link waits for one */
     uint64_t look_ps;  /* between two looks at the errors of links in use */
-    uint32_t
-        errors_inside; /* of a million packets, beyond which a link between switches is out, or not let in */
+    /* of a million packets, beyond which a link between switches is out, or not let in */
+    uint32_t errors_inside;
     uint32_t errors_node; /* the same of a node's link: more, where it is the only one */
     void (*event)(void *ctx, const struct manager_event *event); /* may be NULL */
     void *ctx;

@@ -122,7 +122,9 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
 /* --- what --------------------------------------------------------------------------- */
 
-/* "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0"; @a: "an", "a" first */
+/*
+ * "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0"; @a: "an", "a" first
+ */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");

@@ -30,7 +30,9 @@ void standstill_release(struct standstill *standstill);
 /** standstill_disagreement - say one line for the event of that name. */
 void standstill_disagreement(struct json_object *event);
 
-/** standstill_for_ns - how long nothing has moved; 0: something has. @message: with "standstill". */
+/**
+ * standstill_for_ns - how long nothing has moved; 0: something has. @message: with "standstill".
+ */
 int64_t standstill_for_ns(struct json_object *message);
 
 /**

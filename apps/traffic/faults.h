@@ -24,7 +24,9 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - is a link on its way back, or are tables? */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/** traffic_faults_advance - run on to run->now_ps; what is due of the faults happens at its time. */
+/**
+ * traffic_faults_advance - run on to run->now_ps; what is due of the faults happens at its time.
+ */
 int traffic_faults_advance(struct traffic_run *run);
 
 #endif

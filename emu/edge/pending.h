@@ -8,9 +8,10 @@
  * be is as if it had not been said. What is said of others, and what is said of oneself that is not
  * so, can mislead the reader of a line of text, and nothing else.
  *
- * A sequence lock: the writer makes `turn` odd, writes the words, makes it even. A reader that finds
- * the same even turn before and after has words of one turn. K1 pairs with K3: who sees a word sees
- * that the turn is odd, or a later one; K2 pairs with K4: who sees an even turn sees its words.
+ * A sequence lock: the writer makes `turn` odd, writes the words, makes it even. A reader that
+ * finds the same even turn before and after has words of one turn. K1 pairs with K3: who sees a
+ * word sees that the turn is odd, or a later one; K2 pairs with K4: who sees an even turn sees its
+ * words.
  */
 #ifndef EMU_PENDING_H
 #define EMU_PENDING_H
@@ -113,9 +114,9 @@ struct emu_pending_shared {
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from);
 
 /**
- * emu_pending_read - the fabric: copy what was shown last, checked. Every count and enum of it is in
- * range, every node below @nodes or EMU_PENDING_ANY, no time is later than @now_ns, and names are
- * printable. False: it was never written, or is being written; @to is not changed.
+ * emu_pending_read - the fabric: copy what was shown last, checked. Every count and enum of it is
+ * in range, every node below @nodes or EMU_PENDING_ANY, no time is later than @now_ns, and names
+ * are printable. False: it was never written, or is being written; @to is not changed.
  */
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);

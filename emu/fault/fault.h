@@ -161,7 +161,10 @@ uint32_t emu_faults_bufs(const struct emu_faults *faults);
  */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
-/** emu_faults_drop - forget what is held, and the rules, at the end. Thread: while the workers stand still. */
+/**
+ * emu_faults_drop - forget what is held, and the rules, at the end. Thread: while the workers stand
+ * still.
+ */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);
 
 #endif

@@ -188,7 +188,9 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* Credits that the device has given back, and those of lost segments, in the order of their times. */
+/*
+ * Credits that the device has given back, and those of lost segments, in the order of their times.
+ */
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;

@@ -23,7 +23,9 @@
 
 struct emu_replay;
 
-/* What goes back beside the credits, in a ring of its own: emu_credit.channel; count is a number. */
+/*
+ * What goes back beside the credits, in a ring of its own: emu_credit.channel; count is a number.
+ */
 enum emu_answer {
     EMU_ANSWER_NONE,
     EMU_ANSWER_ACK,  /* all before this number have come */
@@ -94,7 +96,10 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
 /** emu_intake_bufs - pool buffers in the cable's ring: references. Thread: the same. */
 uint32_t emu_intake_bufs(const struct emu_intake *intake);
 
-/** emu_intake_rebase - the clock is rebased by @by_ps. Faults, and the device's end: by who has them. */
+/**
+ * emu_intake_rebase - the clock is rebased by @by_ps. Faults, and the device's end: by who has
+ * them.
+ */
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps);
 
 #endif

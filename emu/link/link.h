@@ -139,13 +139,17 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_link_check_segments - the same of its segments alone: what was sent has come, or is on it. */
+/**
+ * emu_link_check_segments - the same of its segments alone: what was sent has come, or is on it.
+ */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
 /** emu_edge_check - the same of the credits of a cable from a process. */
 const char *emu_edge_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_credits_wrong - there are @sum credits and there should be @credits, which is not as many. */
+/**
+ * emu_credits_wrong - there are @sum credits and there should be @credits, which is not as many.
+ */
 static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 {
     return sum < credits ? "credits were lost on the cable to here"

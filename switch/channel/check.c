@@ -256,10 +256,7 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
     if (!counted)
         return; /* what follows from that says nothing more */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
-    if (sw->dev.timed)
-        emu_found_at(found, EMU_NO_PORT,
-                     switch_little_check(sw, &switch_channels_timing(ch)->little, now_ps, held,
-                                         waited_ps));
+    emu_found_at(found, EMU_NO_PORT, switch_little_check(sw, &ch->little, now_ps, held, waited_ps));
 }
 
 uint32_t switch_channels_bufs(struct switch_dev *sw)

@@ -17,8 +17,7 @@ static uint32_t input_slots_of(const struct switch_channels *ch)
 
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
-    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_VCS,
-                       ch->sw.dev.timed ? at_ps + ch->sw.profile->credit_ps : 0);
+    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_VCS, at_ps + ch->credit_ps);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -44,12 +43,8 @@ static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
     uint32_t slot = switch_remove(&ch->store, &in->queue);
 
     in->queued--;
-    if (ch->sw.dev.timed) {
-        struct switch_little *little = &switch_channels_timing(ch)->little;
-
-        switch_little_until(little, at_ps);
-        switch_little_leave(little, &ch->store.slot[slot], at_ps);
-    }
+    switch_little_until(&ch->little, at_ps);
+    switch_little_leave(&ch->little, &ch->store.slot[slot], at_ps);
     if (ch->hold[slot].no_credit) {
         ch->uncredited--;
     } else {
@@ -97,12 +92,8 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
         ch->uncredited++;
     else
         ch->port[v / EMU_VCS].held++;
-    if (ch->sw.dev.timed) {
-        struct switch_little *little = &switch_channels_timing(ch)->little;
-
-        switch_little_until(little, entry->time_ps);
-        little->held++;
-    }
+    switch_little_until(&ch->little, entry->time_ps);
+    ch->little.held++;
     if (in->unsettled > 1)
         emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
     input_tell(ch, v, slot);

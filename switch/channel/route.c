@@ -37,17 +37,10 @@
 #include "switch/channel/channel.h"
 
 /* Of @outs, those on which nothing goes and nothing waits to go. */
-static uint64_t route_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
+static inline uint64_t route_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
 {
-    const uint64_t *busy_ps;
-
     outs &= ~ch->queued;
-    if (!ch->sw.dev.timed)
-        return outs;
-    busy_ps = switch_channels_timing(ch)->busy_ps;
-    emu_each_bit (o, outs)
-        outs &= ~((uint64_t)(busy_ps[o] > at_ps) << o);
-    return outs;
+    return ch->clock->idle ? ch->clock->idle(ch, outs, at_ps) : outs;
 }
 
 /* Replies that output @o waits for. */

@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.c - a segment enters: route, then the crosspoints of its row.
- *
- * The crossbar is crossed once, whatever the number of copies (§2, Multicast).
+ * admit.c - a segment enters by the row guarantee; and copies of one enter the crossbar.
  */
-#include "switch/crosspoint/combine.h"
-#include "switch/crosspoint/through.h"
-
-/* Plain counter: counts the copies of a multicast. Returns 1 + the index of the counter. */
-static uint8_t queue_copies(uint8_t left[EMU_XPOINT_MAX], unsigned copies)
-{
-    uint8_t i = 0;
-
-    while (left[i])
-        i++;
-    left[i] = (uint8_t)copies;
-    return (uint8_t)(i + 1);
-}
+#include "switch/crosspoint/admit.h"
 
 /*
  * Copies of a multicast that go to processes at once need the buffer no longer. Returns the other
@@ -41,115 +27,41 @@ static uint64_t queue_copy_out(struct switch_crosspoints *xp, uint64_t outs,
 
 /* A segment for several outputs. Returns those that it still goes to, each with a reference. */
 static uint64_t queue_multicast(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
-                                const struct emu_entry *entry, uint8_t *copy_of)
+                                const struct emu_entry *entry, uint8_t *share)
 {
     struct emu_pool_cache *cache = switch_cache(xp);
-    unsigned copies;
+    uint32_t copies;
 
     emu_count(&xp->bar.sw.counts.multicasts, 1);
     outs = queue_copy_out(xp, outs, entry);
-    copies = (unsigned)__builtin_popcountll(outs);
+    copies = (uint32_t)__builtin_popcountll(outs);
     if (!copies)
         emu_pool_drop(cache, entry->buf);
     else if (copies > 1)
         emu_pool_share(cache->pool, entry->buf, copies - 1);
-    if (xp->copies && row < xp->bar.sw.ports)
-        *copy_of = queue_copies(xp->copies->left[row], copies);
+    if (xp->access->share && row < xp->bar.sw.ports)
+        *share = xp->access->share(xp, row, copies);
     return outs;
 }
 
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry)
 {
-    uint8_t copy_of = 0;
+    uint8_t share = 0;
 
     if (emu_bits_several(outs))
-        outs = queue_multicast(xp, row, outs, entry, &copy_of);
+        outs = queue_multicast(xp, row, outs, entry, &share);
     emu_each_bit (o, outs) {
-        uint32_t slot;
-
-        if (switch_passes(xp, o)) {
+        if (switch_passes(xp, o))
             emu_tx_send(&xp->bar.out[o].tx, entry);
-            continue;
-        }
-        slot = switch_put(xp, row, o, entry);
-        if (xp->copies)
-            xp->copies->of[slot] = copy_of;
+        else
+            xp->access->put(xp, row, o, entry, share);
     }
 }
 
-/* Not queued: takes no room. */
-static void admit_drop(struct switch_crosspoints *xp, uint32_t row,
-                       const struct switch_group *group, const struct emu_entry *entry)
+void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry)
 {
-    switch_count_drop(&xp->bar.sw, group, &entry->hdr);
-    emu_pool_drop(switch_cache(xp), entry->buf);
-    if (xp->copies)
-        xp->bar.row[row].rx.owed++;
-}
-
-/* @folds: a contribution that nothing waits before is folded at once. */
-static inline void admit_collective(struct switch_crosspoints *xp, uint32_t row,
-                                    const struct emu_entry *entry, bool folds)
-{
-    const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
-    uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);
-    uint32_t o;
-
-    if (!outs) {
-        admit_drop(xp, row, group, entry);
-        return;
-    }
-    o = emu_bits_first(outs);
-    if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o))
-        switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
-    else
-        switch_queue(xp, row, outs, entry);
-}
-
-static inline __attribute__((always_inline)) void admit_unicast(struct switch_crosspoints *xp,
-                                                                uint32_t row,
-                                                                const struct emu_entry *entry)
-{
-    uint64_t outs = topo_route_ports(switch_route(&xp->bar.sw), entry->hdr.dst);
-    uint32_t o, slot;
-
-    if (!outs) {
-        admit_drop(xp, row, NULL, entry);
-        return;
-    }
-    o = emu_bits_several(outs) ? switch_choose(&xp->bar, outs) : emu_bits_first(outs);
-    if (switch_passes(xp, o)) {
-        emu_tx_send(&xp->bar.out[o].tx, entry);
-        return;
-    }
-    slot = switch_put(xp, row, o, entry);
-    if (xp->copies)
-        xp->copies->of[slot] = 0;
-}
-
-/* Always inlined with @folds a constant. */
-static inline __attribute__((always_inline)) void admit_enter(struct switch_crosspoints *xp,
-                                                              uint32_t r,
-                                                              const struct emu_entry *entry,
-                                                              bool folds)
-{
-    if (entry->hdr.kind == EMU_UNICAST)
-        admit_unicast(xp, r, entry);
-    else
-        admit_collective(xp, r, entry, folds);
-}
-
-void switch_enter(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
-{
-    admit_enter(xp, r, entry, true);
-}
-
-/* Contributions stop at their unit's crosspoint. */
-static __attribute__((noinline)) void admit_stops(struct switch_crosspoints *xp, uint32_t r,
-                                                  const struct emu_entry *entry)
-{
-    admit_enter(xp, r, entry, false);
+    switch_admit(xp, row, entry, true, switch_put_raw);
 }
 
 /*
@@ -168,11 +80,6 @@ void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct 
     const struct switch_level *level = &switch_timing_of(xp)->level[r];
     uint8_t fullest = level->fullest;
 
-    admit_stops(xp, r, entry);
+    switch_admit(xp, r, entry, false, switch_put_timed);
     xp->bar.row[r].rx.owed += 1u + fullest - level->fullest;
-}
-
-void switch_admit_copies(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry)
-{
-    admit_stops(xp, r, entry);
 }

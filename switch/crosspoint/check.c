@@ -5,24 +5,6 @@
  */
 #include "switch/crosspoint/crosspoint.h"
 
-uint32_t switch_copies_holds(const struct switch_crosspoints *xp, uint32_t r)
-{
-    const struct switch_crossbar *bar = &xp->bar;
-    uint32_t holds = 0;
-
-    for (uint32_t o = 0; o < bar->rows; o++) {
-        uint32_t slot = switch_xpoint(bar, r, o)->first;
-
-        for (uint32_t left = *switch_count(bar, r, o); left; left--) {
-            holds += !xp->copies->of[slot];
-            slot = bar->store.next[slot];
-        }
-    }
-    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
-        holds += xp->copies->left[r][i] != 0;
-    return holds;
-}
-
 uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r)
 {
     uint8_t fullest = 0;

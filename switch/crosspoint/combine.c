@@ -120,12 +120,11 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/* Clock raw: nothing waits before the result of state @i, and it is on its way. */
+/* Nothing waits before the result of state @i, and it is on its way. */
 static inline bool combine_at_once(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
-    return !xp->bar.sw.dev.timed && !switch_unit_pending(xp, u) &&
-           results_enter(xp, u, group, i, 0);
+    return xp->access->at_once && !switch_unit_pending(xp, u) && results_enter(xp, u, group, i, 0);
 }
 
 /* Unit @u has its part of state @i: its result goes on. */
@@ -339,7 +338,7 @@ void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps)
 
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps)
 {
-    struct emu_entry in = *switch_dequeue(xp, row, xp->bar.sw.ports + u);
+    struct emu_entry in = *xp->access->dequeue(xp, row, xp->bar.sw.ports + u);
 
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }

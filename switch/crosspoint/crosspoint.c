@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crosspoint.c - a switch with crosspoint buffers is made, and taken apart.
+ * crosspoint.c - a switch with crosspoint buffers is made, and taken apart; the kind with the row
+ * guarantee. The plain counter is in counter.c.
  */
 #include "switch/crosspoint/crosspoint.h"
 
 #include <stdlib.h>
 
-static bool crosspoint_fits(const struct emu_profile *profile, enum emu_credit_policy credit)
+const struct switch_access switch_access_raw = {.put = switch_put_raw,
+                                                .dequeue = switch_dequeue_raw,
+                                                .at_once = true};
+const struct switch_access switch_access_timed = {.put = switch_put_timed,
+                                                  .dequeue = switch_dequeue_timed};
+
+bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_policy credit)
 {
     return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_XPOINT &&
            profile->credit == credit;
@@ -28,13 +35,7 @@ size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu
            rows * (sizeof(struct switch_level) + sizeof(struct switch_settling)) +
            switch_agenda_bytes(rows) +
            units * (sizeof(struct switch_unit) + sizeof(struct switch_work) +
-                    SWITCH_PENDING_MAX * sizeof(uint32_t)) +
-           sizeof(struct switch_copies) + ports * EMU_XPOINT_MAX + slots * sizeof(uint16_t);
-}
-
-static size_t crosspoint_bytes(uint32_t ports, const struct emu_profile *profile)
-{
-    return switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
+                    SWITCH_PENDING_MAX * sizeof(uint32_t));
 }
 
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile)
@@ -73,10 +74,12 @@ static bool units_init(struct switch_crosspoints *xp, uint32_t ports)
     return xp->unit;
 }
 
-bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots)
+bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
+                             const struct switch_access *access)
 {
     const struct switch_dev *sw = &xp->bar.sw;
 
+    xp->access = access;
     xp->units = sw->profile->combine_units;
     xp->xpoint_slots = sw->profile->xpoint_slots;
     xp->shut = UINT64_MAX;
@@ -95,7 +98,7 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     switch_crossbar_free(&xp->bar);
 }
 
-static uint32_t crosspoint_bufs(struct switch_dev *sw)
+uint32_t switch_crosspoints_bufs(struct switch_dev *sw)
 {
     return switch_crossbar_bufs(switch_crossbar_of(sw));
 }
@@ -104,7 +107,12 @@ static uint32_t crosspoint_bufs(struct switch_dev *sw)
 
 static bool row_fits(const struct emu_profile *profile)
 {
-    return crosspoint_fits(profile, EMU_CREDIT_ROW);
+    return switch_crosspoints_fit(profile, EMU_CREDIT_ROW);
+}
+
+static size_t row_bytes(uint32_t ports, const struct emu_profile *profile)
+{
+    return switch_crosspoints_bytes(ports, switch_crosspoints_segments(ports, profile), profile);
 }
 
 static void row_destroy(struct switch_dev *sw)
@@ -121,7 +129,8 @@ static bool row_init(struct switch_dev *sw)
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
     struct switch_crosspoints_row *row = switch_row_of(xp);
 
-    if (!switch_crosspoints_init(xp, switch_crosspoints_segments(sw->ports, sw->profile)))
+    if (!switch_crosspoints_init(xp, switch_crosspoints_segments(sw->ports, sw->profile),
+                                 sw->dev.timed ? &switch_access_timed : &switch_access_raw))
         return false;
     if (sw->dev.timed)
         return true;
@@ -159,72 +168,10 @@ const struct switch_kind switch_row_kind = {
     .timed = {sizeof(struct switch_crosspoints_timed), switch_step_row_timed},
     .fits = row_fits,
     .segments = switch_crosspoints_segments,
-    .bytes = crosspoint_bytes,
+    .bytes = row_bytes,
     .init = row_init,
     .destroy = row_destroy,
     .check = row_check,
-    .bufs = crosspoint_bufs,
-    SWITCH_CROSSPOINTS_KIND,
-};
-
-/* --- the kind with the plain counter ------------------------------------------------ */
-
-static bool counter_fits(const struct emu_profile *profile)
-{
-    return crosspoint_fits(profile, EMU_CREDIT_COUNTER);
-}
-
-static void counter_destroy(struct switch_dev *sw)
-{
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-
-    if (xp->copies) {
-        free(xp->copies->left);
-        free(xp->copies->of);
-    }
-    free(xp->copies);
-    switch_crosspoints_free(xp);
-}
-
-static bool counter_init(struct switch_dev *sw)
-{
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    struct switch_copies *copies = xp->copies = calloc(1, sizeof *copies);
-    uint32_t slots = switch_crosspoints_segments(sw->ports, sw->profile);
-
-    if (!switch_crosspoints_init(xp, slots) || !copies)
-        return false;
-    copies->left = calloc(sw->ports, sizeof *copies->left);
-    copies->of = switch_lines(slots * sizeof *copies->of);
-    return copies->left && copies->of;
-}
-
-static const char *counter_check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps,
-                                     uint64_t *held, uint64_t *waited_ps)
-{
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    const char *wrong = switch_crosspoints_check_row(xp, r);
-
-    (void)now_ps, (void)held, (void)waited_ps;
-    if (wrong || r >= sw->ports)
-        return wrong;
-    return switch_crossbar_check_cable(&xp->bar, r, switch_copies_holds(xp, r));
-}
-
-static void counter_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
-{
-    switch_crosspoints_check(sw, now_ps, counter_check_row, found);
-}
-
-const struct switch_kind switch_counter_kind = {
-    .raw = {sizeof(struct switch_crosspoints_raw), switch_step_counter_raw},
-    .timed = {sizeof(struct switch_crosspoints_timed), switch_step_counter_timed},
-    .fits = counter_fits,
-    .segments = switch_crosspoints_segments,
-    .bytes = crosspoint_bytes,
-    .init = counter_init,
-    .destroy = counter_destroy,
-    .check = counter_check,
-    .bufs = crosspoint_bufs,
+    .bufs = switch_crosspoints_bufs,
     SWITCH_CROSSPOINTS_KIND,
 };

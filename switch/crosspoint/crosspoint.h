@@ -3,9 +3,10 @@
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its machine.
  *
  * A machine is one of these structs and begins with struct switch_crosspoints, which has what all
- * of them have; the router of input/fifo.c has machines of its own. All of it is the switch's
- * worker's. What a segment meets, in order: admit.c (or through.c), then send.c on clock raw and
- * timed.h where the clock has times; a contribution to a reduction turns off into combine.c.
+ * of them have; the plain counter (counter.c) and the router of input/fifo.c have machines of their
+ * own. All of it is the switch's worker's. What a segment meets, in order: admit.c (or through.c),
+ * then send.h on clock raw and timed.h where the clock has times; a contribution to a reduction
+ * turns off into combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
 #define SWITCH_CROSSPOINT_H
@@ -55,13 +56,6 @@ struct switch_timing {
     struct switch_work *work;   /* units */
 };
 
-/* By the plain counter, a part of its own: a credit is back when the last copy has left. */
-struct switch_copies {
-    /* ports: copies of a multicast not yet sent; there is one a credit */
-    uint8_t (*left)[EMU_XPOINT_MAX];
-    uint16_t *of; /* like slot: 1 + index into its row's left, or 0 */
-};
-
 /* A combine unit: output and row number `ports` + its own number. */
 struct switch_unit {
     uint32_t first; /* groups with results that wait for room in its row: free-running */
@@ -69,16 +63,45 @@ struct switch_unit {
     uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
 };
 
+struct switch_crosspoints;
+
+/* A segment is put at the crosspoint (r, o), which has room; @share: see struct switch_access. */
+typedef void (*switch_put_fn)(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                              const struct emu_entry *entry, uint8_t share);
+
+/*
+ * The oldest segment is taken off the crosspoint (r, o), which has one. It stays readable until
+ * the next one is put anywhere in the switch.
+ */
+typedef struct emu_entry *(*switch_dequeue_fn)(struct switch_crosspoints *xp, uint32_t r,
+                                               uint32_t o);
+
+/*
+ * How segments come to the crosspoints of a machine and leave them, with the accounts that it keeps
+ * of that. Collectives find it in their machine; on the way of a unicast, and where outputs send,
+ * these functions are constants, so that none of them is called by a pointer.
+ */
+struct switch_access {
+    switch_put_fn put;
+    switch_dequeue_fn dequeue;
+    /*
+     * So many copies of a multicast from port @r are to be put. Returns what tells put() that a
+     * copy is one of these; 0: of none. NULL: nobody counts them.
+     */
+    uint8_t (*share)(struct switch_crosspoints *xp, uint32_t r, uint32_t copies);
+    bool at_once; /* a result that nothing waits before goes on as soon as it is complete */
+};
+
 /* What every machine with crosspoints has. */
 struct switch_crosspoints {
     struct switch_crossbar bar;
     /* outputs that no segment passes without a stop at a crosspoint; see switch_passes() */
     uint64_t shut;
-    uint32_t xpoint_slots;        /* a copy of the profile's, for the path of every segment */
-    uint32_t units;               /* combine units */
-    uint32_t leaf_ports;          /* ports that one leaf unit serves */
-    struct switch_unit *unit;     /* units */
-    struct switch_copies *copies; /* NULL: credits are not accounted for by the plain counter */
+    const struct switch_access *access;
+    uint32_t xpoint_slots;    /* a copy of the profile's, for the path of every segment */
+    uint32_t units;           /* combine units */
+    uint32_t leaf_ports;      /* ports that one leaf unit serves */
+    struct switch_unit *unit; /* units */
 };
 
 /* The machine on clock raw. */
@@ -129,9 +152,16 @@ static inline struct emu_pool_cache *switch_cache(const struct switch_crosspoint
 
 /* --- made, and what must hold: crosspoint.c, check.c -------------------------------- */
 
-/* Its parts, in a machine whose base is filled in. False: there is no memory. Freed in any case. */
-bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots);
+/*
+ * Its parts, in a machine whose base is filled in; @access outlives it. False: there is no memory.
+ * Freed in any case.
+ */
+bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
+                             const struct switch_access *access);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
+
+/* Does the profile want crosspoints alone, and this reading of their credits? */
+bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_policy credit);
 
 /* sane of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
@@ -146,6 +176,9 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .faults = switch_cables_faults
 
+/* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
+uint32_t switch_crosspoints_bufs(struct switch_dev *sw);
+
 /* rebase of a struct switch_kind. */
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
@@ -159,27 +192,20 @@ uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t
 /* NULL, or what is wrong with the crosspoints of row @r by themselves: part of a row_check. */
 const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r);
 
-/* By the plain counter: segments that row @r holds, copies of one counted once. */
-uint32_t switch_copies_holds(const struct switch_crosspoints *xp, uint32_t r);
+/* --- steps by the row guarantee: raw.c, timed.c ------------------------------------- */
 
-/* --- steps: raw.c, timed.c ---------------------------------------------------------- */
-
-/* By the row guarantee, and by the plain counter. */
 uint32_t switch_step_row_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_row_timed(struct emu_dev *dev, uint64_t until_ps);
-uint32_t switch_step_counter_raw(struct emu_dev *dev, uint64_t until_ps);
-uint32_t switch_step_counter_timed(struct emu_dev *dev, uint64_t until_ps);
 
 /* --- a segment's way ---------------------------------------------------------------- */
 
 /*
  * admit.c: a segment enters by row @r, which has room: its credit says so. By the row guarantee, on
- * clock raw and where the clock has times; and by the plain counter.
+ * clock raw and where the clock has times.
  */
 void switch_admit_settling(struct switch_crosspoints *xp, uint32_t r,
                            const struct emu_entry *entry);
 void switch_admit_level(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
-void switch_admit_copies(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
 
 /* admit.c: clock raw, the row guarantee: a segment enters; its credit is the caller's to see to. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
@@ -187,12 +213,6 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
-
-/* send.c: raw. What row @r owes to its sender, for all that came and left since the last time. */
-uint32_t switch_row_settle(struct switch_crosspoints_row *row, uint32_t r);
-
-/* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
-uint32_t switch_send(struct switch_crosspoints_raw *raw);
 
 /* The unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
@@ -217,9 +237,9 @@ static inline void switch_level(struct switch_level *level, uint8_t from, uint8_
     level->fullest -= (uint8_t)!level->at[level->fullest];
 }
 
-/* Put a segment at one crosspoint. It has room. Returns its slot. */
-static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
-                                  const struct emu_entry *entry)
+/* Put a segment at one crosspoint. It has room. Returns its slot. No accounts are kept. */
+static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                                       const struct emu_entry *entry)
 {
     struct switch_crossbar *bar = &xp->bar;
     uint8_t *count = switch_count(bar, r, o);
@@ -228,43 +248,75 @@ static inline uint32_t switch_put(struct switch_crosspoints *xp, uint32_t r, uin
     assert(*count < xp->xpoint_slots);
     slot = switch_append(&bar->store, switch_xpoint(bar, r, o), *count, entry);
     ++*count;
-    if (bar->sw.dev.timed) {
-        struct switch_timing *timing = switch_timing_of(xp);
-
-        timing->little.held++;
-        switch_level(&timing->level[r], (uint8_t)(*count - 1), *count);
-    }
     switch_out_gains(bar, r, o);
     return slot;
 }
 
 /*
- * Take the oldest segment off a crosspoint. Under the row guarantee the caller says whether that
- * owes a credit; the plain counter counts it here.
- * The entry stays readable until the next one is put anywhere in the switch.
- * Source: output-queued routers §2. The two readings of its credit counter: docs/ARCHITECTURE.md,
- * section 4.
+ * Take the oldest segment off a crosspoint. Returns its slot, see switch_dequeue_fn. No accounts.
  */
-static inline struct emu_entry *switch_dequeue(struct switch_crosspoints *xp, uint32_t r,
-                                               uint32_t o)
+static inline uint32_t switch_dequeue_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
 {
     struct switch_crossbar *bar = &xp->bar;
     uint32_t slot = switch_remove(&bar->store, switch_xpoint(bar, r, o));
-    uint8_t left = --*switch_count(bar, r, o);
 
-    switch_out_loses(bar, r, o, left);
-    if (bar->sw.dev.timed) {
-        struct switch_timing *timing = switch_timing_of(xp);
-
-        timing->little.held--;
-        switch_level(&timing->level[r], (uint8_t)(left + 1), left);
-    }
-    if (xp->copies) { /* the last copy's departure */
-        uint32_t of = xp->copies->of[slot];
-
-        bar->row[r].rx.owed += !of || !--xp->copies->left[r][of - 1];
-    }
-    return &bar->store.slot[slot];
+    switch_out_loses(bar, r, o, --*switch_count(bar, r, o));
+    return slot;
 }
+
+/* Where the clock has times: the crosspoint (r, o) has got a segment. */
+static inline void switch_level_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+{
+    struct switch_timing *timing = switch_timing_of(xp);
+    uint8_t count = *switch_count(&xp->bar, r, o);
+
+    timing->little.held++;
+    switch_level(&timing->level[r], (uint8_t)(count - 1), count);
+}
+
+/* Where the clock has times: a segment has left the crosspoint (r, o). */
+static inline void switch_level_loses(struct switch_crosspoints *xp, uint32_t r, uint32_t o)
+{
+    struct switch_timing *timing = switch_timing_of(xp);
+    uint8_t count = *switch_count(&xp->bar, r, o);
+
+    timing->little.held--;
+    switch_level(&timing->level[r], (uint8_t)(count + 1), count);
+}
+
+/* --- access by the row guarantee, whose machines see to credits themselves ---------- */
+
+static inline void switch_put_raw(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                                  const struct emu_entry *entry, uint8_t share)
+{
+    (void)share;
+    switch_put_slot(xp, r, o, entry);
+}
+
+static inline struct emu_entry *switch_dequeue_raw(struct switch_crosspoints *xp, uint32_t r,
+                                                   uint32_t o)
+{
+    return &xp->bar.store.slot[switch_dequeue_slot(xp, r, o)];
+}
+
+static inline void switch_put_timed(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                                    const struct emu_entry *entry, uint8_t share)
+{
+    (void)share;
+    switch_put_slot(xp, r, o, entry);
+    switch_level_gains(xp, r, o);
+}
+
+static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *xp, uint32_t r,
+                                                     uint32_t o)
+{
+    uint32_t slot = switch_dequeue_slot(xp, r, o);
+
+    switch_level_loses(xp, r, o);
+    return &xp->bar.store.slot[slot];
+}
+
+extern const struct switch_access switch_access_raw;   /* crosspoint.c: of these, on clock raw */
+extern const struct switch_access switch_access_timed; /* and where the clock has times */
 
 #endif

@@ -6,11 +6,13 @@
 #define SWITCH_CROSSPOINT_RAW_H
 
 #include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/send.h"
 
 /* What a machine does in a pass in its own way. */
 struct switch_pass {
     void (*begin)(struct switch_crosspoints_raw *raw);                  /* NULL: nothing */
     uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r);   /* what came to row @r */
+    switch_dequeue_fn dequeue;                                          /* as in its access */
     void (*advance)(struct switch_crosspoints_raw *raw);                /* NULL: no input buffers */
     uint32_t (*settle)(struct switch_crosspoints_raw *raw, uint32_t r); /* what row @r owes */
 };
@@ -96,10 +98,10 @@ static inline __attribute__((always_inline)) uint32_t switch_pass_run(
 
     if (pass->begin)
         pass->begin(raw);
-    raw_take_credits(xp);                 /* refill before spending */
-    moved = raw_take_segments(raw, pass); /* links -> crosspoints */
-    moved += switch_combine(raw);         /* contributions fold into one */
-    moved += switch_send(raw);            /* arbitrate, spend credit */
+    raw_take_credits(xp);                     /* refill before spending */
+    moved = raw_take_segments(raw, pass);     /* links -> crosspoints */
+    moved += switch_combine(raw);             /* contributions fold into one */
+    moved += switch_send(raw, pass->dequeue); /* arbitrate, spend credit */
     if (moved && raw_pending(xp))
         emu_dev_again(&xp->bar.sw.dev); /* sending may have made room for results */
     if (pass->advance)

@@ -30,6 +30,7 @@
  */
 struct switch_timed {
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
+    switch_dequeue_fn dequeue; /* as in its access */
     /* a departure that lowers the fullest crosspoint of its row owes a credit */
     bool by_row;
     /*
@@ -161,7 +162,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     r = emu_bits_next(out->waiting, out->last);
     out->last = (uint8_t)r;
     fullest = switch_timing_of(xp)->level[r].fullest;
-    entry = switch_dequeue(xp, r, o);
+    entry = timed->dequeue(xp, r, o);
     timed_owe(xp, r, fullest, timed);
     at_ps = switch_no_sooner(at_ps, entry);
     switch_timing_of(xp)->little.waited_ps += at_ps - entry->time_ps;

@@ -41,6 +41,16 @@ static bool fifo_fits(const struct emu_profile *profile)
     return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT_XPOINT;
 }
 
+/*
+ * What it does in its own way on a clock. It is a constant, and what is given it is always inlined:
+ * so none of it is called by a pointer.
+ */
+struct fifo_clock {
+    switch_put_fn put;
+    /* NULL: no accounts: the segment in @slot has left its fifo as of @at_ps */
+    void (*left)(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps);
+};
+
 /* Of @outs, those whose crosspoint of row @r has room. */
 static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint64_t outs)
 {
@@ -55,8 +65,10 @@ static uint64_t fifo_room(const struct switch_crosspoints *xp, uint32_t r, uint6
  * The first segment of the fifo of @r goes to its crosspoints. Returns those that it still has to
  * go to.
  */
-static uint64_t fifo_move(struct switch_crosspoints *xp, struct switch_inputs *in, uint32_t r,
-                          uint64_t at_ps)
+static inline __attribute__((always_inline)) uint64_t fifo_move(struct switch_crosspoints *xp,
+                                                                struct switch_inputs *in,
+                                                                uint32_t r, uint64_t at_ps,
+                                                                switch_put_fn put)
 {
     uint32_t slot = in->fifo[r].list.first;
     uint64_t outs = in->outs[slot];
@@ -69,27 +81,22 @@ static uint64_t fifo_move(struct switch_crosspoints *xp, struct switch_inputs *i
         if (!room)
             return outs;
         o = emu_bits_several(room) ? switch_choose(&xp->bar, room) : emu_bits_first(room);
-        switch_put(xp, r, o, &entry);
+        put(xp, r, o, &entry, 0);
         return 0;
     }
     emu_each_bit (out, room)
-        switch_put(xp, r, out, &entry);
+        put(xp, r, out, &entry, 0);
     return in->outs[slot] = outs & ~room;
 }
 
-/* The first segment of the fifo of @r has moved on, as of @at_ps. */
-static void fifo_leave(struct switch_crosspoints *xp, struct switch_inputs *in, uint32_t r,
-                       uint64_t at_ps)
-{
-    uint32_t slot = switch_inputs_leave(in, &xp->bar, r);
-
-    if (xp->bar.sw.dev.timed)
-        switch_little_leave(&switch_timing_of(xp)->little, &xp->bar.store.slot[slot], at_ps);
-}
-
-/* What is in the buffer of input @r moves on; timed: at @at_ps. Did any? */
-static bool fifo_advance(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
-                         uint64_t at_ps)
+/*
+ * What is in the buffer of input @r moves on; timed: at @at_ps. Did any? Always inlined with @clock
+ * a constant.
+ */
+static inline __attribute__((always_inline)) bool fifo_advance(struct switch_crosspoints *xp,
+                                                               struct switch_fifos *fifos,
+                                                               uint32_t r, uint64_t at_ps,
+                                                               const struct fifo_clock *clock)
 {
     struct switch_fifo *fifo = &fifos->in.fifo[r];
     uint64_t ready = xp->bar.runnable;
@@ -98,10 +105,13 @@ static bool fifo_advance(struct switch_crosspoints *xp, struct switch_fifos *fif
     xp->bar.runnable = 0;
     while (fifo->queued) {
         uint64_t at = switch_no_sooner(at_ps, &xp->bar.store.slot[fifo->list.first]);
+        uint32_t slot;
 
-        if (fifo_move(xp, &fifos->in, r, at))
+        if (fifo_move(xp, &fifos->in, r, at, clock->put))
             break;
-        fifo_leave(xp, &fifos->in, r, at);
+        slot = switch_inputs_leave(&fifos->in, &xp->bar, r);
+        if (clock->left)
+            clock->left(xp, slot, at);
         moved = true;
     }
     moved |= xp->bar.runnable != 0;
@@ -110,7 +120,8 @@ static bool fifo_advance(struct switch_crosspoints *xp, struct switch_fifos *fif
     return moved;
 }
 
-static inline void fifo_admit(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
+/* A segment enters the fifo of @r. False: it is dropped. */
+static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos *fifos, uint32_t r,
                               const struct emu_entry *entry)
 {
     struct switch_dev *sw = &xp->bar.sw;
@@ -121,13 +132,10 @@ static inline void fifo_admit(struct switch_crosspoints *xp, struct switch_fifos
 
     if (!outs) {
         switch_inputs_drop(&xp->bar, r, entry);
-        return;
+        return false;
     }
     switch_inputs_append(&fifos->in, &xp->bar, r, outs, entry);
-    if (sw->dev.timed)
-        switch_timing_of(xp)->little.held++;
-    if (fifos->in.fifo[r].queued == 1)
-        fifo_advance(xp, fifos, r, entry->time_ps);
+    return true;
 }
 
 /* --- clock raw ---------------------------------------------------------------------- */
@@ -137,10 +145,18 @@ static inline struct switch_fifos *raw_fifos(struct switch_crosspoints *xp)
     return &((struct switch_fifo_raw *)xp)->fifos;
 }
 
+static bool raw_move(struct switch_crosspoints *xp, uint32_t r)
+{
+    static const struct fifo_clock raw = {.put = switch_put_raw};
+
+    return fifo_advance(xp, raw_fifos(xp), r, 0, &raw);
+}
+
 static inline void raw_admit(struct switch_crosspoints *xp, uint32_t r,
                              const struct emu_entry *entry)
 {
-    fifo_admit(xp, raw_fifos(xp), r, entry);
+    if (fifo_enter(xp, raw_fifos(xp), r, entry) && raw_fifos(xp)->in.fifo[r].queued == 1)
+        raw_move(xp, r);
 }
 
 static inline uint32_t raw_take(struct switch_crosspoints_raw *raw, uint32_t r)
@@ -156,7 +172,7 @@ static inline void raw_advance(struct switch_crosspoints_raw *raw)
 
     raw->touched |= fifos->backed;
     emu_each_bit (r, fifos->backed)
-        moved |= fifo_advance(&raw->xp, fifos, r, 0);
+        moved |= raw_move(&raw->xp, r);
     if (moved)
         emu_dev_again(&raw->xp.bar.sw.dev);
 }
@@ -164,6 +180,7 @@ static inline void raw_advance(struct switch_crosspoints_raw *raw)
 static uint32_t fifo_step_raw(struct emu_dev *dev, uint64_t until_ps)
 {
     static const struct switch_pass fifo_pass = {.take = raw_take,
+                                                 .dequeue = switch_dequeue_raw,
                                                  .advance = raw_advance,
                                                  .settle = switch_row_owed};
 
@@ -178,25 +195,41 @@ static inline struct switch_fifos *timed_fifos(struct switch_crosspoints *xp)
     return &((struct switch_fifo_timed *)xp)->fifos;
 }
 
+static inline void timed_leave(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps)
+{
+    switch_little_leave(&switch_timing_of(xp)->little, &xp->bar.store.slot[slot], at_ps);
+}
+
+static bool timed_move(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
+{
+    static const struct fifo_clock timed = {.put = switch_put_timed, .left = timed_leave};
+
+    return fifo_advance(xp, timed_fifos(xp), r, at_ps, &timed);
+}
+
 static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
                                const struct emu_entry *entry)
 {
-    fifo_admit(xp, timed_fifos(xp), r, entry);
+    if (!fifo_enter(xp, timed_fifos(xp), r, entry))
+        return;
+    switch_timing_of(xp)->little.held++;
+    if (timed_fifos(xp)->in.fifo[r].queued == 1)
+        timed_move(xp, r, entry->time_ps);
 }
 
 static inline bool timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    struct switch_fifos *fifos = timed_fifos(xp);
-
-    if (!(fifos->backed >> r & 1))
+    if (!(timed_fifos(xp)->backed >> r & 1))
         return false;
-    fifo_advance(xp, fifos, r, at_ps);
+    timed_move(xp, r, at_ps);
     return true;
 }
 
 static uint32_t fifo_step_timed(struct emu_dev *dev, uint64_t until_ps)
 {
-    static const struct switch_timed fifo = {.admit = timed_admit, .advance = timed_advance};
+    static const struct switch_timed fifo = {.admit = timed_admit,
+                                             .dequeue = switch_dequeue_timed,
+                                             .advance = timed_advance};
 
     return switch_timed_run(dev, until_ps, &fifo);
 }
@@ -227,7 +260,8 @@ static bool fifo_init(struct switch_dev *sw)
     uint32_t slots = fifo_segments(sw->ports, sw->profile);
 
     return switch_inputs_init(&switch_fifos_of(sw)->in, sw->ports, slots) &&
-           switch_crosspoints_init(switch_crosspoints_of(sw), slots);
+           switch_crosspoints_init(switch_crosspoints_of(sw), slots,
+                                   sw->dev.timed ? &switch_access_timed : &switch_access_raw);
 }
 
 static uint32_t fifo_bufs(struct switch_dev *sw)

@@ -4,9 +4,9 @@
  * that keeps to no rule, while the application here sends, receives, and is in a group with it.
  *
  * The fabric is the tests' fake one, on this thread, and its clock is the input's (the linker puts
- * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that must survive; at
- * node 1 there is an honest adapter, too, so that the two have met, and the input adds to what
- * that says: with numbers and checks that are right, if it wants so.
+ * our clock_gettime() and getrandom() in the place of the library's). Node 0 is the process that
+ * must survive; at node 1 there is an honest adapter, too, so that the two have met, and the input
+ * adds to what that says: with numbers and checks that are right, if it wants so.
  *
  * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other. Then
  * come commands, a byte each (enum command) and what they need.
@@ -57,7 +57,6 @@ static struct world {
     struct fake *fake;
     struct fabemu *fab[MEMBERS];
     struct fabemu_queue *queue[MEMBERS];
-    uint64_t now_ns;
     uint64_t key[2];    /* of the regions, by node */
     uint64_t symmetric; /* of those that the group shares; 0: it has none */
     uint8_t *region[2];
@@ -69,16 +68,6 @@ static struct world {
     uint64_t random;    /* in the place of the host's */
     uint32_t transfers; /* numbers of transfers that NAMED has gone through */
 } world;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
-{
-    (void)clock;
-    ret->tv_sec = (time_t)(world.now_ns / 1000000000u);
-    ret->tv_nsec = (long)(world.now_ns % 1000000000u);
-    return 0;
-}
 
 ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags);
 
@@ -330,7 +319,7 @@ static void do_command(struct fuzz_input *in)
     else if (command == GIVE_UP)
         do_give_up(in);
     else if (command == TIME)
-        world.now_ns += UINT64_C(1) << fuzz_u8(in) % 40;
+        fuzz_now_ns += UINT64_C(1) << fuzz_u8(in) % 40;
     else if (command == ANSWER)
         do_answer(in);
     else if (command == PROBE)
@@ -348,7 +337,8 @@ static void world_open(uint8_t how)
 {
     static const uint32_t nodes[MEMBERS] = {0, 1};
 
-    world = (struct world){.now_ns = 1000000000000u};
+    world = (struct world){0};
+    fuzz_now_ns = 1000000000000u;
     world.fake = fake_open(MEMBERS, 1, how & 2);
     if (how & 1)
         fake_acknowledge(world.fake);

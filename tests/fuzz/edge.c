@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * edge.c - what a process writes into its edge: any bytes at any place of the shared memory, and any
- * order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand, and
- * its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
+ * edge.c - what a process writes into its edge: any bytes at any place of the shared memory, and
+ * any order of posts, groups, departures and arrivals. The fabric is a whole one, stepped by hand,
+ * and its clock is the input's (the linker puts our clock_gettime() in the place of the library's).
  *
  * The input's first byte says which machine it is (machines[]), with 128 added: where free-running
  * numbers soon wrap. Then come commands, a byte each (enum command) and what they need.
@@ -65,20 +65,9 @@ enum command {
 /* One for the process: clock_gettime() has no argument for it. */
 static struct world {
     struct fabric *fabric;
-    uint64_t now_ns;
     uint32_t group[GROUPS];
     uint32_t groups; /* made so far */
 } world;
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
-{
-    (void)clock;
-    ret->tv_sec = (time_t)(world.now_ns / 1000000000u);
-    ret->tv_nsec = (long)(world.now_ns % 1000000000u);
-    return 0;
-}
 
 /* --- processes ---------------------------------------------------------------------- */
 
@@ -111,7 +100,7 @@ static void post(uint32_t node, const struct emu_seg *seg)
         return;
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
     memcpy(&shared->up[tail % EMU_EDGE_SLOTS].seg, seg, sizeof *seg);
-    shared->up_ps[tail % EMU_EDGE_SLOTS] = (world.now_ns - shared->origin_ns) * 1000u;
+    shared->up_ps[tail % EMU_EDGE_SLOTS] = (fuzz_now_ns - shared->origin_ns) * 1000u;
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
 }
 
@@ -306,7 +295,7 @@ static void do_command(struct fuzz_input *in)
         attach(read_node(in));
         break;
     case TIME:
-        world.now_ns += UINT64_C(1) << fuzz_u8(in) % 52;
+        fuzz_now_ns += UINT64_C(1) << fuzz_u8(in) % 52;
         break;
     case TICK:
         do_tick();
@@ -335,7 +324,7 @@ static void check_honest(void)
     }
     for (uint32_t i = 0; i < END_PASSES && !(came[0] && came[1]); i++) {
         pass();
-        world.now_ns += STEP_NS;
+        fuzz_now_ns += STEP_NS;
         for (uint32_t k = 0; k < 2; k++)
             came[k] += take(far[k], far[!k], said, sizeof said);
         if (i % 1000 == 999)
@@ -362,7 +351,8 @@ static struct topo_graph *start(uint8_t which)
         fuzz_must(emu_profile_set(&config.profile, machine->set[i], error, sizeof error) == 0,
                   error);
     config.graph = graph;
-    world = (struct world){.now_ns = 1000000000000u};
+    world = (struct world){0};
+    fuzz_now_ns = 1000000000000u;
     fuzz_must(fabric_start(&world.fabric, &config, error, sizeof error) == 0, error);
     return graph;
 }

@@ -25,6 +25,9 @@ void fuzz_says_why(const char *error);
 /** fuzz_text - the input as a string; free() takes it back. */
 char *fuzz_text(const uint8_t *data, size_t bytes);
 
+/** fuzz_now_ns - clock.c: what every clock of the target says: the input moves it. */
+extern uint64_t fuzz_now_ns;
+
 #define FUZZ_PATH_BYTES 32
 
 /** fuzz_file - a file in memory that holds the input, and its @path; close() takes it back. */

@@ -2,7 +2,7 @@
 /*
  * switch_test.c - credits, choice and order inside switches, pass by pass.
  */
-#include "switch/crosspoint/crosspoint.h"
+#include "switch/crosspoint/counter.h"
 #include "switch/input/fifo.h"
 #include "switch/input/slots.h"
 #include "tests/test.h"
@@ -19,25 +19,37 @@ static uint32_t ring_credits(const struct emu_credit_end *from, const struct emu
     return sum;
 }
 
+/* By the plain counter: segments that row @r holds, copies of one counted once. */
+static uint32_t copies_taken(struct switch_dev *sw, uint32_t r)
+{
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
+    const struct switch_copies *copies = switch_copies_of(sw);
+    uint32_t taken = 0;
+
+    for (uint32_t o = 0; o < bar->rows; o++) {
+        uint32_t slot = switch_xpoint(bar, r, o)->first;
+
+        for (uint32_t left = *switch_count(bar, r, o); left; left--, slot = bar->store.next[slot])
+            taken += !copies->of[slot];
+    }
+    for (uint32_t i = 0; i < EMU_XPOINT_MAX; i++)
+        taken += copies->left[r][i] != 0;
+    return taken;
+}
+
 /* Room of a row that is taken, as the policy counts it. */
 static uint32_t row_taken(struct switch_dev *sw, uint32_t r)
 {
-    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
-    uint32_t taken = 0, fullest = 0;
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
+    uint32_t fullest = 0;
 
     if (sw->kind == &switch_fifo_kind)
         return switch_fifos_of(sw)->in.fifo[r].queued;
-    for (uint32_t o = 0; o < xp->bar.rows; o++) {
-        uint8_t count = *switch_count(&xp->bar, r, o);
-        uint32_t slot = switch_xpoint(&xp->bar, r, o)->first;
-
-        fullest = count > fullest ? count : fullest;
-        for (; xp->copies && count; count--, slot = xp->bar.store.next[slot])
-            taken += !xp->copies->of[slot];
-    }
-    for (uint32_t i = 0; xp->copies && i < EMU_XPOINT_MAX; i++)
-        taken += xp->copies->left[r][i] != 0;
-    return xp->copies ? taken : fullest;
+    if (sw->kind == &switch_counter_kind)
+        return copies_taken(sw, r);
+    for (uint32_t o = 0; o < bar->rows; o++)
+        fullest = *switch_count(bar, r, o) > fullest ? *switch_count(bar, r, o) : fullest;
+    return fullest;
 }
 
 /*

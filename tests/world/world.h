@@ -17,7 +17,7 @@
  *   host/cluster      adapters on a real fabric, and all that they can do
  *   ofi/rig           endpoints of the libfabric provider
  *   edges             a real fabric and the bare ends of its edges
- *   graphs            networks alone
+ *   graphs            networks alone; parsed: faults alone
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H

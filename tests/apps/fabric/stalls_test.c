@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls_test.c - where a collective's contributions are, which of them do not agree, and links that
- * do not move.
+ * stalls_test.c - where a collective's contributions are, which of them do not agree, and links
+ * that do not move.
  *
  * Workers do not run: the test steps them.
  */

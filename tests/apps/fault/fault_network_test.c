@@ -8,19 +8,8 @@
 #include "apps/fault/fault.h"
 #include "tests/test.h"
 #include "tests/world/graphs.h"
+#include "tests/world/parsed.h"
 #include "tests/world/world.h"
-
-static struct fault parsed(const char *text)
-{
-    struct fault fault;
-    char error[FAULT_ERROR_BYTES] = "";
-
-    if (fault_parse(&fault, text, error, sizeof error)) {
-        printf("%s: %s\n", text, error);
-        CU_FAIL_FATAL("a good fault was refused");
-    }
-    return fault;
-}
 
 static struct fault_targets found(const struct topo_graph *graph, const char *text, uint64_t seed)
 {

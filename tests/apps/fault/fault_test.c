@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
+#include "tests/world/parsed.h"
 
 #define ROUND_TRIPS 20000
 #define MUTATIONS   40000
@@ -36,18 +37,6 @@ static const char *const shortest[FAULT_KINDS] = {
     [FAULT_NOISE] = "noise node=0 period=10ms length=1ms",
     [FAULT_PARTITION] = "partition node=0",
 };
-
-static struct fault parsed(const char *text)
-{
-    struct fault fault;
-    char error[FAULT_ERROR_BYTES] = "";
-
-    if (fault_parse(&fault, text, error, sizeof error)) {
-        printf("%s: %s\n", text, error);
-        CU_FAIL_FATAL("a good fault was refused");
-    }
-    return fault;
-}
 
 static bool same(const struct fault *a, const struct fault *b)
 {
@@ -102,8 +91,24 @@ static void fault_parse__aims_at_all_where_the_text_says_nothing(void)
     CU_ASSERT_EQUAL(f.rule.aim.kinds, 1u << EMU_REDUCE | 1u << EMU_ALLREDUCE);
 }
 
+/* A text, and the canonical one of the same fault. */
+static void each_is_printed(const char *const (*rows)[2], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct fault f = parsed(rows[i][0]), again;
+        char text[FAULT_TEXT_BYTES];
+
+        fault_print(&f, text);
+        if (strcmp(text, rows[i][1]) != 0)
+            printf("\n%s: %s\n", rows[i][0], text);
+        CU_ASSERT_STRING_EQUAL(text, rows[i][1]);
+        again = parsed(text);
+        CU_ASSERT(same(&f, &again));
+    }
+}
+
 /* What is written in many ways has one canonical text. */
-static void fault_print__is_canonical(void)
+static void fault_print__has_one_text_for_a_time(void)
 {
     static const char *const rows[][2] = {
         {"  link-down\tlink=0:1  ", "link-down link=0:1"},
@@ -119,6 +124,14 @@ static void fault_print__is_canonical(void)
         {"at=1000000s link-down link=1:2", "at=1000000s link-down link=1:2"},
         {"at=1.00000000000000000000000000000s link-down link=1:2", "at=1s link-down link=1:2"},
         {"on=barrier:007 link-down link=1:2", "on=barrier:7 link-down link=1:2"},
+    };
+
+    each_is_printed(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void fault_print__has_one_text_for_a_rate(void)
+{
+    static const char *const rows[][2] = {
         {"loss rate=1 link=any", "loss link=any"},
         {"loss rate=100% link=any", "loss link=any"},
         {"loss rate=0.001 link=any", "loss link=any rate=1e-3"},
@@ -128,6 +141,14 @@ static void fault_print__is_canonical(void)
         {"loss rate=0.123456789 link=any", "loss link=any rate=0.123456789"},
         {"loss rate=1% link=any", "loss link=any rate=0.01"},
         {"loss rate=99.9999999% link=any", "loss link=any rate=0.999999999"},
+    };
+
+    each_is_printed(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void fault_print__has_one_text_for_all_else(void)
+{
+    static const char *const rows[][2] = {
         {"loss kind=barrier,reduce link=any", "loss link=any kind=reduce,barrier"},
         {"loss packet=nack,head,cont,ack link=any", "loss link=any"},
         {"loss nth=1e3 link=any", "loss link=any nth=1000"},
@@ -150,17 +171,7 @@ static void fault_print__is_canonical(void)
         {"link-down link=n3:0>", "link-down link=n3:0>"},
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct fault f = parsed(rows[i][0]), again;
-        char text[FAULT_TEXT_BYTES];
-
-        fault_print(&f, text);
-        if (strcmp(text, rows[i][1]) != 0)
-            printf("\n%s: %s\n", rows[i][0], text);
-        CU_ASSERT_STRING_EQUAL(text, rows[i][1]);
-        again = parsed(text);
-        CU_ASSERT(same(&f, &again));
-    }
+    each_is_printed(rows, sizeof rows / sizeof rows[0]);
 }
 
 /* --- round trips of random faults ----------------------------------------------------- */
@@ -393,7 +404,7 @@ static void fault_parse__says_which_word_is_wrong(void)
     each_is_refused(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void fault_parse__says_which_value_is_wrong(void)
+static void fault_parse__says_which_time_is_wrong(void)
 {
     static const struct refused rows[] = {
         {"at= link-down link=0:1", "at=:", "1.5s"},
@@ -425,6 +436,14 @@ static void fault_parse__says_which_value_is_wrong(void)
         {"on=barrier:1:2:3 link-down link=0:1", "on=barrier:1:2:3", "allreduce:3:0"},
         {"on=barrier:1:2147483648 link-down link=0:1", "on=barrier", "the group"},
         {"on=barrier:9223372036854775808 link-down link=0:1", "on=barrier", "from 1"},
+    };
+
+    each_is_refused(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void fault_parse__says_which_value_is_wrong(void)
+{
+    static const struct refused rows[] = {
         {"loss link=0:1 rate=0", "rate=0 is too small", "1e-9 to 1"},
         {"loss link=0:1 rate=0%", "rate=0% is too small", "1e-9 to 1"},
         {"loss link=0:1 rate=1.000000001", "is too large", "1e-9 to 1"},
@@ -738,9 +757,12 @@ static void schedule__is_a_scenario_or_a_file(void)
 static const struct test_case cases[] = {
     CASE(fault_parse__fills_what_the_text_says),
     CASE(fault_parse__aims_at_all_where_the_text_says_nothing),
-    CASE(fault_print__is_canonical),
+    CASE(fault_print__has_one_text_for_a_time),
+    CASE(fault_print__has_one_text_for_a_rate),
+    CASE(fault_print__has_one_text_for_all_else),
     CASE(fault_print__is_read_as_the_same_fault),
     CASE(fault_parse__says_which_word_is_wrong),
+    CASE(fault_parse__says_which_time_is_wrong),
     CASE(fault_parse__says_which_value_is_wrong),
     CASE(fault_parse__says_which_place_is_wrong),
     CASE(fault_parse__refuses_words_without_end),

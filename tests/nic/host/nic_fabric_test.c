@@ -149,6 +149,27 @@ static void cut_node(struct cluster *w, uint32_t node, bool cut)
     fabric_faults(w->fabric, cable, true)->rates.lost = lost;
 }
 
+/* Node 0 sends to @far, whose cable is mended, until a message arrives. */
+static void meet_again(struct cluster *w, uint32_t far)
+{
+    static uint8_t out[8], in[8]; /* short ones wait for no receive */
+    struct fabemu_iov from = {.base = out, .bytes = 8}, into = {.base = in, .bytes = 8};
+    struct fabemu_dest dest = {.node = far, .queue = 1};
+
+    for (bool met = false; !met;) {
+        struct fabemu_req recv = {0}, send = {0};
+
+        fabemu_recv(w->queue[far], 0, 0, 0, &into, 1, &recv);
+        fabemu_send(w->queue[0], &dest, &from, 1, &send);
+        CU_ASSERT_TRUE_FATAL(cluster_finish(w, &send, 1));
+        if (!send.status) {
+            CU_ASSERT_TRUE_FATAL(cluster_finish(w, &recv, 1));
+        }
+        met = !send.status && !recv.status;
+        fabemu_abort(w->fab[far], &recv);
+    }
+}
+
 static void one_is_cut_off(const char *topo)
 {
     const struct cluster_config set = {.topo = topo, .set = "retry_limit=4"};
@@ -194,19 +215,7 @@ static void one_is_cut_off(const char *topo)
     fabemu_send(w.queue[0], &dest, &iov, 1, &send[0]);
     CU_ASSERT_TRUE(cluster_finish(&w, send, 1) && send[0].status == -EHOSTUNREACH);
     cut_node(&w, far, false);
-    for (bool met = false; !met;) {
-        struct fabemu_req again[2] = {{0}};
-
-        into = iov = (struct fabemu_iov){.base = in[0], .bytes = 8}; /* waits for no receive */
-        fabemu_recv(w.queue[far], 0, 0, 0, &into, 1, &again[0]);
-        fabemu_send(w.queue[0], &dest, &iov, 1, &again[1]);
-        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, &again[1], 1));
-        if (!again[1].status) {
-            CU_ASSERT_TRUE_FATAL(cluster_finish(&w, again, 1));
-        }
-        met = !again[1].status && !again[0].status;
-        fabemu_abort(w.fab[far], &again[0]);
-    }
+    meet_again(&w, far);
     cluster_close(&w);
 }
 

@@ -478,7 +478,9 @@ static void leave__waits_a_moment_for_who_lacks_nothing(void)
     }
 }
 
-/* The same with other bounds: short, and none, and then it is the bound of all leaving that ends. */
+/*
+ * The same with other bounds: short, and none, and then it is the bound of all leaving that ends.
+ */
 static void leave__waits_as_long_as_the_bounds_say(void)
 {
     for (unsigned off = 0; off < 2; off++) {

@@ -80,6 +80,22 @@ static uint32_t talk(struct peers *w, uint32_t a, uint32_t b)
 
 /* --- pairs -------------------------------------------------------------------------- */
 
+/* What is posted while the way is cut ends, too; and once it is mended the two get on. */
+static void fails_until_mended(struct peers *w)
+{
+    struct fabemu_req send, recv;
+    uint64_t out = 0, in;
+
+    peers_send(w, 0, 1, 3, &out, 8, &send);
+    peers_recv(w, 1, 0, 3, 0, &in, 8, &recv);
+    pump_until_over(w, &send, 1);
+    pump_until_over(w, &recv, 1);
+    CU_ASSERT_EQUAL(send.status, -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(recv.status, -EHOSTUNREACH);
+    cut(w, 0, 1, false, false);
+    talk(w, 0, 1);
+}
+
 /*
  * Everything that two processes can wait for of each other, with ways cut in one or both
  * directions.
@@ -132,15 +148,7 @@ static void given_up__ends_all_that_waits_on_both_sides(void)
         CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
         CU_ASSERT_EQUAL(w.fab[0]->served + w.fab[1]->served, 0);
 
-        /* What is posted while the way is cut ends, too; and once it is mended they get on. */
-        peers_send(&w, 0, 1, 3, out, 8, &req[0][0]);
-        peers_recv(&w, 1, 0, 3, 0, in[0], 8, &req[1][0]);
-        pump_until_over(&w, req[0], 1);
-        pump_until_over(&w, req[1], 1);
-        CU_ASSERT_EQUAL(req[0][0].status, -EHOSTUNREACH);
-        CU_ASSERT_EQUAL(req[1][0].status, -EHOSTUNREACH);
-        cut(&w, 0, 1, false, false);
-        talk(&w, 0, 1);
+        fails_until_mended(&w);
         peers_close(&w);
     }
 }
@@ -333,13 +341,57 @@ static void given_up__and_then_a_successor(void)
     }
 }
 
+/* Segment number @i of those that nobody can have sent. False: this one an honest peer may have. */
+static bool draw_word(struct peers *w, uint32_t i, struct emu_seg *seg)
+{
+    uint64_t r = test_random(&w->random);
+
+    for (unsigned k = 0; k < sizeof *seg; k += 8)
+        memcpy((uint8_t *)seg + k, &(uint64_t){test_random(&w->random)}, 8);
+    seg->hdr.src = r % 4 ? 0 : 1;
+    seg->hdr.dst = r / 4 % 4 ? 1 : seg->hdr.dst;
+    seg->hdr.kind |= r / 16 % 2 ? EMU_FAILED : EMU_NOTIFY;
+    if (r / 32 % 4)
+        seg->hdr.kind &= EMU_FAILED | EMU_NOTIFY | 7;
+    if (r / 128 % 4)
+        seg->hdr.len %= EMU_PAYLOAD_BYTES + 1;
+    seg->payload[0] = (uint8_t)(r / 512 % 14);
+    if (seg->hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg->hdr.src == 1)
+        return false; /* an ordinary one: others test that */
+    if (seg->payload[0] != NIC_DATA)
+        return true;
+    if (i % 2 == 0) /* a check of 16 bits may be met by chance */
+        return false;
+    memcpy(seg->payload + 2, &(uint16_t){(uint16_t)~w->fab[0]->peers[1].tx_check}, 2);
+    return true;
+}
+
+/* Words of another epoch, of another process, and a hello that knew less. */
+static void inject_words_that_are_over(struct peers *w)
+{
+    uint32_t epoch = w->fab[0]->peers[1].epoch;
+    struct emu_seg seg = {.hdr = {.dst = 1, .kind = EMU_UNICAST | EMU_FAILED}};
+    struct nic_wire_head head = {.what = NIC_EAGER, .check = w->fab[0]->peers[1].tx_check ^ 1};
+    struct nic_wire_hello hello = {.what = NIC_HELLO, .life = w->fab[0]->life, .epoch = epoch};
+
+    memcpy(seg.payload, &head, sizeof head);
+    seg.hdr.len = sizeof head;
+    fake_inject(w->fake, 0, &seg);
+    memcpy(seg.payload, &hello, sizeof hello);
+    seg.hdr.len = sizeof hello;
+    fake_inject(w->fake, 0, &seg);
+    hello.known = w->fab[1]->life;
+    hello.epoch--;
+    memcpy(seg.payload, &hello, sizeof hello);
+    fake_inject(w->fake, 0, &seg);
+    fake_quiet(w->fake);
+}
+
 /* What the network may not say, or says of things that are over. */
 static void receive__believes_no_word_that_cannot_be(void)
 {
     struct peers w;
-    struct emu_seg seg = {.hdr = {0}};
-    struct nic_wire_hello hello;
-    struct nic_wire_head head;
+    struct emu_seg seg;
     struct fabemu_req recv;
     uint32_t epoch, v;
 
@@ -349,23 +401,7 @@ static void receive__believes_no_word_that_cannot_be(void)
         peers_recv(&w, 0, 1, 1, 0, &v, 4, &recv);
         epoch = w.fab[0]->peers[1].epoch;
         for (uint32_t i = 0; i < 20000; i++) {
-            uint64_t r = test_random(&w.random);
-
-            for (unsigned k = 0; k < sizeof seg; k += 8)
-                memcpy((uint8_t *)&seg + k, &(uint64_t){test_random(&w.random)}, 8);
-            seg.hdr.src = r % 4 ? 0 : 1;
-            seg.hdr.dst = r / 4 % 4 ? 1 : seg.hdr.dst;
-            seg.hdr.kind |= r / 16 % 2 ? EMU_FAILED : EMU_NOTIFY;
-            if (r / 32 % 4)
-                seg.hdr.kind &= EMU_FAILED | EMU_NOTIFY | 7;
-            if (r / 128 % 4)
-                seg.hdr.len %= EMU_PAYLOAD_BYTES + 1;
-            seg.payload[0] = (uint8_t)(r / 512 % 14);
-            if (seg.hdr.kind == (EMU_UNICAST | EMU_NOTIFY) && seg.hdr.src == 1)
-                continue;                            /* an ordinary one: others test that */
-            if (seg.payload[0] == NIC_DATA && i % 2) /* a check of 16 bits may be met by chance */
-                memcpy(seg.payload + 2, &(uint16_t){(uint16_t)~w.fab[0]->peers[1].tx_check}, 2);
-            else if (seg.payload[0] == NIC_DATA)
+            if (!draw_word(&w, i, &seg))
                 continue;
             while (!fake_inject(w.fake, 0, &seg))
                 fabemu_progress(w.fab[0]);
@@ -374,21 +410,7 @@ static void receive__believes_no_word_that_cannot_be(void)
         CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
         CU_ASSERT_EQUAL(w.fab[0]->counts.given_up > 0, acknowledged);
 
-        /* Those of another epoch, or another process, or a hello that knew less. */
-        seg.hdr = (struct emu_hdr){.dst = 1, .kind = EMU_UNICAST | EMU_FAILED};
-        head = (struct nic_wire_head){.what = NIC_EAGER, .check = w.fab[0]->peers[1].tx_check ^ 1};
-        memcpy(seg.payload, &head, sizeof head);
-        seg.hdr.len = sizeof head;
-        fake_inject(w.fake, 0, &seg);
-        hello = (struct nic_wire_hello){.what = NIC_HELLO, .life = w.fab[0]->life, .epoch = epoch};
-        memcpy(seg.payload, &hello, sizeof hello);
-        seg.hdr.len = sizeof hello;
-        fake_inject(w.fake, 0, &seg);
-        hello.known = w.fab[1]->life;
-        hello.epoch--;
-        memcpy(seg.payload, &hello, sizeof hello);
-        fake_inject(w.fake, 0, &seg);
-        fake_quiet(w.fake);
+        inject_words_that_are_over(&w);
         CU_ASSERT_EQUAL(recv.status, FABEMU_PENDING);
         CU_ASSERT_EQUAL(w.fab[0]->peers[1].epoch, epoch);
         CU_ASSERT_EQUAL(talk(&w, 0, 1), 0);
@@ -522,6 +544,22 @@ static void hello__of_an_earlier_epoch_changes_nothing(void)
     peers_close(&w);
 }
 
+/* @send, to @node, ends: a receive that it waits for may have failed. */
+static void receive_until_sent(struct peers *w, uint32_t node, struct fabemu_req *send)
+{
+    static uint8_t memory[40000];
+    struct fabemu_req more;
+
+    fake_quiet(w->fake);
+    peers_recv(w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+    while (fabemu_req_status(send) == FABEMU_PENDING) {
+        fake_pump(w->fake);
+        if (fabemu_req_status(&more) != FABEMU_PENDING)
+            peers_recv(w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
+    }
+    fabemu_abort(w->fab[node], &more);
+}
+
 /*
  * Ways are cut and mended at random under all kinds of traffic: all ends, what arrives is right and
  * in order.
@@ -534,7 +572,6 @@ static void given_up__at_random_loses_but_never_hangs(void)
     struct fabemu_req *send = calloc(MANY, sizeof *send), *recv = calloc(MANY, sizeof *recv);
     uint8_t *out = malloc(40000 * MANY), *in = malloc(40000 * MANY);
     uint32_t last[3] = {0}, lost = 0;
-    static uint8_t memory[40000];
 
     hasty_open(&w, 3, true);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -554,19 +591,8 @@ static void given_up__at_random_loses_but_never_hangs(void)
     }
     for (uint32_t a = 0; a < 3; a++)
         cut(&w, a, (a + 1) % 3, false, false);
-    for (uint32_t i = 0; i < MANY; i++) { /* a receive may have failed that a send waits for */
-        struct fabemu_req more;
-        uint32_t node = (i % 3 + 1) % 3;
-
-        fake_quiet(w.fake);
-        peers_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
-        while (fabemu_req_status(&send[i]) == FABEMU_PENDING) {
-            fake_pump(w.fake);
-            if (fabemu_req_status(&more) != FABEMU_PENDING)
-                peers_recv(&w, node, FABEMU_ANY_NODE, 5, 0, memory, sizeof memory, &more);
-        }
-        fabemu_abort(w.fab[node], &more);
-    }
+    for (uint32_t i = 0; i < MANY; i++)
+        receive_until_sent(&w, (i % 3 + 1) % 3, &send[i]);
     for (uint32_t i = 0; i < MANY; i++) { /* and the other way round */
         uint32_t number;
 

@@ -670,6 +670,30 @@ static void hello__many_have_few_answers(void)
     }
 }
 
+/* A segment for node 0 as no honest process sends it, but for some of its fields. */
+static void draw_garbage(struct peers *w, struct emu_seg *seg)
+{
+    uint64_t r = test_random(&w->random);
+
+    for (unsigned k = 0; k < sizeof *seg; k += 8)
+        memcpy((uint8_t *)seg + k, &(uint64_t){test_random(&w->random)}, 8);
+    seg->hdr.src = r % 8 == 0 ? seg->hdr.src : 1; /* the fabric stamps it, but who knows */
+    seg->hdr.dst = r % 8 == 1 ? seg->hdr.dst : 0;
+    seg->hdr.kind = r / 8 % 4 ? (uint8_t)EMU_UNICAST : seg->hdr.kind % 8;
+    if (r / 32 % 2)
+        seg->hdr.seq = w->fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
+    seg->payload[0] = (uint8_t)(r / 4096 % 13);
+    if (seg->payload[0] == NIC_HELLO) /* its own life is a process's to tell */
+        memcpy(seg->payload + offsetof(struct nic_wire_hello, life), &w->fab[1]->life, 8);
+    else if (r / 65536 % 4) { /* one that knows the secret of the pair */
+        memcpy(seg->payload + 4, &w->fab[0]->peers[1].rx_check, 4);
+        if (seg->payload[0] == NIC_DATA)
+            memcpy(seg->payload + 2, &w->fab[0]->peers[1].rx_check, 2);
+        if (r / (1 << 20) % 2)
+            memset(seg->payload + 18, 0, 20); /* small numbers where ids and lengths lie */
+    }
+}
+
 static void receive__counts_garbage_and_lives(void)
 {
     static uint8_t memory[5000];
@@ -688,25 +712,8 @@ static void receive__counts_garbage_and_lives(void)
     fabemu_get(w.fab[0], 1, 1, 0, memory, 5000, &get);
     for (uint32_t i = 0; i < 200000; i++) {
         struct emu_seg seg;
-        uint64_t r = test_random(&w.random);
 
-        for (unsigned k = 0; k < sizeof seg; k += 8)
-            memcpy((uint8_t *)&seg + k, &(uint64_t){test_random(&w.random)}, 8);
-        seg.hdr.src = r % 8 == 0 ? seg.hdr.src : 1; /* the fabric stamps it, but who knows */
-        seg.hdr.dst = r % 8 == 1 ? seg.hdr.dst : 0;
-        seg.hdr.kind = r / 8 % 4 ? (uint8_t)EMU_UNICAST : seg.hdr.kind % 8;
-        if (r / 32 % 2)
-            seg.hdr.seq = w.fab[0]->peers[1].rx_next + (uint32_t)(r / 64 % 40);
-        seg.payload[0] = (uint8_t)(r / 4096 % 13);
-        if (seg.payload[0] == NIC_HELLO) /* its own life is a process's to tell */
-            memcpy(seg.payload + offsetof(struct nic_wire_hello, life), &w.fab[1]->life, 8);
-        else if (r / 65536 % 4) { /* one that knows the secret of the pair */
-            memcpy(seg.payload + 4, &w.fab[0]->peers[1].rx_check, 4);
-            if (seg.payload[0] == NIC_DATA)
-                memcpy(seg.payload + 2, &w.fab[0]->peers[1].rx_check, 2);
-            if (r / (1 << 20) % 2)
-                memset(seg.payload + 18, 0, 20); /* small numbers where ids and lengths lie */
-        }
+        draw_garbage(&w, &seg);
         while (!fake_inject(w.fake, 0, &seg))
             fabemu_progress(w.fab[0]);
         fabemu_progress(w.fab[0]);

@@ -1105,13 +1105,10 @@ static void atomic__changes_and_fetches(void)
         &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
     static int64_t word[2] = {0, 7};
     int64_t five = 5, minus = -3, seven = 7, old = 0;
-    struct fid_mr *mr, *deaf;
+    struct fid_mr *mr;
     uint64_t key;
 
     mr = rig_window(&rig, word, sizeof word);
-    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
-                                    NULL),
-                          0);
     key = fi_mr_key(mr);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 1, NULL, rig.b.addr, 8, key, FI_INT64, FI_SUM, NULL),
                     0);
@@ -1146,7 +1143,34 @@ static void atomic__changes_and_fetches(void)
     rig_entry(&rig.a);
     CU_ASSERT_EQUAL(old, 7);
     CU_ASSERT_EQUAL(word[0], 0);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    rig_close(&rig);
+}
 
+static void atomic__refuses_what_it_cannot(void)
+{
+    struct rig rig = rig_open_with(
+        &(struct rig_config){.caps = FI_ATOMIC | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    static int64_t word[2];
+    int64_t five = 5, old = 0;
+    struct fid_mr *mr, *deaf;
+    uint64_t key;
+
+    mr = rig_window(&rig, word, sizeof word);
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(rig.domain, word, sizeof word, FI_REMOTE_WRITE, 0, 0, 0, &deaf,
+                                    NULL),
+                          0);
+    key = fi_mr_key(mr);
+
+    struct fi_ioc in = {&five, 1}, out = {&old, 1};
+    struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
+    struct fi_msg_atomic msg = {.msg_iov = &in,
+                                .iov_count = 1,
+                                .addr = rig.b.addr,
+                                .rma_iov = &at,
+                                .rma_iov_count = 1,
+                                .datatype = FI_INT64,
+                                .op = FI_ATOMIC_WRITE};
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 2, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
                     -FI_EMSGSIZE);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 0, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
@@ -1315,6 +1339,7 @@ static const struct test_case cases[] = {
      op_flags__inject_is_no_hindrance_to_what_comes},
     {"atomic__does_what_the_queries_say", atomic__does_what_the_queries_say},
     {"atomic__changes_and_fetches", atomic__changes_and_fetches},
+    {"atomic__refuses_what_it_cannot", atomic__refuses_what_it_cannot},
     {"peer__echoes_every_size", peer__echoes_every_size},
     {NULL, NULL},
 };

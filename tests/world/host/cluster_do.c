@@ -88,6 +88,21 @@ void cluster_memory(struct cluster *w)
     fabemu_unregister(w->fab[0], key[1]);
 }
 
+/* Node 0 tests until all have set a word: which they do one after the other. */
+static void tests_until_all_have_set(struct cluster *w)
+{
+    struct fabemu_req test = {0};
+
+    fabemu_group_test(w->group[0], 2, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &test);
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        CU_ASSERT_EQUAL(fabemu_req_status(&test), FABEMU_PENDING);
+        fabemu_group_set(w->group[n], 2, 1, NULL);
+        for (int i = 0; i < 5; i++)
+            cluster_pump(w);
+    }
+    CU_ASSERT_TRUE_FATAL(cluster_finish(w, &test, 1) && test.status == 0);
+}
+
 void cluster_broadcasts(struct cluster *w)
 {
     static uint8_t memory[CLUSTER_NODES][CLUSTER_NODES][CLUSTER_BYTES],
@@ -116,14 +131,7 @@ void cluster_broadcasts(struct cluster *w)
                              &req[n]);
     }
     CU_ASSERT_TRUE_FATAL(cluster_finish(w, req, w->nodes) && adapters_all_are(req, w->nodes, 0));
-    fabemu_group_test(w->group[0], 2, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &test);
-    for (uint32_t n = 0; n < w->nodes; n++) {
-        CU_ASSERT_EQUAL(fabemu_req_status(&test), FABEMU_PENDING);
-        fabemu_group_set(w->group[n], 2, 1, NULL);
-        for (int i = 0; i < 5; i++)
-            cluster_pump(w);
-    }
-    CU_ASSERT_TRUE_FATAL(cluster_finish(w, &test, 1) && test.status == 0);
+    tests_until_all_have_set(w);
     fabemu_broadcast_put(w->group[0], key[1][0], 0, &last, 8, &put);
     CU_ASSERT_TRUE_FATAL(cluster_finish(w, &put, 1) && put.status == 0);
     for (uint32_t n = 0; n < w->nodes; n++) { /* what came before the done word is there */
@@ -140,7 +148,6 @@ void cluster_broadcasts(struct cluster *w)
         fabemu_unregister(w->fab[n], key[1][n]);
     }
     CU_ASSERT_TRUE(good);
-    memset(&test, 0, sizeof test);
     fabemu_group_set(w->group[0], 2, 5, NULL);
     fabemu_group_test(w->group[0], 2, 1, FABEMU_TEST_EQUAL, &test);
     CU_ASSERT_TRUE_FATAL(cluster_finish(w, &test, 1) && test.status == -EAGAIN);

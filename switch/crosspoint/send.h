@@ -1,45 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - each output arbitrates on its own and spends credits.
+ * send.h - clock raw: each output arbitrates on its own and spends credits.
  *
  * Rows are served in turn (round robin), so no input waits longer than the
- * others. This file is clock raw; with times the same happens in timed.h.
+ * others. With times the same happens in timed.h.
  */
+#ifndef SWITCH_SEND_H
+#define SWITCH_SEND_H
+
 #include "switch/crosspoint/crosspoint.h"
 
 #define SEND_BURST 64 /* segments an output sends in one pass */
-
-/* The fullest crosspoint of a row. Vectorised: a row is a multiple of 16 bytes, the rest zero. */
-static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
-{
-    uint8_t most[16] = {0};
-    uint8_t fullest = 0;
-
-    for (uint32_t i = 0; i < width; i += 16)
-        for (uint32_t j = 0; j < 16; j++)
-            most[j] = most[j] > count[i + j] ? most[j] : count[i + j];
-    for (uint32_t j = 0; j < 16; j++)
-        fullest = fullest > most[j] ? fullest : most[j];
-    return fullest;
-}
-
-uint32_t switch_row_settle(struct switch_crosspoints_row *row, uint32_t r)
-{
-    const struct switch_crossbar *bar = &row->raw.xp.bar;
-    struct switch_settling *settling = &row->settling[r];
-    uint8_t fullest = row_fullest(switch_count(bar, r, 0), bar->width);
-
-    bar->row[r].rx.owed += settling->arrived + settling->fullest - fullest;
-    settling->fullest = fullest;
-    settling->arrived = 0;
-    return bar->row[r].rx.owed;
-}
 
 /*
  * As many as there is room for. Ask for room until the answer is none: only after that answer
  * does an edge signal when it has room again.
  */
-static uint32_t send_port(struct switch_crosspoints_raw *raw, uint32_t o)
+static inline __attribute__((always_inline)) uint32_t send_port(struct switch_crosspoints_raw *raw,
+                                                                uint32_t o,
+                                                                switch_dequeue_fn dequeue)
 {
     struct switch_crosspoints *xp = &raw->xp;
     struct switch_out *out = &xp->bar.out[o];
@@ -63,14 +42,19 @@ static uint32_t send_port(struct switch_crosspoints_raw *raw, uint32_t o)
         for (; room && out->waiting; room--) {
             out->last = (uint8_t)emu_bits_next(out->waiting, out->last);
             raw->touched |= emu_bit(out->last);
-            emu_tx_send(&out->tx, switch_dequeue(xp, out->last, o));
+            emu_tx_send(&out->tx, dequeue(xp, out->last, o));
         }
         sent -= room;
     }
     return sent;
 }
 
-uint32_t switch_send(struct switch_crosspoints_raw *raw)
+/*
+ * All runnable outputs send what they may. Returns segments sent. Always inlined with @dequeue a
+ * constant.
+ */
+static inline __attribute__((always_inline)) uint32_t switch_send(
+    struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {
     struct switch_crosspoints *xp = &raw->xp;
     uint64_t outs = xp->bar.runnable & emu_bits_below(xp->bar.sw.ports);
@@ -79,8 +63,10 @@ uint32_t switch_send(struct switch_crosspoints_raw *raw)
     xp->bar.runnable = 0;
     emu_each_bit (o, outs) {
         if (xp->bar.out[o].waiting)
-            sent += send_port(raw, o);
+            sent += send_port(raw, o, dequeue);
         emu_tx_flush(&xp->bar.out[o].tx);
     }
     return sent;
 }
+
+#endif

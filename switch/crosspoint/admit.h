@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * admit.h - a segment enters: route, then the crosspoints of its row. The switch's worker only.
+ *
+ * The crossbar is crossed once, whatever the number of copies (§2, Multicast).
+ */
+#ifndef SWITCH_ADMIT_H
+#define SWITCH_ADMIT_H
+
+#include "switch/crosspoint/combine.h"
+#include "switch/crosspoint/through.h"
+
+/* Not queued: takes no room. */
+static inline void admit_drop(struct switch_crosspoints *xp, const struct switch_group *group,
+                              const struct emu_entry *entry)
+{
+    switch_count_drop(&xp->bar.sw, group, &entry->hdr);
+    emu_pool_drop(switch_cache(xp), entry->buf);
+}
+
+static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
+                                    const struct emu_entry *entry, bool folds)
+{
+    const struct switch_group *group = switch_group_of(&xp->bar.sw, entry->hdr.dst);
+    uint64_t outs = switch_collective_outs(xp, group, row, &entry->hdr);
+    uint32_t o;
+
+    if (!outs) {
+        admit_drop(xp, group, entry);
+        return false;
+    }
+    o = emu_bits_first(outs);
+    if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o))
+        switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
+    else
+        switch_queue(xp, row, outs, entry);
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool admit_unicast(struct switch_crosspoints *xp,
+                                                                uint32_t row,
+                                                                const struct emu_entry *entry,
+                                                                switch_put_fn put)
+{
+    uint64_t outs = topo_route_ports(switch_route(&xp->bar.sw), entry->hdr.dst);
+    uint32_t o;
+
+    if (!outs) {
+        admit_drop(xp, NULL, entry);
+        return false;
+    }
+    o = emu_bits_several(outs) ? switch_choose(&xp->bar, outs) : emu_bits_first(outs);
+    if (switch_passes(xp, o))
+        emu_tx_send(&xp->bar.out[o].tx, entry);
+    else
+        put(xp, row, o, entry, 0);
+    return true;
+}
+
+/*
+ * A segment enters by @row; its credit is the caller's to see to. @folds: a contribution that
+ * nothing waits before is folded at once, else it stops at its unit's crosspoint. False: it is
+ * dropped. Always inlined with @folds and @put constants.
+ */
+static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,
+                                                               uint32_t row,
+                                                               const struct emu_entry *entry,
+                                                               bool folds, switch_put_fn put)
+{
+    return entry->hdr.kind == EMU_UNICAST ? admit_unicast(xp, row, entry, put)
+                                          : admit_collective(xp, row, entry, folds);
+}
+
+#endif

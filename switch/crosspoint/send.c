@@ -73,7 +73,7 @@ static uint32_t send_port(struct switch_crosspoints_raw *raw, uint32_t o)
 uint32_t switch_send(struct switch_crosspoints_raw *raw)
 {
     struct switch_crosspoints *xp = &raw->xp;
-    uint64_t outs = xp->bar.runnable & emu_bits_below(xp->bar.sw.ports);
+    uint64_t outs = xp->bar.runnable & xp->bar.sends;
     uint32_t sent = 0;
 
     xp->bar.runnable = 0;

@@ -60,6 +60,9 @@ struct switch_kind {
 
     /* NULL: its links are always up. */
     uint32_t (*link)(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
+    void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+    uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
+                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
     /* NULL: nobody injects faults into its cables. */
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */

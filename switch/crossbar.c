@@ -29,6 +29,7 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots,
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots)
 {
     bar->light = UINT64_MAX;
+    bar->sends = emu_bits_below(bar->sw.ports);
     bar->light_slots = bar->sw.profile->light_slots;
     bar->rows = rows;
     bar->width = crossbar_width(rows);
@@ -76,6 +77,36 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
     switch_cables_link(sw, port, up, at_ps);
     return 0; /* nobody waits for a reply */
+}
+
+/* On timed clocks an output that cannot be sent on is like one without a credit. */
+void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
+{
+    struct switch_crossbar *bar = switch_crossbar_of(sw);
+    uint64_t bit = emu_bit(port);
+
+    emu_tx_stick(&bar->out[port].tx, stuck, at_ps);
+    bar->sends = stuck ? bar->sends & ~bit : bar->sends | bit;
+    if (!stuck)
+        emu_dev_signal(&sw->dev, sw->dev.worker, EMU_EVENT_CREDIT, bit);
+}
+
+uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
+                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+{
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
+    uint32_t waiting = 0;
+
+    emu_each_bit (r, bar->out[port].waiting) {
+        uint32_t slot = switch_xpoint(bar, r, port)->first;
+
+        for (uint32_t left = *switch_count(bar, r, port); left; left--, waiting++) {
+            if (tell)
+                tell(ctx, &bar->store.slot[slot]);
+            slot = bar->store.next[slot];
+        }
+    }
+    return waiting;
 }
 
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)

@@ -30,6 +30,7 @@ struct switch_out {
 
 struct switch_crossbar {
     struct switch_dev sw;
+    uint64_t sends;             /* ports: all but those that are stuck */
     uint64_t runnable;          /* outputs with news since they were last looked at */
     uint64_t light;             /* outputs with fewer than light_slots segments */
     uint32_t light_slots;       /* a copy of the profile's, for the path of every segment */
@@ -57,6 +58,11 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
  * up.
  */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
+
+/* crossbar.c: stick and waiting of a struct switch_kind. */
+void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
+                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 
 /* crossbar.c: the clock is rebased by @by_ps. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);

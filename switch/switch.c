@@ -10,6 +10,7 @@
 
 #include "emu/alloc.h"
 #include "switch/base.h"
+#include "switch/cables.h"
 
 /* Another router is a folder and a line. One of them fits any profile. */
 static const struct switch_kind *const switch_kinds[] = {
@@ -178,6 +179,28 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 {
     assert(sw->kind->faults && port < sw->ports);
     return sw->kind->faults(sw, port, faults);
+}
+
+void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
+{
+    assert(port < sw->ports);
+    sw->kind->stick(sw, port, stuck, at_ps);
+}
+
+uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
+                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+{
+    assert(port < sw->ports);
+    return sw->kind->waiting(sw, port, tell, ctx);
+}
+
+void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor)
+{
+    assert(sw->dev.timed);
+    if (sw->cables && sw->cables->out >> port & 1)
+        emu_replay_slow(sw->cables->replay[port], slow, factor);
+    else
+        emu_tx_slow(switch_tx(sw, port), slow, factor);
 }
 
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at)

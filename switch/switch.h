@@ -160,6 +160,24 @@ bool switch_has_links(const struct emu_profile *profile);
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
+ * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
+ * @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
+ */
+void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+
+/**
+ * switch_waiting - what has a place in line at the port and is not sent yet. @tell: each, as it
+ * would be sent; NULL: it is only counted. Returns how many. Thread: while the worker stands still.
+ */
+uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
+                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+
+/**
+ * switch_slow - timed: the wire from the port is slower by @factor: emu_tx_slow(). Thread: the same.
+ */
+void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);
+
+/**
  * switch_units - combine units are devices of their own, each on a port of its switch.
  * @first: number of the first of them, as a destination: nodes are below.
  * @own: port of this switch's.

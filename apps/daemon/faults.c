@@ -178,7 +178,8 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
     static const char *const whats[] = {
         [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
         [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
-        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held"};
+        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
+        [EMU_FAULT_SLOW] = "slowed",         [EMU_FAULT_STICK] = "kept waiting"};
     struct json_object *told = event_at(daemon->faults, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
     char text[80];

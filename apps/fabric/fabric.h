@@ -231,6 +231,30 @@ struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out
 const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
+ * fabric_port_stick - the port that sends on the cable from (@out) or to its first end sends nothing
+ * from now on; not @stuck: it goes on. Nobody is told, and nothing is lost. Of a cable that
+ * fabric_can_fail(). Thread: as above.
+ */
+void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,
+                       uint64_t now_ps);
+
+/**
+ * fabric_port_waiting - what waits at that port: segments at a switch, packets at an adapter that has
+ * no other link for them. Each is logged as hit by @fault; 0: none is. Thread: as above.
+ */
+uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
+                             uint64_t now_ps);
+
+/** fabric_has_time - does a byte take any? Not on clock raw. */
+bool fabric_has_time(const struct fabric *fabric);
+
+/**
+ * fabric_wire_slow - where that is so, a byte takes @factor / 1000 times as long on that way of the
+ * cable; 1000: as long as the profile says. Errors: -ENOMEM. Thread: as above.
+ */
+int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t factor);
+
+/**
  * fabric_hit_take - the next of the entries that faults have hit, in the order of each worker's;
  * false: there is none. Hits are logged of rules (emu_faults_add()), and of cables that are down by
  * a fault with a number.

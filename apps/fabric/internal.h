@@ -79,6 +79,7 @@ struct fabric_links {
     bool faulty;  /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;
+    struct emu_slow **slow;     /* the same order; NULL: the wire was never slow */
     struct emu_fault_log **log; /* by worker: what its devices' faults have hit; NULL: none has */
 };
 
@@ -232,6 +233,9 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 /* fabric/links.c: the list of cables, and config.faults on each. Errors: -ENOMEM. */
 int fabric_make_cables(struct fabric *fabric);
 int fabric_fault_cables(struct fabric *fabric);
+
+/* fabric/ports.c: once no device is left that may be slow. */
+void fabric_free_ports(struct fabric *fabric);
 
 /* fabric/links.c: what held entries hold goes back to the pool; all of it is freed. */
 void fabric_free_cables(struct fabric *fabric);

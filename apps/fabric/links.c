@@ -55,8 +55,9 @@ int fabric_make_cables(struct fabric *fabric)
             fabric->links.count++;
         }
     fabric->links.faults = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_faults *));
+    fabric->links.slow = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_slow *));
     fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
-    return fabric->links.faults && fabric->links.log ? 0 : -ENOMEM;
+    return fabric->links.faults && fabric->links.slow && fabric->links.log ? 0 : -ENOMEM;
 }
 
 uint32_t fabric_cable_count(const struct fabric *fabric)
@@ -208,6 +209,7 @@ void fabric_free_cables(struct fabric *fabric)
     for (uint32_t w = 0; fabric->links.log && w < fabric->workers; w++)
         emu_fault_log_destroy(fabric->links.log[w]);
     free(fabric->links.log);
+    fabric_free_ports(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
     free(fabric->links.cable);

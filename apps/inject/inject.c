@@ -80,24 +80,33 @@ static int process_turn(struct injector *in, struct injection *f, const struct f
     return 0;
 }
 
-/*
- * One way of the cable at @at, seen from its first end. Where faults cannot stand on it, as on
- * cables to nodes without acknowledgments, it is left out.
- */
-static int rule_add(struct injector *in, struct injection *f, const struct fault_target *at,
-                    bool leaves)
+/* A way of a cable. */
+struct way {
+    uint32_t cable;
+    bool out; /* from its first end */
+};
+
+/* What leaves the target's port, or comes to it. */
+static struct way way_of(const struct injector *in, const struct fault_target *at, bool leaves)
 {
     uint32_t cable = fabric_cable_at(in->fabric, at->id, at->port);
     const struct fabric_cable *ends = fabric_cable(in->fabric, cable);
     bool first = ends->at.sw == at->id && ends->at.port == at->port;
-    bool out = first == leaves;
+
+    return (struct way){cable, first == leaves};
+}
+
+/* Where rules cannot stand, as on cables to nodes without acknowledgments, it is left out. */
+static int rule_stand(struct injector *in, struct injection *f, struct way way,
+                      const struct emu_fault_rule *rule)
+{
     struct emu_faults *faults;
 
-    if (!fabric_can_fail(in->fabric, cable))
+    if (!fabric_can_fail(in->fabric, way.cable))
         return 0;
-    faults = fabric_faults(in->fabric, cable, out);
-    return faults ? emu_faults_add(faults, &f->fault.rule, f->id,
-                                   emu_mix(f->seed ^ ((uint64_t)cable << 1 | out)))
+    faults = fabric_faults(in->fabric, way.cable, way.out);
+    return faults ? emu_faults_add(faults, rule, f->id,
+                                   emu_mix(f->seed ^ ((uint64_t)way.cable << 1 | way.out)))
                   : -ENOMEM;
 }
 
@@ -117,11 +126,93 @@ static int rule_turn(struct injector *in, struct injection *f, const struct faul
     if (!on)
         rule_remove(in, f, fabric_cable_at(in->fabric, at->id, at->port));
     if (on && at->way != FAULT_IN)
-        err = rule_add(in, f, at, true);
+        err = rule_stand(in, f, way_of(in, at, true), &f->fault.rule);
     if (on && !err && at->way != FAULT_OUT)
-        err = rule_add(in, f, at, false);
+        err = rule_stand(in, f, way_of(in, at, false), &f->fault.rule);
     fabric_go(in->fabric);
     return err;
+}
+
+/* Does @turn to each way that the target has. Workers are held meanwhile. */
+static int ways_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on,
+                     int (*turn)(struct injector *in, struct injection *f, struct way way, bool on))
+{
+    int err = 0;
+
+    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
+        return 0;
+    fabric_hold(in->fabric);
+    if (at->way != FAULT_IN)
+        err = turn(in, f, way_of(in, at, true), on);
+    if (!err && at->way != FAULT_OUT)
+        err = turn(in, f, way_of(in, at, false), on);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* What has waited is hit, once it goes on. */
+static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
+{
+    uint32_t *stuck = &in->stuck[2 * way.cable + way.out];
+
+    if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
+        return -ENOMEM;
+    if (!on)
+        f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
+    *stuck += on ? 1 : UINT32_MAX;
+    if (*stuck == on)
+        fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
+    return 0;
+}
+
+static int stick_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                      bool on)
+{
+    return ways_turn(in, f, at, on, way_stick);
+}
+
+/* Does the fault make this way slow now? */
+static bool way_is_slowed(const struct injector *in, const struct injection *f, struct way way)
+{
+    for (uint32_t i = 0; f->on && f->fault.kind == FAULT_SLOW_LINK && i < f->targets.count; i++) {
+        const struct fault_target *at = &f->targets.target[i];
+        struct way leaves = way_of(in, at, true);
+
+        if (leaves.cable == way.cable &&
+            (at->way == FAULT_BOTH || (at->way == FAULT_OUT) == (leaves.out == way.out)))
+            return true;
+    }
+    return false;
+}
+
+/* Of several faults the slowest counts. */
+static int way_slow(struct injector *in, struct injection *f, struct way way, bool on)
+{
+    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
+                                                 .rate = EMU_FAULT_ONE,
+                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
+                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
+                                                         EMU_FAULT_ANY}};
+    uint32_t factor = FAULT_FACTOR_ONE;
+    int err;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *other = &in->injection[i];
+
+        if (way_is_slowed(in, other, way) && other->fault.factor > factor)
+            factor = other->fault.factor;
+    }
+    err = fabric_wire_slow(in->fabric, way.cable, way.out, factor);
+    if (!on)
+        rule_remove(in, f, way.cable);
+    return err || !on ? err : rule_stand(in, f, way, &passes);
+}
+
+static int slow_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    return ways_turn(in, f, at, on, way_slow);
 }
 
 /* What each kind does to one target, and takes back. NULL: nothing here does it. */
@@ -130,6 +221,7 @@ static int (*const turns[FAULT_KINDS])(struct injector *in, struct injection *f,
     [FAULT_LINK_DOWN] = link_turn,      [FAULT_LINK_FLAP] = link_turn,
     [FAULT_BIT_ERRORS] = rule_turn,     [FAULT_LOSS] = rule_turn,
     [FAULT_DUPLICATE] = rule_turn,      [FAULT_DELAY] = rule_turn,
+    [FAULT_STUCK_PORT] = stick_turn,    [FAULT_SLOW_LINK] = slow_turn,
     [FAULT_SWITCH_CRASH] = switch_turn, [FAULT_ADAPTER_RESET] = adapter_turn,
     [FAULT_NODE_FREEZE] = process_turn, [FAULT_NODE_SLOW] = process_turn,
     [FAULT_NODE_KILL] = process_turn,   [FAULT_NOISE] = process_turn,
@@ -271,8 +363,9 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
     if (!in)
         return -ENOMEM;
     in->dark = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->dark);
-    if (!in->dark) {
-        free(in);
+    in->stuck = calloc(2u * fabric_cable_count(fabric) + 1u, sizeof *in->stuck);
+    if (!in->dark || !in->stuck) {
+        injector_destroy(in);
         return -ENOMEM;
     }
     in->fabric = fabric;
@@ -290,14 +383,49 @@ void injector_destroy(struct injector *in)
     for (uint32_t i = 0; i < in->count; i++)
         fault_targets_release(&in->injection[i].targets);
     free(in->injection);
+    free(in->stuck);
     free(in->dark);
     free(in);
+}
+
+/* What a kind needs to be done. */
+enum need {
+    NEED_MENDING, /* what sends again what is lost */
+    NEED_CABLES,  /* cables that faults can stand on: any profile has some */
+    NEED_TIME,    /* the same, and a byte takes time */
+    NEED_PROCESSES
+};
+
+static enum need need_of(enum fault_kind kind)
+{
+    if (turns[kind] == process_turn)
+        return NEED_PROCESSES;
+    if (kind == FAULT_SLOW_LINK)
+        return NEED_TIME;
+    return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
+}
+
+/* Faults stand on cables only: is there one among these? */
+static int cables_can(const struct injector *in, const struct fault *fault,
+                      const struct fault_targets *targets, char *error, size_t error_bytes)
+{
+    if (fault_domain(fault->kind) != FAULT_OF_LINKS)
+        return 0;
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, targets->target[i].id,
+                                                        targets->target[i].port)))
+            return 0;
+    return fail(-ENOTSUP, error, error_bytes,
+                "%s: without acknowledgments a node's cable is its process's memory, where nothing "
+                "can go wrong: use a cable between switches, or profile qsnet3",
+                fault_name(fault->kind));
 }
 
 /* Can it be done here, and has the network what it names? */
 static int injector_can(const struct injector *in, const struct fault *fault, char *error,
                         size_t error_bytes)
 {
+    enum need need = need_of(fault->kind);
     struct fault_targets targets = {.count = 0};
     int err;
 
@@ -305,16 +433,24 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
         return fail(-ENOTSUP, error, error_bytes, "%s is not built yet", fault_name(fault->kind));
     if (fault->when.on.nth)
         return fail(-ENOTSUP, error, error_bytes, "on= is not built yet: use at=");
-    if (turns[fault->kind] != process_turn && !in->manager)
+    if (need == NEED_MENDING && !in->manager)
         return fail(
             -ENOTSUP, error, error_bytes,
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
             "profile qsnet3, transport=acknowledged or link_retry=go_back_n",
             fault_name(fault->kind));
-    if (turns[fault->kind] == process_turn && !in->config.process)
+    if (need == NEED_PROCESSES && !in->config.process)
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
                     fault_name(fault->kind));
+    if (need == NEED_TIME && !fabric_has_time(in->fabric))
+        return fail(
+            -ENOTSUP, error, error_bytes,
+            "%s: on clock raw a byte takes no time, so nothing can take longer: use --clock "
+            "real, or fabemu traffic",
+            fault_name(fault->kind));
     err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
+    if (!err)
+        err = cables_can(in, fault, &targets, error, error_bytes);
     fault_targets_release(&targets);
     return err;
 }
@@ -426,10 +562,31 @@ uint32_t injector_count(const struct injector *in)
     return in->count;
 }
 
+/* What waits at ports that it has stuck now. */
+static uint64_t injection_waiting(const struct injector *in, const struct injection *f)
+{
+    uint64_t waiting = 0;
+
+    if (!f->on || f->fault.kind != FAULT_STUCK_PORT)
+        return 0;
+    fabric_hold(in->fabric);
+    for (uint32_t i = 0; i < f->targets.count; i++)
+        for (uint32_t leaves = 0; leaves < 2; leaves++) {
+            const struct fault_target *at = &f->targets.target[i];
+            struct way way = way_of(in, at, leaves);
+
+            if (at->way != (leaves ? FAULT_IN : FAULT_OUT) &&
+                fabric_can_fail(in->fabric, way.cable))
+                waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
+        }
+    fabric_go(in->fabric);
+    return waiting;
+}
+
 /* Entries that it has hit: by its rules, or since they were on a cable that it took down. */
 static uint64_t injection_hits(const struct injector *in, const struct injection *f)
 {
-    uint64_t hits = f->past;
+    uint64_t hits = f->past + injection_waiting(in, f);
 
     for (uint32_t i = 0; i < 2 * fabric_cable_count(in->fabric); i++) {
         const struct emu_faults *faults = fabric_faults_of(in->fabric, i / 2, i % 2);

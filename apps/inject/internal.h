@@ -33,7 +33,8 @@ struct injector {
     struct inject_config config;
     struct injection *injection;
     uint32_t count;
-    uint32_t *dark; /* by cable: faults that have taken its signal */
+    uint32_t *dark;  /* by cable: faults that have taken its signal */
+    uint32_t *stuck; /* two a cable, from its first end and to it: faults by which it is stuck */
     uint64_t now_ps;
 };
 

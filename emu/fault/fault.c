@@ -231,35 +231,12 @@ static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
     return emu_splitmix_at(armed->seed, 2 * n) % EMU_FAULT_ONE < rule->rate;
 }
 
-/* The first rule that hits; else the rates. */
-static struct fault_verdict fault_find(struct emu_faults *faults,
-                                       const struct emu_pool_cache *cache,
-                                       const struct emu_entry *entry)
-{
-    enum emu_fault_packet packet = fault_packet(entry);
-    const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
-
-    for (uint32_t i = 0; i < faults->rules; i++) {
-        struct emu_fault_armed *armed = &faults->armed[i];
-        struct fault_verdict verdict = {.hit = true,
-                                        .what = armed->rule.what,
-                                        .by_ps = armed->rule.by_ps,
-                                        .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
-                                        .by = armed};
-
-        if (fault_aimed(&armed->rule.aim, packet, hdr) && fault_hits(armed, &verdict.how))
-            return verdict;
-    }
-    return fault_by_rates(faults);
-}
-
-/* What was hit by @fault: as it is before it is. */
-static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
-                      const struct emu_pool_cache *cache, const struct emu_entry *entry,
-                      uint32_t fault, enum emu_fault_what what)
+void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cache *cache,
+                     const struct emu_entry *entry, uint32_t fault, enum emu_fault_what what,
+                     uint64_t at_ps)
 {
     const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
-    struct emu_fault_hit hit = {.at_ps = rx->owner->timed ? entry->time_ps : emu_now_ns() * 1000u,
+    struct emu_fault_hit hit = {.at_ps = at_ps,
                                 .fault = fault,
                                 .cable = faults->name,
                                 .what = (uint8_t)what,
@@ -275,6 +252,41 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
         memcpy(hit.begins, emu_pool_bytes(cache->pool, entry->buf),
                hdr->len < EMU_FAULT_BEGINS ? hdr->len : EMU_FAULT_BEGINS);
     emu_fault_log_put(faults->log, &hit);
+}
+
+/* What was hit by @fault: as it is before it is. */
+static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
+                      const struct emu_pool_cache *cache, const struct emu_entry *entry,
+                      uint32_t fault, enum emu_fault_what what)
+{
+    emu_faults_note(faults, cache, entry, fault, what,
+                    rx->owner->timed ? entry->time_ps : emu_now_ns() * 1000u);
+}
+
+/* The first rule that hits, and does anything; else the rates. Those that only count do so. */
+static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
+                                       const struct emu_pool_cache *cache,
+                                       const struct emu_entry *entry)
+{
+    enum emu_fault_packet packet = fault_packet(entry);
+    const struct emu_hdr *hdr = fault_hdr(faults, cache, entry);
+
+    for (uint32_t i = 0; i < faults->rules; i++) {
+        struct emu_fault_armed *armed = &faults->armed[i];
+        struct fault_verdict verdict = {.hit = true,
+                                        .what = armed->rule.what,
+                                        .by_ps = armed->rule.by_ps,
+                                        .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
+                                        .by = armed};
+
+        if (!fault_aimed(&armed->rule.aim, packet, hdr) || !fault_hits(armed, &verdict.how))
+            continue;
+        if (verdict.what != EMU_FAULT_SLOW)
+            return verdict;
+        emu_count(&armed->hits, 1);
+        fault_log(faults, rx, cache, entry, armed->fault, verdict.what);
+    }
+    return fault_by_rates(faults);
 }
 
 /* --- what becomes of it ------------------------------------------------------------- */
@@ -302,6 +314,9 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
         emu_count(&faults->counts.late, 1);
         fault_hold(faults, rx, entry, verdict, EMU_FATE_ARRIVED);
         return false;
+    case EMU_FAULT_SLOW:
+    case EMU_FAULT_STICK:
+        break; /* no verdicts */
     }
     return true;
 }
@@ -327,7 +342,7 @@ static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
         *fate = fault_lose(faults, cache, entry);
         return true;
     }
-    verdict = fault_find(faults, cache, entry);
+    verdict = fault_find(faults, rx, cache, entry);
     faults->seen++;
     if (!verdict.hit || !fault_can(faults, verdict.what))
         return true;

@@ -105,6 +105,14 @@ uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault);
 /** emu_faults_hits - entries that the rules of @fault have hit. */
 uint64_t emu_faults_hits(const struct emu_faults *faults, uint32_t fault);
 
+/**
+ * emu_faults_note - into the log: @entry was hit by @fault at @at_ps, in a way that no rule does.
+ * Thread: while the workers stand still.
+ */
+void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cache *cache,
+                     const struct emu_entry *entry, uint32_t fault, enum emu_fault_what what,
+                     uint64_t at_ps);
+
 /** emu_faults_next_ps - timed: emu_rx_next_ps() behind the faults. */
 uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
 

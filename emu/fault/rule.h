@@ -41,7 +41,9 @@ enum emu_fault_what {
     EMU_FAULT_FLIP_HEADER,
     EMU_FAULT_FLIP_PAYLOAD, /* without one, of the header */
     EMU_FAULT_DOUBLE,       /* a second copy follows */
-    EMU_FAULT_DELAY         /* it comes later by by_ps and a random part of jitter_ps */
+    EMU_FAULT_DELAY,        /* it comes later by by_ps and a random part of jitter_ps */
+    EMU_FAULT_SLOW,         /* nothing: it is counted, and what others make of it stands */
+    EMU_FAULT_STICK         /* no rule's: it has waited at a port that was stuck */
 };
 
 struct emu_fault_rule {

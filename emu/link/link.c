@@ -62,6 +62,34 @@ void emu_link_free_edge(struct emu_rx *rx)
     rx->kind = EMU_LINK_NONE;
 }
 
+void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor)
+{
+    if (!slow->own)
+        slow->own = tx->profile;
+    slow->profile = *slow->own;
+    slow->profile.link_ps_per_byte = (slow->own->link_ps_per_byte * factor + 999) / 1000;
+    tx->slow = factor != 1000;
+    tx->profile = tx->slow ? &slow->profile : slow->own;
+}
+
+void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps)
+{
+    if (!stuck) {
+        tx->busy_ps = tx->credit_ps > at_ps ? tx->credit_ps : at_ps;
+        return;
+    }
+    if (tx->credit_ps < tx->busy_ps) /* what is on the wire stays on it for as long */
+        tx->credit_ps = tx->busy_ps;
+    tx->busy_ps = EMU_NEVER;
+}
+
+uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
+{
+    const struct emu_slow *slow = (const struct emu_slow *)tx->profile;
+
+    return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
+}
+
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)
 {
     uint32_t flying = rx->tx->data.at - rx->data.at;

@@ -49,10 +49,11 @@ struct emu_peer {
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     uint8_t kind;       /* enum emu_link_kind */
+    bool slow;          /* timed: `profile` is that of a struct emu_slow */
     uint16_t untold;    /* segments sent that the receiver has not been told of */
     uint32_t credits;   /* segments that may be sent */
-    uint64_t busy_ps;   /* the wire is taken until then */
-    uint64_t credit_ps; /* when the credits in hand came; raw: 0 */
+    uint64_t busy_ps;   /* timed: the wire is taken until then; EMU_NEVER: the port is stuck */
+    uint64_t credit_ps; /* when the credits in hand came; raw: 0. Stuck: nothing leaves before */
     union {
         struct {                          /* EMU_LINK_LOCAL */
             struct emu_ring_end data;     /* produces */
@@ -89,6 +90,31 @@ struct emu_rx {
     } counts;
 };
 static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
+
+/* A sending end whose wire takes longer for each byte than its device's profile says. */
+struct emu_slow {
+    struct emu_profile profile;    /* the device's, but for link_ps_per_byte */
+    const struct emu_profile *own; /* the device's; NULL: it is not slow */
+};
+
+/**
+ * emu_tx_slow - timed: a byte takes @factor / 1000 times as long from the next segment on, rounded
+ * up to whole ps; 1000: as the profile says. @slow: the end's until the end, zeros at first.
+ * Thread: any, while the device stands still.
+ */
+void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
+
+/**
+ * emu_tx_late_ps - timed, a slow wire: so much later than by the profile the last of @bytes is at
+ * the far end, and the first may be passed on, for what follows at the profile's rate must be there.
+ */
+uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
+
+/**
+ * emu_tx_stick - nothing is sent from now on; not @stuck: it may be again, from @at_ps on (raw: 0).
+ * Thread: the same.
+ */
+void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
 /** emu_peer_tell - tell the far end of @event; @from: the calling worker. */
 static inline void emu_peer_tell(const struct emu_peer *peer, const struct emu_worker *from,
@@ -280,6 +306,8 @@ static inline void emu_tx_depart(struct emu_tx *tx, struct emu_entry *entry, uin
     entry->time_ps =
         depart_ps + profile->channel_ps +
         (tx->kind == EMU_LINK_EDGE ? wire_ps + profile->nic_recv_ps : profile->switch_ps);
+    if (__builtin_expect(tx->slow, 0) && tx->kind == EMU_LINK_LOCAL)
+        entry->time_ps += emu_tx_late_ps(tx, EMU_HDR_BYTES + entry->hdr.len);
     emu_dev_expect(tx->owner, entry->time_ps);
     emu_tx_send(tx, entry);
 }
@@ -317,6 +345,8 @@ static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *ent
 
     tx->busy_ps = depart_ps + (entry->packet.wire + 1u) * profile->link_ps_per_byte;
     entry->time_ps = depart_ps + profile->channel_ps + profile->switch_ps;
+    if (__builtin_expect(tx->slow, 0))
+        entry->time_ps += emu_tx_late_ps(tx, entry->packet.wire + 1u);
     emu_dev_expect(tx->owner, entry->time_ps);
     emu_tx_send(tx, entry);
 }

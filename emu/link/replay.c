@@ -40,7 +40,7 @@ size_t emu_retry_bytes(uint32_t credits)
 /* No answer for so long: a round trip twice, behind all that can be before it. */
 static uint64_t replay_timeout_ps(const struct emu_replay *replay)
 {
-    const struct emu_profile *profile = replay->profile;
+    const struct emu_profile *profile = replay->wire.profile;
     uint64_t trip_ps = replay->flight_ps + profile->credit_ps +
                        (replay->window + 1u) * EMU_SEG_BYTES * profile->link_ps_per_byte;
     uint64_t timeout_ps = REPLAY_TRIPS * trip_ps;
@@ -105,12 +105,13 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
     tx->credits = credits;
     replay->wire.kind = intake->wire.kind = EMU_LINK_LOCAL;
     replay->wire.owner = from;
+    replay->wire.profile = profile;
     intake->wire.owner = to;
     intake->wire.port = to_port;
     intake->wire.tx = &replay->wire;
     intake->rx = rx;
     intake->number = replay->number;
-    intake->profile = replay->profile = profile;
+    intake->profile = profile;
     intake->expected = replay->first = replay->next = replay->last = REPLAY_BEGINS;
     replay->flight_ps = profile->channel_ps + profile->switch_ps;
     replay->lookahead_ps = emu_profile_lookahead_ps(profile);
@@ -284,13 +285,17 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
 static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
 {
     struct emu_dev *dev = replay->wire.owner;
+    const struct emu_hdr *hdr = replay->next == replay->last
+                                    ? &emu_ring_front(&replay->from.data)->hdr
+                                    : &replay_kept(replay, replay->next)->hdr;
     uint64_t there_ps = at_ps + replay->flight_ps;
 
     if (replay->next == replay->first)
         replay_wait(replay, at_ps);
+    if (replay->wire.slow)
+        there_ps += emu_tx_late_ps(&replay->wire, EMU_HDR_BYTES + hdr->len);
+    replay->wire.busy_ps = at_ps + emu_wire_ps(replay->wire.profile, hdr);
     replay_send(replay, there_ps);
-    replay->wire.busy_ps =
-        at_ps + emu_wire_ps(replay->profile, &replay_kept(replay, replay->next - 1)->hdr);
     emu_dev_expect(dev, there_ps);
     emu_peer_tell(&replay->wire.peer, dev->worker, EMU_EVENT_DATA);
 }
@@ -346,6 +351,12 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
         replay->at_ps = at_ps;
     replay->tries = 0;
     replay_again(replay, at_ps);
+}
+
+void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor)
+{
+    emu_tx_slow(&replay->wire, slow, factor);
+    replay->timeout_ps = replay_timeout_ps(replay);
 }
 
 uint32_t emu_replay_bufs(const struct emu_replay *replay)

@@ -28,7 +28,6 @@
 struct emu_replay {
     struct emu_rx from; /* takes what the device's sending end has sent */
     struct emu_tx wire; /* fills the cable's ring */
-    const struct emu_profile *profile;
     uint64_t flight_ps; /* from a departure to the far end's ingress */
     uint64_t lookahead_ps;
     uint64_t timeout_ps;
@@ -87,6 +86,9 @@ uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
  * acknowledgment is sent again then. Thread: any, while the device stands still.
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
+
+/** emu_replay_slow - emu_tx_slow() of the cable. Thread: the same. */
+void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
 /** emu_replay_bufs - pool buffers that it keeps, and that wait to be sent: references. */
 uint32_t emu_replay_bufs(const struct emu_replay *replay);

@@ -105,6 +105,15 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t at_ps);
 
 /**
+ * engine_stick, engine_waiting, engine_slow - switch_stick(), switch_waiting() and switch_slow() of
+ * @link. What waits are packets, by the next segment of each. Thread: as those.
+ */
+void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
+uint32_t engine_waiting(const struct engine *engine, uint32_t link,
+                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
+
+/**
  * engine_give_up - what waits for a link is given up: there has been none for too long. Thread: as
  * above.
  */

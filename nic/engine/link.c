@@ -305,6 +305,51 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
     return hit;
 }
 
+void engine_stick(struct engine *e, uint32_t link, bool stuck, uint64_t at_ps)
+{
+    struct engine_link *l = &e->link[link];
+
+    emu_tx_stick(&l->tx, stuck, at_ps);
+    l->tx_ps = EMU_NEVER;
+    if (!stuck && !(e->cut >> link & 1))
+        engine_wake(l, at_ps);
+}
+
+/* One more; @tell is told of the segment of packet @p that goes next. */
+static uint32_t waiting_tell(const struct engine_packet *p,
+                             void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+{
+    uint32_t s = p->state == ENGINE_AWAITING ? p->sent : 0;
+    struct emu_entry entry = {.packet = {.kind = s ? EMU_PACKET_CONT : EMU_PACKET_HEAD},
+                              .buf = s < p->count ? p->buf[s] : EMU_NO_BUF};
+
+    if (tell)
+        tell(ctx, &entry);
+    return 1;
+}
+
+uint32_t engine_waiting(const struct engine *e, uint32_t link,
+                        void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+{
+    const struct engine_link *l = &e->link[link];
+    uint32_t waiting = 0;
+
+    for (uint32_t priority = 0; priority < EMU_PRIORITIES; priority++) {
+        emu_each_bit (c, l->left[priority])
+            waiting += waiting_tell(&e->send.packet[l->packet[c]], tell, ctx);
+        for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE;
+             i = e->send.join[i].next)
+            if (e->links == 1 || e->send.packet[i].only == link + 1)
+                waiting += waiting_tell(&e->send.packet[i], tell, ctx);
+    }
+    return waiting;
+}
+
+void engine_slow(struct engine *e, uint32_t link, struct emu_slow *slow, uint32_t factor)
+{
+    emu_tx_slow(&e->link[link].tx, slow, factor);
+}
+
 void engine_give_up(struct engine *e, uint64_t at_ps)
 {
     uint16_t next;

@@ -96,3 +96,54 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
     link_outs(ch);
     return up ? 0 : link_down(ch, port, at_ps);
 }
+
+/* --- a port that is stuck ----------------------------------------------------------- */
+
+/* On timed clocks its wire is taken until it is not stuck any more. */
+static void link_stick_timed(struct switch_channels *ch, uint32_t port)
+{
+    struct switch_channel_timing *timing = switch_channels_timing(ch);
+
+    timing->busy_ps[port] = ch->port[port].tx.busy_ps;
+    if (timing->agenda.due >> port & 1)
+        emu_order_drop(&timing->agenda.acts, port);
+    timing->agenda.due &= ~emu_bit(port);
+}
+
+void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
+{
+    struct switch_channels *ch = switch_channels_of(sw);
+    uint64_t bit = emu_bit(port);
+
+    emu_tx_stick(&ch->port[port].tx, stuck, at_ps);
+    ch->stuck = stuck ? ch->stuck | bit : ch->stuck & ~bit;
+    if (sw->dev.timed)
+        link_stick_timed(ch, port);
+    if (!stuck)
+        ch->news |= ch->queued & bit;
+    if (sw->dev.timed && at_ps)
+        switch_channel_news(ch, at_ps - 1);
+}
+
+uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
+                                 void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx)
+{
+    const struct switch_channels *ch = switch_channels_of(sw);
+    uint32_t waiting = 0;
+
+    emu_each_bit (c, ch->port[port].vcs.open) {
+        const struct switch_channel_out *out = &ch->out[port * EMU_VCS + c];
+
+        if (out->cursor == CHANNEL_NONE)
+            continue;
+        for (uint32_t slot = out->cursor, last = ch->in [out->from].queue.last;;
+             slot = ch->store.next[slot]) {
+            waiting++;
+            if (tell)
+                tell(ctx, &ch->store.slot[slot]);
+            if (slot == last)
+                break;
+        }
+    }
+    return waiting;
+}

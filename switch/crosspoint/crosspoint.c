@@ -98,6 +98,21 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     switch_crossbar_free(&xp->bar);
 }
 
+void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps)
+{
+    struct switch_agenda *agenda;
+
+    switch_crossbar_stick(sw, port, stuck, at_ps);
+    if (!sw->dev.timed || !stuck)
+        return;
+    agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
+    if (!(agenda->due >> port & 1))
+        return;
+    emu_order_drop(&agenda->acts, port); /* what was about to leave does not */
+    agenda->due &= ~emu_bit(port);
+    agenda->stalled |= emu_bit(port);
+}
+
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw)
 {
     return switch_crossbar_bufs(switch_crossbar_of(sw));

@@ -15,7 +15,7 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
     row_of(raw)->open = 0;
-    raw->xp.shut = ~emu_bits_below(raw->xp.bar.sw.ports);
+    raw->xp.shut = ~raw->xp.bar.sends;
 }
 
 static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)

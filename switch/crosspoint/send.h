@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)
 {
     struct switch_crosspoints *xp = &raw->xp;
-    uint64_t outs = xp->bar.runnable & emu_bits_below(xp->bar.sw.ports);
+    uint64_t outs = xp->bar.runnable & xp->bar.sends;
     uint32_t sent = 0;
 
     xp->bar.runnable = 0;

@@ -369,5 +369,7 @@ const struct switch_kind switch_slots_kind = {
     .check = slots_check,
     .bufs = slots_bufs,
     .rebase = slots_rebase,
+    .stick = switch_crossbar_stick,
+    .waiting = switch_crossbar_waiting,
     .faults = switch_cables_faults,
 };

@@ -11,6 +11,9 @@ from cli_kit import FabemuCase, main, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
+ROUTERS = (("--profile", "qsnet3"), ("--profile", "oq2004"), ("--profile", "oq2004", "--set", "credit=counter"),
+           ("--profile", "oq2004", "--set", "buffers=input"), ("--profile", "oq2004", "--set", "buffers=input_xpoint"),
+           ("--profile", "oq2004", "--set", "link_retry=go_back_n"))
 WEATHER = """# Links go and come, a top switch dies and is back, and one packet in a thousand is damaged or lost.
 at=100ms every=100ms for=40ms link-down random
 at=500ms for=500ms switch-crash top
@@ -154,6 +157,65 @@ class InjectTest(FabemuCase):
         self.assertEqual(runs[0]["faults"], runs[1]["faults"])
         self.assertGreater(runs[0]["faults"]["hit"], 0)
         self.assertGreater(runs[0]["faults"]["links_up_again"], 0)
+
+    def traffic(self, faults, *options, status=0):
+        """A run in simulated time: its result; on two threads the same as on one."""
+        results = []
+        for threads in "1", "2":
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3", "--threads", threads, "--warmup", "20000",
+                               "--measure", "200000", "--faults", self.write(faults), "--json", *options)
+            self.assertEqual(done.returncode, status, done.stderr)
+            results.append(json.loads(done.stdout) if not status else {"digest": done.stderr})
+        self.assertEqual(results[0]["digest"], results[1]["digest"])
+        return results[0]
+
+    def test_stuck_ports_and_slow_links__lose_nothing_over_any_switch(self):
+        for options in ROUTERS:
+            with self.subTest(options=options):
+                stuck = self.traffic("at=30us for=40us stuck-port link=0:4>\nat=60us for=50us stuck-port random=2\n",
+                                     *options)
+                slow = self.traffic("at=30us for=100us slow-link level=0 factor=3\n"
+                                    "at=60us for=50us slow-link random=2 factor=7.5\n", *options)
+                self.assertGreater(stuck["faults"]["hit"], 0)
+                self.assertGreater(slow["faults"]["hit"], stuck["faults"]["hit"])
+                self.assertEqual((stuck["undelivered"], slow["undelivered"]), (0, 0))
+
+    def test_stuck_port__that_nobody_sends_by_has_hit_nothing(self):
+        stuck, never = (self.traffic("at=%s for=1us stuck-port link=any\n" % at) for at in ("1ns", "1s"))
+        self.assertEqual(stuck["faults"]["hit"], 0)
+        self.assertEqual(stuck["digest"], never["digest"])
+
+    def test_slow_link__takes_so_much_longer_for_each_byte_and_no_more(self):
+        quiet = "--load", "0.01", "--pattern", "complement"
+        factor, cables, bytes_on_wire, ps_per_byte = 3, 2, 256, 800
+        plain = self.traffic("at=1s slow-link level=0 factor=3\n", *quiet)
+        slow = self.traffic("slow-link level=0 factor=%d\n" % factor, *quiet)
+        more_ns = cables * (factor - 1) * bytes_on_wire * ps_per_byte / 1000
+        self.assertAlmostEqual(slow["latency_ns"]["min"], plain["latency_ns"]["min"] + more_ns, places=3)
+        self.assertEqual(plain["faults"]["hit"], 0)
+
+    def test_slow_link__means_nothing_where_a_byte_takes_no_time(self):
+        self.stay("--topo", "kary:2,2")
+        done = self.fault("slow-link", "link=0:2", "factor=4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("clock raw a byte takes no time", done.stderr)
+
+    def test_mpi_program__is_right_while_ports_are_stuck_and_links_slow(self):
+        stuck, slow = "at=100ms every=400ms for=200ms stuck-port random\n", "slow-link link=any factor=20\n"
+        for options, text in ((("--profile", "oq2004"), stuck), ((), stuck),
+                              (("--profile", "oq2004", "--clock", "real"), stuck + slow)):
+            with self.subTest(options=options):
+                printed, report = self.rounds(*options, "--faults", self.write(text), seconds=1)
+                self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+                self.assertGreater(report["faults"][0]["times"], 1)
+        self.assertGreater(report["faults"][1]["hits"], 0)
+        self.assertEqual(report["hits"][0]["what"], "slowed")
+
+    def test_crosspoints__have_no_faults_on_the_cables_of_nodes(self):
+        self.stay("--topo", "kary:2,2")
+        done = self.fault("stuck-port", "link=n0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("between switches", done.stderr)
 
     def test_schedule__of_very_many_faults_at_a_time_leaves_the_fabric_answering(self):
         path = self.write("at=100ms for=3ms link-down random\n" * 20000)

@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) void admit_unicast(struct switch_cr
                                                                 uint32_t row,
                                                                 const struct emu_entry *entry)
 {
-    uint64_t outs = topo_route_ports(switch_route(&xp->bar.sw), entry->hdr.dst);
+    uint64_t outs = switch_ways(&xp->bar, row, entry->hdr.dst);
     uint32_t o, slot;
 
     if (!outs) {

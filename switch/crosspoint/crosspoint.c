@@ -100,6 +100,11 @@ static uint32_t crosspoint_bufs(struct switch_dev *sw)
     return switch_crossbar_bufs(switch_crossbar_of(sw));
 }
 
+static bool crosspoint_holds(struct switch_dev *sw, uint32_t id)
+{
+    return switch_crossbar_holds(switch_crossbar_of(sw), id);
+}
+
 /* --- the kind with the row guarantee ------------------------------------------------ */
 
 static bool row_fits(const struct emu_profile *profile)
@@ -164,6 +169,7 @@ const struct switch_kind switch_row_kind = {
     .destroy = row_destroy,
     .check = row_check,
     .bufs = crosspoint_bufs,
+    .holds = crosspoint_holds,
     SWITCH_CROSSPOINTS_KIND,
 };
 
@@ -226,5 +232,6 @@ const struct switch_kind switch_counter_kind = {
     .destroy = counter_destroy,
     .check = counter_check,
     .bufs = crosspoint_bufs,
+    .holds = crosspoint_holds,
     SWITCH_CROSSPOINTS_KIND,
 };

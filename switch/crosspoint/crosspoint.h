@@ -144,7 +144,7 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
 #define SWITCH_CROSSPOINTS_KIND                                                                  \
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
-    .faults = switch_cables_faults
+    .ups = switch_crossbar_ups, .faults = switch_cables_faults
 
 /* rebase of a struct switch_kind. */
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);

@@ -63,6 +63,10 @@ struct switch_kind {
     void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+    /* does it hold a segment of group @id? NULL: nobody asks */
+    bool (*holds)(struct switch_dev *sw, uint32_t id);
+    /* its ups are known; NULL: it asks the base when it wants to know */
+    void (*ups)(struct switch_dev *sw);
     /* NULL: nobody injects faults into its cables. */
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */
@@ -80,6 +84,7 @@ struct switch_dev {
     struct emu_dev dev;
     const struct switch_kind *kind;
     _Atomic(const struct topo_route *) route; /* published by the manager (RCU) */
+    const struct topo_route *whole;           /* of the network with all its links */
     uint64_t ups;                             /* ports to switches of higher levels */
     const struct emu_profile *profile;
     _Atomic(struct emu_table *) groups; /* published by the manager (RCU) */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/alloc.h"
+#include "switch/crossbar.h"
 
 /* --- a step ------------------------------------------------------------------------- */
 
@@ -128,6 +129,22 @@ void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t 
         emu_replay_link(sw->cables->replay[port], up, at_ps);
 }
 
+uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
+                      uint32_t to_port, uint32_t most, uint64_t at_ps, emu_carry_fn *may, void *ctx)
+{
+    const struct switch_out *out = &switch_crossbar_of(to)->out[to_port];
+
+    return emu_replay_carry(&(struct emu_carry){.replay = from->cables->replay[from_port],
+                                                .far = to->cables->intake[to_port],
+                                                .near = from->cables->intake[from_port],
+                                                .back = switch_tx(to, to_port),
+                                                .spare = !out->waiting,
+                                                .most = most,
+                                                .at_ps = at_ps,
+                                                .may = may,
+                                                .ctx = ctx});
+}
+
 void switch_cables_rebase(struct switch_dev *sw, uint64_t by_ps)
 {
     if (!sw->cables)
@@ -152,6 +169,15 @@ uint32_t switch_cables_bufs(const struct switch_dev *sw)
     emu_each_bit (p, sw->cables->out)
         bufs += emu_replay_bufs(sw->cables->replay[p]);
     return bufs;
+}
+
+bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
+{
+    if (sw->cables)
+        emu_each_bit (p, sw->cables->out)
+            if (emu_replay_holds(sw->cables->replay[p], id))
+                return true;
+    return false;
 }
 
 void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret)

@@ -37,6 +37,8 @@ bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t s
     bar->xpoint = emu_zeros(rows * bar->width * sizeof *bar->xpoint);
     bar->row = emu_zeros(rows * sizeof *bar->row);
     bar->out = emu_zeros(rows * sizeof *bar->out);
+    for (uint32_t r = 0; bar->row && r < rows; r++)
+        bar->row[r].onward = UINT64_MAX;
     return switch_store_init(&bar->store, slots) && bar->count && bar->xpoint && bar->row &&
            bar->out;
 }
@@ -65,6 +67,17 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
     return &switch_crossbar_of(sw)->row[port].rx;
 }
 
+/*
+ * Where what comes in by @port may go. While its link is down that is what the manager has sent
+ * back, which had been on its way out there: up, so it may go on up, or down.
+ */
+static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
+{
+    bool came_down = (bar->sw.ups >> port & 1) == up;
+
+    bar->row[port].onward = came_down ? ~bar->sw.ups : UINT64_MAX;
+}
+
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
@@ -75,6 +88,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     out->queued ^= SWITCH_OUT_DARK;
     bar->light &= ~emu_bit(port);
     bar->light |= (uint64_t)(out->queued < bar->light_slots) << port;
+    crossbar_onward(bar, port, up);
     switch_cables_link(sw, port, up, at_ps);
     return 0; /* nobody waits for a reply */
 }
@@ -107,6 +121,48 @@ uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
         }
     }
     return waiting;
+}
+
+void switch_crossbar_ups(struct switch_dev *sw)
+{
+    for (uint32_t p = 0; p < sw->ports; p++)
+        crossbar_onward(switch_crossbar_of(sw), p, true);
+}
+
+uint64_t switch_onward(const struct switch_dev *sw, uint32_t port, uint32_t dst)
+{
+    const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
+
+    return topo_route_ports(switch_route_now(sw), dst) & bar->row[port].onward;
+}
+
+bool switch_is_clear(const struct switch_dev *sw, uint32_t port)
+{
+    const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
+    const struct emu_rx *rx = &bar->row[port].rx;
+    uint64_t rising = 0;
+
+    emu_each_bit (o, sw->ups)
+        rising |= *switch_count(bar, port, o);
+    return !(sw->ups >> port & 1) || (!rising && rx->data.at == rx->tx->data.at);
+}
+
+uint64_t switch_crossbar_held(const struct switch_crossbar *bar, uint32_t dst)
+{
+    return topo_route_ports(bar->sw.whole, dst);
+}
+
+bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id)
+{
+    for (uint32_t r = 0; r < bar->rows; r++) {
+        for (uint32_t o = 0; o < bar->rows; o++)
+            if (switch_store_holds(&bar->store, switch_xpoint(bar, r, o), *switch_count(bar, r, o),
+                                   id))
+                return true;
+        if (r < bar->sw.ports && emu_link_holds(&bar->row[r].rx, id))
+            return true;
+    }
+    return switch_cables_hold(&bar->sw, id);
 }
 
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps)

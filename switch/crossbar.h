@@ -19,6 +19,7 @@
 /* A row: the queues of one input. */
 struct switch_row {
     alignas(EMU_LINE) struct emu_rx rx;
+    uint64_t onward; /* outputs that what comes in here may take */
 };
 
 struct switch_out {
@@ -64,6 +65,9 @@ void switch_crossbar_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
 uint32_t switch_crossbar_waiting(struct switch_dev *sw, uint32_t port,
                                  void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 
+/* crossbar.c: ups of a struct switch_kind: what comes in by one of them never leaves by another. */
+void switch_crossbar_ups(struct switch_dev *sw);
+
 /* crossbar.c: the clock is rebased by @by_ps. */
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
@@ -86,6 +90,9 @@ void switch_crossbar_check(struct switch_crossbar *bar, uint64_t now_ps,
 /* crossbar.c: the cable into port @r, whose input holds what @holds credits stand for. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
                                         uint32_t holds);
+
+/* crossbar.c: is a segment of group @id in the queues, or on its way to or from a cable here? */
+bool switch_crossbar_holds(const struct switch_crossbar *bar, uint32_t id);
 
 /* crossbar.c: pool buffers in the queues, and on the cables to it. */
 uint32_t switch_crossbar_bufs(const struct switch_crossbar *bar);
@@ -115,6 +122,25 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
                                                 uint32_t out)
 {
     return &bar->xpoint[switch_at(bar, row, out)];
+}
+
+/*
+ * crossbar.c: from where tables that are edited have no way on: down again, as before the link was
+ * lost. 0: there never was one.
+ */
+uint64_t switch_crossbar_held(const struct switch_crossbar *bar, uint32_t dst);
+
+/*
+ * The outputs that a unicast from row @r to @dst may take; 0: none. What came down by a link to a
+ * higher switch never goes up again, whatever the tables say while they are being edited: it keeps
+ * to the way that it was sent by, and waits for a link of it that is down (switch_carry()). So all
+ * of the ways that are ever taken go up first and then down, and no cycle of waits can close.
+ */
+static inline uint64_t switch_ways(const struct switch_crossbar *bar, uint32_t r, uint32_t dst)
+{
+    uint64_t outs = topo_route_ports(switch_route(&bar->sw), dst) & bar->row[r].onward;
+
+    return __builtin_expect(outs != 0, 1) ? outs : switch_crossbar_held(bar, dst);
 }
 
 /* The oldest segment of a queue that has one. */

@@ -146,6 +146,17 @@ uint32_t switch_groups_count(const struct switch_dev *sw)
     return emu_table_taken(&sw->groups);
 }
 
+bool switch_group_is_idle(const struct switch_group *group)
+{
+    for (uint32_t u = 0; u < group->units; u++)
+        if (group->results[u].some)
+            return false;
+    for (uint32_t i = 0; group->units && i < group->window; i++)
+        if (switch_group_state(group, i)->active)
+            return false;
+    return true;
+}
+
 uint64_t switch_group_came(const struct switch_group *group, uint32_t seq)
 {
     const struct switch_state *state;

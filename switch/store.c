@@ -53,3 +53,12 @@ uint32_t switch_store_bufs(const struct switch_store *store, const struct switch
         bufs += store->slot[slot].buf != EMU_NO_BUF;
     return bufs;
 }
+
+bool switch_store_holds(const struct switch_store *store, const struct switch_list *queue,
+                        uint32_t count, uint32_t id)
+{
+    for (uint32_t slot = queue->first; count; slot = store->next[slot], count--)
+        if (emu_hdr_is_of(&store->slot[slot].hdr, id))
+            return true;
+    return false;
+}

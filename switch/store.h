@@ -46,6 +46,10 @@ const char *switch_store_check(const struct switch_store *store, uint64_t held);
 uint32_t switch_store_bufs(const struct switch_store *store, const struct switch_list *queue,
                            uint32_t count);
 
+/* store.c: is a segment of group @id in a queue of @count segments? */
+bool switch_store_holds(const struct switch_store *store, const struct switch_list *queue,
+                        uint32_t count, uint32_t id);
+
 /* A free slot. There is one: queues hold no more than there are. */
 static inline uint32_t switch_slot_take(struct switch_store *store)
 {

@@ -75,6 +75,7 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
         return -ENOMEM;
     sw->kind = kind;
     atomic_init(&sw->route, route);
+    sw->whole = route;
     sw->profile = profile;
     sw->random = seed | 1;
     sw->ports = ports;
@@ -132,6 +133,8 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw)
 void switch_ups(struct switch_dev *sw, uint64_t ports)
 {
     sw->ups = ports;
+    if (sw->kind->ups && emu_profile_retries(sw->profile)) /* else its tables are never edited */
+        sw->kind->ups(sw);
 }
 
 bool switch_has_links(const struct emu_profile *profile)
@@ -167,6 +170,12 @@ const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
 uint32_t switch_bufs(struct switch_dev *sw)
 {
     return sw->kind->bufs(sw);
+}
+
+bool switch_holds(struct switch_dev *sw, uint32_t id)
+{
+    assert(sw->kind->holds);
+    return sw->kind->holds(sw, id);
 }
 
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps)

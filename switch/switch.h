@@ -18,6 +18,7 @@
 #include "emu/worker/dev.h"
 #include "emu/fault/fault.h"
 #include "emu/link/link.h"
+#include "emu/link/replay.h"
 #include "emu/profile.h"
 #include "emu/worker/found.h"
 #include "topo/topo.h"
@@ -59,7 +60,7 @@ struct switch_retries {
 /**
  * switch_create - a switch, its ports empty.
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units SWITCH_ROWS_MAX.
- * @route, @profile: borrowed.
+ * @route, @profile: borrowed, as long as the switch is.
  * With channels its cables are joined with EMU_VC_SLOTS credits.
  * Errors: -ENOMEM; -EINVAL, the profile, the clock and the ports do not go together.
  */
@@ -159,6 +160,31 @@ bool switch_has_links(const struct emu_profile *profile);
  */
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
+/* Says what becomes of an entry that waits for a link that is down. */
+typedef enum emu_carried emu_carry_fn(void *ctx, const struct emu_entry *entry);
+
+/**
+ * switch_carry - the cable from @from to @to, with link-level retry, is down: up to @most of what
+ * waits for it leaves as @may says, in order, once each (emu_replay_carry()). What goes back enters
+ * @from by the same port, and leaves by another (switch_onward()). Returns how many left.
+ * Thread: manager, while the workers stand still; then both switches are to be woken.
+ */
+uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
+                      uint32_t to_port, uint32_t most, uint64_t at_ps, emu_carry_fn *may,
+                      void *ctx);
+
+/**
+ * switch_onward - outputs that a unicast to @dst would leave by that comes in by @port now, as the
+ * tables in force have it; 0: none. Switches without channels only. Thread: the same.
+ */
+uint64_t switch_onward(const struct switch_dev *sw, uint32_t port, uint32_t dst);
+
+/**
+ * switch_is_clear - has all left that went back by @port and leads up? Until then its link stays
+ * down, for what comes down by it must not wait for what goes up. Thread: the same.
+ */
+bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
+
 /**
  * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
  * @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
@@ -209,6 +235,13 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
                                   const struct emu_faults *faults, const uint32_t *held,
                                   const uint32_t *promised, uint32_t slots);
 
+/**
+ * switch_holds - is a segment of group @id in the switch, or on its way to or from a cable of it?
+ * Without channels only. What comes from a process, and has not been taken, does not count.
+ * Thread: the same.
+ */
+bool switch_holds(struct switch_dev *sw, uint32_t id);
+
 /* --- groups: the manager's side ----------------------------------------------------- */
 
 /**
@@ -251,6 +284,9 @@ bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_
 
 /** switch_groups_count - groups in the switch's table. Thread: manager. */
 uint32_t switch_groups_count(const struct switch_dev *sw);
+
+/** switch_group_is_idle - is no operation of the group's under way here? Thread: as switch_holds(). */
+bool switch_group_is_idle(const struct switch_group *group);
 
 /**
  * switch_group_came - ports by which contributions to segment @seq of the group's stream have come;

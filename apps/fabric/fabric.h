@@ -173,7 +173,7 @@ bool fabric_has_links(const struct fabric *fabric);
 
 /**
  * fabric_can_reroute - can new tables be published while traffic runs? What is under way where they
- * have no way on is dropped, and sent again only where packets are acknowledged.
+ * have no way on is sent again where packets are acknowledged, and else carried (fabric_carry()).
  */
 bool fabric_can_reroute(const struct fabric *fabric);
 
@@ -204,7 +204,7 @@ int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fau
                     uint32_t *hit);
 
 /**
- * fabric_link_quiet - is nothing on the wire of a cable that is down? Then it may come up again.
+ * fabric_link_quiet - has all of its past left a cable that is down? Then it may come up again.
  * Thread: as above.
  */
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
@@ -277,6 +277,27 @@ bool fabric_is_faulty(const struct fabric *fabric);
  */
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
+
+/**
+ * fabric_ungrown - groups whose trees have a lost link, and will have others when nothing of them
+ * is under way. fabric_regrow() - look whether it is so, as a part of fabric_reroute().
+ * Thread: manager.
+ */
+uint32_t fabric_ungrown(const struct fabric *fabric);
+void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
+                   void (*treeless)(void *ctx, uint32_t group), void *ctx);
+
+#define FABRIC_CARRY_MOST 16u /* segments that fabric_carry() takes from each end of a link */
+
+/** fabric_can_carry - can what waits for a link that is down be carried another way? */
+bool fabric_can_carry(const struct fabric *fabric);
+
+/**
+ * fabric_carry - what switches hold for a link between them that is down leaves another way, as far
+ * as there is one by the tables in force, some of it a call: carry.c. Returns segments that left.
+ * Thread: manager, between fabric_hold() and fabric_go().
+ */
+uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their

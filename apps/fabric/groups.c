@@ -169,6 +169,48 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     return fabric_has_engines(&fabric->config) ? fabric_members_create(fabric, group) : 0;
 }
 
+static void states_add(struct fabric *fabric, const struct fabric_group *group,
+                       const struct topo_tree *tree, int32_t sign)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        fabric->states[tree->switches[i].sw] += (uint32_t)sign * emu_window(group->id);
+}
+
+/* Room in the switches of the tree, and buffers. */
+static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
+                               const struct topo_tree *to)
+{
+    uint32_t window = emu_window(group->id);
+    uint64_t bufs = 0;
+    bool room = true;
+
+    states_add(fabric, group, &group->tree, -1);
+    for (uint32_t i = 0; i < to->count; i++) {
+        bufs += group_bufs(fabric, window, &to->switches[i]);
+        room &= fabric->states[to->switches[i].sw] + window <=
+                fabric->config.profile.combine_states;
+    }
+    if (!room || fabric->spare_bufs + group->bufs < bufs) {
+        states_add(fabric, group, &group->tree, 1);
+        return false;
+    }
+    states_add(fabric, group, to, 1);
+    fabric->spare_bufs += group->bufs - bufs;
+    group->bufs = bufs;
+    return true;
+}
+
+bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
+                              const struct topo_tree *to)
+{
+    if (group->combines && fabric_has_states(&fabric->config) &&
+        !states_reserve_for(fabric, group, to))
+        return false;
+    topo_tree_charge(&group->tree, fabric->tree_load, -1);
+    topo_tree_charge(to, fabric->tree_load, 1);
+    return true;
+}
+
 /* What one is to be. */
 struct group_plan {
     const uint32_t *nodes;

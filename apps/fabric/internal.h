@@ -75,8 +75,9 @@ struct fabric_links {
         *routed;    /* the network without links that are out: tables' and trees' */
     uint32_t count; /* cables */
     struct fabric_cable *cable;
-    uint32_t *at; /* the cable, by switch and port; TOPO_NONE */
-    bool faulty;  /* something was made to go wrong on one of them: */
+    uint32_t *at;     /* the cable, by switch and port; TOPO_NONE */
+    uint32_t ungrown; /* groups that keep a tree with a lost link until they are quiet */
+    bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;
     struct emu_slow **slow;     /* the same order; NULL: the wire was never slow */
@@ -273,9 +274,12 @@ int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_t
                          struct switch_group **part);
 void fabric_parts_withdraw(struct fabric *fabric, uint32_t id, const struct topo_tree *tree);
 
-/* fabric/replan.c: groups whose trees go by a cable that fabric->routed has not get new ones. */
-void fabric_groups_replan(struct fabric *fabric, uint64_t now_ps,
-                          void (*treeless)(void *ctx, uint32_t group), void *ctx);
+/*
+ * fabric/groups.c: what is set aside for the group is for the tree @to from now on, which will be
+ * its own. False: there is no room for that, and all is as it was.
+ */
+bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
+                              const struct topo_tree *to);
 
 /* fabric/groups.c: free a group that no device knows any more, or keep it until that can be. */
 void fabric_group_free(struct fabric *fabric, struct fabric_group *group);

@@ -264,16 +264,21 @@ void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 {
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+
     for (uint32_t out = 0; out < 2; out++)
         if (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
             (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held))
             return false;
-    return true;
+    if (!fabric_can_carry(fabric) || cable->kind != TOPO_END_SWITCH)
+        return true;
+    return switch_is_clear(fabric->sw[cable->at.sw], cable->at.port) &&
+           switch_is_clear(fabric->sw[cable->far.sw], cable->far.port);
 }
 
 bool fabric_can_reroute(const struct fabric *fabric)
 {
-    return fabric_has_engines(&fabric->config);
+    return fabric_has_links(fabric);
 }
 
 /* --- tables ------------------------------------------------------------------------- */
@@ -309,7 +314,7 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, u
     for (uint32_t s = 0; s < next->switches; s++)
         switch_reroute(fabric->sw[s], &next->sw[s].route);
     fabric->links.routed = next;
-    fabric_groups_replan(fabric, now_ps, treeless, ctx);
+    fabric_regrow(fabric, now_ps, treeless, ctx);
     emu_rcu_wait();
     if (old != fabric->config.graph && old != next)
         topo_free((struct topo_graph *)old);

@@ -7,6 +7,11 @@
  * with the one and switches with the other, a packet might come to a member twice, or go in a
  * circle. Between the two a packet to the group gets a NACK and its adapter sends it again, so that
  * operations go on where they were. The tree of adapters, and what they have combined, stays.
+ *
+ * Without acknowledgments nothing is sent again, and what was combined lies in the switches. There
+ * operations that are under way go on by the old tree, whose lost link the management network
+ * stands in for (carry.c), and the tree changes between two passes in which nothing of the group is
+ * in any switch. A group that is never still keeps its tree, and is slow.
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>
@@ -61,44 +66,130 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
     fabric_go(fabric);
 }
 
-static bool group_replan(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
-{
-    struct topo_tree tree = {0}, gone = group->tree;
-    struct switch_group **part, **gone_part = group->part;
+/* What becomes of a group whose tree has lost a link. */
+enum replanned {
+    REPLANNED,    /* it has another tree */
+    REPLAN_LATER, /* something of it is under way in the switches of the old one */
+    REPLAN_NEVER  /* there can be no other for now */
+};
 
-    if (fabric_has_units(&fabric->config) && group->combines)
-        return false; /* what its units have combined lies in the old tree */
-    if (tree_plan(fabric, group, &tree))
-        return false;
-    part = fabric_parts_create(fabric, group->id, &tree, 0); /* adapters combine */
-    if (!part) {
-        topo_tree_release(&tree);
-        return false;
-    }
-    fabric_parts_withdraw(fabric, group->id, &gone);
-    members_relink(fabric, group, &tree, now_ps);
-    topo_tree_charge(&gone, fabric->tree_load, -1);
-    topo_tree_charge(&tree, fabric->tree_load, 1);
-    group->tree = tree;
+/* It has the tree @tree now, and @part in the switches of it; what it had is freed. */
+static void group_takes(struct fabric *fabric, struct fabric_group *group,
+                        const struct topo_tree *tree, struct switch_group **part)
+{
+    fabric_parts_free(fabric, group->part, group->tree.count);
+    topo_tree_release(&group->tree);
+    group->tree = *tree;
     group->part = part;
-    fabric_parts_free(fabric, gone_part, gone.count);
-    topo_tree_release(&gone);
-    return !fabric_parts_publish(fabric, group->id, &tree, part);
 }
 
-void fabric_groups_replan(struct fabric *fabric, uint64_t now_ps,
-                          void (*treeless)(void *ctx, uint32_t group), void *ctx)
+/* Where adapters combine, or nobody does. */
+static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *group,
+                                   const struct topo_tree *tree, struct switch_group **part,
+                                   uint64_t now_ps)
 {
+    fabric_parts_withdraw(fabric, group->id, &group->tree);
+    members_relink(fabric, group, tree, now_ps);
+    fabric_group_reserve_for(fabric, group, tree);
+    group_takes(fabric, group, tree, part);
+    return fabric_parts_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER : REPLANNED;
+}
+
+/* --- where switches hold what they have combined ------------------------------------- */
+
+/* Is nothing of the group under way in the switches of its tree? */
+static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
+{
+    for (uint32_t i = 0; i < group->tree.count; i++)
+        if (!switch_group_is_idle(group->part[i]) ||
+            switch_holds(fabric->sw[group->tree.switches[i].sw], group->id))
+            return false;
+    return true;
+}
+
+/*
+ * From one tree to the other while no worker steps. What processes have posted, and no switch has
+ * taken, goes by the new one.
+ */
+static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
+                                 const struct topo_tree *tree, struct switch_group **part)
+{
+    fabric_parts_withdraw(fabric, group->id, &group->tree);
+    if (!fabric_parts_publish(fabric, group->id, tree, part)) {
+        if (fabric_group_reserve_for(fabric, group, tree)) {
+            group_takes(fabric, group, tree, part);
+            return REPLANNED;
+        }
+        fabric_parts_withdraw(fabric, group->id, tree);
+    }
+    fabric_parts_publish(fabric, group->id, &group->tree,
+                         group->part); /* slots it has: it cannot fail */
+    return REPLAN_NEVER;
+}
+
+/* --- either -------------------------------------------------------------------------- */
+
+static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+{
+    bool states = fabric_has_states(&fabric->config);
+    uint32_t units = states && group->combines ? fabric->config.profile.combine_units : 0;
+    enum replanned how = REPLAN_NEVER;
+    struct switch_group **part;
+    struct topo_tree tree = {0};
+
+    if (tree_plan(fabric, group, &tree))
+        return REPLAN_NEVER;
+    part = fabric_parts_create(fabric, group->id, &tree, units);
+    if (part)
+        how = states ? group_move(fabric, group, &tree, part)
+                     : group_regrow(fabric, group, &tree, part, now_ps);
+    if (how != REPLANNED && group->part != part) {
+        fabric_parts_free(fabric, part, tree.count);
+        topo_tree_release(&tree);
+    }
+    return how;
+}
+
+static enum replanned group_replan(struct fabric *fabric, struct fabric_group *group,
+                                   uint64_t now_ps)
+{
+    enum replanned how = REPLAN_LATER;
+
+    if (fabric_has_units(&fabric->config) && group->combines)
+        return REPLAN_NEVER; /* what its units have combined lies in the old tree */
+    if (fabric_has_engines(&fabric->config))
+        return group_to(fabric, group, now_ps);
+    fabric_hold(fabric);
+    if (group_is_quiet(fabric, group))
+        how = group_to(fabric, group, now_ps);
+    fabric_go(fabric);
+    return how;
+}
+
+void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
+                   void (*treeless)(void *ctx, uint32_t group), void *ctx)
+{
+    uint32_t later = 0;
+
     for (uint32_t g = 0; g < fabric->slots; g++) {
         struct fabric_group *group = fabric->group[g];
+        enum replanned how = REPLANNED;
         bool was;
 
         if (!group)
             continue;
         was = group->treeless;
-        group->treeless = !tree_whole(&group->tree, fabric->links.routed) &&
-                          !group_replan(fabric, group, now_ps);
+        if (!tree_whole(&group->tree, fabric->links.routed))
+            how = group_replan(fabric, group, now_ps);
+        group->treeless = how == REPLAN_NEVER;
+        later += how == REPLAN_LATER;
         if (group->treeless && !was)
             treeless(ctx, group->id);
     }
+    fabric->links.ungrown = later;
+}
+
+uint32_t fabric_ungrown(const struct fabric *fabric)
+{
+    return fabric->links.ungrown;
 }

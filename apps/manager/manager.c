@@ -37,6 +37,9 @@ struct manager {
     uint64_t tables_ps; /* new ones are due; EMU_NEVER */
     uint64_t since_ps;  /* the first change that they are for */
     uint64_t look_ps;   /* the next look at errors, where there can be any */
+    uint64_t carry_ps;  /* what waits for links that are out is carried next; EMU_NEVER */
+    uint64_t gap_ps;    /* after the last time */
+    uint64_t carried;   /* segments, in all */
     uint32_t nodes;
     uint64_t now_ps; /* of this step */
 };
@@ -50,6 +53,8 @@ struct manager_config manager_defaults(void)
                                    .again_ps = 1000000000,
                                    .alone_ps = 1000000000000,
                                    .look_ps = 100000000000,
+                                   .carry_ps = 20000000,
+                                   .carry_last_ps = 20480000000,
                                    .errors_inside = 10000,
                                    .errors_node = 100000};
 }
@@ -74,6 +79,12 @@ static void tables_plan(struct manager *m)
         return;
     m->since_ps = m->now_ps;
     m->tables_ps = m->now_ps + m->config.reaction_ps;
+}
+
+static void carry_plan(struct manager *m, uint64_t gap_ps)
+{
+    m->gap_ps = gap_ps;
+    m->carry_ps = m->out && fabric_can_carry(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
 static void link_plan(struct manager *m, struct link *link, enum manager_link state, uint64_t in_ps)
@@ -148,6 +159,7 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     m->out++;
     node_look(m, i);
     tables_plan(m);
+    carry_plan(m, m->config.carry_ps);
     return 0;
 }
 
@@ -319,7 +331,7 @@ static void links_look(struct manager *m)
     }
 }
 
-/* --- tables ------------------------------------------------------------------------- */
+/* --- what waits for links that are out ------------------------------------------------ */
 
 static void group_treeless(void *ctx, uint32_t group)
 {
@@ -327,6 +339,29 @@ static void group_treeless(void *ctx, uint32_t group)
                                             .cable = TOPO_NONE,
                                             .group = group});
 }
+
+/* As tables in force say: not while others are due. */
+static void carry_step(struct manager *m)
+{
+    uint64_t longer_ps = 2 * m->gap_ps;
+    uint32_t carried = 0;
+
+    if (m->tables_ps == EMU_NEVER) {
+        fabric_hold(m->fabric);
+        for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+            if (m->link[i].state != MANAGER_UP)
+                carried += fabric_carry(m->fabric, i, device_ps(m));
+        fabric_go(m->fabric);
+    }
+    if (fabric_ungrown(m->fabric))
+        fabric_regrow(m->fabric, device_ps(m), group_treeless, m);
+    m->carried += carried;
+    if (carried || fabric_ungrown(m->fabric) || m->tables_ps != EMU_NEVER)
+        longer_ps = m->config.carry_ps;
+    carry_plan(m, longer_ps < m->config.carry_last_ps ? longer_ps : m->config.carry_last_ps);
+}
+
+/* --- tables ------------------------------------------------------------------------- */
 
 static int tables_make(struct manager *m)
 {
@@ -361,7 +396,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     m->fabric = fabric;
     m->config = *config;
     m->config.reroute = config->reroute && fabric_can_reroute(fabric);
-    m->links_ps = m->tables_ps = m->alone_ps = EMU_NEVER;
+    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
     m->look_ps = config->look_ps;
@@ -427,6 +462,7 @@ uint64_t manager_due_ps(const struct manager *m)
     uint64_t at_ps = m->links_ps < m->tables_ps ? m->links_ps : m->tables_ps;
 
     at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
+    at_ps = m->carry_ps < at_ps ? m->carry_ps : at_ps;
     return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
 }
 
@@ -449,6 +485,8 @@ static void links_step(struct manager *m)
 
 int manager_step(struct manager *m, uint64_t now_ps)
 {
+    int err;
+
     m->now_ps = now_ps;
     if (m->links_ps <= now_ps)
         links_step(m);
@@ -458,12 +496,20 @@ int manager_step(struct manager *m, uint64_t now_ps)
         links_look(m);
         m->look_ps = now_ps + m->config.look_ps;
     }
-    return m->tables_ps <= now_ps ? tables_make(m) : 0;
+    err = m->tables_ps <= now_ps ? tables_make(m) : 0;
+    if (m->carry_ps <= now_ps)
+        carry_step(m);
+    return err;
 }
 
 enum manager_link manager_link_state(const struct manager *m, uint32_t cable)
 {
     return m->link[cable].state;
+}
+
+uint64_t manager_carried(const struct manager *m)
+{
+    return m->carried;
 }
 
 uint32_t manager_links_out(const struct manager *m)

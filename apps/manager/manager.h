@@ -66,6 +66,9 @@ struct manager_config {
     uint64_t again_ps; /* after a failed test, and doubled with each further one, 6 times */
     uint64_t alone_ps; /* that a node without a link waits for one */
     uint64_t look_ps;  /* between two looks at the errors of links in use */
+    /* between two times that it carries what waits for links that are out, while something does; */
+    uint64_t carry_ps;
+    uint64_t carry_last_ps; /* doubled while nothing does, up to this */
     /* of a million packets, beyond which a link between switches is out, or not let in */
     uint32_t errors_inside;
     uint32_t errors_node; /* the same of a node's link: more, where it is the only one */
@@ -110,6 +113,12 @@ int manager_step(struct manager *manager, uint64_t now_ps);
 
 /** manager_link_state - of a cable. */
 enum manager_link manager_link_state(const struct manager *manager, uint32_t cable);
+
+/**
+ * manager_carried - segments that waited for links that were out, and left another way
+ * (fabric_carry()).
+ */
+uint64_t manager_carried(const struct manager *manager);
 
 /** manager_links_out - links that are not in use. */
 uint32_t manager_links_out(const struct manager *manager);

@@ -170,6 +170,41 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
     }
 }
 
+static void intake_expects_next(struct emu_intake *intake)
+{
+    intake->expected++;
+    intake->asked = false;
+    intake->answer = EMU_ANSWER_NONE;
+}
+
+void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps)
+{
+    struct emu_dev *dev = intake->wire.owner;
+    struct emu_entry in = *entry;
+
+    in.time_ps = dev->timed ? at_ps : 0;
+    emu_ring_put(&intake->to.data, &in); /* there is a slot for each credit */
+    emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_bit(intake->wire.port));
+}
+
+void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps)
+{
+    intake_expects_next(intake);
+    emu_intake_back(intake, entry, at_ps);
+}
+
+void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
+{
+    struct emu_rx *rx = intake->rx;
+    bool timed = intake->wire.owner->timed;
+
+    intake_expects_next(intake);
+    emu_count(&intake->counts.missed, 1);
+    emu_credit_put(&rx->credit, 1, 0, timed ? at_ps + intake->profile->credit_ps : 0);
+    emu_dev_signal_far(rx->peer.worker->dev[rx->peer.index], EMU_EVENT_CREDIT,
+                       emu_bit(rx->peer.port));
+}
+
 /* --- passes ------------------------------------------------------------------------- */
 
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
@@ -275,8 +310,9 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
     sum += tx->credits + flying;
     if (sum != credits)
         return emu_credits_wrong(sum, credits);
-    if (emu_count_read(&tx->counts.segments) !=
-        emu_count_read(&rx->counts.segments) + flying + emu_count_read(&intake->counts.lost))
+    if (emu_count_read(&tx->counts.segments) != emu_count_read(&rx->counts.segments) + flying +
+                                                    emu_count_read(&intake->counts.lost) +
+                                                    emu_count_read(&intake->counts.missed))
         return "segments were lost or made on a cable";
     return NULL;
 }

@@ -59,6 +59,7 @@ struct emu_intake {
         _Atomic uint64_t damaged; /* retry: found by their mark */
         _Atomic uint64_t gaps;    /* retry: came before the one that was expected; dropped */
         _Atomic uint64_t doubles; /* came before; dropped */
+        _Atomic uint64_t missed;  /* retry: went another way while the cable was down */
     } counts;
 };
 
@@ -86,6 +87,16 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 
 /** emu_intake_give - what goes back: credits, answers. Thread: the device's, after its step. */
 void emu_intake_give(struct emu_intake *intake);
+
+/**
+ * emu_intake_carried - the next segment has come by another way than the cable, which is down
+ * (emu_replay_carry()); emu_intake_missed - it never will, and its room is free; emu_intake_back -
+ * one comes that was not sent on this cable, though a credit was spent for it. The reference to its
+ * buffer passes to the device. Thread: any, while both ends' devices stand still.
+ */
+void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
+void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
+void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
  * emu_intake_check - emu_link_check() of such a cable. @held, @credits: as there. Thread: any,

@@ -139,6 +139,19 @@ uint32_t emu_link_bufs(const struct emu_rx *rx)
     return bufs;
 }
 
+bool emu_link_holds(const struct emu_rx *rx, uint32_t id)
+{
+    const struct emu_ring_end *data;
+
+    if (rx->kind != EMU_LINK_LOCAL)
+        return false;
+    data = &rx->tx->data;
+    for (uint32_t at = rx->data.at; at != data->at; at++)
+        if (emu_hdr_is_of(&data->slot[at & data->mask].hdr, id))
+            return true;
+    return false;
+}
+
 void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps)
 {
     tx->busy_ps = emu_rebased_ps(tx->busy_ps, by_ps);

@@ -188,6 +188,9 @@ static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
  */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
+/** emu_link_holds - is a segment of group @id on a local cable now? Thread: the same. */
+bool emu_link_holds(const struct emu_rx *rx, uint32_t id);
+
 /* --- sending ------------------------------------------------------------------------ */
 
 /** emu_tx_take_credits - raw: collect the credits that came back. */

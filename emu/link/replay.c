@@ -4,6 +4,7 @@
  */
 #include "emu/link/replay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -359,6 +360,67 @@ void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t 
     replay->timeout_ps = replay_timeout_ps(replay);
 }
 
+/* The oldest that waits, in the replay buffer; NULL: none does. */
+static struct emu_entry *replay_oldest(struct emu_replay *replay)
+{
+    struct emu_entry *kept = replay_kept(replay, replay->first);
+    const struct emu_entry *fresh = emu_ring_front(&replay->from.data);
+
+    if (replay->first != replay->last)
+        return kept;
+    if (!fresh)
+        return NULL;
+    *kept = *fresh;
+    emu_ring_skip(&replay->from.data);
+    replay->last++;
+    return kept;
+}
+
+/* A credit of the far end's is spent for one that goes back. False: it has none to spare. */
+static bool carry_spend(const struct emu_carry *carry)
+{
+    if (!carry->spare || emu_tx_earliest_ps(carry->back, 0) == EMU_NEVER)
+        return false;
+    carry->back->credits--;
+    emu_count(&carry->back->counts.segments, 1);
+    return true;
+}
+
+/* False: it waits. */
+static bool carry_one(const struct emu_carry *carry, const struct emu_entry *entry)
+{
+    enum emu_carried how = carry->may(carry->ctx, entry);
+
+    if (how == EMU_CARRIED_WAITS || (how == EMU_CARRIED_BACK && !carry_spend(carry)))
+        return false;
+    if (how == EMU_CARRIED_OVER)
+        emu_intake_carried(carry->far, entry, carry->at_ps);
+    else
+        emu_intake_missed(carry->far, carry->at_ps);
+    if (how == EMU_CARRIED_BACK)
+        emu_intake_back(carry->near, entry, carry->at_ps);
+    if (how == EMU_CARRIED_AWAY)
+        emu_pool_drop(&carry->replay->wire.owner->worker->cache, entry->buf);
+    return true;
+}
+
+uint32_t emu_replay_carry(const struct emu_carry *carry)
+{
+    struct emu_replay *replay = carry->replay;
+    const struct emu_entry *entry;
+    uint32_t carried = 0;
+
+    assert(replay->down && carry->far->far == replay);
+    replay_acknowledged(replay, carry->far->expected, carry->at_ps);
+    while (carried < carry->most && (entry = replay_oldest(replay)) && carry_one(carry, entry)) {
+        replay->first++;
+        if ((int32_t)(replay->next - replay->first) < 0)
+            replay->next = replay->first;
+        carried++;
+    }
+    return carried;
+}
+
 uint32_t emu_replay_bufs(const struct emu_replay *replay)
 {
     uint32_t bufs = emu_link_bufs(&replay->from);
@@ -366,6 +428,14 @@ uint32_t emu_replay_bufs(const struct emu_replay *replay)
     for (uint32_t n = replay->first; n != replay->last; n++)
         bufs += replay_kept(replay, n)->buf != EMU_NO_BUF;
     return bufs;
+}
+
+bool emu_replay_holds(const struct emu_replay *replay, uint32_t id)
+{
+    for (uint32_t n = replay->first; n != replay->last; n++)
+        if (emu_hdr_is_of(&replay_kept(replay, n)->hdr, id))
+            return true;
+    return emu_link_holds(&replay->from, id);
 }
 
 void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps)

@@ -90,8 +90,41 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
 /** emu_replay_slow - emu_tx_slow() of the cable. Thread: the same. */
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
+/* What becomes of an entry that waits for a cable without signal. */
+enum emu_carried {
+    EMU_CARRIED_WAITS, /* it waits on, and all behind it */
+    EMU_CARRIED_OVER,  /* the far end's device gets it, by another way than the cable */
+    EMU_CARRIED_BACK,  /* its own device gets it again, as if the far end had sent it */
+    EMU_CARRIED_AWAY   /* it is gone: whoever said so has seen to the rest */
+};
+
+/* A way of a cable with retry that is down, and whoever carries what waits for it. */
+struct emu_carry {
+    struct emu_replay *replay;
+    struct emu_intake *far;  /* its other half, */
+    struct emu_intake *near; /* and those of the cable's other way: at this end, */
+    struct emu_tx *back;     /* and what the far end's device sends by */
+    bool spare;              /* that has nothing to send, so that a credit of it can be spent */
+    uint32_t most;           /* entries */
+    uint64_t at_ps;          /* timed: they are there then; the devices are stepped after it */
+    /* asked of each, and of one that is to wait again and again */
+    enum emu_carried (*may)(void *ctx, const struct emu_entry *entry);
+    void *ctx;
+};
+
+/**
+ * emu_replay_carry - what waits for a cable that is down leaves by another way, in order and each
+ * once. What had come to the far end, though no answer said so, is not carried again. Room is what
+ * credits promise: one that goes back needs a credit of the far end's, and else waits.
+ * Returns how many left. Thread: any, while both devices stand still; both are to be woken.
+ */
+uint32_t emu_replay_carry(const struct emu_carry *carry);
+
 /** emu_replay_bufs - pool buffers that it keeps, and that wait to be sent: references. */
 uint32_t emu_replay_bufs(const struct emu_replay *replay);
+
+/** emu_replay_holds - does it keep a segment of group @id, or does one wait to be sent? */
+bool emu_replay_holds(const struct emu_replay *replay, uint32_t id);
 
 /** emu_replay_rebase - the clock is rebased by @by_ps. */
 void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps);

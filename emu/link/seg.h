@@ -120,6 +120,12 @@ static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
     return hdr->kind & (EMU_NOTIFY - 1u);
 }
 
+/** emu_hdr_is_of - is it a segment of group @id? Pure. */
+static inline bool emu_hdr_is_of(const struct emu_hdr *hdr, uint32_t id)
+{
+    return emu_hdr_kind(hdr) != EMU_UNICAST && hdr->dst == id;
+}
+
 struct emu_seg {
     struct emu_hdr hdr;
     uint8_t payload[EMU_PAYLOAD_BYTES];

@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) bool admit_unicast(struct switch_cr
                                                                 const struct emu_entry *entry,
                                                                 switch_put_fn put)
 {
-    uint64_t outs = topo_route_ports(switch_route(&xp->bar.sw), entry->hdr.dst);
+    uint64_t outs = switch_ways(&xp->bar, row, entry->hdr.dst);
     uint32_t o;
 
     if (!outs) {

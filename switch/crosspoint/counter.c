@@ -207,5 +207,6 @@ const struct switch_kind switch_counter_kind = {
     .destroy = counter_destroy,
     .check = counter_check,
     .bufs = switch_crosspoints_bufs,
+    .holds = switch_crosspoints_hold,
     SWITCH_CROSSPOINTS_KIND,
 };

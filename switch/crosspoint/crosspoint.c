@@ -118,6 +118,11 @@ uint32_t switch_crosspoints_bufs(struct switch_dev *sw)
     return switch_crossbar_bufs(switch_crossbar_of(sw));
 }
 
+bool switch_crosspoints_hold(struct switch_dev *sw, uint32_t id)
+{
+    return switch_crossbar_holds(switch_crossbar_of(sw), id);
+}
+
 /* --- the kind with the row guarantee ------------------------------------------------ */
 
 static bool row_fits(const struct emu_profile *profile)
@@ -188,5 +193,6 @@ const struct switch_kind switch_row_kind = {
     .destroy = row_destroy,
     .check = row_check,
     .bufs = switch_crosspoints_bufs,
+    .holds = switch_crosspoints_hold,
     SWITCH_CROSSPOINTS_KIND,
 };

@@ -175,10 +175,13 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .faults = switch_cables_faults
+    .ups = switch_crossbar_ups, .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw);
+
+/* holds of a struct switch_kind. */
+bool switch_crosspoints_hold(struct switch_dev *sw, uint32_t id);
 
 /* stick of a struct switch_kind. */
 void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);

@@ -37,7 +37,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->kind = hdr->kind;
     way->unit = SWITCH_NO_UNIT;
     way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
-    way->outs = unicast ? topo_route_ports(switch_route(&xp->bar.sw), hdr->dst)
+    way->outs = unicast ? switch_ways(&xp->bar, r, hdr->dst)
                         : switch_collective_outs(xp, way->group, r, hdr);
     o = way->outs ? emu_bits_first(way->outs) : 0;
     if (o >= xp->bar.sw.ports)

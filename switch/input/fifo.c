@@ -127,7 +127,7 @@ static inline bool fifo_enter(struct switch_crosspoints *xp, struct switch_fifos
     struct switch_dev *sw = &xp->bar.sw;
     const struct emu_hdr *hdr = &entry->hdr;
     uint64_t outs = hdr->kind == EMU_UNICAST
-                        ? topo_route_ports(switch_route(sw), hdr->dst)
+                        ? switch_ways(&xp->bar, r, hdr->dst)
                         : switch_collective_outs(xp, switch_group_of(sw, hdr->dst), r, hdr);
 
     if (!outs) {
@@ -271,6 +271,19 @@ static uint32_t fifo_bufs(struct switch_dev *sw)
     return switch_crossbar_bufs(bar) + switch_inputs_bufs(&switch_fifos_of(sw)->in, bar);
 }
 
+static bool fifo_holds(struct switch_dev *sw, uint32_t id)
+{
+    const struct switch_crossbar *bar = switch_crossbar_of(sw);
+
+    for (uint32_t r = 0; r < sw->ports; r++) {
+        const struct switch_fifo *fifo = &switch_fifos_of(sw)->in.fifo[r];
+
+        if (switch_store_holds(&bar->store, &fifo->list, fifo->queued, id))
+            return true;
+    }
+    return switch_crossbar_holds(bar, id);
+}
+
 static const char *check_row(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {
@@ -304,5 +317,6 @@ const struct switch_kind switch_fifo_kind = {
     .destroy = fifo_destroy,
     .check = fifo_check,
     .bufs = fifo_bufs,
+    .holds = fifo_holds,
     SWITCH_CROSSPOINTS_KIND,
 };

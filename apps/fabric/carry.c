@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * carry.c - links with link-level retry that are down: what waits for them goes another way.
+ *
+ * Where nothing is acknowledged from end to end, nobody sends again what a switch has taken. So
+ * what it holds for a link that is down must leave by another way, each segment once. The manager
+ * reads it out of the switch over the management network, which is out of band as QsNet III's is,
+ * and it asks the far end what has come, so that nothing passes twice. Then
+ *
+ * (1) the far switch gets it, if it is on its way to there by the tables in force, or belongs to a
+ *     group whose tree goes by this link: the management network stands in for the cable. Room is
+ *     there, since a credit was spent for it.
+ * (2) else the switch that holds it gets it back, by the port of the dead link, and sends it by
+ *     another, as its tables say now; if it was on its way up, also up. A credit of the dead link's
+ *     other way is spent for it, so that there is room. Nobody sends into that room meanwhile, so
+ *     nobody waits for it, and no cycle of waits can close; the link comes up again only when what
+ *     goes up from there has left (switch_is_clear()).
+ * (3) else it waits, until there are other tables, or the link is back.
+ *
+ * What comes in the right order by (1) stays in it. What is sent by (2) may be overtaken, as
+ * anything may that has several ways to choose from.
+ */
+#include "apps/fabric/internal.h"
+
+/* One way of a cable. */
+struct carry {
+    const struct fabric *fabric;
+    const struct switch_dev *from, *to;
+    uint32_t from_port, to_port;
+};
+
+static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
+{
+    const struct carry *carry = ctx;
+    const struct emu_hdr *hdr = &entry->hdr;
+    const struct fabric_group *group;
+
+    if (hdr->kind != EMU_UNICAST) {
+        group = fabric_group_at(carry->fabric, hdr->dst);
+        return group && group->treeless ? EMU_CARRIED_WAITS : EMU_CARRIED_OVER;
+    }
+    if (switch_onward(carry->to, carry->to_port, hdr->dst))
+        return EMU_CARRIED_OVER;
+    return switch_onward(carry->from, carry->from_port, hdr->dst) ? EMU_CARRIED_BACK
+                                                                  : EMU_CARRIED_WAITS;
+}
+
+/* What waits at @from leaves. Returns segments. */
+static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
+                          const struct topo_at *to, uint64_t now_ps)
+{
+    struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
+    struct carry carry = {
+        .fabric = fabric, .from = near, .to = far, .from_port = from->port, .to_port = to->port};
+    uint32_t left = switch_carry(near, from->port, far, to->port, FABRIC_CARRY_MOST,
+                                 fabric_soon_ps(fabric, now_ps), carry_how, &carry);
+
+    if (left) {
+        fabric_wake(fabric, switch_emu_dev(near), now_ps);
+        fabric_wake(fabric, switch_emu_dev(far), now_ps);
+    }
+    return left;
+}
+
+bool fabric_can_carry(const struct fabric *fabric)
+{
+    return emu_profile_retries(&fabric->config.profile);
+}
+
+uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+    const struct emu_faults *faults = fabric->links.faults[2 * i];
+
+    if (cable->kind != TOPO_END_SWITCH || !faults || !faults->down)
+        return 0;
+    return carry_way(fabric, &cable->at, &cable->far, now_ps) +
+           carry_way(fabric, &cable->far, &cable->at, now_ps);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi_probe.c - what libfabric returns while something is wrong with the network: ofi_probe BOARD
+ * messages|onesided PROCESSES. scripts/faulttable runs it.
+ *
+ * Each process does operation after operation, waits for its completion, looks whether what came of
+ * it is right, and writes what it is in to its row of the board (tests/world/board.h). One that gets an
+ * error writes that down and stops. All go on stepping their adapters until all are over.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "tests/world/board.h"
+#include "tests/world/ofi/rig.h"
+
+#define WORDS       2048
+#define PATIENCE_NS 2000000000u /* for a process that has failed, from which nothing will come */
+#define START_NS    20000000000u
+
+static const struct rig_config with_memory = {.caps = RIG_CAPS_ALL | FI_RMA | FI_ATOMIC,
+                                              .format = FI_CQ_FORMAT_TAGGED};
+
+/* What the processes tell each other beside the fabric: all of them map it. */
+struct shared {
+    struct {
+        _Atomic uint64_t there;
+        char name[RIG_ADDR_BYTES];
+        uint64_t key;
+    } one[BOARD_ROWS];
+};
+
+struct probe {
+    struct board *board;
+    struct board_row *row;
+    struct shared *shared;
+    struct rig rig;
+    struct fid_mr *mr;
+    uint32_t me, all;
+    fi_addr_t peer[BOARD_ROWS];
+    uint64_t round;
+    uint64_t out[WORDS], in[WORDS];
+    uint64_t memory[BOARD_ROWS * (WORDS + 1)]; /* a slot for each process, and a sum for each */
+};
+
+static bool begin(struct probe *p, struct shared *shared, const char *path, uint32_t me,
+                  uint32_t all)
+{
+    uint64_t end = board_now_ns() + START_NS;
+
+    *p = (struct probe){.board = board_open(path), .shared = shared, .me = me, .all = all};
+    if (!p->board || !rig_try_open(&p->rig, &with_memory) ||
+        fi_mr_reg(p->rig.domain, p->memory, sizeof p->memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                  0, 0, &p->mr, NULL))
+        return false;
+    p->row = &p->board->row[me];
+    memcpy(shared->one[me].name, p->rig.a.name, RIG_ADDR_BYTES);
+    shared->one[me].key = fi_mr_key(p->mr);
+    shared->one[me].there = 1;
+    for (uint32_t i = 0; i < all; i++) {
+        while (!shared->one[i].there)
+            if (board_now_ns() > end || usleep(1000))
+                return false;
+        if (fi_av_insert(p->rig.av, shared->one[i].name, 1, &p->peer[i], 0, NULL) != 1)
+            return false;
+    }
+    return true;
+}
+
+static void fail(struct probe *p, int code, int prov_errno, const void *data)
+{
+    char text[sizeof p->row->text], why[96] = "";
+
+    fi_cq_strerror(p->rig.a.cq, prov_errno, data, why, sizeof why);
+    snprintf(text, sizeof text, "%s: %s", fi_strerror(code), why);
+    board_fail(p->row, code, text);
+}
+
+/* Wait for so many completions. False: an error, or nothing will come. */
+static bool completed(struct probe *p, int count)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+
+    while (count > 0) {
+        ssize_t got = fi_cq_read(p->rig.a.cq, &entry, 1);
+
+        if (got == 1) {
+            count--;
+        } else if (got == -FI_EAVAIL && fi_cq_readerr(p->rig.a.cq, &error, 0) == 1) {
+            fail(p, error.err, error.prov_errno, error.err_data);
+            return false;
+        } else if (got != -FI_EAGAIN) {
+            fail(p, (int)-got, (int)-got, NULL);
+            return false;
+        } else if (p->board->quit || board_any_failed(p->board, p->all, PATIENCE_NS)) {
+            p->row->failed_ns = board_now_ns();
+            p->row->state = BOARD_FOLLOWED;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Step the adapter after @err of what was to be posted. False: it was not -FI_EAGAIN. */
+static bool again(struct probe *p, ssize_t err)
+{
+    struct fi_cq_tagged_entry entry;
+
+    return err == -FI_EAGAIN && !p->board->quit && fi_cq_read(p->rig.a.cq, &entry, 0) != 1;
+}
+
+static bool posted(struct probe *p, ssize_t err)
+{
+    if (err)
+        fail(p, (int)-err, (int)-err, NULL);
+    return !err;
+}
+
+static void fill(struct probe *p, uint32_t words)
+{
+    memset(p->in, 0, sizeof p->in);
+    for (uint32_t i = 0; i < words; i++)
+        p->out[i] = (p->round << 24) + (p->me << 16) + i;
+}
+
+static bool is_filled(const struct probe *p, uint32_t words, uint32_t from)
+{
+    for (uint32_t i = 0; i < words; i++)
+        if (p->in[i] != (p->round << 24) + (from << 16) + i)
+            return false;
+    return true;
+}
+
+/* As much of a round as fits one segment, some, or many. */
+static uint32_t round_words(const struct probe *p)
+{
+    static const uint32_t words[] = {1, 16, 300, WORDS};
+
+    return words[p->round % 4];
+}
+
+static uint32_t round_step(const struct probe *p)
+{
+    return 1 + (uint32_t)(p->round % (p->all - 1));
+}
+
+static bool round_messages(struct probe *p)
+{
+    uint32_t step = round_step(p), words = round_words(p);
+    uint32_t to = (p->me + step) % p->all, from = (p->me + p->all - step) % p->all;
+    struct fid_ep *ep = p->rig.a.ep;
+    ssize_t err;
+
+    fill(p, words);
+    board_begin(p->row, "fi_tsend, fi_trecv");
+    do
+        err = fi_trecv(ep, p->in, words * 8, NULL, p->peer[from], p->round, 0, NULL);
+    while (again(p, err));
+    if (!posted(p, err))
+        return false;
+    do
+        err = fi_tsend(ep, p->out, words * 8, NULL, p->peer[to], p->round, NULL);
+    while (again(p, err));
+    if (!posted(p, err) || !completed(p, 2))
+        return false;
+    board_done(p->board, p->row, is_filled(p, words, from));
+    return true;
+}
+
+static bool round_atomic(struct probe *p, uint32_t to)
+{
+    uint64_t sum = 8ull * (p->all * WORDS + p->me), one = 1, old = UINT64_MAX;
+    uint64_t before = p->round / (p->all - 1);
+    ssize_t err;
+
+    board_begin(p->row, "fi_fetch_atomic");
+    do
+        err = fi_fetch_atomic(p->rig.a.ep, &one, 1, NULL, &old, NULL, p->peer[to], sum,
+                              p->shared->one[to].key, FI_UINT64, FI_SUM, NULL);
+    while (again(p, err));
+    if (!posted(p, err) || !completed(p, 1))
+        return false;
+    board_done(p->board, p->row, old == before);
+    return true;
+}
+
+static bool round_onesided(struct probe *p)
+{
+    uint32_t to = (p->me + round_step(p)) % p->all, words = round_words(p);
+    uint64_t slot = 8ull * WORDS * p->me, key = p->shared->one[to].key;
+    struct fid_ep *ep = p->rig.a.ep;
+    ssize_t err;
+
+    fill(p, words);
+    board_begin(p->row, "fi_write");
+    do
+        err = fi_write(ep, p->out, words * 8, NULL, p->peer[to], slot, key, NULL);
+    while (again(p, err));
+    if (!posted(p, err) || !completed(p, 1))
+        return false;
+    board_done(p->board, p->row, true);
+    board_begin(p->row, "fi_read");
+    do
+        err = fi_read(ep, p->in, words * 8, NULL, p->peer[to], slot, key, NULL);
+    while (again(p, err));
+    if (!posted(p, err) || !completed(p, 1))
+        return false;
+    board_done(p->board, p->row, is_filled(p, words, p->me));
+    return round_atomic(p, to);
+}
+
+static int be_one(struct shared *shared, const char *path, bool onesided, uint32_t me, uint32_t all)
+{
+    static struct probe p;
+    struct fi_cq_tagged_entry entry;
+    char node[16];
+
+    snprintf(node, sizeof node, "%u", me);
+    setenv("FABEMU_NODE", node, 1);
+    if (!begin(&p, shared, path, me, all))
+        return 2;
+    p.row->state = BOARD_RUNS;
+    while (onesided ? round_onesided(&p) : round_messages(&p)) {
+        if (!board_goes_on(p.board, p.row))
+            break;
+        p.round++;
+    }
+    while (!board_all_over(p.board, all))
+        fi_cq_read(p.rig.a.cq, &entry, 0);
+    return board_all_well(p.board, all) && !fi_close(&p.mr->fid) && rig_try_close(&p.rig) ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int all = argc == 4 ? atoi(argv[3]) : 0, status = 0, worst = 0;
+
+    if (all < 2 || all > BOARD_ROWS || shared == MAP_FAILED) {
+        fputs("usage: ofi_probe BOARD messages|onesided PROCESSES\n", stderr);
+        return 2;
+    }
+    for (uint32_t i = 0; i < (uint32_t)all; i++)
+        if (fork() == 0)
+            _exit(be_one(shared, argv[1], strcmp(argv[2], "onesided") == 0, i, (uint32_t)all));
+    while (wait(&status) > 0)
+        worst = status ? 1 : worst;
+    return worst;
+}

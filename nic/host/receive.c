@@ -152,6 +152,7 @@ void nic_receive_resume(struct fabemu *fab)
 
 static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
+    const struct nic_op_traits *traits;
     struct nic_wire_cts cts;
     struct nic_op *op;
 
@@ -167,14 +168,14 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
             nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
     }
-    if ((op->kind != NIC_OP_SEND && op->kind != NIC_OP_PUT) || op->state != NIC_OP_WAITING ||
-        op->moved || cts.bytes > op->bytes ||
-        (op->kind == NIC_OP_PUT && cts.bytes && cts.bytes != op->bytes)) {
+    traits = nic_op_traits(op);
+    if (!traits->sends || op->state != NIC_OP_WAITING || op->moved || cts.bytes > op->bytes ||
+        (traits->whole && cts.bytes && cts.bytes != op->bytes)) {
         fab->counts.malformed++;
         return;
     }
     if (cts.bytes == 0) {
-        nic_op_end(fab, op, op->kind == NIC_OP_SEND ? 0 : -EIO);
+        nic_op_end(fab, op, traits->whole ? -EIO : 0);
         return;
     }
     op->bytes = cts.bytes;
@@ -182,33 +183,20 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/*
- * May a FIN end @op? With success when all of it was moved; an atomic's success is what NIC_RESULT
- * tells.
- */
+/* May a FIN end @op? With success when all of it was moved. */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
         return false;
-    switch (op->kind) {
-    case NIC_OP_SEND:
-    case NIC_OP_PUT:
-    case NIC_OP_GET:
-    case NIC_OP_ATOMIC:
-        return status || op->moved == op->bytes;
-    case NIC_OP_RECV: /* given up by the other side */
-    case NIC_OP_SERVE_PUT:
-        return status;
-    default:
-        return false;
-    }
+    return status ? nic_op_traits(op)->fails
+                  : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
 /* Did the target of a put or get only have too much to serve? */
 static bool fin_asks_again(const struct nic_op *op, int32_t status)
 {
-    return (op->kind == NIC_OP_PUT || op->kind == NIC_OP_GET) && status == -ENOBUFS &&
-           op->state == NIC_OP_WAITING && !op->moved;
+    return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
+           !op->moved;
 }
 
 static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -230,6 +218,35 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     }
 }
 
+/* All DATA has come for an operation. */
+
+static void recv_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    nic_fin(fab, peer, op->remote, 0);
+    nic_op_end(fab, op, nic_recv_of(op)->status);
+}
+
+static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    (void)peer;
+    nic_op_end(fab, op, 0);
+}
+
+static void served_put_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    nic_region_written(fab, nic_serve_of(op)->region);
+    nic_fin(fab, peer, op->remote, 0);
+    nic_op_end(fab, op, 0);
+}
+
+/* The kinds that DATA may come for. */
+static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
+                                           struct nic_op *op) = {
+    [NIC_OP_RECV] = recv_has_all,
+    [NIC_OP_GET] = get_has_all,
+    [NIC_OP_SERVE_PUT] = served_put_has_all,
+};
+
 static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_data data;
@@ -250,9 +267,8 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
 
     if (!op)
         return;
-    if ((op->kind != NIC_OP_RECV && op->kind != NIC_OP_GET && op->kind != NIC_OP_SERVE_PUT) ||
-        op->state != NIC_OP_WAITING || offset > op->bytes || n > op->bytes - offset ||
-        n > op->bytes - op->moved) {
+    if (!has_all[op->kind] || op->state != NIC_OP_WAITING || offset > op->bytes ||
+        n > op->bytes - offset || n > op->bytes - op->moved) {
         fab->counts.malformed++;
         return;
     }
@@ -261,13 +277,8 @@ static void receive_data(struct fabemu *fab, struct nic_peer *peer, const struct
     else
         nic_op_write(op, offset, seg->payload + sizeof data, n);
     op->moved += n;
-    if (op->moved < op->bytes)
-        return;
-    if (op->kind == NIC_OP_SERVE_PUT)
-        nic_region_written(fab, nic_serve_of(op)->region);
-    if (op->kind != NIC_OP_GET)
-        nic_fin(fab, peer, op->remote, 0);
-    nic_op_end(fab, op, op->kind == NIC_OP_RECV ? nic_recv_of(op)->status : 0);
+    if (op->moved == op->bytes)
+        has_all[op->kind](fab, peer, op);
 }
 
 /* --- all ---------------------------------------------------------------------------- */

@@ -89,7 +89,7 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
 
 static bool op_served(const struct nic_op *op)
 {
-    return op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET;
+    return nic_op_traits(op)->serves;
 }
 
 /* End what is served there: the peers are told. */

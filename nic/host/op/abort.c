@@ -15,24 +15,47 @@
 #include "nic/host/peer/peer.h"
 #include "nic/host/send/answer.h"
 
-/*
- * Segments that come for it later find another generation of its id. What waits in the adapter is
- * taken back from there; when there is no room to say so, the operation goes on, and is tried
- * again.
- */
-static void op_abort(struct fabemu *fab, struct nic_op *op)
+/* Segments that come for it later find another generation of its id. */
+static void transfer_abort(struct fabemu *fab, struct nic_op *op)
 {
-    if (op->kind == NIC_OP_RECV) {
-        nic_receive_abandon(fab, nic_recv_of(op));
-        return;
-    }
-    if (op->kind == NIC_OP_TEST && !nic_condition_take_back(nic_condition_of(op)))
-        return;
-    if (op->kind == NIC_OP_BROADCAST)
-        nic_broadcast_abandon(nic_broadcast_put_of(op));
     if (op->state == NIC_OP_STREAM)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED); /* no more data will come */
     nic_op_end(fab, op, -ECANCELED);
+}
+
+static void recv_abort(struct fabemu *fab, struct nic_op *op)
+{
+    nic_receive_abandon(fab, nic_recv_of(op));
+}
+
+/*
+ * What waits in the network's adapter is taken back from there; when there is no room to say so,
+ * the operation goes on, and is tried again.
+ */
+static void test_abort(struct fabemu *fab, struct nic_op *op)
+{
+    if (nic_condition_take_back(nic_condition_of(op)))
+        nic_op_end(fab, op, -ECANCELED);
+}
+
+static void broadcast_abort(struct fabemu *fab, struct nic_op *op)
+{
+    nic_broadcast_abandon(nic_broadcast_put_of(op));
+    nic_op_end(fab, op, -ECANCELED);
+}
+
+static void op_abort(struct fabemu *fab, struct nic_op *op)
+{
+    static void (*const aborts[NIC_OP_KINDS])(struct fabemu * fab, struct nic_op * op) = {
+        [NIC_OP_RECV] = recv_abort,
+        [NIC_OP_TEST] = test_abort,
+        [NIC_OP_BROADCAST] = broadcast_abort,
+    };
+
+    if (aborts[op->kind])
+        aborts[op->kind](fab, op);
+    else
+        transfer_abort(fab, op);
 }
 
 int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)

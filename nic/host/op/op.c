@@ -20,6 +20,23 @@
 #define INDEX_MASK  ((1u << INDEX_BITS) - 1)
 #define GENERATIONS 0xfffu
 
+const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
+{
+    static const struct nic_op_traits traits[NIC_OP_KINDS] = {
+        [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true},
+        [NIC_OP_RECV] = {.fails = true}, /* given up by the other side */
+        [NIC_OP_PUT] =
+            {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
+        [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},
+        /* its success is what NIC_RESULT tells */
+        [NIC_OP_ATOMIC] = {.succeeds = true, .fails = true},
+        [NIC_OP_SERVE_PUT] = {.fails = true, .serves = true},
+        [NIC_OP_SERVE_GET] = {.serves = true},
+    };
+
+    return &traits[op->kind];
+}
+
 static int op_table_grow(struct fabemu *fab)
 {
     uint32_t count = fab->slot_count ? fab->slot_count * 2 : 64;

@@ -37,7 +37,18 @@ enum nic_op_kind {
     NIC_OP_WHEN, /* does nothing but wait for its event */
     NIC_OP_SET,  /* a group's: node is FABEMU_ANY_NODE, so that no peer can name it */
     NIC_OP_TEST,
-    NIC_OP_BROADCAST
+    NIC_OP_BROADCAST,
+    NIC_OP_KINDS
+};
+
+/* What the other side may say about an operation of a kind, and whose it is. */
+struct nic_op_traits {
+    bool sends;    /* it waits for a CTS, and then sends DATA */
+    bool whole;    /* of these: the CTS wants all of it; one that wants nothing refuses it */
+    bool succeeds; /* a FIN may end it well, when all of it was moved */
+    bool fails;    /* a FIN may end it with a failure */
+    bool again;    /* of these: the target may have had too much to serve, and is asked again */
+    bool serves;   /* it is on behalf of a peer */
 };
 
 /*
@@ -75,6 +86,9 @@ struct nic_op {
     }                                            \
     static_assert(sizeof(type) <= sizeof(((struct fabemu_req *)0)->opaque), "fits")
 
+/** nic_op_traits - those of its kind. Lock: none. */
+const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
+
 /* A put or get of a peer's. */
 struct nic_serve {
     struct nic_op op;
@@ -83,7 +97,7 @@ struct nic_serve {
 
 static inline struct nic_serve *nic_serve_of(struct nic_op *op)
 {
-    assert(op->kind == NIC_OP_SERVE_PUT || op->kind == NIC_OP_SERVE_GET);
+    assert(nic_op_traits(op)->serves);
     return emu_list_entry(op, struct nic_serve, op);
 }
 

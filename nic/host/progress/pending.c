@@ -63,20 +63,13 @@ static void op_look(struct look *look, struct emu_pending_op *oldest, struct nic
 
 static enum emu_pending_kind op_kind(const struct nic_op *op)
 {
-    switch (op->kind) {
-    case NIC_OP_SEND:
-        return EMU_PENDING_SEND;
-    case NIC_OP_RECV:
-        return EMU_PENDING_RECEIVE;
-    case NIC_OP_PUT:
-        return EMU_PENDING_PUT;
-    case NIC_OP_GET:
-        return EMU_PENDING_GET;
-    case NIC_OP_ATOMIC:
-        return EMU_PENDING_ATOMIC;
-    default:
-        return EMU_PENDING_NOTHING; /* a peer's, or a group's */
-    }
+    static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
+        [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
+        [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
+        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC, /* else a peer's, or a group's */
+    };
+
+    return kinds[op->kind];
 }
 
 /* A long message that has asked, and of which the receiver wants nothing yet, has no receive. */

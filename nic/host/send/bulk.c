@@ -35,7 +35,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
-    if (op->kind == NIC_OP_SERVE_GET)
+    if (nic_op_traits(op)->serves) /* who got it counts what comes */
         nic_op_end(fab, op, 0);
     else
         nic_send_end(fab, op);

@@ -81,11 +81,12 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_access *access)
+/* @what: NIC_PUT has all of the data with it. */
+static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
+                           enum nic_what what)
 {
-    struct nic_op *op = &access->op;
-    bool small = op->kind == NIC_OP_PUT && op->bytes <= NIC_INLINE_BYTES;
-    enum nic_what what = small ? NIC_PUT : op->kind == NIC_OP_PUT ? NIC_PUT_RTS : NIC_GET;
+    const struct nic_access *access = nic_access_of(op);
+    bool small = what == NIC_PUT;
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
@@ -109,9 +110,19 @@ static bool memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
-static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_atomic_access *at)
+static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    struct nic_op *op = &at->access.op;
+    return memory_request(fab, peer, op, op->bytes <= NIC_INLINE_BYTES ? NIC_PUT : NIC_PUT_RTS);
+}
+
+static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    return memory_request(fab, peer, op, NIC_GET);
+}
+
+static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_atomic_access *at = nic_atomic_of(op);
     struct emu_seg *seg = nic_claim(fab, peer->node);
 
     if (!seg)
@@ -137,9 +148,9 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
 }
 
 /* One segment of the message. False: no room. */
-static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
+static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    struct nic_op *op = &send->op;
+    struct nic_send *send = nic_send_of(op);
     bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, op);
 
     if ((!eager || send->delivered) && !op->id && nic_op_id(fab, op)) {
@@ -156,11 +167,16 @@ static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_send
 /* One segment of the request. False: no room. */
 static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    if (op->kind == NIC_OP_ATOMIC)
-        return atomic_request(fab, peer, nic_atomic_of(op));
-    if (op->kind != NIC_OP_SEND)
-        return memory_request(fab, peer, nic_access_of(op));
-    return send_step(fab, peer, nic_send_of(op));
+    static bool (*const steps[NIC_OP_KINDS])(struct fabemu * fab, struct nic_peer * peer,
+                                             struct nic_op * op) = {
+        [NIC_OP_SEND] = send_step,
+        [NIC_OP_PUT] = put_request,
+        [NIC_OP_GET] = get_request,
+        [NIC_OP_ATOMIC] = atomic_request,
+    };
+
+    assert(steps[op->kind]);
+    return steps[op->kind](fab, peer, op);
 }
 
 static uint32_t peer_send(struct fabemu *fab, struct nic_peer *peer)

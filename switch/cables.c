@@ -189,6 +189,7 @@ void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret
         const struct emu_intake *intake = sw->cables->intake[p];
 
         ret->lost += emu_count_read(&intake->counts.lost);
+        ret->overrun += emu_count_read(&intake->counts.overrun);
         ret->damaged += emu_count_read(&intake->counts.damaged);
         ret->gaps += emu_count_read(&intake->counts.gaps);
         ret->doubles += emu_count_read(&intake->counts.doubles);

@@ -49,6 +49,7 @@ struct switch_counts {
 /* What faults have done to cables into a switch, and link-level retry for those out of it. */
 struct switch_retries {
     uint64_t lost;     /* without retry: segments that are gone for good */
+    uint64_t overrun;  /* of them: that found no room */
     uint64_t damaged;  /* found by their checksum */
     uint64_t gaps;     /* dropped, since one before them was missing */
     uint64_t doubles;  /* dropped, since they had come */

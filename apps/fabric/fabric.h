@@ -245,6 +245,9 @@ void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stu
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
 
+/** fabric_retries - do cables between switches send again what was lost on them? */
+bool fabric_retries(const struct fabric *fabric);
+
 /** fabric_has_time - does a byte take any? Not on clock raw. */
 bool fabric_has_time(const struct fabric *fabric);
 

@@ -69,6 +69,11 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t i, bool out, 
                      : switch_waiting(at.sw, at.port, tell, &w);
 }
 
+bool fabric_retries(const struct fabric *fabric)
+{
+    return !fabric_has_engines(&fabric->config) && emu_profile_retries(&fabric->config.profile);
+}
+
 bool fabric_has_time(const struct fabric *fabric)
 {
     return fabric->config.clock != EMU_CLOCK_RAW;

@@ -119,7 +119,9 @@ static void write_note(const struct check *c)
         return;
     case FAULT_CREDIT_FORGE:
         snprintf(c->text, c->text_bytes,
-                 "the sender may now send more than there is room for at the far end");
+                 "the sender may now send more than there is room for at the far end, where what "
+                 "finds no room is dropped%s",
+                 mends ? "" : "; nothing sends it again");
         return;
     case FAULT_DUPLICATE:
         lost = "nothing in the network takes the second copy out";

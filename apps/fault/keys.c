@@ -98,6 +98,8 @@ const char *fault_packet_name(enum emu_fault_packet packet)
 {
     uint32_t i = packet ? emu_bits_first(packet) : UINT32_MAX;
 
+    if (packet == EMU_FAULT_CREDIT) /* no key's value: it has kinds of faults of its own */
+        return "credit";
     return i < sizeof packets / sizeof packets[0] - 1 ? packets[i] : "?";
 }
 

@@ -221,6 +221,7 @@ static int (*const turns[FAULT_KINDS])(struct injector *in, struct injection *f,
     [FAULT_LINK_DOWN] = link_turn,      [FAULT_LINK_FLAP] = link_turn,
     [FAULT_BIT_ERRORS] = rule_turn,     [FAULT_LOSS] = rule_turn,
     [FAULT_DUPLICATE] = rule_turn,      [FAULT_DELAY] = rule_turn,
+    [FAULT_CREDIT_LOSS] = rule_turn,    [FAULT_CREDIT_FORGE] = rule_turn,
     [FAULT_STUCK_PORT] = stick_turn,    [FAULT_SLOW_LINK] = slow_turn,
     [FAULT_SWITCH_CRASH] = switch_turn, [FAULT_ADAPTER_RESET] = adapter_turn,
     [FAULT_NODE_FREEZE] = process_turn, [FAULT_NODE_SLOW] = process_turn,
@@ -392,6 +393,7 @@ void injector_destroy(struct injector *in)
 enum need {
     NEED_MENDING, /* what sends again what is lost */
     NEED_CABLES,  /* cables that faults can stand on: any profile has some */
+    NEED_CREDITS, /* the same, and credits that nothing sends again */
     NEED_TIME,    /* the same, and a byte takes time */
     NEED_PROCESSES
 };
@@ -402,6 +404,8 @@ static enum need need_of(enum fault_kind kind)
         return NEED_PROCESSES;
     if (kind == FAULT_SLOW_LINK)
         return NEED_TIME;
+    if (kind == FAULT_CREDIT_LOSS || kind == FAULT_CREDIT_FORGE)
+        return NEED_CREDITS;
     return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
 }
 
@@ -448,6 +452,11 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
             "%s: on clock raw a byte takes no time, so nothing can take longer: use --clock "
             "real, or fabemu traffic",
             fault_name(fault->kind));
+    if (need == NEED_CREDITS && fabric_retries(in->fabric))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "%s: with link-level retry credits go with what is checked and sent again, so "
+                    "that none is lost or made on a cable: use link_retry=none",
+                    fault_name(fault->kind));
     err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
     if (!err)
         err = cables_can(in, fault, &targets, error, error_bytes);

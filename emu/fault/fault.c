@@ -289,6 +289,30 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
     return fault_by_rates(faults);
 }
 
+uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps)
+{
+    for (uint32_t i = 0; i < faults->rules; i++) {
+        struct emu_fault_armed *armed = &faults->armed[i];
+        bool forge = armed->rule.what == EMU_FAULT_DOUBLE;
+        struct emu_fault_hit hit = {.at_ps = rx->owner->timed ? at_ps : emu_now_ns() * 1000u,
+                                    .fault = armed->fault,
+                                    .cable = faults->name,
+                                    .what = (uint8_t)armed->rule.what,
+                                    .packet = EMU_FAULT_CREDIT};
+        uint64_t how;
+
+        if (!(armed->rule.aim.packets & EMU_FAULT_CREDIT) || (forge && !faults->forges) ||
+            !fault_hits(armed, &how))
+            continue;
+        emu_count(&armed->hits, 1);
+        faults->forges -= forge;
+        if (faults->log)
+            emu_fault_log_put(faults->log, &hit);
+        return forge ? 2 : 0;
+    }
+    return 1;
+}
+
 /* --- what becomes of it ------------------------------------------------------------- */
 
 /* Carries the verdict out; false: the entry is held. */

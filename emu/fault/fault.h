@@ -77,6 +77,7 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the ring: the cable's number of an entry; NULL: none */
     uint32_t number;         /* of the entry that was taken last */
+    uint32_t forges;         /* so many credits more may be forged: the rings have room for them */
     uint64_t seed;
     uint64_t seen;  /* entries judged so far */
     uint64_t tried; /* packets of test patterns */
@@ -123,6 +124,12 @@ uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
  */
 bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_pool_cache *cache,
                      uint64_t until_ps, struct emu_entry *entry, enum emu_fate *fate);
+
+/**
+ * emu_faults_credit - what becomes of a credit for what came by this way of the cable, as it is
+ * given back: so many go, 0, 1 or 2. @rx: the receiving end; @at_ps: now, on timed clocks. Thread: the receiving device's.
+ */
+uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
 /**
  * emu_rx_take - the same of any cable with channels; @faults: those on it, or NULL.

@@ -11,6 +11,45 @@
 
 /* --- made --------------------------------------------------------------------------- */
 
+/* A ring of both ends of a cable is replaced by one that has room for credits that are forged. */
+#define INTAKE_WIDEN(NAME)                                                             \
+    static bool NAME##_widen(struct NAME##_end *producer, struct NAME##_end *consumer, \
+                             uint32_t slots)                                           \
+    {                                                                                  \
+        struct NAME##_end put, take;                                                   \
+                                                                                       \
+        if (!NAME##_create(&put, &take, slots))                                        \
+            return false;                                                              \
+        put.at = producer->at;                                                         \
+        take.at = consumer->at;                                                        \
+        for (uint32_t at = consumer->at; at != producer->at; at++)                     \
+            put.slot[at & put.mask] = consumer->slot[at & consumer->mask];             \
+        NAME##_destroy(consumer);                                                      \
+        *producer = put;                                                               \
+        *consumer = take;                                                              \
+        return true;                                                                   \
+    }
+
+INTAKE_WIDEN(emu_ring)
+INTAKE_WIDEN(emu_credit)
+
+static uint32_t credits_in(const struct emu_credit_end *to, const struct emu_credit_end *from)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t at = from->at; at != to->at; at++)
+        sum += from->slot[at & from->mask].count;
+    return sum;
+}
+
+/* Room that the device has for what the sender has credits for, as yet all true ones. */
+static uint32_t intake_room(const struct emu_rx *rx)
+{
+    const struct emu_tx *tx = rx->tx;
+
+    return tx->credits + (tx->data.at - rx->data.at) + credits_in(&rx->credit, &tx->credit);
+}
+
 int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t credits,
                       const struct emu_profile *profile)
 {
@@ -18,11 +57,15 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     struct emu_credit_end credit;
 
     intake->lost_ps = calloc(EMU_INTAKE_LOST, sizeof *intake->lost_ps);
-    if (!intake->lost_ps || !emu_ring_create(&intake->to.data, &data, credits) ||
+    if (!intake->lost_ps ||
+        !emu_ring_widen(&rx->tx->data, &rx->data, credits + EMU_INTAKE_FORGED) ||
+        !emu_credit_widen(&rx->credit, &rx->tx->credit, credits + EMU_INTAKE_FORGED) ||
+        !emu_ring_create(&intake->to.data, &data, credits) ||
         !emu_credit_create(&credit, &intake->paid, credits)) {
         emu_intake_free(intake);
         return -ENOMEM;
     }
+    intake->room = intake_room(rx);
     intake->wire = *rx;
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
@@ -40,6 +83,7 @@ void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults)
         return;
     faults->checked = true;
     faults->numbers = intake->number;
+    faults->forges = intake->far ? 0 : EMU_INTAKE_FORGED;
 }
 
 void emu_intake_free(struct emu_intake *intake)
@@ -91,7 +135,11 @@ static void intake_deliver(struct emu_intake *intake, const struct emu_entry *en
 static void intake_plain(struct emu_intake *intake, const struct emu_entry *entry,
                          enum emu_fate fate)
 {
-    if (fate == EMU_FATE_ARRIVED) {
+    if (fate == EMU_FATE_ARRIVED && !intake->room) {
+        emu_count(&intake->counts.overrun, 1);
+        intake_drop(intake, entry, &intake->counts.lost);
+    } else if (fate == EMU_FATE_ARRIVED) {
+        intake->room--;
         intake_deliver(intake, entry);
     } else if (fate == EMU_FATE_TWICE) {
         intake_drop(intake, entry, &intake->counts.doubles);
@@ -223,6 +271,18 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
+/* So many of @count credits go back: less, or more, where faults have a hand in it. */
+static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
+{
+    uint32_t go = 0;
+
+    if (!intake->faults || !intake->faults->rules)
+        return count;
+    for (; count; count--)
+        go += emu_faults_credit(intake->faults, &intake->wire, at_ps - intake->profile->credit_ps);
+    return go;
+}
+
 /*
  * Credits that the device has given back, and those of lost segments, in the order of their times.
  */
@@ -243,10 +303,14 @@ static void intake_pay(struct emu_intake *intake)
         if (paid && paid->time_ps <= at_ps) {
             at_ps = paid->time_ps;
             count = paid->count;
+            intake->room += count;
             emu_credit_skip(&intake->paid);
         } else {
             intake->lost_at++;
         }
+        count = intake_credits(intake, count, at_ps);
+        if (!count)
+            continue;
         if (!dev->timed)
             at_ps = 0;
         emu_credit_put(&intake->wire.credit, count, 0, at_ps);
@@ -269,15 +333,6 @@ void emu_intake_give(struct emu_intake *intake)
 }
 
 /* --- what must hold ----------------------------------------------------------------- */
-
-static uint32_t credits_in(const struct emu_credit_end *to, const struct emu_credit_end *from)
-{
-    uint32_t sum = 0;
-
-    for (uint32_t at = from->at; at != to->at; at++)
-        sum += from->slot[at & from->mask].count;
-    return sum;
-}
 
 /* Entries that come late, each once. */
 static uint32_t late_in(const struct emu_faults *faults)

@@ -40,6 +40,12 @@ struct emu_intake {
     struct emu_faults *faults; /* NULL: none */
     const struct emu_profile *profile;
 
+    /*
+     * Without retry the room that the device has is counted: who sends with a credit that was forged
+     * finds none, and the segment is dropped. No credit goes back for it: the forged one is spent.
+     */
+    uint32_t room;
+
     /* Without retry: credits that the device gives back, and those of segments that were lost. */
     struct emu_credit_end paid;
     uint64_t *lost_ps;         /* a ring of EMU_INTAKE_LOST: when they are at the far end */
@@ -56,6 +62,7 @@ struct emu_intake {
 
     struct {
         _Atomic uint64_t lost;    /* segments that are gone for good */
+        _Atomic uint64_t overrun; /* of them: that found no room */
         _Atomic uint64_t damaged; /* retry: found by their mark */
         _Atomic uint64_t gaps;    /* retry: came before the one that was expected; dropped */
         _Atomic uint64_t doubles; /* came before; dropped */
@@ -63,8 +70,9 @@ struct emu_intake {
     } counts;
 };
 
-#define EMU_INTAKE_LOST 256u /* as many as a cable has credits, at least */
-static_assert(EMU_INTAKE_LOST > EMU_INPUT_MAX, "one a credit");
+#define EMU_INTAKE_FORGED 32u  /* credits that can be forged for a way of a cable, in all */
+#define EMU_INTAKE_LOST   512u /* as many as a cable has credits, at least */
+static_assert(EMU_INTAKE_LOST > EMU_INPUT_MAX + EMU_INTAKE_FORGED, "one a credit");
 
 /**
  * emu_intake_insert - into a local cable at its receiving end @rx, without retry.

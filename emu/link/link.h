@@ -78,7 +78,7 @@ struct emu_rx {
             struct emu_ring_end data;     /* consumes */
             struct emu_credit_end credit; /* produces */
             struct emu_peer peer;
-            const struct emu_tx *tx; /* the other end; not read while workers run */
+            struct emu_tx *tx; /* the other end; not touched while workers run */
         };
         struct { /* EMU_LINK_EDGE */
             struct emu_plug plug;

@@ -122,6 +122,15 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
+/**
+ * emu_vcs_is_due - can there be a credit for channel @c on its way? One that cannot be is forged, or
+ * one was before.
+ */
+static inline bool emu_vcs_is_due(const struct emu_vcs *channels, uint32_t c)
+{
+    return channels->used[c] > channels->promised[c];
+}
+
 /** emu_vcs_return - a credit for a segment of channel @c came back. */
 static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
 {

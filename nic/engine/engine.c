@@ -140,6 +140,8 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 {
     assert(link < engine->links);
     engine->link[link].faults = faults;
+    if (faults)
+        faults->forges = EMU_VC_SLOTS - emu_vc_slots(engine->profile);
 }
 
 uint32_t engine_node(const struct engine *e)

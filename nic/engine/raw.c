@@ -64,6 +64,15 @@ static uint64_t raw_rest_ps(const struct engine *e)
     return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
 }
 
+/* A credit goes back for what came on channel @c; more, or none, where faults have a hand in it. */
+static inline void raw_pay(struct engine_link *l, uint32_t c)
+{
+    uint32_t credits = l->faults ? emu_faults_credit(l->faults, &l->rx, 0) : 1;
+
+    for (; credits; credits--)
+        emu_credit_put(&l->rx.credit, 1, c, 0);
+}
+
 /* Take what came on a link, with what goes wrong on its cable. */
 static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 {
@@ -77,7 +86,7 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
            emu_rx_take(&l->rx, l->faults, engine_cache(e), 0, &entry, &fate)) {
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
-            emu_credit_put(&l->rx.credit, 1, entry.packet.channel % EMU_VCS, 0);
+            raw_pay(l, entry.packet.channel % EMU_VCS);
             r->credited |= emu_bit(i);
         }
         engine_arrive(e, l, &entry, fate, 0);

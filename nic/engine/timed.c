@@ -97,7 +97,8 @@ static void timed_arrive(struct engine_timed *t, struct engine_link *l, uint64_t
         uint32_t c = entry.packet.channel % EMU_VCS;
 
         t->last_early_ps[(l - e->link) * EMU_VCS + c] = early_ps(e, l, &entry);
-        emu_rx_pay_channel(&l->rx, c, at_ps + e->profile->credit_ps);
+        for (uint32_t n = l->faults ? emu_faults_credit(l->faults, &l->rx, at_ps) : 1; n; n--)
+            emu_rx_pay_channel(&l->rx, c, at_ps + e->profile->credit_ps);
     }
     engine_arrive(e, l, &entry, fate, at_ps);
 }

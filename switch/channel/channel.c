@@ -139,6 +139,8 @@ static struct emu_rx *channels_rx(struct switch_dev *sw, uint32_t port)
 static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults)
 {
     switch_channels_of(sw)->port[port].faults = faults;
+    if (faults)
+        faults->forges = EMU_VC_SLOTS - emu_vc_slots(sw->profile);
     return 0;
 }
 

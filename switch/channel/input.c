@@ -17,7 +17,13 @@ static uint32_t input_slots_of(const struct switch_channels *ch)
 
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
-    emu_rx_pay_channel(&ch->port[p].rx, channel % EMU_VCS, at_ps + ch->credit_ps);
+    struct switch_channel_port *port = &ch->port[p];
+    uint32_t credits = 1;
+
+    if (__builtin_expect(port->faults != NULL, 0))
+        credits = emu_faults_credit(port->faults, &port->rx, at_ps);
+    for (; credits; credits--)
+        emu_rx_pay_channel(&port->rx, channel % EMU_VCS, at_ps + ch->credit_ps);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,

@@ -37,7 +37,7 @@ void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_
         uint32_t c = back->channel % EMU_VCS;
 
         emu_credit_skip(&port->tx.credit);
-        if (port->vcs.used[c]) {
+        if (emu_vcs_is_due(&port->vcs, c)) {
             emu_vcs_return(&port->vcs, c);
         } else {
             emu_count(&ch->sw.counts.bad, 1);

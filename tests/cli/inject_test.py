@@ -211,6 +211,46 @@ class InjectTest(FabemuCase):
         self.assertGreater(report["faults"][1]["hits"], 0)
         self.assertEqual(report["hits"][0]["what"], "slowed")
 
+    def test_lost_and_forged_credits__are_found_with_their_cable(self):
+        for options in ROUTERS[:-1]:
+            with self.subTest(options=options):
+                lost = self.traffic("at=30us credit-loss link=0:4> count=1\n", "--load", "0.7", *options, status=1)
+                self.assertIn("switch 4 port 0 (cable to switch 0 port 4): credits were lost", lost["digest"])
+        for options in ROUTERS[3:5]:
+            with self.subTest(options=options):
+                made = self.traffic("at=30us credit-forge link=0:4<\n", "--load", "0.7", *options, status=1)
+                self.assertIn("switch 0 port 4 (cable to switch 4 port 0): credits were made", made["digest"])
+
+    def test_lost_credits__are_found_under_a_program(self):
+        for profile in "oq2004", "qsnet3":
+            with self.subTest(profile=profile):
+                printed, report = self.rounds("--profile", profile, "--faults",
+                                              self.write("credit-loss link=0:2> count=1\n"), seconds=1)
+                self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+                self.assertEqual(report["check"]["wrong"],
+                                 ["switch 4 port 0 (cable to switch 0 port 2): credits were lost on the cable to here"])
+                self.assertEqual([(hit["what"], hit["packet"], hit["cable"]) for hit in report["hits"]],
+                                 [("lost", "credit", "switch 0:2 -> switch 4:0")])
+
+    def test_forged_credits__overrun_buffers_that_drop_what_finds_no_room(self):
+        lines = "at=30us credit-forge link=any\n", "at=30us credit-forge link=any rate=0.05\n"
+        for line in lines:
+            with self.subTest(line=line):
+                acknowledged = self.traffic(line, "--profile", "qsnet3", "--load", "0.7")
+                self.assertEqual(acknowledged["undelivered"], 0)
+                self.assertGreater(acknowledged["faults"]["hit"], 0)
+                dropped = self.traffic(line, "--load", "0.7", status=1)["digest"]
+                self.assertRegex(dropped, r"[0-9]+ segments were to arrive, and [0-9]+ have")
+        printed, report = self.rounds("--faults", self.write(lines[0]), seconds=1)
+        self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+        self.assertGreater(report["drops"]["malformed"], 0)
+
+    def test_credits__go_with_what_is_sent_again_where_cables_do_that(self):
+        self.stay("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
+        done = self.fault("credit-loss", "link=any")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("link_retry=none", done.stderr)
+
     def test_crosspoints__have_no_faults_on_the_cables_of_nodes(self):
         self.stay("--topo", "kary:2,2")
         done = self.fault("stuck-port", "link=n0")

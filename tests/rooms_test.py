@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rooms_test - the tree is in order: who includes whom, how full a folder is, what prefix a file has.
+"""rooms_test - the tree is in order: who includes whom, how full a folder is, what prefix a file
+has.
 
 docs/ARCHITECTURE.md draws the rooms; this is what holds them to it."""
 import os
@@ -41,7 +42,8 @@ peer/leave life progress/thread control/attach
 """.split()
 # libfabemu lives in the application's process: of emu it has these alone.
 HOST_OF_EMU = {"emu/edge/bounds.h", "emu/edge/edge.h", "emu/edge/pending.h", "emu/link/seg.h",
-               "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/json.h", "emu/list.h", "emu/now.h",
+               "emu/worker/wait.h", "emu/bits.h", "emu/combine.h", "emu/json.h", "emu/list.h",
+               "emu/now.h",
                "emu/random.h"}
 
 

@@ -43,6 +43,7 @@ def show(kind, name, rows):
 show("const uint16_t", "emu_crc16_table", tables(CRC16))
 show("static const uint32_t", "crc32_table", tables(CRC32))
 print(f"#define CRC32_LANE   {LANE}")
-# The instruction multiplies a word of 64 bits by x^32; a product of reflected factors has one more x.
+# The instruction multiplies a word of 64 bits by x^32; a product of reflected factors has an x
+# more.
 print(f"#define CRC32_BY1 {hex(power(8 * LANE - 33))}")
 print(f"#define CRC32_BY2 {hex(power(16 * LANE - 33))}")

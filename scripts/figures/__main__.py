@@ -52,17 +52,20 @@ def count(most):
 def parser():
     p = Parser(prog="fabemu figures", allow_abbrev=False, usage="fabemu figures [options]",
                description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, "
-               "one does not, or a point failed; 2, the command line is wrong. A run that was interrupted "
-               "goes on where it stopped when it is started again with the same --out.")
-    p.add_argument("--only", metavar="LIST", help="only these figures (5 to 18, q1 to q9) and rows (A1 to "
-                   "A11, Q1 to Q8), for example 5,6,A3; a figure brings the rows that need nothing else")
-    p.add_argument("--quick", action="store_true", help="fewer loads, shorter: under a minute on 2 cores")
+               "one does not, or a point failed; 2, the command line is wrong. A run that was "
+               "interrupted goes on where it stopped when it is started again with the same --out.")
+    p.add_argument("--only", metavar="LIST",
+                   help="only these figures (5 to 18, q1 to q9) and rows (A1 to A11, Q1 to Q8), for "
+                   "example 5,6,A3; a figure brings the rows that need nothing else")
+    p.add_argument("--quick", action="store_true",
+                   help="fewer loads, shorter: under a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
                    help="points that run at a time (default: the cores)")
     p.add_argument("--out", metavar="DIR", default="fabemu-figures",
                    help="where figures, tables and finished points are kept (default: fabemu-figures)")
     p.add_argument("--json", action="store_true", help="print JSON")
-    p.add_argument("--seed", metavar="N", type=count(2**63), default=1, help="of all points (default 1)")
+    p.add_argument("--seed", metavar="N", type=count(2**63), default=1,
+                   help="of all points (default 1)")
     p.add_argument("--no-plots", action="store_true", help="numbers only: needs no matplotlib")
     p.add_argument("--fresh", action="store_true", help="forget the points of earlier runs")
     p.add_argument("--list", action="store_true", help="print what --only takes")
@@ -131,13 +134,15 @@ def main():
     if not options.fabemu:
         parser().error("--fabemu must name the command that measures")
     if figures and not options.no_plots and not importlib.util.find_spec("matplotlib"):
-        say("matplotlib is not there: install it (apt-get install python3-matplotlib), or give --no-plots")
+        say("matplotlib is not there: install it (apt-get install python3-matplotlib), or give "
+            "--no-plots")
         return EXIT_FAILURE
     on_signals()
     try:
         return run(options, figures, rows)
     except Interrupted as interrupted:
-        say(f"interrupted; finished points are kept in {options.out}, the same command goes on from there")
+        say(f"interrupted; finished points are kept in {options.out}, the same command goes on "
+            "from there")
         return 128 + interrupted.args[0]
     except (OSError, subprocess.SubprocessError, Stop) as error:
         say(str(error))

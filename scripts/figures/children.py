@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """children.py - points run as child processes, several at a time.
 
-A child ends with us, however we end: the kernel kills it when this thread dies. One thread, no locks."""
+A child ends with us, however we end: the kernel kills it when this thread dies. One thread, no
+locks."""
 import ctypes
 import json
 import os

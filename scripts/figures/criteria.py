@@ -56,7 +56,8 @@ class AtLeast:
         return measured - self.bound, measured >= self.bound - self.noise - ci
 
     def __str__(self):
-        return f"at least {self.bound:g}" + (f", less {self.noise:g} for noise" if self.noise else "")
+        return f"at least {self.bound:g}" + (f", less {self.noise:g} for noise"
+                                             if self.noise else "")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ def value(series, x, y):
 
 
 def combined(measures, function):
-    """What a function makes of the numbers that these measures give, without their confidence intervals."""
+    """What a function makes of the numbers that these measures give, without their confidence
+    intervals."""
     def measure(results):
         numbers, pending = [], None
         for one in measures:
@@ -150,8 +152,8 @@ def first_reaching(series, part, of, y):
 
 
 def rise(series, factor, base, y):
-    """The x from which y is more than factor times y at base, on straight lines between the points in a
-    plot with a logarithmic y axis; the last x of the sweep if it never is."""
+    """The x from which y is more than factor times y at base, on straight lines between the points
+    in a plot with a logarithmic y axis; the last x of the sweep if it never is."""
     def measure(results):
         found = sorted((x, y.of(result)) for x, result in results.whole_sweep(series).items())
         bound = factor * y.of(results.need(series, [base])[0])
@@ -163,8 +165,8 @@ def rise(series, factor, base, y):
 
 
 def least_gain(pairs, y):
-    """Over pairs of series (better, worse): by how much the largest y of the better exceeds the other's,
-    the least."""
+    """Over pairs of series (better, worse): by how much the largest y of the better exceeds the
+    other's, the least."""
     def measure(results):
         for series in (s for pair in pairs for s in pair):
             ask(results, [series], results.effort.pick(series.xs))

@@ -36,9 +36,11 @@ def drawing(figure, results, version):
     for series in figure.series:
         points = sorted(results.sweep(series).items())
         curves.append(Curve(series.name, [x for x, _ in points], [y.of(r) for _, r in points],
-                            [y.ci_of(r) or 0 for _, r in points], [bool(r["saturated"]) for _, r in points]))
+                            [y.ci_of(r) or 0 for _, r in points],
+                            [bool(r["saturated"]) for _, r in points]))
     return Drawing(figure.name, f"Figure {figure.number}. {figure.title}",
-                   caption(figure, results.effort, version), axis.label, y.label, axis.log, y.log, curves,
+                   caption(figure, results.effort, version), axis.label, y.label, axis.log, y.log,
+                   curves,
                    figure.marks)
 
 
@@ -85,7 +87,8 @@ def draw_all(folder, drawings, jobs):
 
 
 def draw_some(folder, drawings):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)    # a terminal sends it to us too; our parent ends us
+    # a terminal sends it to us too; our parent ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     import draw
     for one in drawings:

@@ -7,7 +7,8 @@ import matplotlib
 matplotlib.use("Agg")
 matplotlib.rcParams.update({
     "font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "axes.spines.top": False,
-    "axes.spines.right": False, "svg.fonttype": "none", "svg.hashsalt": "fabemu", "lines.linewidth": 1.4,
+    "axes.spines.right": False, "svg.fonttype": "none", "svg.hashsalt": "fabemu",
+    "lines.linewidth": 1.4,
     "lines.markersize": 5, "legend.frameon": False})
 from matplotlib import pyplot, ticker  # noqa: E402 (after the backend is chosen)
 
@@ -19,7 +20,8 @@ LINES = ("-", "--", "-.", ":", "-", "--")       # curves that coincide stay visi
 def curve(axes, one, number):
     colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
     axes.errorbar(one.x, one.y, yerr=one.ci if any(one.ci) else None, color=colour, capsize=2,
-                  elinewidth=0.8, marker=marker, linestyle=LINES[number % len(LINES)], label=one.name,
+                  elinewidth=0.8, marker=marker, linestyle=LINES[number % len(LINES)],
+                  label=one.name,
                   zorder=3)
     lost = [i for i, saturated in enumerate(one.saturated) if saturated]
     axes.plot([one.x[i] for i in lost], [one.y[i] for i in lost], linestyle="none", marker=marker,
@@ -32,11 +34,13 @@ def mark(axes, where, at, label):
              "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}}
     if where == "x":
         axes.axvline(at, color="0.45", linestyle=":", linewidth=1, zorder=1)
-        axes.annotate(label, (at, 0.98), xycoords=("data", "axes fraction"), xytext=(-2, 0), rotation=90,
+        axes.annotate(label, (at, 0.98), xycoords=("data", "axes fraction"), xytext=(-2, 0),
+                      rotation=90,
                       ha="right", va="top", **words)
     else:
         axes.axhline(at, color="0.45", linestyle=":", linewidth=1, zorder=1)
-        axes.annotate(label, (0.01, at), xycoords=("axes fraction", "data"), xytext=(0, 2), va="bottom",
+        axes.annotate(label, (0.01, at), xycoords=("axes fraction", "data"), xytext=(0, 2),
+                      va="bottom",
                       **words)
 
 
@@ -65,7 +69,8 @@ def draw(folder, d):
     for where, at, label in d.marks:
         mark(axes, where, at, label)
     if any(any(one.saturated) for one in d.curves):
-        axes.plot([], [], linestyle="none", marker="o", markerfacecolor="white", markeredgecolor="0.3",
+        axes.plot([], [], linestyle="none", marker="o", markerfacecolor="white",
+                  markeredgecolor="0.3",
                   label="saturated")
     scales(axes, d)
     axes.set(title=d.title, xlabel=d.x_label, ylabel=d.y_label)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """model.py - what a figure, a series, a point and a stated result are; the results so far.
 
-Pull model: a figure or a row asks the results for the points that it needs. What is not there yet is
-noted as wanted and Pending is raised; when points have come, it is asked again. So a search for a load,
-which needs one round of points to know the next, is an ordinary function, and a point that several ask
-for runs once."""
+Pull model: a figure or a row asks the results for the points that it needs. What is not there yet
+is noted as wanted and Pending is raised; when points have come, it is asked again. So a search for
+a load, which needs one round of points to know the next, is an ordinary function, and a point that
+several ask for runs once."""
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
@@ -49,7 +49,8 @@ class Quantity(NamedTuple):
     label: str
     column: str     # in the CSV: name and unit
     path: tuple
-    ci: tuple       # the field with half the width of its 95 % confidence interval; (): there is none
+    # the field with half the width of its 95 % confidence interval; (): there is none
+    ci: tuple
     scale: float
     log: bool = False
 
@@ -76,8 +77,9 @@ class Series:
     axis: Axis
     xs: object              # values of x, a tuple or a Pick of tuples
     time: object            # arguments that say how long, a tuple or a Pick of tuples
-    hops: object            # a guess, for the order: hops of segments in one packet time at x = 1, or a
-                            # function of x and all ns that gives those of the point
+    # a guess, for the order: hops of segments in one packet time at x = 1, or a function of x and
+    # all ns that gives those of the point
+    hops: object
     tolerance: object = 0   # find the x where it saturates to this width; 0: leave the xs alone
 
     def point(self, x, effort):
@@ -174,7 +176,8 @@ class Results:
 
 
 def edge(found):
-    """The largest x that is carried before the first that is not, and that one; None: there is none."""
+    """The largest x that is carried before the first that is not, and that one; None: there is
+    none."""
     carried = None
     for x in sorted(found):
         if found[x]["saturated"]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """store.py - finished points, kept in the output folder so that an interrupted run goes on.
 
-FOLDER/points/BUILD/KEY.json, each written under another name and then renamed: a file is whole or not
-there. BUILD is a fingerprint of the command that was run, KEY one of the point's command line."""
+FOLDER/points/BUILD/KEY.json, each written under another name and then renamed: a file is whole or
+not there. BUILD is a fingerprint of the command that was run, KEY one of the point's command
+line."""
 import fcntl
 import hashlib
 import json
@@ -65,6 +66,7 @@ class Store:
     def save(self, point, result):
         path = self._path(point)
         with open(path + ".new", "w") as f:
-            json.dump({"version": self.fabemu.version, "args": list(point.args), "result": result}, f)
+            json.dump({"version": self.fabemu.version, "args": list(point.args), "result": result},
+                      f)
             f.write("\n")
         os.replace(path + ".new", path)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tables.py - verdicts, and what is written: the table as text, Markdown and JSON, a CSV a figure."""
+"""tables.py - verdicts, and what is written: the table as text, Markdown and JSON, a CSV a
+figure."""
 import csv
 import io
 import json
@@ -28,7 +29,8 @@ def judge(row, results):
         except (Failed, Pending):
             pass
     return {"id": row.id, "stated": row.stated, "measured": rounded(measured),
-            "difference": rounded(difference), "verdict": verdict, "part": row.part, "what": row.what,
+            "difference": rounded(difference), "verdict": verdict, "part": row.part,
+            "what": row.what,
             "unit": row.unit, "ci95": rounded(ci), "criterion": str(row.rule) if row.rule else None,
             "figure": list(row.figures)}
 
@@ -57,8 +59,8 @@ def text(verdicts):
     """For a terminal: without the criteria, which --list, the JSON and the Markdown tell."""
     table = [(*line[:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    return "".join("  ".join(f"{word:<{width}}" for word, width in zip(line, widths)).rstrip() + "\n"
-                   for line in table)
+    padded = ([f"{word:<{width}}" for word, width in zip(line, widths)] for line in table)
+    return "".join("  ".join(line).rstrip() + "\n" for line in padded)
 
 
 def markdown(verdicts):
@@ -68,10 +70,13 @@ def markdown(verdicts):
 
 # --- a figure's numbers ------------------------------------------------------------------
 
-FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)), ("accepted_ci95", ("accepted_ci95",)),
+FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)),
+          ("accepted_ci95", ("accepted_ci95",)),
           ("delivered", ("delivered",)),
-          ("latency_mean_ns", ("latency_ns", "mean")), ("latency_mean_ci95_ns", ("latency_ns", "mean_ci95")),
-          ("latency_median_ns", ("latency_ns", "median")), ("latency_p99_ns", ("latency_ns", "p99")),
+          ("latency_mean_ns", ("latency_ns", "mean")),
+          ("latency_mean_ci95_ns", ("latency_ns", "mean_ci95")),
+          ("latency_median_ns", ("latency_ns", "median")),
+          ("latency_p99_ns", ("latency_ns", "p99")),
           ("latency_max_ns", ("latency_ns", "max")), ("messages", ("messages",)),
           ("digest", ("digest",)))
 
@@ -86,7 +91,8 @@ def figure_csv(figure, results, fabemu):
     out.write(f"# x: {axis.label}; y: {figure.y.label}; offered, accepted: fractions of link rate; "
               "ci95: half the width of the 95 % confidence interval\n")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["series", axis.option[2:], figure.y.column, figure.y.column + "_ci95", "saturated",
+    writer.writerow(["series", axis.option[2:], figure.y.column, figure.y.column + "_ci95",
+                     "saturated",
                      *(name for name, _ in FIELDS), "command"])
     for series in figure.series:
         for x, result in sorted(results.sweep(series).items()):

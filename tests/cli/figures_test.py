@@ -187,8 +187,7 @@ class FiguresTest(FabemuCase):
             with self.subTest(signal=signal_number):
                 stuck = self.wrapper("exec sleep 60")
                 run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP,
-                                 "--no-plots",
-                                 "--jobs", "2", "--fabemu", stuck)
+                                 "--no-plots", "--jobs", "2", "--fabemu", stuck)
                 seen = len(self.logged())
                 self.assertTrue(until(lambda: len(self.logged()) == seen + 2))
                 pids = [pid for pid, _ in self.logged()[seen:]]
@@ -199,8 +198,7 @@ class FiguresTest(FabemuCase):
     def test_two_runs_on_one_folder__the_second_says_so(self):
         stuck = self.wrapper("exec sleep 60")
         run = self.start("figures", "--quick", "--out", self.out, "--only", CHEAP, "--no-plots",
-                         "--fabemu",
-                         stuck)
+                         "--fabemu", stuck)
         self.assertTrue(until(self.logged))
         self.one_line(self.figures("--only", CHEAP, "--no-plots"), 1, "another fabemu figures",
                       "--out")

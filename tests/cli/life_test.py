@@ -84,8 +84,8 @@ class LifeTest(FabemuCase):
         self.leaves_no_socket("supervisor", "pid")
 
     def test_up__stays_in_the_session_and_not_in_the_terminal(self):
-        # Linux may schedule sessions as groups: then one of its own would wait for all that yields in
-        # others.
+        # Linux may schedule sessions as groups: then one of its own would wait for all that yields
+        # in others.
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(self.command, [self.command, "up", "--topo", "kary:2,2", "u"], self.env)

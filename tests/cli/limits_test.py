@@ -119,7 +119,8 @@ class LimitsTest(FabemuCase):
             _, err = leaver.communicate("\n", timeout=60)
         finally:
             os.kill(other.pid, signal.SIGCONT)
-        self.assertEqual(err, f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed "
+        self.assertEqual(err,
+                         f"fabemu: node 2 leaves, and node {nodes[other.pid]} has not confirmed "
                               "in 500 ms that it has all that was sent to it; some may be lost\n")
         self.assertEqual(self.status("u")["report"]["processes"]["unheard"], 1)
 
@@ -337,7 +338,8 @@ class LimitsTest(FabemuCase):
     # --- versions -----------------------------------------------------------------------------
 
     def stand_between(self, path, version, edge_version):
-        """A socket that tells the fabric another version, or hands its edge over as one of another."""
+        """A socket that tells the fabric another version, or hands its edge over as one of
+        another."""
         between = socket.socket(socket.AF_UNIX)
         between.bind(os.path.join(self.dir, "between"))
         between.listen(1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""standstill_test.py - a run that stands still says who waits for whom: classic bugs of MPI programs
-(tests/mpi/bugs.c), each diagnosed by rank and operation; and none where there is nothing to say.
+"""standstill_test.py - a run that stands still says who waits for whom: classic bugs of MPI
+programs (tests/mpi/bugs.c), each diagnosed by rank and operation; and none where there is nothing
+to say.
 
 All runs are made first, some at a time; then their texts are looked at.
 
@@ -62,7 +63,8 @@ class Running:
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
-            [command, "run", "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--", *before,
+            [command, "run", "--topo", "kary:2,2", "--standstill", str(SAYS_S), *options, "--",
+             *before,
              "mpirun", "-np", str(RANKS), program, bug, str(seconds)],
             env=env, text=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
         late = threading.Timer(PATIENCE_S, run.kill)
@@ -87,11 +89,13 @@ class StandstillTest(FabemuCase):
     def setUpClass(cls):
         cls.build = tempfile.mkdtemp(prefix="fabemu-standstill.")
         cls.program = os.path.join(cls.build, "bugs")
-        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program], check=True)
+        subprocess.run(["mpicc", "-O1", "-std=c17", "-D_GNU_SOURCE", BUGS, "-o", cls.program],
+                       check=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "FI_", "FABEMU_"))}
         env["XDG_RUNTIME_DIR"] = cls.build
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
-            runs = {name: pool.submit(Running, cls.command, env, cls.program, name) for name in RUNS}
+            runs = {name: pool.submit(Running, cls.command, env, cls.program, name)
+                    for name in RUNS}
             cls.runs = {name: run.result() for name, run in runs.items()}
 
     @classmethod
@@ -126,7 +130,8 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("have come", run.err)
 
     def test_broadcast__roots_differ(self):
-        self.said("bcast-roots", r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
+        self.said("bcast-roots",
+                  r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
                   "come, ranks 1-3$",
                   "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not agree$")
 
@@ -134,13 +139,15 @@ class StandstillTest(FabemuCase):
         """Nobody waits, and the data of one of them are taken: said all the same."""
         run = self.runs["bcast-two-roots"]
         self.assertEqual(run.status, 0, run.err)
-        self.assertRegex(run.err, r"rank \d \(.*\) and rank [03] \(.*\) do not agree on collective 2 of "
+        self.assertRegex(run.err,
+                         r"rank \d \(.*\) and rank [03] \(.*\) do not agree on collective 2 of "
                          r"MPI_COMM_WORLD \(group \d+\): rank \d is in a broadcast from rank \d, and from rank "
                          r"([03]) came a broadcast of 4 bytes from rank \1\n")
         self.assertEqual(run.err.count("do not agree"), 1, run.err)
 
     def test_reduce__roots_differ(self):
-        self.said("reduce-roots", r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
+        self.said("reduce-roots",
+                  r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
         self.assertRegex(self.runs["reduce-roots"].err,
                          r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank \1 in its place: "
                          "the members do not agree\n")
@@ -148,8 +155,10 @@ class StandstillTest(FabemuCase):
     def count_differs(self, name):
         self.said(name, r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
         line = re.search(r"the members do not agree: (.*)\n", self.runs[name].err).group(1)
-        self.assertRegex(line, r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum of int32\)")
-        self.assertRegex(line, r"from rank [0-2] \(.*?\) came a reduce of 16 bytes \(sum of int32\)")
+        self.assertRegex(line,
+                         r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum of int32\)")
+        self.assertRegex(line,
+                         r"from rank [0-2] \(.*?\) came a reduce of 16 bytes \(sum of int32\)")
 
     def test_reduce__counts_differ(self):
         self.count_differs("reduce-count")
@@ -172,7 +181,8 @@ class StandstillTest(FabemuCase):
                   "matches$")
 
     def test_tags_differ(self):
-        self.said("wrong-tag", "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
+        self.said("wrong-tag",
+                  "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
                   "message is here that no receive has asked for, the first from rank 0, tag 6, 4 bytes$")
 
     def test_gather_skipped(self):
@@ -180,7 +190,8 @@ class StandstillTest(FabemuCase):
                   "#0 waits in a receive from rank 2, in MPI_Gather, ")
 
     def test_stopped(self):
-        run = self.said("stopped", self.BARRIER + "ranks 0-2$", "#3 has not entered it: .*; it is stopped$")
+        run = self.said("stopped", self.BARRIER + "ranks 0-2$",
+                        "#3 has not entered it: .*; it is stopped$")
         self.assertEqual(run.status, 130, run.err)
 
     def test_stopped__while_others_send(self):
@@ -222,7 +233,8 @@ class StandstillTest(FabemuCase):
     # --- by status ------------------------------------------------------------------
 
     def test_status(self):
-        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--standstill", "off", "--", "mpirun", "-np",
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--standstill", "off", "--",
+                         "mpirun", "-np",
                          str(RANKS), self.program, "wrong-tag")
 
         def stands():
@@ -245,7 +257,8 @@ class StandstillTest(FabemuCase):
         text = self.fabemu("status", "r").stdout
         self.assertRegex(text, r"\n  node 1: pid \d+, bugs, rank 1\n")
         self.assertRegex(text, r"\n  nothing has moved for ")
-        self.assertRegex(text, r"\n  rank 1 \(node 1, pid \d+, bugs\) waits in a receive from rank 0, tag 5,")
+        self.assertRegex(text,
+                         r"\n  rank 1 \(node 1, pid \d+, bugs\) waits in a receive from rank 0, tag 5,")
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
         self.assertIn("nothing has moved for", err)  # off: on interrupt all the same
@@ -255,7 +268,8 @@ class StandstillTest(FabemuCase):
         self.assertTrue(until(lambda: "u.sock" in self.sockets()))
         run = subprocess.Popen(
             ["sh", "-c", 'eval "$("$0" env u)"; exec mpirun -np 2 "$1" missing-send',
-             self.command, self.program], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+             self.command, self.program], env=self.env, stdin=subprocess.DEVNULL,
+             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         self.started.append(run)
         with up.stderr:
@@ -270,7 +284,8 @@ class StandstillTest(FabemuCase):
         up.wait()
 
     def test_rubbish_in_the_edge(self):
-        """A process may write anything into its memory: status goes on, and prints no such bytes."""
+        """A process may write anything into its memory: status goes on, and prints no such
+        bytes."""
         client = self.client(self.up())
         self.assertTrue(client.attach()["ok"])
         with mmap.mmap(client.fds[0], 0) as edge:
@@ -284,7 +299,8 @@ class StandstillTest(FabemuCase):
 
     def test_wrong_option(self):
         for value in ("0", "x", "-1", ""):
-            self.one_line(self.fabemu("run", "--standstill", value, "--", "true"), 2, "--standstill", "or off")
+            self.one_line(self.fabemu("run", "--standstill", value, "--", "true"), 2,
+                          "--standstill", "or off")
 
 
 if __name__ == "__main__":

@@ -149,15 +149,18 @@ def stop(process, mark):
     process.wait()
 
 
-def run(command, cwd, timeout_s, env=None):
-    """Run @command without input, for @timeout_s at most; its output and errors are one text."""
+def run(command, cwd, timeout_s, env=None, during=None):
+    """Run @command without input, for @timeout_s at most; its output and errors are one text.
+    Meanwhile during(process, mark, the output's path) is called once."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
     environment = {**inherited, **(env or {}), MARK: mark}
-    with tempfile.TemporaryFile() as output:
+    with tempfile.NamedTemporaryFile() as output:
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
+            if during:
+                during(process, mark, pathlib.Path(output.name))
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             status = None

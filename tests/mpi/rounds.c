@@ -6,11 +6,16 @@
  * Each round every rank sends to another one, of random length, and receives; all add a number up;
  * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
  * there were and how many of their results were wrong.
+ *
+ * With --survive errors are returned: a rank that has one says so, with the time of the monotonic
+ * clock, and ends as it is. Those who wait for it then learn of its end. tests/e2e/kills.py kills.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common.h"
 
@@ -24,6 +29,23 @@ static int message_bytes(long round)
     return 1 + (int)(round * 7919 % (BYTES_MAX - 1));
 }
 
+/* With --survive: @error ends this rank, if it is one. */
+static void survive(int error, const char *what, int rank)
+{
+    struct timespec now;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+
+    if (error == MPI_SUCCESS)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    MPI_Error_string(error, text, &length);
+    printf("rank %d knows at %lld.%09ld: %s: %s\n", rank, (long long)now.tv_sec, now.tv_nsec, what,
+           text);
+    fflush(stdout);
+    _exit(0);
+}
+
 static int round_send(long round, int rank, int ranks)
 {
     int step = 1 + (int)(round % (ranks - 1)), bytes = message_bytes(round);
@@ -31,8 +53,9 @@ static int round_send(long round, int rank, int ranks)
 
     memset(out, (int)(round + rank), (size_t)bytes);
     memset(in, 0, (size_t)bytes);
-    MPI_Sendrecv(out, bytes, MPI_CHAR, to, 0, in, bytes, MPI_CHAR, from, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    survive(MPI_Sendrecv(out, bytes, MPI_CHAR, to, 0, in, bytes, MPI_CHAR, from, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE),
+            "sendrecv", rank);
     for (int i = 0; i < bytes; i++)
         if (in[i] != (char)(round + from))
             return 1;
@@ -43,7 +66,7 @@ static int round_add(long round, int rank, int ranks)
 {
     long mine = round + rank, sum;
 
-    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    survive(MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD), "allreduce", rank);
     return sum != round * ranks + (long)ranks * (ranks - 1) / 2;
 }
 
@@ -52,23 +75,25 @@ static int round_tell(long round, int rank, int ranks)
     int root = (int)(round % ranks);
     int told = rank == root ? message_bytes(round) : -1;
 
-    MPI_Bcast(&told, 1, MPI_INT, root, MPI_COMM_WORLD);
+    survive(MPI_Bcast(&told, 1, MPI_INT, root, MPI_COMM_WORLD), "bcast", rank);
     return told != message_bytes(round);
 }
 
 /* Rank 0's clock decides for all. */
-static int time_is_up(double end_s)
+static int time_is_up(double end_s, int rank)
 {
     int up = MPI_Wtime() > end_s;
 
-    MPI_Bcast(&up, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    survive(MPI_Bcast(&up, 1, MPI_INT, 0, MPI_COMM_WORLD), "bcast", rank);
     return up;
 }
 
 int main(int argc, char **argv)
 {
     int seconds = 2, rank, ranks;
+    bool survives = false;
     const struct option_row rows[] = {{"seconds", "N", OPTION_INT, &seconds},
+                                      {"survive", NULL, OPTION_FLAG, &survives},
                                       {NULL, NULL, OPTION_FLAG, NULL}};
     long rounds = 0, wrong = 0, all = 0;
     double end_s;
@@ -79,12 +104,18 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks < 2)
         MPI_Abort(MPI_COMM_WORLD, 2);
+    if (survives)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (!rank) {
+        printf("going\n");
+        fflush(stdout);
+    }
     end_s = MPI_Wtime() + seconds;
     do {
         wrong += round_send(rounds, rank, ranks);
         wrong += round_add(rounds, rank, ranks);
         wrong += round_tell(rounds, rank, ranks);
-    } while (++rounds % 8 || !time_is_up(end_s));
+    } while (++rounds % 8 || !time_is_up(end_s, rank));
     MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (!rank)
         printf("%ld rounds, %ld wrong\n", rounds, all);

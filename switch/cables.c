@@ -180,25 +180,24 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
     return false;
 }
 
-void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret)
+void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
 {
-    *ret = (struct switch_retries){0};
     if (!sw->cables)
         return;
     emu_each_bit (p, sw->cables->in) {
         const struct emu_intake *intake = sw->cables->intake[p];
 
-        ret->lost += emu_count_read(&intake->counts.lost);
-        ret->overrun += emu_count_read(&intake->counts.overrun);
-        ret->damaged += emu_count_read(&intake->counts.damaged);
-        ret->gaps += emu_count_read(&intake->counts.gaps);
-        ret->doubles += emu_count_read(&intake->counts.doubles);
+        sum->lost += emu_count_read(&intake->counts.lost);
+        sum->overrun += emu_count_read(&intake->counts.overrun);
+        sum->damaged += emu_count_read(&intake->counts.damaged);
+        sum->gaps += emu_count_read(&intake->counts.gaps);
+        sum->doubles += emu_count_read(&intake->counts.doubles);
     }
     emu_each_bit (p, sw->cables->out) {
         const struct emu_replay *replay = sw->cables->replay[p];
 
-        ret->again += emu_count_read(&replay->counts.again);
-        ret->asked += emu_count_read(&replay->counts.asked);
-        ret->timeouts += emu_count_read(&replay->counts.timeouts);
+        sum->again += emu_count_read(&replay->counts.again);
+        sum->asked += emu_count_read(&replay->counts.asked);
+        sum->timeouts += emu_count_read(&replay->counts.timeouts);
     }
 }

@@ -119,8 +119,8 @@ void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
  */
 int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
-/** switch_retries_read - what became of faults on cables of a switch without channels. */
-void switch_retries_read(const struct switch_dev *sw, struct switch_retries *ret);
+/** switch_retries_add - to @sum, what became of faults on cables of a switch without channels. */
+void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
  * switch_join_retry - a cable with link-level retry, in the place of emu_link_join(): switches

@@ -14,6 +14,7 @@
 #include "emu/clock.h"
 #include "emu/edge/bounds.h"
 #include "emu/profile.h"
+#include "switch/switch.h"
 #include "topo/topo.h"
 
 struct emu_dev;
@@ -329,13 +330,14 @@ struct fabric_totals {
     uint64_t dropped_left;
     /* dropped, too: lost and refused; not_in_group is among dropped_late */
     struct fabric_transport transport;
-    uint64_t combined;        /* contributions taken by combine units, or adapters */
-    uint64_t results;         /* results they sent */
-    uint64_t multicasts;      /* segments that a switch copied to several ports */
-    uint64_t in_switch[4];    /* collectives, as the processes count them: enum fabemu_coll */
-    uint64_t elsewhere[4][8]; /* by enum fabemu_coll, enum fabemu_why */
-    double real_time_factor;  /* clock real: emulated transit time / actual; else 1 */
-    uint64_t worst_lag_ns;    /* clock real: furthest that an event was late */
+    struct switch_retries retries; /* link-level retry: its overruns are among dropped_bad */
+    uint64_t combined;             /* contributions taken by combine units, or adapters */
+    uint64_t results;              /* results they sent */
+    uint64_t multicasts;           /* segments that a switch copied to several ports */
+    uint64_t in_switch[4];         /* collectives, as the processes count them: enum fabemu_coll */
+    uint64_t elsewhere[4][8];      /* by enum fabemu_coll, enum fabemu_why */
+    double real_time_factor;       /* clock real: emulated transit time / actual; else 1 */
+    uint64_t worst_lag_ns;         /* clock real: furthest that an event was late */
 };
 
 /** fabric_totals_read - sum the counters; disturbs no worker. Thread: manager. */

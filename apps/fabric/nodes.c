@@ -283,10 +283,10 @@ static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, u
                               bool hosts, const struct topo_end *end)
 {
     const struct switch_counts *counts = switch_counts(sw);
-    struct switch_retries cables;
+    uint64_t overrun = to->retries.overrun;
 
-    switch_retries_read(sw, &cables);
-    to->dropped_bad += cables.overrun;
+    switch_retries_add(sw, &to->retries);
+    to->dropped_bad += to->retries.overrun - overrun;
     to->combined += emu_count_read(&counts->combined);
     to->results += emu_count_read(&counts->results);
     to->multicasts += emu_count_read(&counts->multicasts);

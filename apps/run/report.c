@@ -126,6 +126,16 @@ static struct json_object *transport(const struct fabric_transport *of)
     return object;
 }
 
+/* Without acknowledgments: what became of faults on cables. */
+static struct json_object *link_retry(const struct switch_retries *of)
+{
+    static const char *const names[] = {"again", "asked",   "timeouts", "damaged",
+                                        "gaps",  "doubles", "lost"};
+
+    return COUNTS(names, of->again, of->asked, of->timeouts, of->damaged, of->gaps, of->doubles,
+                  of->lost);
+}
+
 /* --- was it the network's time? ----------------------------------------------------- */
 
 #define ON_TIME_SHARE  100  /* one part in so many may be late, */
@@ -227,6 +237,8 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
                                   totals.dropped_dead, totals.dropped_left));
     if (emu_profile_has_engines(&config->profile))
         json_object_object_add(report, "transport", transport(&totals.transport));
+    if (emu_profile_retries(&config->profile))
+        json_object_object_add(report, "link_retry", link_retry(&totals.retries));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes",
                            COUNTS(processes, record->attaches, record->peak, record->refused,
@@ -391,6 +403,17 @@ static void print_transport(FILE *out, struct json_object *transport)
         fprintf(out, ", %lld segments not carried", number(transport, "refused"));
 }
 
+static void print_link_retry(FILE *out, struct json_object *retry)
+{
+    if (!retry)
+        return;
+    fprintf(out,
+            "\n  link retry   %lld segments sent again (asked %lld times, %lld without an answer)",
+            number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
+    if (number(retry, "lost"))
+        fprintf(out, ", %lld lost", number(retry, "lost"));
+}
+
 static void print_faults(FILE *out, struct json_object *report)
 {
     struct json_object *faults = member(report, "faults"), *links = member(report, "links");
@@ -455,6 +478,7 @@ void report_print(FILE *out, struct json_object *report)
                 number(drops, "malformed"), number(drops, "groups_over"),
                 number(drops, "nobody_attached"), number(drops, "left_behind"));
     print_transport(out, member(report, "transport"));
+    print_link_retry(out, member(report, "link_retry"));
     fprintf(out, "\n  combining    %lld contributions, %lld results, %lld multicasts\n",
             number(combined, "contributions"), number(combined, "results"),
             number(combined, "multicasts"));

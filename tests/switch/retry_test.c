@@ -32,18 +32,8 @@ static struct switch_retries retries_of(const struct fabric *fabric)
 {
     struct switch_retries sum = {0};
 
-    for (uint32_t s = 0; s < fabric->config.graph->switches; s++) {
-        struct switch_retries one;
-
-        switch_retries_read(fabric->sw[s], &one);
-        sum.lost += one.lost;
-        sum.damaged += one.damaged;
-        sum.gaps += one.gaps;
-        sum.doubles += one.doubles;
-        sum.again += one.again;
-        sum.asked += one.asked;
-        sum.timeouts += one.timeouts;
-    }
+    for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
+        switch_retries_add(fabric->sw[s], &sum);
     return sum;
 }
 

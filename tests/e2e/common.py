@@ -39,6 +39,8 @@ NETWORKS = {
     "two-level": (lambda ranks: [*QSNET3, "--topo", "qsnet:64,links=2,apart=router"], ADAPTERS),
     "rails": (lambda ranks: [*QSNET3, "--topo", "qsnet:64,rails=2", "--set", "barrier=tree"],
               COUNTING),
+    "retry": (lambda ranks: ["--topo", topo_for(ranks), "--set", "link_retry=go_back_n"], SWITCHES),
+    "packets": (lambda ranks: [*QSNET3, "--topo", topo_for(ranks)], ADAPTERS),
     "units": (lambda ranks: [*QSNET3, "--topo", topo_for(ranks), "--set", "combining=switch"],
               SWITCHES),
 }
@@ -95,6 +97,7 @@ def arguments(description, **more):
                         help="the command to test")
     parser.add_argument("--network", choices=NETWORKS, default="oq2004",
                         help="what to run over (default: %(default)s)")
+    parser.add_argument("--faults", help="a scenario, or a schedule, meanwhile")
     for name, (kind, default, text) in more.items():
         option = "--" + name.replace("_", "-")
         if kind is bool:
@@ -223,14 +226,27 @@ def topo_for(ranks):
                 if ranks <= nodes)
 
 
-def options_for(network, ranks):
-    """Options of fabemu run for so many ranks over @network."""
-    return NETWORKS[network][0](ranks)
+def options_for(args, ranks):
+    """Options of fabemu run for so many ranks over the network asked for, with its faults."""
+    return [*NETWORKS[args.network][0](ranks), *(["--faults", args.faults] if args.faults else [])]
 
 
-def check_report(checks, report, what, network, by_network=COLLECTIVES):
-    """A report is whole, @network carried @by_network out by its mechanisms, none ran elsewhere
+def check_faults(checks, report, what):
+    """Every fault of the schedule is in the report; something was hit, and sent again."""
+    sent_again = (report.get("transport") or {}).get("retransmissions", 0)
+    sent_again += (report.get("link_retry") or {}).get("again", 0)
+    faults, links = report["faults"], report["links"]
+    checks.that(faults and all(fault["text"] for fault in faults), f"{what}: no faults: {faults}")
+    checks.that(sum(fault["hits"] for fault in faults) > 0, f"{what}: nothing was hit: {faults}")
+    checks.that(sent_again > 0, f"{what}: nothing was sent again")
+    checks.that(links["lost"] > 0 and links["up_again"] > 0 and links["swapped"] == 0,
+                f"{what}: no link came and went: {links}")
+
+
+def check_report(checks, report, what, args, by_network=COLLECTIVES):
+    """A report is whole, the network carried @by_network out by its mechanisms, none ran elsewhere
     without a good reason."""
+    network = args.network
     if not checks.that(report is not None, f"{what}: no report was written, or it is no JSON"):
         return
     checks.that(report["exit_status"] == 0,
@@ -243,8 +259,11 @@ def check_report(checks, report, what, network, by_network=COLLECTIVES):
     copies = ("multicasts",) if report["processes"]["peak"] > 2 else ()
     checks.that(all(combined[kind] > 0 for kind in ("contributions", "results", *copies)),
                 f"{what}: the network combined nothing: {combined}")
-    checks.that(report["drops"]["malformed"] == 0 and not report["died"],
+    # What faults have damaged is malformed.
+    checks.that((args.faults or report["drops"]["malformed"] == 0) and not report["died"],
                 f"{what}: malformed segments or deaths: {report['drops']}, {report['died']}")
+    if args.faults:
+        check_faults(checks, report, what)
     transport = report.get("transport")
     if transport:
         checks.that(transport["packets"] > 0 and not transport["lost"] + transport["refused"],

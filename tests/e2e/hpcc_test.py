@@ -37,7 +37,7 @@ def main():
     checks = common.Checks("hpcc_test")
     with common.scratch() as cwd:
         shutil.copy(common.HERE / "hpccinf.txt", cwd)
-        result, report = common.fabemu_mpirun(args.fabemu, common.options_for(args.network, RANKS),
+        result, report = common.fabemu_mpirun(args.fabemu, common.options_for(args, RANKS),
                                               RANKS, ["hpcc"], cwd, args.timeout)
         if not checks.that(not result.wrong(),
                            f"hpcc over fabemu {result.wrong()}\n{result.tail()}"):
@@ -53,7 +53,7 @@ def main():
         checks.that(changed and hpcc_check.check(tampered, RANKS).failures,
                     f"the checker did not notice '{bad}'")
 
-    common.check_report(checks, report, "hpcc", args.network,
+    common.check_report(checks, report, "hpcc", args,
                         by_network=("allreduce", "broadcast", "barrier"))
     return checks.end()
 

@@ -35,10 +35,10 @@ def main():
         for over in ("Open MPI", "fabemu"):
             with common.scratch() as cwd:
                 if over == "fabemu":
-                    options = common.options_for(args.network, ranks)
+                    options = common.options_for(args, ranks)
                     result, report = common.fabemu_mpirun(args.fabemu, options, ranks, command, cwd,
                                                           args.timeout)
-                    common.check_report(checks, report, f"{ranks} ranks", args.network,
+                    common.check_report(checks, report, f"{ranks} ranks", args,
                                         by_network=("allreduce", "broadcast"))
                 else:
                     result = common.plain_mpirun(ranks, command, cwd, args.timeout)

@@ -29,14 +29,14 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     """One run with its checks; returns how many checks the program made, or None."""
     what = f"{ranks} ranks, {' '.join(options)}, check {' '.join(more)} --seed {args.seed}"
     result, report = common.fabemu_mpirun(
-        args.fabemu, [*common.options_for(args.network, ranks), *options], ranks,
+        args.fabemu, [*common.options_for(args, ranks), *options], ranks,
         [program, *more, "--seed", str(args.seed), "--timeout", str(args.timeout - 10)], cwd,
         args.timeout)
     counts = common.checked(result)
     fine = not result.wrong() and counts is not None and counts[0] > 0 and counts[1] == 0
     if not checks.that(fine, f"{what}: {result.wrong() or 'checks failed'}\n{result.tail()}"):
         return None
-    common.check_report(checks, report, what, args.network)
+    common.check_report(checks, report, what, args)
     checks.that(report is not None and report["clock"]["mode"] == options[1],
                 f"{what}: the report tells of another clock")
     return counts[0]

@@ -45,7 +45,7 @@ def main():
             run_seed = str(rng.randrange(1, 2 ** 31))
             ranks, clock, threads, combine, credits = setting
             network = rng.choice(sorted(common.NETWORKS))
-            options = [*common.options_for(network, ranks), "--clock", clock, "--threads", threads,
+            options = [*common.NETWORKS[network][0](ranks), "--clock", clock, "--threads", threads,
                        "--combine", combine, "--credits", credits, "--seed", run_seed]
             result, _ = common.fabemu_mpirun(args.fabemu, options, ranks,
                                              [program, "--quick", "--seed", run_seed], cwd,

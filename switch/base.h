@@ -63,6 +63,11 @@ struct switch_kind {
     void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
+    /* NULL: it does not combine by itself. */
+    int (*combine_faults)(struct switch_dev *sw, struct emu_faults *faults);
+    int (*combine_stall)(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+    uint32_t (*combine_waiting)(struct switch_dev *sw,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
     /* NULL: nobody injects faults into its cables. */
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */

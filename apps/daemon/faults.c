@@ -186,8 +186,13 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
 
     json_add_number(told, "fault", hit->fault);
     json_add_text(told, "what", hit->dark ? "lost" : whats[hit->what]);
-    json_add_text(told, "cable",
-                  cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-", text));
+    if (hit->cable >= 2 * fabric_cable_count(daemon->fabric))
+        json_add_number(told, "combine_unit_of_switch",
+                        hit->cable - 2 * fabric_cable_count(daemon->fabric));
+    else
+        json_add_text(told, "cable",
+                      cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-",
+                                 text));
     json_add_text(told, "packet", fault_packet_name(hit->packet));
     if (!hit->known)
         return told;

@@ -115,6 +115,12 @@ bool traffic_faults_busy(const struct traffic_run *run)
     return run->faults && run->faults->manager && manager_is_busy(run->faults->manager);
 }
 
+bool traffic_faults_hold(const struct traffic_run *run)
+{
+    return run->faults && injector_is_active(run->faults->injector) &&
+           injector_due_ps(run->faults->injector) != EMU_NEVER;
+}
+
 void traffic_faults_result(struct traffic_run *run)
 {
     struct traffic_faults *f = run->faults;

@@ -313,6 +313,51 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     return 1;
 }
 
+/* A buffer with the same in it that may be written; EMU_NO_BUF: there is none, and nothing was done. */
+static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
+{
+    uint32_t own;
+
+    if (emu_pool_alone(cache->pool, buf))
+        return buf;
+    own = emu_pool_take(cache);
+    if (own == EMU_NO_BUF)
+        return own;
+    memcpy(emu_pool_seg(cache->pool, own), emu_pool_seg(cache->pool, buf), EMU_SEG_BYTES);
+    *emu_pool_note(cache->pool, own) = *emu_pool_note(cache->pool, buf);
+    emu_pool_drop(cache, buf);
+    return own;
+}
+
+uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
+                         const struct emu_hdr *hdr, uint32_t buf, bool timed, uint64_t at_ps)
+{
+    for (uint32_t i = 0; i < faults->rules && buf != EMU_NO_BUF && hdr->len; i++) {
+        struct emu_fault_armed *armed = &faults->armed[i];
+        struct emu_fault_hit hit = {.at_ps = timed ? at_ps : emu_now_ns() * 1000u,
+                                    .fault = armed->fault,
+                                    .cable = faults->name,
+                                    .what = (uint8_t)armed->rule.what,
+                                    .packet = EMU_FAULT_HEAD,
+                                    .known = true,
+                                    .hdr = *hdr};
+        uint64_t how;
+        uint32_t own;
+
+        if (!fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr) || !fault_hits(armed, &how))
+            continue;
+        own = fold_own(cache, buf);
+        if (own == EMU_NO_BUF)
+            break;
+        buf = own;
+        emu_pool_bytes(cache->pool, buf)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
+        emu_count(&armed->hits, 1);
+        emu_fault_log_put(faults->log, &hit);
+        break;
+    }
+    return buf;
+}
+
 /* --- what becomes of it ------------------------------------------------------------- */
 
 /* Carries the verdict out; false: the entry is held. */

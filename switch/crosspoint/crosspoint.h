@@ -69,6 +69,13 @@ struct switch_unit {
     uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
 };
 
+/* What is wrong with the combine units. */
+struct switch_ailing {
+    struct emu_faults *faults; /* what is folded goes by them; NULL: by none */
+    bool stalled;
+    uint64_t held; /* timed: units that were to act while they stood still */
+};
+
 /* What every machine with crosspoints has. */
 struct switch_crosspoints {
     struct switch_crossbar bar;
@@ -78,6 +85,7 @@ struct switch_crosspoints {
     uint32_t units;               /* combine units */
     uint32_t leaf_ports;          /* ports that one leaf unit serves */
     struct switch_unit *unit;     /* units */
+    struct switch_ailing *ailing; /* NULL: nothing was ever wrong with them */
     struct switch_copies *copies; /* NULL: credits are not accounted for by the plain counter */
 };
 
@@ -145,7 +153,14 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .faults = switch_cables_faults
+    .combine_faults = switch_units_faults, .combine_stall = switch_units_stall,                  \
+    .combine_waiting = switch_units_waiting, .faults = switch_cables_faults
+
+/* combine_faults, combine_stall and combine_waiting of a struct switch_kind. */
+int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults);
+int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+uint32_t switch_units_waiting(struct switch_dev *sw,
+                              void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /* stick of a struct switch_kind. */
 void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
@@ -197,6 +212,12 @@ uint32_t switch_row_settle(struct switch_crosspoints_row *row, uint32_t r);
 
 /* send.c: raw. All runnable outputs send what they may. Returns segments sent. */
 uint32_t switch_send(struct switch_crosspoints_raw *raw);
+
+/* Do the units stand still? */
+static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
+{
+    return __builtin_expect(xp->ailing != NULL, 0) && xp->ailing->stalled;
+}
 
 /* The unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)

@@ -10,11 +10,28 @@
 #include "emu/now.h"
 #include "emu/random.h"
 
-struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t sw)
+/* Adapters do it, for switches do not. */
+static bool adapters_combine(const struct fabric *fabric)
+{
+    return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
+}
+
+uint32_t fabric_combiners(const struct fabric *fabric)
+{
+    if (adapters_combine(fabric))
+        return fabric->config.graph->nodes;
+    if (!fabric_has_units(&fabric->config) && !switch_combines(&fabric->config.profile))
+        return 0;
+    return fabric->config.graph->switches;
+}
+
+struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
 {
     static const struct emu_fault_rates none;
-    struct emu_faults **at = &fabric->combine[sw].faults;
-    struct emu_dev *dev = switch_emu_dev(fabric->sw[sw]);
+    struct emu_faults **at = &fabric->combine[i].faults;
+    struct engine *engine = adapters_combine(fabric) ? fabric_engine(fabric, i)
+                                                     : fabric_unit(fabric, i);
+    struct emu_dev *dev = engine ? engine_emu_dev(engine) : switch_emu_dev(fabric->sw[i]);
     struct emu_fault_log **log = &fabric->links.log[dev->worker->index];
 
     if (*at)
@@ -24,21 +41,21 @@ struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t sw)
     *at = *log ? malloc(sizeof **at) : NULL;
     if (!*at)
         return NULL;
-    emu_faults_init(*at, &none, emu_spread(fabric->config.seed + sw));
+    emu_faults_init(*at, &none, emu_spread(fabric->config.seed + i));
     (*at)->log = *log;
-    (*at)->name = 2 * fabric->links.count + sw;
-    if (fabric_unit(fabric, sw)) {
-        engine_combine_faults(fabric_unit(fabric, sw), *at);
-    } else if (switch_combine_faults(fabric->sw[sw], *at)) {
+    (*at)->name = 2 * fabric->links.count + i;
+    if (engine) {
+        engine_combine_faults(engine, *at);
+    } else if (switch_combine_faults(fabric->sw[i], *at)) {
         free(*at);
         *at = NULL;
     }
     return *at;
 }
 
-const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t sw)
+const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i)
 {
-    return fabric->combine[sw].faults;
+    return fabric->combine[i].faults;
 }
 
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps)
@@ -113,10 +130,10 @@ const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
 
 void fabric_free_combine(struct fabric *fabric)
 {
-    for (uint32_t s = 0; fabric->combine && s < fabric->config.graph->switches; s++) {
-        if (fabric->combine[s].faults)
-            emu_faults_drop(fabric->combine[s].faults, &fabric->cache);
-        free(fabric->combine[s].faults);
+    for (uint32_t i = 0; fabric->combine && i < fabric_combine_slots(fabric->config.graph); i++) {
+        if (fabric->combine[i].faults)
+            emu_faults_drop(fabric->combine[i].faults, &fabric->cache);
+        free(fabric->combine[i].faults);
     }
     free(fabric->combine);
 }

@@ -246,12 +246,18 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool o
                              uint64_t now_ps);
 
 /**
- * fabric_combine_faults - rules about contributions that switch @sw folds: emu_faults_fold(). NULL:
- * there is no memory. fabric_combine_faults_of(): the same, where there were any; else NULL. In the
- * log its cable is 2 * fabric_cable_count() + @sw. Thread: as above.
+ * fabric_combiners - so many combine: all switches; or, where these do not, all nodes' adapters. 0:
+ * nothing does.
  */
-struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t sw);
-const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t sw);
+uint32_t fabric_combiners(const struct fabric *fabric);
+
+/**
+ * fabric_combine_faults - rules about contributions that combiner @i folds: emu_faults_fold(). NULL:
+ * there is no memory. fabric_combine_faults_of(): the same, where there were any; else NULL. In the
+ * log its cable is 2 * fabric_cable_count() + @i. Thread: as above.
+ */
+struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
+const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
 
 /**
  * fabric_combine_stall - the combine units of switch @sw stand still; not @stalled: they go on.

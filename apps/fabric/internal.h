@@ -83,7 +83,7 @@ struct fabric_links {
     struct emu_fault_log **log; /* by worker: what its devices' faults have hit; NULL: none has */
 };
 
-/* What goes wrong where a switch combines. fabric/combining.c's. */
+/* What goes wrong where a switch, or an adapter, combines. fabric/combining.c's. */
 struct fabric_combine {
     struct emu_faults *faults; /* rules about what is folded; NULL: none ever */
     bool exhausted;            /* no group that is new has states in it */
@@ -101,7 +101,7 @@ struct fabric {
     struct switch_dev **sw;      /* by switch */
     struct fabric_links links;
     struct fabric_engines engines;
-    struct fabric_combine *combine; /* by switch */
+    struct fabric_combine *combine; /* fabric_combine_slots() */
     struct emu_edge **edge;         /* by node; NULL: nobody attached */
     uint64_t *seat;                 /* by node: who is there, emu_seat_state() */
     struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
@@ -248,6 +248,12 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 /* fabric/combining.c: a switch of the tree in which no group finds states now; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
+
+/* Elements of fabric->combine: by switch, and where adapters combine by node. Pure. */
+static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
+{
+    return graph->switches > graph->nodes ? graph->switches : graph->nodes;
+}
 
 /* fabric/combining.c: with the cables' faults. */
 void fabric_free_combine(struct fabric *fabric);

@@ -57,7 +57,7 @@ int fabric_make_cables(struct fabric *fabric)
     fabric->links.faults = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_faults *));
     fabric->links.slow = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_slow *));
     fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
-    fabric->combine = calloc(graph->switches, sizeof *fabric->combine);
+    fabric->combine = calloc(fabric_combine_slots(graph), sizeof *fabric->combine);
     return fabric->combine && fabric->links.faults && fabric->links.slow && fabric->links.log
                ? 0
                : -ENOMEM;

@@ -437,6 +437,7 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
     in->graph = graph;
     in->manager = manager;
     in->config = *config;
+    in->look_ps = EMU_NEVER;
     *ret = in;
     return 0;
 }
@@ -502,14 +503,18 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
 
     if (!turns[fault->kind])
         return fail(-ENOTSUP, error, error_bytes, "%s is not built yet", fault_name(fault->kind));
-    if (fault->when.on.nth)
-        return fail(-ENOTSUP, error, error_bytes, "on= is not built yet: use at=");
+    if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
+        return -ENOTSUP;
     if (need == NEED_MENDING && !in->manager)
         return fail(
             -ENOTSUP, error, error_bytes,
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
             "transport=acknowledged, or profile qsnet3",
             fault_name(fault->kind));
+    if (need == NEED_UNITS && !fabric_combiners(in->fabric))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "%s: these switches have no combine units: use buffers=xpoint or input_xpoint",
+                    fault_name(fault->kind));
     if (need == NEED_PROCESSES && !in->config.process)
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
                     fault_name(fault->kind));
@@ -549,6 +554,13 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
                                         .begin_ps = from_ps + fault->when.at_ps,
                                         .end_ps = EMU_NEVER,
                                         .turn_ps = EMU_NEVER};
+    if (fault->when.on.nth) {
+        all[in->count].begin_ps = EMU_NEVER;
+        err = inject_watch(in, &all[in->count]);
+        in->look_ps = 0;
+    }
+    if (err)
+        return fail(err, error, error_bytes, "there is no memory to look out for on=");
     in->count++;
     *id = in->count;
     return 0;
@@ -579,12 +591,14 @@ int injector_clear(struct injector *in, uint32_t id, uint64_t now_ps)
     f = &in->injection[id - 1];
     f->begin_ps = EMU_NEVER;
     in->now_ps = now_ps;
+    if (f->waits)
+        inject_unwatch(in, f);
     return f->active ? injection_end(in, f) : 0;
 }
 
 uint64_t injector_due_ps(const struct injector *in)
 {
-    uint64_t due_ps = EMU_NEVER;
+    uint64_t due_ps = in->look_ps;
 
     for (uint32_t i = 0; i < in->count; i++) {
         uint64_t at_ps = injection_due_ps(&in->injection[i]);
@@ -598,6 +612,15 @@ bool injector_is_active(const struct injector *in)
 {
     for (uint32_t i = 0; i < in->count; i++)
         if (in->injection[i].active)
+            return true;
+    return false;
+}
+
+bool injector_holds(const struct injector *in)
+{
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->injection[i].active &&
+            (in->injection[i].end_ps != EMU_NEVER || in->injection[i].turn_ps != EMU_NEVER))
             return true;
     return false;
 }
@@ -622,6 +645,11 @@ int injector_step(struct injector *in, uint64_t now_ps)
     struct injection *f;
 
     in->now_ps = now_ps;
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->injection[i].saw)
+            inject_unwatch(in, &in->injection[i]);
+    if (in->look_ps <= now_ps)
+        in->look_ps = injector_waits(in) ? now_ps + in->config.look_ps : EMU_NEVER;
     for (uint32_t left = STEP_MOST; left && (f = injector_first(in, now_ps)); left--) {
         int err = injection_step(in, f);
 
@@ -683,8 +711,8 @@ static uint64_t injection_hits(const struct injector *in, const struct injection
         if (faults)
             hits += emu_faults_hits(faults, f->id);
     }
-    for (uint32_t s = 0; s < in->graph->switches; s++) {
-        const struct emu_faults *faults = fabric_combine_faults_of(in->fabric, s);
+    for (uint32_t i = 0; i < fabric_combiners(in->fabric); i++) {
+        const struct emu_faults *faults = fabric_combine_faults_of(in->fabric, i);
 
         if (faults)
             hits += emu_faults_hits(faults, f->id);
@@ -700,7 +728,8 @@ struct inject_state injector_at(const struct injector *in, uint32_t i)
                                  .fault = &f->fault,
                                  .times = f->times,
                                  .active = f->active,
-                                 .over = injection_due_ps(f) == EMU_NEVER && !f->active,
+                                 .over = injection_due_ps(f) == EMU_NEVER && !f->active &&
+                                         !f->waits,
                                  .targets = f->targets.count,
                                  .hits = injection_hits(in, f),
                                  .next_ps = injection_due_ps(f)};

@@ -109,6 +109,18 @@ static void contribution_clashes(struct engine_tree *tree, const struct engine_c
     emu_clash_note(&tree->clash, &state->hdr, &other);
 }
 
+/* It goes by faults. One that is only a length has nothing that could be flipped. */
+static uint32_t contribution_fold(struct engine *e, const struct engine_coll *state, uint32_t buf,
+                                  uint64_t at_ps)
+{
+    struct emu_hdr hdr = *engine_hdr(e, buf);
+
+    if (!has_payload(engine_cache(e)->pool, buf))
+        hdr.len = 0;
+    return emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, buf, !state->have, e->dev.timed,
+                           at_ps);
+}
+
 static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, uint32_t buf)
 {
     const struct engine_tree *tree = state->group->tree;
@@ -160,8 +172,8 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
         contribution_drop(e, buf);
         return;
     }
-    if (__builtin_expect(e->tree.faults != NULL, 0) && has_payload(engine_cache(e)->pool, buf))
-        buf = emu_faults_fold(e->tree.faults, engine_cache(e), hdr, buf, e->dev.timed, at_ps);
+    if (__builtin_expect(e->tree.faults != NULL, 0))
+        buf = contribution_fold(e, state, buf, at_ps);
     state_add(e, state, at, buf);
     combine_takes(e, &state->hdr, at_ps);
     outs = state_outs(e, state);

@@ -282,7 +282,7 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     }
     if (__builtin_expect(xp->ailing != NULL, 0) && xp->ailing->faults)
         buf = emu_faults_fold(xp->ailing->faults, switch_cache(xp), &in->hdr, buf,
-                              xp->bar.sw.dev.timed, at_ps);
+                              row < xp->bar.sw.ports && !state->have, xp->bar.sw.dev.timed, at_ps);
     part = &state->part[u];
     if (group->in_order) {
         *emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row) = buf;

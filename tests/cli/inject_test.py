@@ -287,7 +287,7 @@ class InjectTest(FabemuCase):
                 self.assertGreater(report["faults"][0]["hits"], 0)
 
     def collectives(self, faults, *options, kind="allreduce", status=0):
-        return self.traffic(faults, *options, status=status, work=("--pattern", kind, "--bytes", "480"))
+        return self.traffic(faults, *options, status=status, work=("--pattern", kind, *(("--bytes", "480") if kind != "barrier" else ())))
 
     def test_traffic__combine_units_fail_on_the_same_contribution_on_any_number_of_threads(self):
         for options in ((), ("--set", "combine_units=3"), ("--set", "buffers=input_xpoint"), COMBINERS[1]):
@@ -299,6 +299,34 @@ class InjectTest(FabemuCase):
                 self.assertGreater(stall["virtual_ns"], plain["virtual_ns"] + 30000 - an_operation)
                 wrong = self.collectives("combine-flip switch=any nth=20\n", *options, status=1)["digest"]
                 self.assertIn("wrong", wrong)
+
+    def test_traffic__faults_begin_when_an_operation_is_seen(self):
+        for kind in "allreduce", "reduce", "barrier":
+            for options in ((), COMBINERS[1], ("--profile", "qsnet3")):
+                with self.subTest(kind=kind, options=options):
+                    def begins(nth, fault="for=30us stuck-port level=0"):
+                        return self.collectives("on=%s:%d %s\n" % (kind, nth, fault), *options, kind=kind)
+                    never, early, late = begins(10 ** 6), begins(20), begins(90)
+                    self.assertEqual(never["faults"]["hit"], 0)
+                    self.assertGreater(early["faults"]["hit"] + late["faults"]["hit"], 0)
+                    self.assertEqual(len({run["digest"] for run in (never, early, late)}), 3)
+                    self.assertEqual(begins(20, "at=1s for=30us stuck-port level=0")["digest"], never["digest"])
+
+    def test_traffic__multicasts_are_seen_on_cables(self):
+        work = "--pattern", "multicast", "--load", "0.05"
+        never, once = (self.traffic("on=multicast:%d for=20us stuck-port level=0\n" % nth, work=work)
+                       for nth in (10 ** 6, 3))
+        self.assertEqual(never["faults"]["hit"], 0)
+        self.assertGreater(once["faults"]["hit"], 0)
+
+    def test_live__waits_until_an_operation_is_seen(self):
+        for options in ("--profile", "oq2004"), ("--profile", "qsnet3"):
+            with self.subTest(options=options):
+                _, report = self.rounds(*options, "--faults", self.write(
+                    "on=allreduce:20 for=100ms stuck-port level=1\non=allreduce:1000000000 stuck-port level=1\n"),
+                    seconds=1)
+                self.assertEqual([fault["times"] for fault in report["faults"]], [1, 0])
+                self.assertEqual([fault["state"] for fault in report["faults"]], ["over", "waits"])
 
     def test_crosspoints__have_no_faults_on_the_cables_of_nodes(self):
         self.stay("--topo", "kary:2,2")

@@ -67,6 +67,11 @@ struct switch_kind {
     bool (*holds)(struct switch_dev *sw, uint32_t id);
     /* its ups are known; NULL: it asks the base when it wants to know */
     void (*ups)(struct switch_dev *sw);
+    /* NULL: it does not combine by itself. */
+    int (*combine_faults)(struct switch_dev *sw, struct emu_faults *faults);
+    int (*combine_stall)(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+    uint32_t (*combine_waiting)(struct switch_dev *sw,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
     /* NULL: nobody injects faults into its cables. */
     int (*faults)(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
     /* NULL: combine units are part of the switch, or there are none. */

@@ -203,6 +203,25 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
     return sw->kind->waiting(sw, port, tell, ctx);
 }
 
+int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults)
+{
+    assert(sw->kind->combine_faults);
+    return sw->kind->combine_faults(sw, faults);
+}
+
+int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
+{
+    assert(sw->kind->combine_stall);
+    return sw->kind->combine_stall(sw, stalled, at_ps);
+}
+
+uint32_t switch_combine_waiting(struct switch_dev *sw,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    assert(sw->kind->combine_waiting);
+    return sw->kind->combine_waiting(sw, tell, ctx);
+}
+
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor)
 {
     assert(sw->dev.timed);

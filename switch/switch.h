@@ -200,6 +200,18 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 
 /**
+ * switch_combine_faults - from now on what the switch folds goes by @faults: emu_faults_fold().
+ * switch_combine_stall() - its units stand still; not @stalled: they go on, from @at_ps on (raw: 0).
+ * Of a switch that combines by itself. Errors: -ENOMEM. Thread: the same.
+ */
+int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
+int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+
+/** switch_combine_waiting - contributions that wait at them: as switch_waiting(). */
+uint32_t switch_combine_waiting(struct switch_dev *sw,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+
+/**
  * switch_slow - timed: the wire from the port is slower by @factor: emu_tx_slow(). Thread: the same.
  */
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);

@@ -25,6 +25,7 @@
 #include "nic/host/wire.h"
 
 #define LOOK_PS       UINT64_C(100000000000) /* between two looks at what was hit */
+#define WATCH_PS      UINT64_C(1000000000)   /* the same, while a fault waits for something */
 #define HITS_REPORTED 100u                   /* with their names, the first of them */
 
 struct daemon_faults {
@@ -175,19 +176,28 @@ static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *
 
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
 {
-    static const char *const whats[] = {
-        [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
-        [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
-        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
-        [EMU_FAULT_SLOW] = "slowed",         [EMU_FAULT_STICK] = "kept waiting"};
+    static const char *const whats[] = {[EMU_FAULT_LOSE] = "lost",
+                                        [EMU_FAULT_FLIP_ANY] = "damaged",
+                                        [EMU_FAULT_FLIP_HEADER] = "damaged",
+                                        [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
+                                        [EMU_FAULT_DOUBLE] = "doubled",
+                                        [EMU_FAULT_DELAY] = "held",
+                                        [EMU_FAULT_SLOW] = "slowed",
+                                        [EMU_FAULT_STICK] =
+                                            "kept waiting"}; /* of what is seen there is no hit */
     struct json_object *told = event_at(daemon->faults, "hit", hit_ps(daemon, hit));
     const char *what = operation(hit);
     char text[80];
 
     json_add_number(told, "fault", hit->fault);
     json_add_text(told, "what", hit->dark ? "lost" : whats[hit->what]);
-    json_add_text(told, "cable",
-                  cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-", text));
+    if (hit->cable >= 2 * fabric_cable_count(daemon->fabric))
+        json_add_number(told, "combine_unit_of_switch",
+                        hit->cable - 2 * fabric_cable_count(daemon->fabric));
+    else
+        json_add_text(told, "cable",
+                      cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-",
+                                 text));
     json_add_text(told, "packet", fault_packet_name(hit->packet));
     if (!hit->known)
         return told;
@@ -208,6 +218,10 @@ static void hits_look(struct daemon *daemon)
         bool keep = f->hits_seen++ < HITS_REPORTED;
         struct json_object *told;
 
+        if (injector_saw(f->injector, &hit, now_ps())) {
+            f->hits_seen--;
+            continue;
+        }
         if (!keep && !daemon_is_heard(daemon))
             continue;
         told = hit_of(daemon, &hit);
@@ -244,7 +258,11 @@ static void faults_step(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;
     uint64_t at_ps = now_ps();
-    int err = injector_step(f->injector, at_ps);
+    int err;
+
+    if (injector_waits(f->injector))
+        hits_look(daemon);
+    err = injector_step(f->injector, at_ps);
 
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
@@ -282,6 +300,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct manager_config manager = manager_defaults();
     struct inject_config inject = {.seed = fabric->seed,
                                    .origin_ps = f->origin_ps,
+                                   .look_ps = WATCH_PS,
                                    .event = on_fault,
                                    .process = on_process,
                                    .ctx = daemon};

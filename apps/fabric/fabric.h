@@ -246,6 +246,41 @@ void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stu
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
 
+/**
+ * fabric_combiners - so many combine: all switches; or, where these do not, all nodes' adapters. 0:
+ * nothing does.
+ */
+uint32_t fabric_combiners(const struct fabric *fabric);
+
+/**
+ * fabric_combine_faults - rules about contributions that combiner @i folds: emu_faults_fold(). NULL:
+ * there is no memory. fabric_combine_faults_of(): the same, where there were any; else NULL. In the
+ * log its cable is 2 * fabric_cable_count() + @i. Thread: as above.
+ */
+struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
+const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
+
+/**
+ * fabric_combine_stall - the combine units of switch @sw stand still; not @stalled: they go on.
+ * Errors: -ENOMEM. Thread: as above.
+ */
+int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
+
+/**
+ * fabric_combine_waiting - what waits at them: contributions; results, where units are link engines.
+ * Each is logged as hit by @fault; 0: none is. Thread: as above.
+ */
+uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
+                                uint64_t now_ps);
+
+/**
+ * fabric_combine_exhaust - no group that is made from now on finds states in switch @sw: it is
+ * refused as if all were taken. Those that are have theirs, set aside for them.
+ * fabric_combine_refused(): so many groups were.
+ */
+void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted);
+uint64_t fabric_combine_refused(const struct fabric *fabric, uint32_t sw);
+
 /** fabric_retries - do cables between switches send again what was lost on them? */
 bool fabric_retries(const struct fabric *fabric);
 

@@ -108,6 +108,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     uint32_t window = emu_window(group->id);
     uint32_t states = fabric->config.profile.combine_states;
     uint64_t bufs = in_switch ? 0 : (group->count + units) * engine_group_bufs(group->id);
+    const struct topo_tree_switch *exhausted;
 
     topo_tree_charge(tree, fabric->tree_load, 1);
     if (!group->combines)
@@ -115,6 +116,12 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     if (fabric->combining == FABRIC_COMBINING_MAX) {
         snprintf(error, error_bytes, "all %u groups that can combine are taken",
                  FABRIC_COMBINING_MAX);
+        goto uncharge;
+    }
+    exhausted = fabric_combine_exhausted(fabric, tree);
+    if (exhausted) {
+        snprintf(error, error_bytes,
+                 "no combine state is left in switch %u: a fault has taken them", exhausted->sw);
         goto uncharge;
     }
     for (uint32_t i = 0; in_switch && i < tree->count; i++) {

@@ -84,6 +84,13 @@ struct fabric_links {
     struct emu_fault_log **log; /* by worker: what its devices' faults have hit; NULL: none has */
 };
 
+/* What goes wrong where a switch, or an adapter, combines. fabric/combining.c's. */
+struct fabric_combine {
+    struct emu_faults *faults; /* rules about what is folded; NULL: none ever */
+    bool exhausted;            /* no group that is new has states in it */
+    uint64_t refused;          /* groups that were refused for that */
+};
+
 struct fabric {
     struct fabric_config config;
     struct emu_profile inward; /* of cables to nodes inside the fabric: emu_profile_node_ps() */
@@ -95,9 +102,10 @@ struct fabric {
     struct switch_dev **sw;      /* by switch */
     struct fabric_links links;
     struct fabric_engines engines;
-    struct emu_edge **edge; /* by node; NULL: nobody attached */
-    uint64_t *seat;         /* by node: who is there, emu_seat_state() */
-    struct emu_rx **local;  /* by node: receiving end of one inside the fabric; NULL: it is none */
+    struct fabric_combine *combine; /* fabric_combine_slots() */
+    struct emu_edge **edge;         /* by node; NULL: nobody attached */
+    uint64_t *seat;                 /* by node: who is there, emu_seat_state() */
+    struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
     uint32_t attached;
@@ -234,6 +242,22 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 /* fabric/links.c: the list of cables, and config.faults on each. Errors: -ENOMEM. */
 int fabric_make_cables(struct fabric *fabric);
 int fabric_fault_cables(struct fabric *fabric);
+
+/* fabric/ports.c: the time of a hit that the manager notes at its @now_ps. */
+uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
+
+/* fabric/combining.c: a switch of the tree in which no group finds states now; NULL: none. */
+const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
+                                                        const struct topo_tree *tree);
+
+/* Elements of fabric->combine: by switch, and where adapters combine by node. Pure. */
+static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
+{
+    return graph->switches > graph->nodes ? graph->switches : graph->nodes;
+}
+
+/* fabric/combining.c: with the cables' faults. */
+void fabric_free_combine(struct fabric *fabric);
 
 /* fabric/ports.c: once no device is left that may be slow. */
 void fabric_free_ports(struct fabric *fabric);

@@ -57,7 +57,10 @@ int fabric_make_cables(struct fabric *fabric)
     fabric->links.faults = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_faults *));
     fabric->links.slow = calloc(2 * (size_t)fabric->links.count, sizeof(struct emu_slow *));
     fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
-    return fabric->links.faults && fabric->links.slow && fabric->links.log ? 0 : -ENOMEM;
+    fabric->combine = calloc(fabric_combine_slots(graph), sizeof *fabric->combine);
+    return fabric->combine && fabric->links.faults && fabric->links.slow && fabric->links.log
+               ? 0
+               : -ENOMEM;
 }
 
 uint32_t fabric_cable_count(const struct fabric *fabric)
@@ -210,6 +213,7 @@ void fabric_free_cables(struct fabric *fabric)
         emu_fault_log_destroy(fabric->links.log[w]);
     free(fabric->links.log);
     fabric_free_ports(fabric);
+    fabric_free_combine(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
     free(fabric->links.cable);

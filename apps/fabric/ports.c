@@ -38,6 +38,13 @@ void fabric_port_stick(struct fabric *fabric, uint32_t i, bool out, bool stuck, 
     fabric_wake(fabric, at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw), now_ps);
 }
 
+uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)
+{
+    if (fabric_is_virtual(fabric))
+        return now_ps;
+    return fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
+}
+
 /* What waits is hit by a fault. */
 struct waiting {
     const struct emu_faults *faults;
@@ -60,9 +67,7 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t i, bool out, 
     struct waiting w = {.faults = fabric->links.faults[2 * i + out],
                         .cache = &fabric->cache,
                         .fault = fault,
-                        .at_ps = fabric_is_virtual(fabric)               ? now_ps
-                                 : fabric->config.clock == EMU_CLOCK_RAW ? emu_now_ns() * 1000u
-                                                                         : fabric_now_ps(fabric)};
+                        .at_ps = fabric_hit_ps(fabric, now_ps)};
     void (*tell)(void *, const struct emu_entry *) = w.faults && fault ? waiting_note : NULL;
 
     return at.engine ? engine_waiting(at.engine, at.port, tell, &w)

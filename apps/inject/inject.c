@@ -67,6 +67,69 @@ static int adapter_turn(struct injector *in, struct injection *f, const struct f
     return err;
 }
 
+static int flip_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    struct emu_faults *faults;
+    int err = 0;
+
+    fabric_hold(in->fabric);
+    faults = fabric_combine_faults(in->fabric, at->id);
+    if (!faults)
+        err = -ENOMEM;
+    else if (on)
+        err = emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id));
+    else
+        f->past += emu_faults_remove(faults, f->id);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* Of several faults of one kind the last to end ends it. */
+static bool others_do(const struct injector *in, const struct injection *f,
+                      const struct fault_target *at)
+{
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *other = &in->injection[i];
+
+        for (uint32_t t = 0; other != f && other->on && other->fault.kind == f->fault.kind &&
+                             t < other->targets.count;
+             t++)
+            if (other->targets.target[t].id == at->id)
+                return true;
+    }
+    return false;
+}
+
+/* What has waited is hit, once it goes on. */
+static int stall_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                      bool on)
+{
+    int err = 0;
+
+    fabric_hold(in->fabric);
+    if (!fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
+        err = -ENOMEM;
+    if (!err && !on)
+        f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
+    if (!err && !others_do(in, f, at))
+        err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* Groups that are refused meanwhile are hit. */
+static int exhaust_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                        bool on)
+{
+    uint64_t refused = fabric_combine_refused(in->fabric, at->id);
+
+    f->past += on ? 0 - refused : refused;
+    if (!others_do(in, f, at))
+        fabric_combine_exhaust(in->fabric, at->id, on);
+    return 0;
+}
+
 static int process_turn(struct injector *in, struct injection *f, const struct fault_target *at,
                         bool on)
 {
@@ -218,15 +281,16 @@ static int slow_turn(struct injector *in, struct injection *f, const struct faul
 /* What each kind does to one target, and takes back. NULL: nothing here does it. */
 static int (*const turns[FAULT_KINDS])(struct injector *in, struct injection *f,
                                        const struct fault_target *at, bool on) = {
-    [FAULT_LINK_DOWN] = link_turn,      [FAULT_LINK_FLAP] = link_turn,
-    [FAULT_BIT_ERRORS] = rule_turn,     [FAULT_LOSS] = rule_turn,
-    [FAULT_DUPLICATE] = rule_turn,      [FAULT_DELAY] = rule_turn,
-    [FAULT_CREDIT_LOSS] = rule_turn,    [FAULT_CREDIT_FORGE] = rule_turn,
-    [FAULT_STUCK_PORT] = stick_turn,    [FAULT_SLOW_LINK] = slow_turn,
-    [FAULT_SWITCH_CRASH] = switch_turn, [FAULT_ADAPTER_RESET] = adapter_turn,
-    [FAULT_NODE_FREEZE] = process_turn, [FAULT_NODE_SLOW] = process_turn,
-    [FAULT_NODE_KILL] = process_turn,   [FAULT_NOISE] = process_turn,
-    [FAULT_PARTITION] = link_turn,
+    [FAULT_LINK_DOWN] = link_turn,          [FAULT_LINK_FLAP] = link_turn,
+    [FAULT_BIT_ERRORS] = rule_turn,         [FAULT_LOSS] = rule_turn,
+    [FAULT_DUPLICATE] = rule_turn,          [FAULT_DELAY] = rule_turn,
+    [FAULT_CREDIT_LOSS] = rule_turn,        [FAULT_CREDIT_FORGE] = rule_turn,
+    [FAULT_STUCK_PORT] = stick_turn,        [FAULT_SLOW_LINK] = slow_turn,
+    [FAULT_COMBINE_STALL] = stall_turn,     [FAULT_COMBINE_FLIP] = flip_turn,
+    [FAULT_COMBINE_EXHAUST] = exhaust_turn, [FAULT_SWITCH_CRASH] = switch_turn,
+    [FAULT_ADAPTER_RESET] = adapter_turn,   [FAULT_NODE_FREEZE] = process_turn,
+    [FAULT_NODE_SLOW] = process_turn,       [FAULT_NODE_KILL] = process_turn,
+    [FAULT_NOISE] = process_turn,           [FAULT_PARTITION] = link_turn,
 };
 
 /* --- turns -------------------------------------------------------------------------- */
@@ -373,6 +437,7 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
     in->graph = graph;
     in->manager = manager;
     in->config = *config;
+    in->look_ps = EMU_NEVER;
     *ret = in;
     return 0;
 }
@@ -395,6 +460,7 @@ enum need {
     NEED_CABLES,  /* cables that faults can stand on: any profile has some */
     NEED_CREDITS, /* the same, and credits that nothing sends again */
     NEED_TIME,    /* the same, and a byte takes time */
+    NEED_UNITS,   /* switches that combine: fault_check() */
     NEED_PROCESSES
 };
 
@@ -406,6 +472,8 @@ static enum need need_of(enum fault_kind kind)
         return NEED_TIME;
     if (kind == FAULT_CREDIT_LOSS || kind == FAULT_CREDIT_FORGE)
         return NEED_CREDITS;
+    if (kind == FAULT_COMBINE_STALL || kind == FAULT_COMBINE_FLIP || kind == FAULT_COMBINE_EXHAUST)
+        return NEED_UNITS;
     return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
 }
 
@@ -435,14 +503,18 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
 
     if (!turns[fault->kind])
         return fail(-ENOTSUP, error, error_bytes, "%s is not built yet", fault_name(fault->kind));
-    if (fault->when.on.nth)
-        return fail(-ENOTSUP, error, error_bytes, "on= is not built yet: use at=");
+    if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
+        return -ENOTSUP;
     if (need == NEED_MENDING && !in->manager)
         return fail(
             -ENOTSUP, error, error_bytes,
             "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
             "profile qsnet3, transport=acknowledged or link_retry=go_back_n",
             fault_name(fault->kind));
+    if (need == NEED_UNITS && !fabric_combiners(in->fabric))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "%s: these switches have no combine units: use buffers=xpoint or input_xpoint",
+                    fault_name(fault->kind));
     if (need == NEED_PROCESSES && !in->config.process)
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
                     fault_name(fault->kind));
@@ -482,6 +554,13 @@ int injector_add(struct injector *in, const struct fault *fault, uint64_t from_p
                                         .begin_ps = from_ps + fault->when.at_ps,
                                         .end_ps = EMU_NEVER,
                                         .turn_ps = EMU_NEVER};
+    if (fault->when.on.nth) {
+        all[in->count].begin_ps = EMU_NEVER;
+        err = inject_watch(in, &all[in->count]);
+        in->look_ps = 0;
+    }
+    if (err)
+        return fail(err, error, error_bytes, "there is no memory to look out for on=");
     in->count++;
     *id = in->count;
     return 0;
@@ -512,12 +591,14 @@ int injector_clear(struct injector *in, uint32_t id, uint64_t now_ps)
     f = &in->injection[id - 1];
     f->begin_ps = EMU_NEVER;
     in->now_ps = now_ps;
+    if (f->waits)
+        inject_unwatch(in, f);
     return f->active ? injection_end(in, f) : 0;
 }
 
 uint64_t injector_due_ps(const struct injector *in)
 {
-    uint64_t due_ps = EMU_NEVER;
+    uint64_t due_ps = in->look_ps;
 
     for (uint32_t i = 0; i < in->count; i++) {
         uint64_t at_ps = injection_due_ps(&in->injection[i]);
@@ -531,6 +612,15 @@ bool injector_is_active(const struct injector *in)
 {
     for (uint32_t i = 0; i < in->count; i++)
         if (in->injection[i].active)
+            return true;
+    return false;
+}
+
+bool injector_holds(const struct injector *in)
+{
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->injection[i].active &&
+            (in->injection[i].end_ps != EMU_NEVER || in->injection[i].turn_ps != EMU_NEVER))
             return true;
     return false;
 }
@@ -555,6 +645,11 @@ int injector_step(struct injector *in, uint64_t now_ps)
     struct injection *f;
 
     in->now_ps = now_ps;
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->injection[i].saw)
+            inject_unwatch(in, &in->injection[i]);
+    if (in->look_ps <= now_ps)
+        in->look_ps = injector_waits(in) ? now_ps + in->config.look_ps : EMU_NEVER;
     for (uint32_t left = STEP_MOST; left && (f = injector_first(in, now_ps)); left--) {
         int err = injection_step(in, f);
 
@@ -571,23 +666,36 @@ uint32_t injector_count(const struct injector *in)
     return in->count;
 }
 
-/* What waits at ports that it has stuck now. */
+/* What waits at a port, or at combine units, that it has stopped; and groups refused for it. */
+static uint64_t target_waiting(const struct injector *in, const struct injection *f,
+                               const struct fault_target *at)
+{
+    uint64_t waiting = 0;
+
+    if (f->fault.kind == FAULT_COMBINE_STALL)
+        return fabric_combine_waiting(in->fabric, at->id, 0, in->now_ps);
+    if (f->fault.kind == FAULT_COMBINE_EXHAUST)
+        return fabric_combine_refused(in->fabric, at->id);
+    for (uint32_t leaves = 0; leaves < 2; leaves++) {
+        struct way way = way_of(in, at, leaves);
+
+        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && fabric_can_fail(in->fabric, way.cable))
+            waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
+    }
+    return waiting;
+}
+
+/* While it is at work. */
 static uint64_t injection_waiting(const struct injector *in, const struct injection *f)
 {
     uint64_t waiting = 0;
 
-    if (!f->on || f->fault.kind != FAULT_STUCK_PORT)
+    if (!f->on || (f->fault.kind != FAULT_STUCK_PORT && f->fault.kind != FAULT_COMBINE_STALL &&
+                   f->fault.kind != FAULT_COMBINE_EXHAUST))
         return 0;
     fabric_hold(in->fabric);
     for (uint32_t i = 0; i < f->targets.count; i++)
-        for (uint32_t leaves = 0; leaves < 2; leaves++) {
-            const struct fault_target *at = &f->targets.target[i];
-            struct way way = way_of(in, at, leaves);
-
-            if (at->way != (leaves ? FAULT_IN : FAULT_OUT) &&
-                fabric_can_fail(in->fabric, way.cable))
-                waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
-        }
+        waiting += target_waiting(in, f, &f->targets.target[i]);
     fabric_go(in->fabric);
     return waiting;
 }
@@ -603,6 +711,12 @@ static uint64_t injection_hits(const struct injector *in, const struct injection
         if (faults)
             hits += emu_faults_hits(faults, f->id);
     }
+    for (uint32_t i = 0; i < fabric_combiners(in->fabric); i++) {
+        const struct emu_faults *faults = fabric_combine_faults_of(in->fabric, i);
+
+        if (faults)
+            hits += emu_faults_hits(faults, f->id);
+    }
     return hits;
 }
 
@@ -614,7 +728,8 @@ struct inject_state injector_at(const struct injector *in, uint32_t i)
                                  .fault = &f->fault,
                                  .times = f->times,
                                  .active = f->active,
-                                 .over = injection_due_ps(f) == EMU_NEVER && !f->active,
+                                 .over = injection_due_ps(f) == EMU_NEVER && !f->active &&
+                                         !f->waits,
                                  .targets = f->targets.count,
                                  .hits = injection_hits(in, f),
                                  .next_ps = injection_due_ps(f)};

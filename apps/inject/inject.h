@@ -13,6 +13,7 @@
 
 #include "apps/fault/fault.h"
 #include "apps/manager/manager.h"
+#include "emu/fault/log.h"
 
 struct injector;
 
@@ -31,6 +32,7 @@ struct inject_event {
 struct inject_config {
     uint64_t seed;
     uint64_t origin_ps; /* the time from which schedules count */
+    uint64_t look_ps;   /* between two looks for what faults wait for (on=), above 0 */
     void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
     /* NULL: nodes have no processes. Returns false: nobody is attached there. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
@@ -78,11 +80,23 @@ uint64_t injector_due_ps(const struct injector *injector);
 /** injector_is_active - is any fault at work? */
 bool injector_is_active(const struct injector *injector);
 
+/** injector_holds - is any at work that will be taken back? What stands still may go on then. */
+bool injector_holds(const struct injector *injector);
+
 /**
  * injector_step - what is due by @now_ps; of very much only the first, so that the caller can do
  * other things: injector_due_ps() says so. Errors, it is tried no more: -ENOMEM.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);
+
+/**
+ * injector_saw - a hit from the fabric's log, before the step: true if it is none, but what a fault
+ * has waited for (on=).
+ */
+bool injector_saw(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
+
+/** injector_waits - does a fault wait for something to be seen? Then hits are to be looked at. */
+bool injector_waits(const struct injector *injector);
 
 /** injector_count, injector_at - the faults, in the order in which they were added. */
 uint32_t injector_count(const struct injector *injector);

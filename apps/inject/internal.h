@@ -22,6 +22,8 @@ struct injection {
     bool on;                            /* and at work: one of turns is, and is not, in turn */
     uint64_t seed;                      /* of this time's draws */
     uint64_t begin_ps, end_ps, turn_ps; /* the next of each; EMU_NEVER */
+    bool waits;                         /* on= has not been seen yet */
+    bool saw;                           /* it has, since the last step */
     uint64_t past;                      /* hits of rules that are taken back */
     struct fault_targets targets;       /* that it befalls, or befell last */
 };
@@ -33,10 +35,19 @@ struct injector {
     struct inject_config config;
     struct injection *injection;
     uint32_t count;
-    uint32_t *dark;  /* by cable: faults that have taken its signal */
-    uint32_t *stuck; /* two a cable, from its first end and to it: faults by which it is stuck */
+    uint32_t *dark;   /* by cable: faults that have taken its signal */
+    uint32_t *stuck;  /* two a cable, from its first end and to it: faults by which it is stuck */
+    uint64_t look_ps; /* the next look for what faults wait for; EMU_NEVER: none does */
     uint64_t now_ps;
 };
+
+/* on.c: the fabric looks out for what the fault waits for; and does not any more. Errors: -ENOMEM. */
+int inject_watch(struct injector *in, struct injection *f);
+void inject_unwatch(struct injector *in, struct injection *f);
+
+/* on.c: can what it waits for be seen here? Errors: -ENOTSUP, with a line. */
+int inject_can_see(const struct injector *in, const struct fault *fault, char *error,
+                   size_t error_bytes);
 
 /**
  * inject_targets - what a fault befalls here: for a partition the cables between its nodes and the

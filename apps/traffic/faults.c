@@ -12,6 +12,8 @@
 #include "emu/clock.h"
 #include "emu/fault/log.h"
 
+#define LOOK_PS 1000000u /* between two looks for what faults wait for */
+
 struct traffic_faults {
     struct manager *manager; /* NULL: this fabric's links cannot go down */
     struct injector *injector;
@@ -36,7 +38,7 @@ int traffic_faults_start(struct traffic_run *run)
 {
     const struct traffic_config *config = run->config;
     struct manager_config manager = manager_defaults();
-    struct inject_config inject = {.seed = config->fabric.seed};
+    struct inject_config inject = {.seed = config->fabric.seed, .look_ps = LOOK_PS};
     struct traffic_faults *f;
     int err;
 
@@ -70,12 +72,14 @@ static int faults_step(struct traffic_run *run, uint64_t at_ps)
 {
     struct traffic_faults *f = run->faults;
     struct emu_fault_hit hit;
-    int err = injector_step(f->injector, at_ps);
+    int err;
+
+    while (fabric_hit_take(run->fabric, &hit))
+        injector_saw(f->injector, &hit, at_ps); /* others are counted where they are hit */
+    err = injector_step(f->injector, at_ps);
 
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
-    while (fabric_hit_take(run->fabric, &hit))
-        ; /* they are counted where they are hit */
     return err ? traffic_run_wrong(run, err, "a fault could not be carried out: %s", strerror(-err))
                : 0;
 }
@@ -113,6 +117,11 @@ int traffic_faults_heal(struct traffic_run *run)
 bool traffic_faults_busy(const struct traffic_run *run)
 {
     return run->faults && run->faults->manager && manager_is_busy(run->faults->manager);
+}
+
+bool traffic_faults_hold(const struct traffic_run *run)
+{
+    return run->faults && injector_holds(run->faults->injector);
 }
 
 void traffic_faults_result(struct traffic_run *run)

@@ -263,6 +263,20 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
                     rx->owner->timed ? entry->time_ps : emu_now_ns() * 1000u);
 }
 
+/* Of this group: is it the one that the rule is to see? */
+static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
+{
+    for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
+        struct emu_fault_seen *seen = &armed->seen[i];
+
+        if (seen->count && seen->group != group)
+            continue;
+        seen->group = group;
+        return ++seen->count == armed->rule.nth;
+    }
+    return false;
+}
+
 /* The first rule that hits, and does anything; else the rates. Those that only count do so. */
 static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
                                        const struct emu_pool_cache *cache,
@@ -279,7 +293,14 @@ static struct fault_verdict fault_find(struct emu_faults *faults, const struct e
                                         .until_ps = armed->rule.by_ps + armed->rule.jitter_ps,
                                         .by = armed};
 
-        if (!fault_aimed(&armed->rule.aim, packet, hdr) || !fault_hits(armed, &verdict.how))
+        if (!fault_aimed(&armed->rule.aim, packet, hdr))
+            continue;
+        if (armed->seen) {
+            if (hdr && fault_sees(armed, hdr->dst))
+                fault_log(faults, rx, cache, entry, armed->fault, verdict.what);
+            continue;
+        }
+        if (!fault_hits(armed, &verdict.how))
             continue;
         if (verdict.what != EMU_FAULT_SLOW)
             return verdict;
@@ -313,6 +334,67 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     return 1;
 }
 
+/* A buffer with the same in it that may be written; EMU_NO_BUF: there is none, and nothing was done. */
+static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
+{
+    uint32_t own;
+
+    if (emu_pool_alone(cache->pool, buf))
+        return buf;
+    own = emu_pool_take(cache);
+    if (own == EMU_NO_BUF)
+        return own;
+    memcpy(emu_pool_seg(cache->pool, own), emu_pool_seg(cache->pool, buf), EMU_SEG_BYTES);
+    *emu_pool_note(cache->pool, own) = *emu_pool_note(cache->pool, buf);
+    emu_pool_drop(cache, buf);
+    return own;
+}
+
+/* Is it the word by which adapters keep within their window, a barrier of the group's? */
+static bool fault_token(const struct emu_hdr *hdr)
+{
+    uint32_t last = emu_window(hdr->dst) / 2 - 1;
+
+    return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
+}
+
+uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
+                         const struct emu_hdr *hdr, uint32_t buf, bool begins, bool timed,
+                         uint64_t at_ps)
+{
+    for (uint32_t i = 0; i < faults->rules; i++) {
+        struct emu_fault_armed *armed = &faults->armed[i];
+        struct emu_fault_hit hit = {.at_ps = timed ? at_ps : emu_now_ns() * 1000u,
+                                    .fault = armed->fault,
+                                    .cable = faults->name,
+                                    .what = (uint8_t)armed->rule.what,
+                                    .packet = EMU_FAULT_HEAD,
+                                    .known = true,
+                                    .hdr = *hdr};
+        uint64_t how;
+        uint32_t own;
+
+        if (!fault_aimed(&armed->rule.aim, EMU_FAULT_HEAD, hdr))
+            continue;
+        if (armed->seen) {
+            if (begins && !fault_token(hdr) && fault_sees(armed, hdr->dst))
+                emu_fault_log_put(faults->log, &hit);
+            continue;
+        }
+        if (buf == EMU_NO_BUF || !hdr->len || !fault_hits(armed, &how))
+            continue;
+        own = fold_own(cache, buf);
+        if (own == EMU_NO_BUF)
+            break;
+        buf = own;
+        emu_pool_bytes(cache->pool, buf)[how / 8 % hdr->len] ^= (uint8_t)(1u << how % 8);
+        emu_count(&armed->hits, 1);
+        emu_fault_log_put(faults->log, &hit);
+        break;
+    }
+    return buf;
+}
+
 /* --- what becomes of it ------------------------------------------------------------- */
 
 /* Carries the verdict out; false: the entry is held. */
@@ -340,6 +422,7 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
         return false;
     case EMU_FAULT_SLOW:
     case EMU_FAULT_STICK:
+    case EMU_FAULT_SEE:
         break; /* no verdicts */
     }
     return true;
@@ -427,6 +510,8 @@ void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache)
 {
     for (; faults->held; faults->held--)
         emu_pool_drop(cache, faults->at[faults->held - 1].entry.buf);
+    for (uint32_t i = 0; i < faults->rules; i++)
+        free(faults->armed[i].seen);
     free(faults->armed);
     faults->armed = NULL;
     faults->rules = 0;
@@ -436,12 +521,17 @@ int emu_faults_add(struct emu_faults *faults, const struct emu_fault_rule *rule,
                    uint64_t seed)
 {
     struct emu_fault_armed *armed = realloc(faults->armed, (faults->rules + 1) * sizeof *armed);
+    struct emu_fault_seen *seen = NULL;
 
     if (!armed)
         return -ENOMEM;
     faults->armed = armed;
-    armed[faults->rules++] =
-        (struct emu_fault_armed){.rule = *rule, .fault = fault, .seed = emu_splitmix_at(seed, 1)};
+    if (rule->what == EMU_FAULT_SEE && !(seen = calloc(EMU_FAULT_SEEN, sizeof *seen)))
+        return -ENOMEM;
+    armed[faults->rules++] = (struct emu_fault_armed){.rule = *rule,
+                                                      .fault = fault,
+                                                      .seed = emu_splitmix_at(seed, 1),
+                                                      .seen = seen};
     return 0;
 }
 
@@ -460,9 +550,12 @@ uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault)
     uint64_t hits = emu_faults_hits(faults, fault);
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < faults->rules; i++)
+    for (uint32_t i = 0; i < faults->rules; i++) {
         if (faults->armed[i].fault != fault)
             faults->armed[kept++] = faults->armed[i];
+        else
+            free(faults->armed[i].seen);
+    }
     faults->rules = kept;
     return hits;
 }

@@ -52,13 +52,22 @@ struct emu_fault_held {
     enum emu_fate fate;
 };
 
+#define EMU_FAULT_SEEN 64u /* groups that a rule to see something counts for, at most */
+
+/* A group, and how much of what a rule is to see was of it. */
+struct emu_fault_seen {
+    uint32_t group;
+    uint64_t count; /* 0: nobody's */
+};
+
 /* A rule on a cable. */
 struct emu_fault_armed {
     struct emu_fault_rule rule;
-    uint32_t fault;        /* whose rule it is: for the log */
-    uint64_t seed;         /* of its draws */
-    uint64_t aimed;        /* entries that it was about so far */
-    _Atomic uint64_t hits; /* of them, those that it hit */
+    uint32_t fault;              /* whose rule it is: for the log */
+    uint64_t seed;               /* of its draws */
+    uint64_t aimed;              /* entries that it was about so far */
+    struct emu_fault_seen *seen; /* EMU_FAULT_SEE: EMU_FAULT_SEEN of them; else NULL */
+    _Atomic uint64_t hits;       /* of them, those that it hit */
 };
 
 /* All of it is the receiving device's. */
@@ -130,6 +139,15 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
  * given back: so many go, 0, 1 or 2. @rx: the receiving end; @at_ps: now, on timed clocks. Thread: the receiving device's.
  */
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
+
+/**
+ * emu_faults_fold - the contribution in @buf, of @hdr, is to be folded at @at_ps: a rule may flip a
+ * bit of its payload, in a copy if it has other holders. Returns the buffer that it is in; the
+ * reference passes. @begins: it is the first one to its operation here. Thread: the device's.
+ */
+uint32_t emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
+                         const struct emu_hdr *hdr, uint32_t buf, bool begins, bool timed,
+                         uint64_t at_ps);
 
 /**
  * emu_rx_take - the same of any cable with channels; @faults: those on it, or NULL.

@@ -43,7 +43,9 @@ enum emu_fault_what {
     EMU_FAULT_DOUBLE,       /* a second copy follows */
     EMU_FAULT_DELAY,        /* it comes later by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* nothing: it is counted, and what others make of it stands */
-    EMU_FAULT_STICK         /* no rule's: it has waited at a port that was stuck */
+    EMU_FAULT_STICK,        /* no rule's: it has waited at a port that was stuck */
+    /* nothing: the nth of a group's that is aimed at is logged, no hit; of operations that are */
+    EMU_FAULT_SEE /* combined, the first contribution to each here is aimed at */
 };
 
 struct emu_fault_rule {

@@ -114,6 +114,15 @@ uint32_t engine_waiting(const struct engine *engine, uint32_t link,
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
 
 /**
+ * engine_combine_faults, engine_combine_stall, engine_combine_waiting - as those of a switch, of an
+ * engine that is a combine unit. What waits are results. Thread: as those.
+ */
+void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
+void engine_combine_stall(struct engine *engine, bool stalled, uint64_t at_ps);
+uint32_t engine_combine_waiting(struct engine *engine,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+
+/**
  * engine_give_up - what waits for a link is given up: there has been none for too long. Thread: as
  * above.
  */

@@ -82,6 +82,8 @@ struct engine_trees {
     /* until then contributions are being combined; 0 on clock raw, where nothing takes time */
     uint64_t combine_ps;
     uint64_t header_ps, word_ps; /* what one takes, and each word of it; 0 on clock raw */
+    struct emu_faults *faults;   /* what is combined goes by them; NULL: by none */
+    bool stalled;                /* no result goes on: a fault */
 };
 
 static inline struct engine_coll *engine_coll_of(struct engine_queued *at)

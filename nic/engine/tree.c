@@ -109,6 +109,18 @@ static void contribution_clashes(struct engine_tree *tree, const struct engine_c
     emu_clash_note(&tree->clash, &state->hdr, &other);
 }
 
+/* It goes by faults. One that is only a length has nothing that could be flipped. */
+static uint32_t contribution_fold(struct engine *e, const struct engine_coll *state, uint32_t buf,
+                                  uint64_t at_ps)
+{
+    struct emu_hdr hdr = *engine_hdr(e, buf);
+
+    if (!has_payload(engine_cache(e)->pool, buf))
+        hdr.len = 0;
+    return emu_faults_fold(e->tree.faults, engine_cache(e), &hdr, buf, !state->have, e->dev.timed,
+                           at_ps);
+}
+
 static void state_add(struct engine *e, struct engine_coll *state, uint32_t at, uint32_t buf)
 {
     const struct engine_tree *tree = state->group->tree;
@@ -160,6 +172,8 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
         contribution_drop(e, buf);
         return;
     }
+    if (__builtin_expect(e->tree.faults != NULL, 0))
+        buf = contribution_fold(e, state, buf, at_ps);
     state_add(e, state, at, buf);
     combine_takes(e, &state->hdr, at_ps);
     outs = state_outs(e, state);
@@ -273,6 +287,8 @@ void engine_results(struct engine *e, uint64_t at_ps)
     struct engine_coll *state;
 
     e->tree.results_ps = EMU_NEVER;
+    if (e->tree.stalled)
+        return;
     while (!engine_queue_empty(&e->tree.results)) {
         state = engine_coll_of(e->tree.results.first);
         if (state->due_ps > at_ps) {
@@ -286,4 +302,29 @@ void engine_results(struct engine *e, uint64_t at_ps)
     }
     engine_asks_go(e, at_ps);
     engine_posts_again(e, at_ps); /* what was free for results is the host's */
+}
+
+/* --- what goes wrong ---------------------------------------------------------------- */
+
+void engine_combine_faults(struct engine *e, struct emu_faults *faults)
+{
+    e->tree.faults = faults;
+}
+
+void engine_combine_stall(struct engine *e, bool stalled, uint64_t at_ps)
+{
+    e->tree.stalled = stalled;
+    if (!stalled && !engine_queue_empty(&e->tree.results))
+        e->tree.results_ps = at_ps;
+}
+
+uint32_t engine_combine_waiting(struct engine *e,
+                                void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    uint32_t waiting = 0;
+
+    for (struct engine_queued *at = e->tree.results.first; at; at = at->next, waiting++)
+        if (tell)
+            tell(ctx, &engine_coll_of(at)->hdr);
+    return waiting;
 }

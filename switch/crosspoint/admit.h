@@ -30,7 +30,8 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
         return false;
     }
     o = emu_bits_first(outs);
-    if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o))
+    if (folds && o >= xp->bar.sw.ports && !*switch_count(&xp->bar, row, o) &&
+        !switch_units_stalled(xp))
         switch_unit_fold(xp, group, o - xp->bar.sw.ports, row, entry);
     else
         switch_queue(xp, row, outs, entry);

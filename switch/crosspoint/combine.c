@@ -270,6 +270,7 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
 {
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
+    uint32_t buf = in->buf;
     struct switch_part *part;
 
     if (!state || !combine_fits(xp, group, state, u, row, in)) {
@@ -278,13 +279,16 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
         combine_drop(xp, group, in);
         return;
     }
+    if (__builtin_expect(xp->ailing != NULL, 0) && xp->ailing->faults)
+        buf = emu_faults_fold(xp->ailing->faults, switch_cache(xp), &in->hdr, buf,
+                              row < xp->bar.sw.ports && !state->have, xp->bar.sw.dev.timed, at_ps);
     part = &state->part[u];
     if (group->in_order) {
-        *emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row) = in->buf;
+        *emu_kept_at(switch_group_kept(group, i, xp->bar.sw.ports), row) = buf;
     } else if (!part->have) {
-        part->buf = in->buf;
+        part->buf = buf;
     } else {
-        emu_combiner_fold(switch_cache(xp), &in->hdr, part->buf, in->buf, combine_has_payload);
+        emu_combiner_fold(switch_cache(xp), &in->hdr, part->buf, buf, combine_has_payload);
     }
     combine_came(xp, group, state, i, u, row, at_ps);
 }
@@ -350,7 +354,7 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
     uint64_t bit = emu_bit(row);
 
-    if (!state || group->in_order || !hdr->len || !state->active || state->outs ||
+    if (!state || xp->ailing || group->in_order || !hdr->len || !state->active || state->outs ||
         !state->part[u].have || (state->part[u].have & bit) ||
         !emu_combiner_agrees(&state->hdr, hdr))
         return false;
@@ -376,6 +380,8 @@ uint32_t switch_combine(struct switch_crosspoints_raw *raw)
     struct switch_crosspoints *xp = &raw->xp;
     uint32_t taken = 0;
 
+    if (switch_units_stalled(xp))
+        return 0;
     for (uint32_t u = 0; u < xp->units; u++) {
         struct switch_out *out = &xp->bar.out[xp->bar.sw.ports + u];
 

@@ -5,6 +5,7 @@
  */
 #include "switch/crosspoint/crosspoint.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 const struct switch_access switch_access_raw = {.put = switch_put_raw,
@@ -93,6 +94,7 @@ void switch_crosspoints_free(struct switch_crosspoints *xp)
     for (uint32_t u = 0; xp->unit && u < xp->units; u++)
         free(xp->unit[u].group);
     free(xp->unit);
+    free(xp->ailing);
     if (xp->bar.sw.dev.timed)
         timing_free(switch_timing_of(xp));
     switch_crossbar_free(&xp->bar);
@@ -111,6 +113,68 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     emu_order_drop(&agenda->acts, port); /* what was about to leave does not */
     agenda->due &= ~emu_bit(port);
     agenda->stalled |= emu_bit(port);
+}
+
+/* NULL: there is no memory. */
+static struct switch_ailing *units_ailing(struct switch_crosspoints *xp)
+{
+    if (!xp->ailing)
+        xp->ailing = calloc(1, sizeof *xp->ailing);
+    return xp->ailing;
+}
+
+int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults)
+{
+    struct switch_ailing *ailing = units_ailing(switch_crosspoints_of(sw));
+
+    if (!ailing)
+        return -ENOMEM;
+    ailing->faults = faults;
+    return 0;
+}
+
+int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
+{
+    struct switch_crosspoints *xp = switch_crosspoints_of(sw);
+    struct switch_ailing *ailing = units_ailing(xp);
+    struct switch_agenda *agenda;
+
+    if (!ailing)
+        return -ENOMEM;
+    ailing->stalled = stalled;
+    if (stalled || !sw->dev.timed)
+        return 0;
+    agenda = &switch_timing_of(xp)->agenda;
+    emu_each_bit (u, ailing->held) {
+        if (agenda->due >> (sw->ports + u) & 1)
+            emu_order_drop(&agenda->acts, sw->ports + u);
+        switch_agenda_add(agenda, sw->ports + u, at_ps);
+    }
+    ailing->held = 0;
+    return 0;
+}
+
+struct units_tell {
+    void (*tell)(void *ctx, const struct emu_hdr *hdr);
+    void *ctx;
+};
+
+static void units_tell(void *ctx, const struct emu_entry *entry)
+{
+    const struct units_tell *to = ctx;
+
+    to->tell(to->ctx, &entry->hdr);
+}
+
+uint32_t switch_units_waiting(struct switch_dev *sw,
+                              void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    struct units_tell to = {tell, ctx};
+    uint32_t waiting = 0;
+
+    for (uint32_t u = 0; u < switch_crosspoints_of(sw)->units; u++)
+        waiting += switch_crossbar_waiting(sw, sw->ports + u, tell ? units_tell : NULL, &to);
+    return waiting;
 }
 
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw)

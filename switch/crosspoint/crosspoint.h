@@ -63,6 +63,13 @@ struct switch_unit {
     uint32_t *group; /* their ids, SWITCH_PENDING_MAX; each at most once */
 };
 
+/* What is wrong with the combine units. */
+struct switch_ailing {
+    struct emu_faults *faults; /* what is folded goes by them; NULL: by none */
+    bool stalled;
+    uint64_t held; /* timed: units that were to act while they stood still */
+};
+
 struct switch_crosspoints;
 
 /* A segment is put at the crosspoint (r, o), which has room; @share: see struct switch_access. */
@@ -98,10 +105,11 @@ struct switch_crosspoints {
     /* outputs that no segment passes without a stop at a crosspoint; see switch_passes() */
     uint64_t shut;
     const struct switch_access *access;
-    uint32_t xpoint_slots;    /* a copy of the profile's, for the path of every segment */
-    uint32_t units;           /* combine units */
-    uint32_t leaf_ports;      /* ports that one leaf unit serves */
-    struct switch_unit *unit; /* units */
+    uint32_t xpoint_slots;        /* a copy of the profile's, for the path of every segment */
+    uint32_t units;               /* combine units */
+    uint32_t leaf_ports;          /* ports that one leaf unit serves */
+    struct switch_unit *unit;     /* units */
+    struct switch_ailing *ailing; /* NULL: nothing was ever wrong with them */
 };
 
 /* The machine on clock raw. */
@@ -175,13 +183,21 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .ups = switch_crossbar_ups, .faults = switch_cables_faults
+    .combine_faults = switch_units_faults, .combine_stall = switch_units_stall,                  \
+    .combine_waiting = switch_units_waiting, .ups = switch_crossbar_ups,                         \
+    .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw);
 
 /* holds of a struct switch_kind. */
 bool switch_crosspoints_hold(struct switch_dev *sw, uint32_t id);
+
+/* combine_faults, combine_stall and combine_waiting of a struct switch_kind. */
+int switch_units_faults(struct switch_dev *sw, struct emu_faults *faults);
+int switch_units_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+uint32_t switch_units_waiting(struct switch_dev *sw,
+                              void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /* stick of a struct switch_kind. */
 void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
@@ -220,6 +236,12 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, uint64_t outs,
                   const struct emu_entry *entry);
+
+/* Do the units stand still? */
+static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
+{
+    return __builtin_expect(xp->ailing != NULL, 0) && xp->ailing->stalled;
+}
 
 /* The unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)

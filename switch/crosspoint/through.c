@@ -40,7 +40,7 @@ static void through_find(struct switch_crosspoints *xp, uint32_t r, const struct
     way->outs = unicast ? switch_ways(&xp->bar, r, hdr->dst)
                         : switch_collective_outs(xp, way->group, r, hdr);
     o = way->outs ? emu_bits_first(way->outs) : 0;
-    if (o >= xp->bar.sw.ports)
+    if (o >= xp->bar.sw.ports && !switch_units_stalled(xp))
         way->unit = o - xp->bar.sw.ports;
     way->copies_out = way->outs && !(unicast && emu_bits_several(way->outs)) &&
                       switch_copies_out(xp, way->outs);

@@ -217,6 +217,10 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
     uint32_t o = xp->bar.sw.ports + u;
     const struct emu_entry *entry;
 
+    if (switch_units_stalled(xp)) {
+        xp->ailing->held |= emu_bit(u); /* they act when they go on: crosspoint.c */
+        return;
+    }
     if (work->working) {
         timed_work_ends(xp, u, at_ps, timed);
         return;

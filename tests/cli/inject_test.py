@@ -14,6 +14,7 @@ NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
 ROUTERS = (("--profile", "qsnet3"), ("--profile", "oq2004"), ("--profile", "oq2004", "--set", "credit=counter"),
            ("--profile", "oq2004", "--set", "buffers=input"), ("--profile", "oq2004", "--set", "buffers=input_xpoint"),
            ("--profile", "oq2004", "--set", "link_retry=go_back_n"))
+COMBINERS = ("--profile", "oq2004"), ("--profile", "qsnet3", "--set", "combining=switch")
 WEATHER = """# Links go and come, a top switch dies and is back, and one packet in a thousand is damaged or lost.
 at=100ms every=100ms for=40ms link-down random
 at=500ms for=500ms switch-crash top
@@ -158,12 +159,12 @@ class InjectTest(FabemuCase):
         self.assertGreater(runs[0]["faults"]["hit"], 0)
         self.assertGreater(runs[0]["faults"]["links_up_again"], 0)
 
-    def traffic(self, faults, *options, status=0):
+    def traffic(self, faults, *options, status=0, work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
         """A run in simulated time: its result; on two threads the same as on one."""
         results = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3", "--threads", threads, "--warmup", "20000",
-                               "--measure", "200000", "--faults", self.write(faults), "--json", *options)
+            done = self.fabemu("traffic", "--topo", "kary:4,2", *work, "--threads", threads, "--faults",
+                               self.write(faults), "--json", *options)
             self.assertEqual(done.returncode, status, done.stderr)
             results.append(json.loads(done.stdout) if not status else {"digest": done.stderr})
         self.assertEqual(results[0]["digest"], results[1]["digest"])
@@ -250,6 +251,82 @@ class InjectTest(FabemuCase):
         done = self.fault("credit-loss", "link=any")
         self.assertEqual(done.returncode, 1)
         self.assertIn("link_retry=none", done.stderr)
+
+    def test_combine_flip__makes_wrong_sums_and_says_which(self):
+        for options in COMBINERS:
+            with self.subTest(options=options):
+                report = os.path.join(self.dir, "report.json")
+                program = os.path.join(os.path.dirname(self.command), ROUNDS)
+                done = self.fabemu("run", *NETWORK, *options, "--report", report, "--faults",
+                                   self.write("combine-flip switch=any kind=allreduce nth=5\n"), "--", "mpirun", "-np", "2",
+                                   program, "--seconds", "1")
+                self.assertRegex(done.stdout, r"^[1-9][0-9]* rounds, [1-9][0-9]* wrong\n$")
+                with open(report) as f:
+                    report = json.load(f)
+                hits = report["hits"]
+                self.assertGreater(len(hits), 0)
+                self.assertEqual(report["faults"][0]["hits"], len(hits))
+                self.assertEqual({(hit["what"], hit["kind"]) for hit in hits}, {("damaged", "allreduce")})
+                self.assertLess(max(hit["combine_unit_of_switch"] for hit in hits), 12)
+
+    def test_combine_stall__makes_operations_wait_and_no_sum_wrong(self):
+        for options in COMBINERS:
+            with self.subTest(options=options):
+                printed, report = self.rounds(*options, "--faults",
+                                              self.write("at=100ms every=300ms for=100ms combine-stall switch=any\n"))
+                self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+                self.assertGreater(report["faults"][0]["hits"], 0)
+                self.assertIn("kept waiting", [hit["what"] for hit in report["hits"]])
+                self.assertTrue(report["check"]["right"])
+
+    def test_combine_exhaust__sends_new_groups_another_way(self):
+        for options in COMBINERS:
+            with self.subTest(options=options):
+                printed, report = self.rounds(*options, "--faults", self.write("combine-exhaust switch=any\n"), seconds=1)
+                self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+                self.assertGreater(report["faults"][0]["hits"], 0)
+
+    def collectives(self, faults, *options, kind="allreduce", status=0):
+        return self.traffic(faults, *options, status=status, work=("--pattern", kind, *(("--bytes", "480") if kind != "barrier" else ())))
+
+    def test_traffic__combine_units_fail_on_the_same_contribution_on_any_number_of_threads(self):
+        for options in ((), ("--set", "combine_units=3"), ("--set", "buffers=input_xpoint"), COMBINERS[1]):
+            with self.subTest(options=options):
+                plain = self.collectives("at=1s combine-stall switch=0\n", *options)
+                stall = self.collectives("at=20us for=30us combine-stall switch=any\n", *options)
+                self.assertGreater(stall["faults"]["hit"], 0)
+                an_operation = plain["virtual_ns"] / 100  # one may be between its adapters when the units stop
+                self.assertGreater(stall["virtual_ns"], plain["virtual_ns"] + 30000 - an_operation)
+                wrong = self.collectives("combine-flip switch=any nth=20\n", *options, status=1)["digest"]
+                self.assertIn("wrong", wrong)
+
+    def test_traffic__faults_begin_when_an_operation_is_seen(self):
+        for kind in "allreduce", "reduce", "barrier":
+            for options in ((), COMBINERS[1], ("--profile", "qsnet3")):
+                with self.subTest(kind=kind, options=options):
+                    def begins(nth, fault="for=30us stuck-port level=0"):
+                        return self.collectives("on=%s:%d %s\n" % (kind, nth, fault), *options, kind=kind)
+                    never, early, late = begins(10 ** 6), begins(20), begins(90)
+                    self.assertEqual(never["faults"]["hit"], 0)
+                    self.assertGreater(early["faults"]["hit"] + late["faults"]["hit"], 0)
+                    self.assertEqual(len({run["digest"] for run in (never, early, late)}), 3)
+                    self.assertEqual(begins(20, "at=1s for=30us stuck-port level=0")["digest"], never["digest"])
+
+    def test_traffic__multicasts_are_seen_on_cables(self):
+        work = "--pattern", "multicast", "--load", "0.05"
+        never, once = (self.traffic("on=multicast:%d for=20us stuck-port level=0\n" % nth, work=work)
+                       for nth in (10 ** 6, 3))
+        self.assertEqual(never["faults"]["hit"], 0)
+        self.assertGreater(once["faults"]["hit"], 0)
+
+    def test_live__waits_until_an_operation_is_seen(self):
+        for options in ("--profile", "oq2004"), ("--profile", "qsnet3"):
+            with self.subTest(options=options):
+                _, report = self.rounds(*options, "--faults", self.write(
+                    "on=allreduce:20 for=100ms stuck-port level=1\non=allreduce:1000000000 stuck-port level=1\n"),
+                    seconds=1)
+                self.assertEqual([fault["times"] for fault in report["faults"]], [1, 0])
+                self.assertEqual([fault["state"] for fault in report["faults"]], ["over", "waits"])
 
     def test_crosspoints__have_no_faults_on_the_cables_of_nodes(self):
         self.stay("--topo", "kary:2,2")

@@ -126,7 +126,8 @@ static int run_operations(struct closed_run *closed)
         bool idle = fabric_idle(run->fabric);
         bool moved = traffic_coll_announce(&closed->coll, run->now_ps);
         moved |= post_due(closed);
-        if (!err && idle && !moved && closed->completed < all && !posts_to_come(closed))
+        if (!err && idle && !moved && closed->completed < all && !posts_to_come(closed) &&
+            !traffic_faults_hold(run))
             err = traffic_run_wrong(run, -EPROTO,
                                     "the network is empty and %llu of %llu operations are not "
                                     "complete",

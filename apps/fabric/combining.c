@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * combining.c - what goes wrong where switches combine: units that stand still or flip bits, states
+ * that are all taken.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/fabric/internal.h"
+#include "emu/now.h"
+#include "emu/random.h"
+
+/* Adapters do it, for switches do not. */
+static bool adapters_combine(const struct fabric *fabric)
+{
+    return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
+}
+
+uint32_t fabric_combiners(const struct fabric *fabric)
+{
+    if (adapters_combine(fabric))
+        return fabric->config.graph->nodes;
+    if (!fabric_has_units(&fabric->config) && !switch_combines(&fabric->config.profile))
+        return 0;
+    return fabric->config.graph->switches;
+}
+
+struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
+{
+    static const struct emu_fault_rates none;
+    struct emu_faults **at = &fabric->combine[i].faults;
+    struct engine *engine = adapters_combine(fabric) ? fabric_engine(fabric, i)
+                                                     : fabric_unit(fabric, i);
+    struct emu_dev *dev = engine ? engine_emu_dev(engine) : switch_emu_dev(fabric->sw[i]);
+    struct emu_fault_log **log = &fabric->links.log[dev->worker->index];
+
+    if (*at)
+        return *at;
+    if (!*log)
+        *log = emu_fault_log_create();
+    *at = *log ? malloc(sizeof **at) : NULL;
+    if (!*at)
+        return NULL;
+    emu_faults_init(*at, &none, emu_spread(fabric->config.seed + i));
+    (*at)->log = *log;
+    (*at)->name = 2 * fabric->links.count + i;
+    if (engine) {
+        engine_combine_faults(engine, *at);
+    } else if (switch_combine_faults(fabric->sw[i], *at)) {
+        free(*at);
+        *at = NULL;
+    }
+    return *at;
+}
+
+const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i)
+{
+    return fabric->combine[i].faults;
+}
+
+int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps)
+{
+    uint64_t then_ps = fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric);
+    struct engine *unit = fabric_unit(fabric, sw);
+    int err = 0;
+
+    if (unit)
+        engine_combine_stall(unit, stalled, then_ps);
+    else
+        err = switch_combine_stall(fabric->sw[sw], stalled, then_ps);
+    fabric_wake(fabric, unit ? engine_emu_dev(unit) : switch_emu_dev(fabric->sw[sw]), now_ps);
+    return err;
+}
+
+/* What waits is hit by a fault. */
+struct waiting {
+    const struct emu_faults *faults; /* NULL: it is only counted */
+    const struct emu_pool_cache *cache;
+    uint32_t fault;
+    uint64_t at_ps;
+};
+
+static void waiting_note(void *ctx, const struct emu_hdr *hdr)
+{
+    const struct waiting *w = ctx;
+    struct emu_fault_hit hit = {.at_ps = w->at_ps,
+                                .fault = w->fault,
+                                .cable = w->faults->name,
+                                .what = EMU_FAULT_STICK,
+                                .packet = EMU_FAULT_HEAD,
+                                .known = true,
+                                .hdr = *hdr};
+
+    emu_fault_log_put(w->faults->log, &hit);
+}
+
+uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
+                                uint64_t now_ps)
+{
+    struct waiting w = {.faults = fault ? fabric->combine[sw].faults : NULL,
+                        .fault = fault,
+                        .at_ps = fabric_hit_ps(fabric, now_ps)};
+    void (*tell)(void *, const struct emu_hdr *) = w.faults ? waiting_note : NULL;
+    struct engine *unit = fabric_unit(fabric, sw);
+
+    return unit ? engine_combine_waiting(unit, tell, &w)
+                : switch_combine_waiting(fabric->sw[sw], tell, &w);
+}
+
+void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted)
+{
+    fabric->combine[sw].exhausted = exhausted;
+}
+
+uint64_t fabric_combine_refused(const struct fabric *fabric, uint32_t sw)
+{
+    return fabric->combine[sw].refused;
+}
+
+const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
+                                                        const struct topo_tree *tree)
+{
+    for (uint32_t i = 0; i < tree->count; i++)
+        if (fabric->combine[tree->switches[i].sw].exhausted) {
+            fabric->combine[tree->switches[i].sw].refused++;
+            return &tree->switches[i];
+        }
+    return NULL;
+}
+
+void fabric_free_combine(struct fabric *fabric)
+{
+    for (uint32_t i = 0; fabric->combine && i < fabric_combine_slots(fabric->config.graph); i++) {
+        if (fabric->combine[i].faults)
+            emu_faults_drop(fabric->combine[i].faults, &fabric->cache);
+        free(fabric->combine[i].faults);
+    }
+    free(fabric->combine);
+}

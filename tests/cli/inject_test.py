@@ -137,6 +137,9 @@ class InjectTest(FabemuCase):
                 done = self.fabemu("run", *NETWORK, "--faults", self.write(text), "--", "true")
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(right, done.stderr)
+        done = self.fabemu("run", "--topo", "kary:2,2", "--faults", self.write("# none\nloss link=any rate=0.1\n"), "--",
+                           "true")
+        self.assertIn("line 2", done.stderr)  # it is the fabric that refuses this one
         done = self.fabemu("run", *NETWORK, "--faults", "no-such-scenario", "--", "true")
         self.assertEqual(done.returncode, 2)
 

@@ -6,8 +6,10 @@
 """
 import json
 import os
+import signal
+import socket
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
@@ -129,6 +131,25 @@ class InjectTest(FabemuCase):
                            "python3", self.rank, self.dir)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"node 0 \(pid \d+, python3\) died: (killed by signal 9|ended without detaching)")
+
+    def test_process__that_is_frozen_while_it_detaches_goes_on(self):
+        self.stay(*NETWORK)
+        shared, path = socket.socket(socket.AF_UNIX), self.socket_path("mine")
+        child = os.fork()
+        if not child:  # it is the process at the node: who connects is
+            shared.connect(path)
+            shared.sendall(b'{"cmd":"attach","version":3,"want":0}\n')
+            signal.pause()
+        try:
+            self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))
+            self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
+            self.assertTrue(until(lambda: stopped(child)))
+            shared.sendall(b'{"cmd":"detach"}\n')
+            self.assertTrue(until(lambda: not stopped(child)))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            shared.close()
 
     def test_schedule__wrong_ones_end_the_run_before_it_begins(self):
         for text, right in (("at=1ms link-down link=0:77\n", "line 1"), ("combine-stall switch=any\n", "line 1"),

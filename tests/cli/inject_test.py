@@ -151,6 +151,23 @@ class InjectTest(FabemuCase):
             os.waitpid(child, 0)
             shared.close()
 
+    def test_partition__is_whole_or_refused(self):
+        # Nodes that share a switch with others hang on cables that over crosspoints cannot fail.
+        self.stay("--topo", "kary:4,2", "--profile", "oq2004", "--set", "link_retry=go_back_n")
+        done = self.fault("partition", "nodes=0-5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("which leads to a node", done.stderr)
+        self.assertEqual(self.fault("partition", "nodes=0-3").returncode, 0)
+        self.assertEqual(self.fault("switch-crash", "switch=1").returncode, 0)
+        status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
+        self.assertEqual(status["links"]["out_now"], 8)
+        self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
+
+        def back():
+            links = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]["links"]
+            return links["out_now"] == 0
+        self.assertTrue(until(back))
+
     def test_schedule__wrong_ones_end_the_run_before_it_begins(self):
         for text, right in (("at=1ms link-down link=0:77\n", "line 1"), ("combine-stall switch=any\n", "line 1"),
                             ("", "fault")):

@@ -40,6 +40,7 @@ struct client {
     bool subscribed;        /* it is told all events */
     uint64_t stopped_ticks; /* so many in a row found it stopped */
     bool stopped;           /* gone because that was too long */
+    bool frozen;            /* a fault has stopped it, and has not let it go on */
     bool exits;             /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */

@@ -435,6 +435,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         if (!daemon.owner_gone)
             say_goodbye(&daemon);
     }
+    if (err && daemon.owner)
+        daemon.owner->conn.fd = -1; /* it is the caller's still, who says why over it */
     daemon_close(&daemon);
     if (err)
         return err;

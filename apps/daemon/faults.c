@@ -161,9 +161,12 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
     static const int signals[] = {
         [INJECT_FREEZE] = SIGSTOP, [INJECT_GO_ON] = SIGCONT, [INJECT_KILL] = SIGKILL};
     const struct daemon *daemon = ctx;
-    const struct client *client = daemon->by_node[node];
+    struct client *client = daemon->by_node[node];
 
-    return client && !client->gone && kill(client->pid, signals[what]) == 0;
+    if (!client || client->gone || kill(client->pid, signals[what]) != 0)
+        return false;
+    client->frozen = what == INJECT_FREEZE;
+    return true;
 }
 
 /* On clock raw the hit has the host's time; else that of its fabric's clock. */

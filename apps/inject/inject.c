@@ -43,7 +43,8 @@ static int switch_turn(struct injector *in, struct injection *f, const struct fa
     for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
         uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
 
-        if (cable != TOPO_NONE)
+        /* without acknowledgments the cables of nodes stay as they are */
+        if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
             err = cable_dark(in, f, cable, on);
     }
     return err;
@@ -316,15 +317,37 @@ static bool duty_of(const struct fault *fault, uint64_t *on_ps, uint64_t *off_ps
     }
 }
 
+/* Those that it was done to, and no others, have it taken back. */
+static int turn_off(struct injector *in, struct injection *f)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < f->turned; i++) {
+        int one = turns[f->fault.kind](in, f, &f->targets.target[i], false);
+
+        err = err ? err : one;
+    }
+    f->turned = 0;
+    f->on = false;
+    return err;
+}
+
+/* All of its targets, or none. */
 static int turn_all(struct injector *in, struct injection *f, bool on)
 {
     int err = 0;
 
     if (f->on == on)
         return 0;
-    f->on = on;
-    for (uint32_t i = 0; !err && i < f->targets.count; i++)
-        err = turns[f->fault.kind](in, f, &f->targets.target[i], on);
+    if (!on)
+        return turn_off(in, f);
+    f->on = true;
+    while (!err && f->turned < f->targets.count)
+        err = turns[f->fault.kind](in, f, &f->targets.target[f->turned++], true);
+    if (err) {
+        f->turned--; /* that one was not done */
+        turn_off(in, f);
+    }
     return err;
 }
 
@@ -350,6 +373,22 @@ static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t ev
                                : at_ps;
 }
 
+/* A cable that nothing can be made to go wrong on does not lose its signal. */
+static int signals_can(const struct injector *in, const struct fault *fault,
+                       const struct fault_targets *targets, char *error, size_t error_bytes)
+{
+    for (uint32_t i = 0; turns[fault->kind] == link_turn && i < targets->count; i++) {
+        const struct fault_target *at = &targets->target[i];
+
+        if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
+            return fail(-ENOTSUP, error, error_bytes,
+                        "%s: it would take the cable at switch %u, port %u, which leads to a node: "
+                        "without acknowledgments nothing can go wrong there",
+                        fault_name(fault->kind), at->id, at->port);
+    }
+    return 0;
+}
+
 static int injection_begin(struct injector *in, struct injection *f)
 {
     uint64_t on_ps, off_ps;
@@ -359,6 +398,8 @@ static int injection_begin(struct injector *in, struct injection *f)
     fault_targets_release(&f->targets);
     f->seed = fault_seed(in->config.seed, f->number, f->times);
     err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    if (!err)
+        err = signals_can(in, &f->fault, &f->targets, error, sizeof error);
     if (err)
         return err;
     f->active = true;
@@ -371,6 +412,7 @@ static int injection_begin(struct injector *in, struct injection *f)
     err = turn_all(in, f, true);
     if (fault_at_once(f->fault.kind)) {
         f->active = f->on = false;
+        f->turned = 0;
         f->end_ps = EMU_NEVER;
     }
     return err;
@@ -532,6 +574,8 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
     err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
     if (!err)
         err = cables_can(in, fault, &targets, error, error_bytes);
+    if (!err)
+        err = signals_can(in, fault, &targets, error, error_bytes);
     fault_targets_release(&targets);
     return err;
 }
@@ -655,6 +699,7 @@ int injector_step(struct injector *in, uint64_t now_ps)
 
         if (err) {
             f->begin_ps = f->end_ps = f->turn_ps = EMU_NEVER;
+            f->active = f->on;
             return err;
         }
     }

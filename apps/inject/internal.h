@@ -20,6 +20,7 @@ struct injection {
     uint32_t times;                     /* it has begun */
     bool active;                        /* between a beginning and an end */
     bool on;                            /* and at work: one of turns is, and is not, in turn */
+    uint32_t turned;                    /* of its targets, the first so many: it is done to them */
     uint64_t seed;                      /* of this time's draws */
     uint64_t begin_ps, end_ps, turn_ps; /* the next of each; EMU_NEVER */
     bool waits;                         /* on= has not been seen yet */

@@ -6,8 +6,10 @@
 """
 import json
 import os
+import signal
+import socket
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
@@ -134,6 +136,42 @@ class InjectTest(FabemuCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"node 0 \(pid \d+, python3\) died: (killed by signal 9|ended without detaching)")
 
+    def test_process__that_is_frozen_while_it_detaches_goes_on(self):
+        self.stay(*NETWORK)
+        shared, path = socket.socket(socket.AF_UNIX), self.socket_path("mine")
+        child = os.fork()
+        if not child:  # it is the process at the node: who connects is
+            shared.connect(path)
+            shared.sendall(b'{"cmd":"attach","version":3,"want":0}\n')
+            signal.pause()
+        try:
+            self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))
+            self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
+            self.assertTrue(until(lambda: stopped(child)))
+            shared.sendall(b'{"cmd":"detach"}\n')
+            self.assertTrue(until(lambda: not stopped(child)))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            shared.close()
+
+    def test_partition__is_whole_or_refused(self):
+        # Nodes that share a switch with others hang on cables that over crosspoints cannot fail.
+        self.stay("--topo", "kary:4,2", "--profile", "oq2004", "--set", "link_retry=go_back_n")
+        done = self.fault("partition", "nodes=0-5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("which leads to a node", done.stderr)
+        self.assertEqual(self.fault("partition", "nodes=0-3").returncode, 0)
+        self.assertEqual(self.fault("switch-crash", "switch=1").returncode, 0)
+        status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
+        self.assertEqual(status["links"]["out_now"], 8)
+        self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
+
+        def back():
+            links = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]["links"]
+            return links["out_now"] == 0
+        self.assertTrue(until(back))
+
     def test_schedule__wrong_ones_end_the_run_before_it_begins(self):
         for text, right in (("at=1ms link-down link=0:77\n", "line 1"), ("combine-stall switch=any\n", "line 1"),
                             ("", "fault")):
@@ -141,6 +179,9 @@ class InjectTest(FabemuCase):
                 done = self.fabemu("run", *NETWORK, "--faults", self.write(text), "--", "true")
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(right, done.stderr)
+        done = self.fabemu("run", "--topo", "kary:2,2", "--faults", self.write("# none\nloss link=any rate=0.1\n"), "--",
+                           "true")
+        self.assertIn("line 2", done.stderr)  # it is the fabric that refuses this one
         done = self.fabemu("run", *NETWORK, "--faults", "no-such-scenario", "--", "true")
         self.assertEqual(done.returncode, 2)
 

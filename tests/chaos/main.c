@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main.c - chaos_nodes: a process a node does its part of a plan that all know (plan.h), on the
+ * fabric of this environment, whatever happens to it. scripts/chaos runs it, under faults.
+ *
+ * This process does nothing on the fabric: it starts the others, stops, wakes and kills them at the
+ * times that it is given, says how far they may go, and sees that they do go on.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "emu/now.h"
+#include "tests/chaos/node.h"
+
+#define NAP_NS 2000000
+#define AHEAD  8u  /* steps that are let begin, before they must be */
+#define DEEDS  64u /* of this process to others */
+#define USAGE  2   /* exit status: the command line is wrong */
+
+/* What is done to a process, and when. */
+struct deed {
+    uint64_t at_ms;
+    uint32_t node;
+    int signal;
+};
+
+struct chaos {
+    struct chaos_plan plan;
+    uint64_t steps;       /* at most */
+    uint64_t ms;          /* no step begins after so long; 0: steps alone count */
+    uint64_t patience_ms; /* for nodes that do not go on */
+    struct deed deed[DEEDS];
+    uint32_t deeds;
+    bool help;
+
+    struct chaos_board *board;
+    pid_t pid[CHAOS_NODES]; /* 0: it has ended */
+    uint32_t alive;
+    uint64_t began_ns;
+    uint64_t sum, moved_ns; /* of what is done, and when that changed last */
+};
+
+/* --- options ------------------------------------------------------------------------ */
+
+static bool number(const char **text, uint64_t most, uint64_t *ret)
+{
+    char *end;
+
+    errno = 0;
+    *ret = strtoull(*text, &end, 0);
+    if (**text < '0' || **text > '9' || errno || *ret > most)
+        return false;
+    *text = end;
+    return true;
+}
+
+static bool whole(const char *text, uint64_t most, uint64_t *ret)
+{
+    return number(&text, most, ret) && !*text;
+}
+
+static bool set_of_nodes(const char *text, uint64_t *ret)
+{
+    uint64_t node;
+
+    for (*ret = 0; number(&text, CHAOS_NODES - 1, &node); text++) {
+        *ret |= UINT64_C(1) << node;
+        if (!*text)
+            return true;
+        if (*text != ',')
+            return false;
+    }
+    return false;
+}
+
+/* NODE@MS; with @length NODE@MS+MS, and then it goes on. */
+static bool deed_read(struct chaos *c, const char *text, int what, bool length)
+{
+    uint64_t node, at_ms, for_ms = 0;
+
+    if (c->deeds + 2 > DEEDS || !number(&text, CHAOS_NODES - 1, &node) || *text++ != '@' ||
+        !number(&text, UINT32_MAX, &at_ms) ||
+        (length && (*text++ != '+' || !number(&text, UINT32_MAX, &for_ms))) || *text)
+        return false;
+    c->deed[c->deeds++] = (struct deed){at_ms, (uint32_t)node, what};
+    if (length)
+        c->deed[c->deeds++] = (struct deed){at_ms + for_ms, (uint32_t)node, SIGCONT};
+    return true;
+}
+
+static const struct {
+    const char *name, *value, *help;
+} rows[] = {
+    {"seed", "N", "of the plan (default 1)"},
+    {"nodes", "N", "processes, nodes 0 to N-1 of the fabric (default 4)"},
+    {"teams", "N", "groups at a time, 0 to 4 (default 3)"},
+    {"steps", "N", "of the plan (default 40)"},
+    {"ms", "N", "no step begins after so long (default: the steps alone count)"},
+    {"doomed", "N,N", "these nodes may die, or be cut off: what others do with them may fail"},
+    {"parted", "N,N", "these may be cut off from all that are not among them"},
+    {"kill", "NODE@MS", "SIGKILL to a doomed node's process; may be given again"},
+    {"stop", "NODE@MS+MS", "SIGSTOP, and SIGCONT; may be given again"},
+    {"patience", "MS", "nodes that do nothing for so long stand still (default 30000)"},
+    {"help", NULL, "this text"},
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+static bool option_read(struct chaos *c, size_t row, const char *value)
+{
+    uint64_t n = 0;
+    bool good;
+
+    switch (row) {
+    case 0:
+        return whole(value, UINT64_MAX, &c->plan.seed);
+    case 1:
+        good = whole(value, CHAOS_NODES, &n) && n >= 2;
+        c->plan.nodes = (uint32_t)n;
+        return good;
+    case 2:
+        good = whole(value, CHAOS_TEAMS, &n);
+        c->plan.teams = (uint32_t)n;
+        return good;
+    case 3:
+        return whole(value, CHAOS_ERA * CHAOS_ERAS, &c->steps);
+    case 4:
+        return whole(value, UINT32_MAX, &c->ms);
+    case 5:
+        return set_of_nodes(value, &c->plan.doomed);
+    case 6:
+        return set_of_nodes(value, &c->plan.parted);
+    case 7:
+        return deed_read(c, value, SIGKILL, false);
+    case 8:
+        return deed_read(c, value, SIGSTOP, true);
+    case 9:
+        return whole(value, UINT32_MAX, &c->patience_ms);
+    default:
+        return c->help = true;
+    }
+}
+
+static bool options_read(struct chaos *c, int argc, char **argv)
+{
+    struct option options[ROWS + 1] = {{0}};
+    int index = 0, got;
+
+    for (size_t i = 0; i < ROWS; i++)
+        options[i] = (struct option){.name = rows[i].name, .has_arg = rows[i].value != NULL};
+    while ((got = getopt_long(argc, argv, "", options, &index)) != -1) {
+        if (got)
+            return false;
+        if (!option_read(c, (size_t)index, optarg)) {
+            fprintf(stderr, "chaos_nodes: --%s wants %s, and not \"%s\"\n", rows[index].name,
+                    rows[index].value, optarg);
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < c->deeds; i++)
+        if (c->deed[i].node >= c->plan.nodes ||
+            (c->deed[i].signal == SIGKILL && !chaos_is_in(c->plan.doomed, c->deed[i].node))) {
+            fprintf(stderr, "chaos_nodes: node %u is none of the nodes, or not doomed\n",
+                    c->deed[i].node);
+            return false;
+        }
+    return optind == argc;
+}
+
+static void help(void)
+{
+    printf(
+        "usage: chaos_nodes [OPTION...]\nProcesses do random things with each other over a fabric, "
+        "and check every result.\n\n");
+    for (size_t i = 0; i < ROWS; i++) {
+        char option[40];
+
+        snprintf(option, sizeof option, "--%s %s", rows[i].name,
+                 rows[i].value ? rows[i].value : "");
+        printf("  %-20s %s\n", option, rows[i].help);
+    }
+}
+
+/* --- the others --------------------------------------------------------------------- */
+
+static int nodes_start(struct chaos *c)
+{
+    pid_t parent = getpid();
+
+    c->board =
+        mmap(NULL, sizeof *c->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c->board == MAP_FAILED) {
+        perror("chaos_nodes");
+        return -errno;
+    }
+    fflush(NULL);
+    for (uint32_t n = 0; n < c->plan.nodes; n++) {
+        c->pid[n] = fork();
+        if (c->pid[n] < 0) {
+            perror("chaos_nodes");
+            return -errno;
+        }
+        if (c->pid[n] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(getppid() == parent ? chaos_node_run(&c->plan, c->board, n) : 1);
+        }
+        c->alive++;
+    }
+    return 0;
+}
+
+static void wrong(struct chaos *c, uint32_t node, const char *what, int number)
+{
+    if (!atomic_exchange(&c->board->wrong, true))
+        snprintf(c->board->line, CHAOS_LINE, "node %u: its process %s %d", node, what, number);
+}
+
+/* Who has ended: done, dead as it may be, or wrong. */
+static void nodes_reap(struct chaos *c)
+{
+    for (uint32_t n = 0; n < c->plan.nodes; n++) {
+        int status;
+
+        if (!c->pid[n] || waitpid(c->pid[n], &status, WNOHANG) != c->pid[n])
+            continue;
+        c->pid[n] = 0;
+        c->alive--;
+        atomic_fetch_or(&c->board->dead, UINT64_C(1) << n);
+        if (WIFSIGNALED(status) && !(WTERMSIG(status) == SIGKILL && chaos_is_in(c->plan.doomed, n)))
+            wrong(c, n, "was ended by signal", WTERMSIG(status));
+        else if (WIFEXITED(status) && WEXITSTATUS(status))
+            wrong(c, n, "ended with status", WEXITSTATUS(status));
+    }
+}
+
+static void nodes_kill(struct chaos *c)
+{
+    for (uint32_t n = 0; n < c->plan.nodes; n++)
+        if (c->pid[n]) {
+            kill(c->pid[n], SIGKILL);
+            waitpid(c->pid[n], NULL, 0);
+        }
+}
+
+static uint64_t ms_now(const struct chaos *c)
+{
+    return (emu_now_ns() - c->began_ns) / 1000000;
+}
+
+static void deeds_do(struct chaos *c)
+{
+    for (uint32_t i = 0; i < c->deeds; i++) {
+        struct deed *deed = &c->deed[i];
+
+        if (!deed->signal || deed->at_ms > ms_now(c))
+            continue;
+        if (c->pid[deed->node])
+            kill(c->pid[deed->node], deed->signal);
+        deed->signal = 0;
+    }
+}
+
+/* Who is furthest may begin a few steps more. */
+static void steps_let(struct chaos *c)
+{
+    uint64_t most = 0, steps = atomic_load(&c->board->steps);
+
+    for (uint32_t n = 0; n < c->plan.nodes; n++) {
+        uint32_t begun = atomic_load(&c->board->place[n].begun);
+
+        most = begun > most ? begun : most;
+    }
+    if (steps >= c->steps || (c->ms && ms_now(c) >= c->ms)) {
+        atomic_store(&c->board->last, true);
+        return;
+    }
+    if (most + AHEAD > steps)
+        atomic_store(&c->board->steps,
+                     (uint32_t)(most + 2 * AHEAD < c->steps ? most + 2 * AHEAD : c->steps));
+}
+
+static bool stands_still(struct chaos *c)
+{
+    uint64_t sum = c->alive;
+
+    for (uint32_t n = 0; n < c->plan.nodes; n++)
+        sum += atomic_load(&c->board->place[n].done) + atomic_load(&c->board->place[n].begun);
+    if (sum != c->sum || !c->moved_ns) {
+        c->sum = sum;
+        c->moved_ns = emu_now_ns();
+    }
+    return (emu_now_ns() - c->moved_ns) / 1000000 > c->patience_ms;
+}
+
+static void say_where(const struct chaos *c)
+{
+    fprintf(stderr, "chaos_nodes: it stands still\n");
+    for (uint32_t n = 0; n < c->plan.nodes; n++)
+        fprintf(stderr, "chaos_nodes: node %u%s: %u steps begun, %" PRIu64 " operations over\n", n,
+                c->pid[n] ? "" : ", which has ended", atomic_load(&c->board->place[n].begun),
+                atomic_load(&c->board->place[n].done));
+}
+
+static bool watch(struct chaos *c)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+
+    while (c->alive && !atomic_load(&c->board->wrong)) {
+        nodes_reap(c);
+        deeds_do(c);
+        steps_let(c);
+        if (stands_still(c)) {
+            say_where(c);
+            wrong(c, 0, "and others stand still for ms:", (int)c->patience_ms);
+        }
+        nanosleep(&nap, NULL);
+    }
+    return !atomic_load(&c->board->wrong);
+}
+
+int main(int argc, char **argv)
+{
+    struct chaos c = {.plan = {.seed = 1, .nodes = 4, .teams = 3},
+                      .steps = 40,
+                      .patience_ms = 30000,
+                      .began_ns = emu_now_ns()};
+    uint64_t done = 0, failed = 0, steps = 0;
+    bool good;
+
+    if (!options_read(&c, argc, argv)) {
+        fprintf(stderr, "chaos_nodes: --help lists the options\n");
+        return USAGE;
+    }
+    if (c.help) {
+        help();
+        return 0;
+    }
+    good = !nodes_start(&c) && watch(&c);
+    nodes_kill(&c);
+    for (uint32_t n = 0; n < c.plan.nodes; n++) {
+        done += c.board->place[n].done;
+        failed += c.board->place[n].failed;
+        steps = c.board->place[n].begun > steps ? c.board->place[n].begun : steps;
+    }
+    printf("chaos_nodes: %" PRIu64 " steps, %" PRIu64 " operations, %" PRIu64
+           " ended as they may, %s%s\n",
+           steps, done, failed, good ? "0 wrong" : "WRONG: ", good ? "" : c.board->line);
+    return !good;
+}

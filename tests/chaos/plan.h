@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.h - what every node does in a chaos run, drawn from a seed: all nodes know all of it, so each
+ * knows beforehand what it will be sent, and what must be in its memory.
+ *
+ * A plan is a list of steps. A step is a list of operations between two nodes and within teams
+ * (groups of nodes). Pure functions: the same seed gives the same plan in every process.
+ */
+#ifndef TESTS_CHAOS_PLAN_H
+#define TESTS_CHAOS_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CHAOS_NODES    64u /* a set of nodes is a word */
+#define CHAOS_TEAMS    4u
+#define CHAOS_OPS      192u   /* of a step */
+#define CHAOS_BYTES    65536u /* of a message, put or get, at most */
+#define CHAOS_COUNT    512u   /* elements of a reduction, at most */
+#define CHAOS_ERA      24u    /* steps, after which the teams are other ones */
+#define CHAOS_CAST_MAX 16384u /* bytes of a broadcast put */
+
+enum chaos_kind {
+    CHAOS_MESSAGE, /* matched by its tag, wherever the receive stands */
+    CHAOS_STREAM,  /* matched by its place among all of the pair */
+    CHAOS_PUT,     /* and then a message that says so; and one back that it was right */
+    CHAOS_GET,
+    CHAOS_ADD,     /* to a word that only this pair uses */
+    CHAOS_SWAP,    /* likewise */
+    CHAOS_SHARE,   /* adds to a word that all use */
+    CHAOS_BARRIER, /* from here on of teams */
+    CHAOS_BROADCAST,
+    CHAOS_REDUCE,
+    CHAOS_ALLREDUCE,
+    CHAOS_ASK,  /* all set a word, and one waits until all have: a network conditional */
+    CHAOS_CAST, /* a broadcast put, and messages that say so */
+    CHAOS_KINDS
+};
+
+struct chaos_op {
+    enum chaos_kind kind;
+    uint32_t from; /* of a team: the root */
+    uint32_t to;   /* of a team: its number */
+    uint32_t bytes;
+    uint64_t random; /* its contents, and its fine points */
+};
+
+struct chaos_plan {
+    uint64_t seed;
+    uint32_t nodes;
+    uint32_t teams;
+    bool words;      /* the fabric has words and broadcast puts */
+    uint64_t doomed; /* nodes that may die, or be cut off from all others */
+    uint64_t parted; /* these may be cut off from those that are not among them */
+};
+
+/** chaos_is_in - is @node in this set of nodes? */
+static inline bool chaos_is_in(uint64_t set, uint32_t node)
+{
+    return set >> node & 1;
+}
+
+/** chaos_step - the operations of step @step. Returns their count, at most CHAOS_OPS. */
+uint32_t chaos_step(const struct chaos_plan *plan, uint32_t step, struct chaos_op *ret);
+
+/** chaos_team - the members of a team in an era; 2 or more. */
+uint64_t chaos_team(const struct chaos_plan *plan, uint32_t team, uint32_t era);
+
+/** chaos_may_fail - may what these two do with each other end with an error? */
+bool chaos_may_fail(const struct chaos_plan *plan, uint32_t a, uint32_t b);
+
+/** chaos_team_may_fail - may what these do together? */
+bool chaos_team_may_fail(const struct chaos_plan *plan, uint64_t members);
+
+#endif

@@ -76,6 +76,17 @@ class InjectTest(FabemuCase):
         self.assertEqual(report["dropped"], 0)
         self.assertGreater(report["faults"][0]["hits"], 0)
 
+    def test_crosspoints__mpi_program_is_right_while_links_flap_and_a_top_switch_is_cut_off(self):
+        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n", "--faults",
+                                      self.write(WEATHER.replace("for=500ms switch-crash", "switch-crash")))
+        self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+        links = report["links"]
+        self.assertEqual(report["dropped"], 0)
+        self.assertGreater(links["lost"], 5)
+        self.assertGreater(links["new_tables"], 5)
+        self.assertEqual(links["groups_without_tree"], 0)
+        self.assertGreater(links["trees_moved"], 0)
+
     def test_fault__that_hit_nothing_says_so(self):
         _, report = self.rounds("--faults", self.write("loss link=any nth=1000000000\nat=1000s link-down link=0:2\n"),
                                 seconds=1)

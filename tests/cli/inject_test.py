@@ -155,16 +155,22 @@ class InjectTest(FabemuCase):
         path = self.write("at=20us every=40us for=15us link-down random\nat=50us for=40us switch-crash top\n"
                           "loss link=any rate=0.001\nbit-errors link=any rate=0.001\nduplicate link=any rate=0.001\n"
                           "delay link=any rate=0.001 by=100ns jitter=2us\n")
+        for profile in ("qsnet3",), ("oq2004", "--set", "link_retry=go_back_n"):
+            with self.subTest(profile=profile):
+                self.replayed("--profile", *profile, "--faults", path)
+
+    def replayed(self, *options):
         runs = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.3", "--threads",
-                               threads, "--warmup", "20000", "--measure", "200000", "--faults", path, "--json")
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3", "--threads", threads, "--warmup",
+                               "20000", "--measure", "200000", *options, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             runs.append(json.loads(done.stdout))
         self.assertEqual(runs[0]["digest"], runs[1]["digest"])
         self.assertEqual(runs[0]["faults"], runs[1]["faults"])
         self.assertGreater(runs[0]["faults"]["hit"], 0)
         self.assertGreater(runs[0]["faults"]["links_up_again"], 0)
+        self.assertGreater(runs[0]["faults"]["new_tables"], 0)
 
     def test_schedule__of_very_many_faults_at_a_time_leaves_the_fabric_answering(self):
         path = self.write("at=100ms for=3ms link-down random\n" * 20000)

@@ -139,6 +139,7 @@ uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch
                                                 .near = from->cables->intake[from_port],
                                                 .back = switch_tx(to, to_port),
                                                 .spare = !out->waiting,
+                                                .credits = emu_profile_credits(to->profile),
                                                 .most = most,
                                                 .at_ps = at_ps,
                                                 .may = may,

@@ -68,14 +68,15 @@ struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port)
 }
 
 /*
- * Where what comes in by @port may go. While its link is down that is what the manager has sent
- * back, which had been on its way out there: up, so it may go on up, or down.
+ * Where what comes in by @port may go. While its link is down that is what the manager has carried,
+ * which has made sure of it: by the same row comes what was on its way in, and what was on its way
+ * out.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
-    bool came_down = (bar->sw.ups >> port & 1) == up;
+    bool falls = up && bar->sw.ups >> port & 1;
 
-    bar->row[port].onward = came_down ? ~bar->sw.ups : UINT64_MAX;
+    bar->row[port].onward = falls ? ~bar->sw.ups : UINT64_MAX;
 }
 
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
@@ -129,11 +130,14 @@ void switch_crossbar_ups(struct switch_dev *sw)
         crossbar_onward(switch_crossbar_of(sw), p, true);
 }
 
-uint64_t switch_onward(const struct switch_dev *sw, uint32_t port, uint32_t dst)
+uint64_t switch_onward(const struct switch_dev *sw, uint32_t dst, bool falls)
 {
-    const struct switch_crossbar *bar = (const struct switch_crossbar *)sw;
+    return topo_route_ports(switch_route_now(sw), dst) & (falls ? ~sw->ups : UINT64_MAX);
+}
 
-    return topo_route_ports(switch_route_now(sw), dst) & bar->row[port].onward;
+bool switch_is_up(const struct switch_dev *sw, uint32_t port)
+{
+    return sw->ups >> port & 1;
 }
 
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port)

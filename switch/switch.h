@@ -175,10 +175,12 @@ uint32_t switch_carry(struct switch_dev *from, uint32_t from_port, struct switch
                       void *ctx);
 
 /**
- * switch_onward - outputs that a unicast to @dst would leave by that comes in by @port now, as the
- * tables in force have it; 0: none. Switches without channels only. Thread: the same.
+ * switch_onward - outputs by which a unicast to @dst may leave, as the tables in force have it.
+ * @falls: it has come down, and never goes up again; switch_is_up() - does the port lead up?
+ * Switches without channels only. Thread: the same.
  */
-uint64_t switch_onward(const struct switch_dev *sw, uint32_t port, uint32_t dst);
+uint64_t switch_onward(const struct switch_dev *sw, uint32_t dst, bool falls);
+bool switch_is_up(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_is_clear - has all left that went back by @port and leads up? Until then its link stays

@@ -463,8 +463,9 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
 /* --- the report --------------------------------------------------------------------- */
 
-static struct json_object *links_of(const struct daemon_faults *f)
+static struct json_object *links_of(const struct daemon *daemon)
 {
+    const struct daemon_faults *f = daemon->faults;
     struct json_object *links = json_object_new_object();
 
     json_add_number(links, "lost", f->links.lost);
@@ -475,6 +476,8 @@ static struct json_object *links_of(const struct daemon_faults *f)
     json_add_number(links, "out_now", manager_links_out(f->manager));
     json_add_number(links, "new_tables", f->links.tables);
     json_add_number(links, "groups_without_tree", f->links.treeless);
+    json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
+    json_add_number(links, "carried", manager_carried(f->manager));
     json_add_number(links, "recovery_mean_ns",
                     f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
     json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);
@@ -493,5 +496,5 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     json_add_number(report, "hits_logged", f->hits_seen);
     json_add_number(report, "hits_not_logged", fabric_hits_missed(daemon->fabric));
     if (f->manager)
-        json_object_object_add(report, "links", links_of(f));
+        json_object_object_add(report, "links", links_of(daemon));
 }

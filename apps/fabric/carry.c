@@ -11,10 +11,11 @@
  *     group whose tree goes by this link: the management network stands in for the cable. Room is
  *     there, since a credit was spent for it.
  * (2) else the switch that holds it gets it back, by the port of the dead link, and sends it by
- *     another, as its tables say now; if it was on its way up, also up. A credit of the dead link's
- *     other way is spent for it, so that there is room. Nobody sends into that room meanwhile, so
- *     nobody waits for it, and no cycle of waits can close; the link comes up again only when what
- *     goes up from there has left (switch_is_clear()).
+ *     another, as its tables say now; up only if it was on its way up. A credit of the dead link's
+ *     other way is spent for it, so that there is room. One credit is left for what comes by (1),
+ *     which is on its way down and must not wait for what goes up; and the link comes up again only
+ *     when that has left (switch_is_clear()). So no cycle of waits can close. (Where inputs have a
+ *     fifo, buffers=input_xpoint, what comes by (1) is behind it all the same.)
  * (3) else it waits, until there are other tables, or the link is back.
  *
  * What comes in the right order by (1) stays in it. What is sent by (2) may be overtaken, as
@@ -26,7 +27,7 @@
 struct carry {
     const struct fabric *fabric;
     const struct switch_dev *from, *to;
-    uint32_t from_port, to_port;
+    uint32_t from_port;
 };
 
 static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
@@ -34,15 +35,15 @@ static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
     const struct carry *carry = ctx;
     const struct emu_hdr *hdr = &entry->hdr;
     const struct fabric_group *group;
+    bool rises = switch_is_up(carry->from, carry->from_port);
 
     if (hdr->kind != EMU_UNICAST) {
         group = fabric_group_at(carry->fabric, hdr->dst);
         return group && group->treeless ? EMU_CARRIED_WAITS : EMU_CARRIED_OVER;
     }
-    if (switch_onward(carry->to, carry->to_port, hdr->dst))
+    if (switch_onward(carry->to, hdr->dst, !rises))
         return EMU_CARRIED_OVER;
-    return switch_onward(carry->from, carry->from_port, hdr->dst) ? EMU_CARRIED_BACK
-                                                                  : EMU_CARRIED_WAITS;
+    return switch_onward(carry->from, hdr->dst, !rises) ? EMU_CARRIED_BACK : EMU_CARRIED_WAITS;
 }
 
 /* What waits at @from leaves. Returns segments. */
@@ -50,8 +51,7 @@ static uint32_t carry_way(struct fabric *fabric, const struct topo_at *from,
                           const struct topo_at *to, uint64_t now_ps)
 {
     struct switch_dev *near = fabric->sw[from->sw], *far = fabric->sw[to->sw];
-    struct carry carry = {
-        .fabric = fabric, .from = near, .to = far, .from_port = from->port, .to_port = to->port};
+    struct carry carry = {.fabric = fabric, .from = near, .to = far, .from_port = from->port};
     uint32_t left = switch_carry(near, from->port, far, to->port, FABRIC_CARRY_MOST,
                                  fabric_soon_ps(fabric, now_ps), carry_how, &carry);
 

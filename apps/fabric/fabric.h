@@ -317,6 +317,9 @@ bool fabric_is_faulty(const struct fabric *fabric);
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
+/** fabric_regrown - trees that lost a link, and that others have taken the place of, in all. */
+uint64_t fabric_regrown(const struct fabric *fabric);
+
 /**
  * fabric_ungrown - groups whose trees have a lost link, and will have others when nothing of them
  * is under way. fabric_regrow() - look whether it is so, as a part of fabric_reroute().

@@ -77,6 +77,7 @@ struct fabric_links {
     struct fabric_cable *cable;
     uint32_t *at;     /* the cable, by switch and port; TOPO_NONE */
     uint32_t ungrown; /* groups that keep a tree with a lost link until they are quiet */
+    uint64_t regrown; /* trees that others have taken the place of */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;

@@ -179,14 +179,21 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
         if (!group)
             continue;
         was = group->treeless;
-        if (!tree_whole(&group->tree, fabric->links.routed))
+        if (!tree_whole(&group->tree, fabric->links.routed)) {
             how = group_replan(fabric, group, now_ps);
+            fabric->links.regrown += how == REPLANNED;
+        }
         group->treeless = how == REPLAN_NEVER;
         later += how == REPLAN_LATER;
         if (group->treeless && !was)
             treeless(ctx, group->id);
     }
     fabric->links.ungrown = later;
+}
+
+uint64_t fabric_regrown(const struct fabric *fabric)
+{
+    return fabric->links.regrown;
 }
 
 uint32_t fabric_ungrown(const struct fabric *fabric)

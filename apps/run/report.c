@@ -440,6 +440,9 @@ static void print_faults(FILE *out, struct json_object *report)
                 number(links, "new_tables"),
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
+    if (number(links, "trees_moved") || number(links, "carried"))
+        fprintf(out, "  moved        %lld trees; %lld segments carried round links that were out\n",
+                number(links, "trees_moved"), number(links, "carried"));
 }
 
 /* A fabric that is not right at the end of a run has an error of its own. */

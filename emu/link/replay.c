@@ -376,10 +376,15 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
     return kept;
 }
 
-/* A credit of the far end's is spent for one that goes back. False: it has none to spare. */
+/*
+ * A credit of the far end's is spent for one that goes back. Not its last one, if there ever are
+ * several. False: it has none to spare.
+ */
 static bool carry_spend(const struct emu_carry *carry)
 {
     if (!carry->spare || emu_tx_earliest_ps(carry->back, 0) == EMU_NEVER)
+        return false;
+    if (carry->credits > 1 && carry->back->credits < 2 && !emu_credit_front(&carry->back->credit))
         return false;
     carry->back->credits--;
     emu_count(&carry->back->counts.segments, 1);

@@ -105,6 +105,7 @@ struct emu_carry {
     struct emu_intake *near; /* and those of the cable's other way: at this end, */
     struct emu_tx *back;     /* and what the far end's device sends by */
     bool spare;              /* that has nothing to send, so that a credit of it can be spent */
+    uint32_t credits;        /* of a way of the cable */
     uint32_t most;           /* entries */
     uint64_t at_ps;          /* timed: they are there then; the devices are stepped after it */
     /* asked of each, and of one that is to wait again and again */

@@ -82,6 +82,17 @@ class InjectTest(FabemuCase):
         self.assertEqual(report["dropped"], 0)
         self.assertGreater(report["faults"][0]["hits"], 0)
 
+    def test_crosspoints__mpi_program_is_right_while_links_flap_and_a_top_switch_is_cut_off(self):
+        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n", "--faults",
+                                      self.write(WEATHER.replace("for=500ms switch-crash", "switch-crash")))
+        self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+        links = report["links"]
+        self.assertEqual(report["dropped"], 0)
+        self.assertGreater(links["lost"], 5)
+        self.assertGreater(links["new_tables"], 5)
+        self.assertEqual(links["groups_without_tree"], 0)
+        self.assertGreater(links["trees_moved"], 0)
+
     def test_fault__that_hit_nothing_says_so(self):
         _, report = self.rounds("--faults", self.write("loss link=any nth=1000000000\nat=1000s link-down link=0:2\n"),
                                 seconds=1)
@@ -189,16 +200,22 @@ class InjectTest(FabemuCase):
         path = self.write("at=20us every=40us for=15us link-down random\nat=50us for=40us switch-crash top\n"
                           "loss link=any rate=0.001\nbit-errors link=any rate=0.001\nduplicate link=any rate=0.001\n"
                           "delay link=any rate=0.001 by=100ns jitter=2us\n")
+        for profile in ("qsnet3",), ("oq2004", "--set", "link_retry=go_back_n"):
+            with self.subTest(profile=profile):
+                self.replayed("--profile", *profile, "--faults", path)
+
+    def replayed(self, *options):
         runs = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.3", "--threads",
-                               threads, "--warmup", "20000", "--measure", "200000", "--faults", path, "--json")
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3", "--threads", threads, "--warmup",
+                               "20000", "--measure", "200000", *options, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             runs.append(json.loads(done.stdout))
         self.assertEqual(runs[0]["digest"], runs[1]["digest"])
         self.assertEqual(runs[0]["faults"], runs[1]["faults"])
         self.assertGreater(runs[0]["faults"]["hit"], 0)
         self.assertGreater(runs[0]["faults"]["links_up_again"], 0)
+        self.assertGreater(runs[0]["faults"]["new_tables"], 0)
 
     def traffic(self, faults, *options, status=0, work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
         """A run in simulated time: its result; on two threads the same as on one."""

@@ -9,11 +9,13 @@
 
 #include "apps/fabric/internal.h"
 #include "apps/manager/manager.h"
+#include "emu/combine.h"
+#include "emu/now.h"
 #include "tests/test.h"
 #include "tests/world/edges.h"
 #include "tests/world/switch/trial.h"
 
-#define FOREVER_PS (UINT64_C(1) << 42)
+#define FOREVER_PS (UINT64_C(1) << 36) /* 68 ms */
 
 /* What the manager has said. */
 struct heard {
@@ -151,8 +153,6 @@ static void links__flap_and_nothing_is_lost(void)
         all += carried;
         tables += heard.tables;
     }
-    if (getenv("SAY"))
-        printf("carried %llu tables %u ", (unsigned long long)all, tables);
     CU_ASSERT(all > 0);
     CU_ASSERT(tables > 40);
 }
@@ -173,11 +173,206 @@ static void links__flap_the_same_on_any_number_of_workers(void)
     }
 }
 
+/* --- clock raw ---------------------------------------------------------------------- */
+
+#define POSTS 600u /* of each node, to nodes; and so many rounds of the groups */
+
+/* All processes of a run: what each has posted and got. */
+struct crowd {
+    struct edges w;
+    struct manager *manager;
+    struct heard heard;
+    uint64_t random;
+    bool flaps;
+    uint32_t steps;
+    uint32_t all, sums; /* groups of all nodes: multicasts, all-reduces */
+    uint8_t *seen;      /* unicasts, by source and number */
+    uint32_t got, casts, wrong;
+    uint32_t added[EDGES_MAX];  /* contributions of each node, */
+    uint32_t result[EDGES_MAX]; /* and results that it has */
+};
+
+static uint64_t now_ps(void)
+{
+    return emu_now_ns() * 1000u;
+}
+
+static void crowd_take(struct crowd *c)
+{
+    struct emu_seg seg;
+    int64_t is;
+
+    for (uint32_t n = 0; n < c->w.nodes; n++)
+        while (edges_take(&c->w, n, &seg)) {
+            memcpy(&is, seg.payload, sizeof is);
+            if (seg.hdr.kind == EMU_UNICAST) {
+                c->got++;
+                c->wrong += seg.hdr.dst != n || c->seen[seg.hdr.src * POSTS + seg.hdr.seq]++ ||
+                            is != (int64_t)(seg.hdr.seq * 77 + seg.hdr.src);
+            } else if (seg.hdr.kind == EMU_MULTICAST) {
+                c->casts++;
+                c->wrong += seg.hdr.src == n || is != (int64_t)seg.hdr.src;
+            } else {
+                c->wrong += seg.hdr.seq != c->result[n] ||
+                            is != (int64_t)(seg.hdr.seq * c->w.nodes);
+                c->result[n]++;
+            }
+        }
+}
+
+/* One cable loses its signal, or has it again. */
+static void crowd_flap(struct crowd *c)
+{
+    uint32_t cable = (uint32_t)test_draw(&c->random, 0, fabric_cable_count(c->w.fabric) - 1);
+    bool on = manager_links_out(c->manager) >= 2 || test_draw(&c->random, 0, 1);
+    uint32_t hit;
+
+    if (is_inside(c->w.fabric, cable))
+        CU_ASSERT_EQUAL(manager_signal(c->manager, cable, on, 0, now_ps(), &hit), 0);
+    fabric_hold(c->w.fabric);
+    CU_ASSERT_TRUE(world_fabric_holds(c->w.fabric, 0));
+    fabric_go(c->w.fabric);
+}
+
+/* The manager does what is due; while @flaps a cable comes or goes now and then. */
+static void crowd_step(struct crowd *c)
+{
+    if (c->flaps && c->steps++ % 16 == 0)
+        crowd_flap(c);
+    if (manager_due_ps(c->manager) <= now_ps())
+        CU_ASSERT_EQUAL(manager_step(c->manager, now_ps()), 0);
+    crowd_take(c);
+}
+
+static void crowd_post(struct crowd *c, uint32_t src, struct emu_hdr hdr, int64_t is)
+{
+    hdr.len = sizeof is;
+    for (uint32_t i = 0; !edges_post(&c->w, src, &hdr, &is); i++) {
+        CU_ASSERT_FATAL(i < EDGES_GIVE_UP);
+        crowd_step(c);
+        sched_yield();
+    }
+}
+
+/* Contributions run ahead of results by no more than @ahead. */
+static void crowd_add(struct crowd *c, uint32_t n, uint32_t ahead)
+{
+    const struct emu_hdr hdr = {
+        .dst = c->sums, .kind = EMU_ALLREDUCE, .seq = c->added[n], .op = EMU_SUM, .type = EMU_I64};
+
+    if (c->added[n] == POSTS || c->added[n] - c->result[n] >= ahead)
+        return;
+    crowd_post(c, n, hdr, (int64_t)c->added[n]);
+    c->added[n]++;
+}
+
+/* All cables are there again, but for one, which stays away. */
+static void crowd_settle(struct crowd *c)
+{
+    bool away = false;
+    uint32_t hit;
+
+    c->flaps = false;
+    for (uint32_t i = 0; i < fabric_cable_count(c->w.fabric); i++) {
+        bool on = away || !is_inside(c->w.fabric, i);
+
+        away |= !on;
+        if (is_inside(c->w.fabric, i))
+            CU_ASSERT_EQUAL(manager_signal(c->manager, i, on, 0, now_ps(), &hit), 0);
+    }
+}
+
+static bool crowd_is_done(const struct crowd *c)
+{
+    uint32_t rounds = POSTS / 8;
+
+    for (uint32_t n = 0; n < c->w.nodes; n++)
+        if (c->result[n] < POSTS)
+            return false;
+    return c->got == c->w.nodes * POSTS && c->casts == rounds * c->w.nodes * (c->w.nodes - 1);
+}
+
+static void crowd_open(struct crowd *c, const char *topo, const char *set, uint32_t threads,
+                       uint64_t seed)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = threads, .seed = seed};
+    uint32_t nodes[EDGES_MAX];
+    char error[256];
+
+    *c = (struct crowd){.got = 0};
+    world_profile(&config.profile, "oq2004", set);
+    config.profile.link_retry = EMU_LINK_RETRY_GO_BACK_N;
+    edges_open(&c->w, topo, &config);
+    c->seen = calloc(c->w.nodes, POSTS);
+    for (uint32_t n = 0; n < c->w.nodes; n++)
+        nodes[n] = n;
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(c->w.fabric, nodes, c->w.nodes, &c->sums, error,
+                                              sizeof error),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(fabric_multicast_create(c->w.fabric, nodes, c->w.nodes, c->w.nodes,
+                                                  &c->all, error, sizeof error),
+                          0);
+    c->manager = manager_for(c->w.fabric, &c->heard);
+}
+
+static void crowd_close(struct crowd *c)
+{
+    manager_destroy(c->manager);
+    edges_close(&c->w);
+    free(c->seen);
+}
+
+/*
+ * All nodes send to each other, multicast and add up, over cables that come and go; in the end one
+ * stays away. All of it comes, once, and all sums are right.
+ */
+static void crowd_run(const char *topo, const char *set, uint32_t threads, uint64_t *random)
+{
+    struct crowd c;
+
+    crowd_open(&c, topo, set, threads, test_random(random));
+    c.random = test_random(random);
+    c.flaps = true;
+    for (uint32_t i = 0; i < POSTS; i++) {
+        for (uint32_t n = 0; n < c.w.nodes; n++) {
+            struct emu_hdr hdr = {.dst = (uint32_t)test_draw(random, 0, c.w.nodes - 1), .seq = i};
+
+            crowd_post(&c, n, hdr, (int64_t)(i * 77 + n));
+            if (i % 8 == 0)
+                crowd_post(&c, n, (struct emu_hdr){.dst = c.all, .kind = EMU_MULTICAST}, n);
+            crowd_add(&c, n, 1 + i % 4);
+        }
+        crowd_step(&c);
+    }
+    crowd_settle(&c);
+    for (uint32_t i = 0; i < EDGES_GIVE_UP && !crowd_is_done(&c); i++) {
+        for (uint32_t n = 0; n < c.w.nodes; n++)
+            crowd_add(&c, n, 4);
+        crowd_step(&c);
+        sched_yield();
+    }
+    CU_ASSERT_TRUE(crowd_is_done(&c));
+    CU_ASSERT_EQUAL(c.wrong, 0);
+    CU_ASSERT(c.heard.lost > 0 && c.heard.tables > 0);
+    crowd_close(&c);
+}
+
+static void links__flap_under_threads(void)
+{
+    static const char *const topos[] = {"kary:2,3", "kary:4,2", "kary:2,2"};
+    static const char *const sets[] = {"credit=row", "credit=counter", "buffers=input_xpoint"};
+    uint64_t random = test_seed();
+
+    for (uint32_t i = 0; i < 9; i++)
+        crowd_run(topos[i % 3], sets[i / 3], 1 + i % 2, &random);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_the_same_on_any_number_of_workers),
+        CASE(links__flap_under_threads),
         {NULL, NULL},
     };
 

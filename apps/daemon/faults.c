@@ -160,9 +160,12 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
     static const int signals[] = {
         [INJECT_FREEZE] = SIGSTOP, [INJECT_GO_ON] = SIGCONT, [INJECT_KILL] = SIGKILL};
     const struct daemon *daemon = ctx;
-    const struct client *client = daemon->by_node[node];
+    struct client *client = daemon->by_node[node];
 
-    return client && !client->gone && kill(client->pid, signals[what]) == 0;
+    if (!client || client->gone || kill(client->pid, signals[what]) != 0)
+        return false;
+    client->frozen = what == INJECT_FREEZE;
+    return true;
 }
 
 /* On clock raw the hit has the host's time; else that of its fabric's clock. */
@@ -287,6 +290,9 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
     int err = 0;
 
+    manager.alone_ps = fabric->bounds.no_link_ms == EMU_BOUND_OFF
+                           ? EMU_NEVER
+                           : fabric->bounds.no_link_ms * UINT64_C(1000000000);
     manager.event = on_manager;
     manager.ctx = daemon;
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -3,6 +3,7 @@
  * request.c - what each request on the control socket does.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,9 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
+    if (client->frozen && !dead)
+        kill(client->pid, SIGCONT); /* its node's faults are not its own any more */
+    client->frozen = false;
     daemon_tick_when(daemon);
 }
 

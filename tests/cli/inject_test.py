@@ -6,8 +6,10 @@
 """
 import json
 import os
+import subprocess
+import sys
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import FabemuCase, main, stat_of, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
@@ -104,6 +106,30 @@ class InjectTest(FabemuCase):
         for _ in range(5):
             self.assertIn("active", self.fault().stdout)
         self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
+
+    def test_live__a_process_that_detaches_while_it_stands_still_goes_on(self):
+        self.stay(*NETWORK)
+        go = os.path.join(self.dir, "go")
+        code = ("import os, socket, time\n"
+                "s = socket.socket(socket.AF_UNIX)\n"
+                "s.connect(os.environ['FABEMU_SOCKET'])\n"
+                "s.sendall(b'{\"cmd\":\"attach\",\"version\":3,\"want\":1}\\n')\n"
+                "s.recv(65536)\n"
+                "if os.fork() == 0:\n"  # what detaches for it runs on
+                f"    while not os.path.exists({go!r}): time.sleep(0.01)\n"
+                "    s.sendall(b'{\"cmd\":\"detach\"}\\n')\n"
+                "    os._exit(0)\n"
+                "print('attached', flush=True)\n"
+                "time.sleep(1000)\n")
+        process = subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
+                                   env={**self.env, "FABEMU_SOCKET": self.socket_path("mine")})
+        self.started.append(process)
+        self.assertEqual(process.stdout.readline(), "attached\n")
+        self.assertEqual(self.fault("node-freeze", "node=1").returncode, 0)
+        self.assertTrue(until(lambda: stat_of(process.pid)[0] == "T"))
+        with open(go, "w"):
+            pass
+        self.assertTrue(until(lambda: stat_of(process.pid)[0] != "T"))
 
     def test_live__refuses_what_cannot_be(self):
         self.stay(*NETWORK)

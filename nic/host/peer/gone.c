@@ -88,6 +88,7 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
 
     assert(first > peer->first);
     peer->first = first;
+    peer->broke = NIC_BROKE_NOT;
     peer->debt_ns = 0;
     emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);

@@ -238,7 +238,7 @@ static void group_broken__ends_conditionals_and_broadcasts(void)
     for (int i = 0; i < 3; i++)
         fake_pump(t.w.fake);
     nic_lock(t.w.fab[0]);
-    nic_group_broken(t.w.fab[0], t.id);
+    nic_group_broken(t.w.fab[0], t.id, 0);
     nic_unlock(t.w.fab[0]);
     CU_ASSERT_EQUAL(req[0].status, -EPIPE);
     CU_ASSERT_EQUAL(req[1].status, -EPIPE);
@@ -395,7 +395,7 @@ static void symmetric__is_a_collective(void)
     CU_ASSERT_EQUAL(fabemu_broadcast_put(t.group[0], UINT64_C(1) << 63, 0, v, 8, &req[2]), -EINVAL);
     for (uint32_t i = 0; i < 2; i++) {
         nic_lock(t.w.fab[i]);
-        nic_group_broken(t.w.fab[i], t.id);
+        nic_group_broken(t.w.fab[i], t.id, 0);
         nic_unlock(t.w.fab[i]);
         CU_ASSERT_EQUAL(req[i].status, -EPIPE);
         CU_ASSERT_PTR_NULL(t.w.fab[i]->symmetric);

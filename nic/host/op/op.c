@@ -70,8 +70,10 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
 
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
-    if (status == -EHOSTUNREACH && op->post.req)
+    if (status == -EHOSTUNREACH && op->post.req) {
+        nic_peer_count_break(fab, op->node);
         nic_peer_report(fab, op->node);
+    }
     emu_list_del(&op->post.link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];

@@ -71,6 +71,27 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
         peer->tx_consumed = head->consumed;
 }
 
+/*
+ * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it was
+ * before that (N3, N4).
+ */
+void nic_peer_count_break(struct fabemu *fab, uint32_t node)
+{
+    if (node >= fab->info.nodes)
+        return;
+    atomic_fetch_add_explicit(&fab->peers[node].breaks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->breaks, 1, memory_order_relaxed);
+}
+
+uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
+{
+    const _Atomic uint64_t *count = &fab->breaks;
+
+    if (node != FABEMU_ANY_NODE)
+        count = &fab->peers[node < fab->info.nodes ? node : 0].breaks;
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     unsigned long long silence_ms = fab->hello_limit_ns / 1000000;

@@ -44,11 +44,12 @@ struct nic_peer {
     bool open; /* it knows us: requests may be sent */
     /* A process was there that is gone or silent, and none has said hello to us since. */
     bool vacated;
-    bool unanswered;  /* nobody answered the last hellos: fabemu_inject() and stderr report it */
-    bool reported;    /* stderr has: it does so once */
-    uint8_t broke;    /* enum nic_broke: why what was under way with it ended last */
-    uint32_t epoch;   /* of the pair: both checks are of this one */
-    bool must_notify; /* it came after a break that the process there may not know of */
+    bool unanswered; /* nobody answered the last hellos: fabemu_inject() and stderr report it */
+    bool reported;   /* stderr has: it does so once */
+    _Atomic uint64_t breaks; /* fabemu_breaks() */
+    uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
+    uint32_t epoch;          /* of the pair: both checks are of this one */
+    bool must_notify;        /* it came after a break that the process there may not know of */
     /* A hello of ours is under way, and the network will say what comes of it. */
     bool hello_pending;
     uint64_t unreported_seat; /* something sent to this process may be lost and no operation has
@@ -94,6 +95,8 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes *
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - is there somebody whom we may meet? Not one that has said goodbye. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
+/** nic_peer_count_break - what was under way with @node has broken off. */
+void nic_peer_count_break(struct fabemu *fab, uint32_t node);
 /**
  * nic_peer_why - one line: why does @node not answer? @node < nodes. What has changed since an
  * operation failed shows. Lock: none.

@@ -315,6 +315,11 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
         return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
                     fault_name(fault->kind));
     err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
+    if (!err && !inject_befalls(in, fault->kind, &targets))
+        err = fail(-ENOTSUP, error, error_bytes,
+                   "%s: without acknowledgments nothing goes wrong on a node's cable: name cables "
+                   "between switches, switches without nodes, or take profile qsnet3",
+                   fault_name(fault->kind));
     fault_targets_release(&targets);
     return err;
 }

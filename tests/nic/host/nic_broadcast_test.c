@@ -252,6 +252,29 @@ static void group_broken__ends_conditionals_and_broadcasts(void)
     team_close(&t);
 }
 
+/* A member goes no further: those who wait for it hear of it, and from whom. */
+static void group_break__is_heard_by_all_members(void)
+{
+    struct team t;
+    struct fabemu_req barrier[3] = {{0}};
+
+    team_open(&t, 3, true);
+    for (uint32_t i = 1; i < 3; i++)
+        fabemu_barrier(t.group[i], &barrier[i]);
+    fake_quiet(t.w.fake);
+    CU_ASSERT_EQUAL(barrier[1].status, FABEMU_PENDING);
+    fabemu_group_break(t.group[0]);
+    fabemu_group_break(t.group[0]);
+    fake_quiet(t.w.fake);
+    fabemu_barrier(t.group[0], &barrier[0]);
+    for (uint32_t i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(barrier[i].status, -EPIPE);
+    CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[0]), FABEMU_ANY_NODE);
+    CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_group_lost(t.group[2]), FABEMU_ANY_NODE);
+    team_close(&t);
+}
+
 /* The network gives up a segment of one: all members end, those who ask and those who broadcast. */
 static void given_up__broadcast_breaks_the_group(void)
 {
@@ -771,6 +794,7 @@ int main(void)
         CASE(words__make_a_barrier),
         CASE(words__and_a_broadcast_make_a_barrier),
         CASE(group_broken__ends_conditionals_and_broadcasts),
+        CASE(group_break__is_heard_by_all_members),
         CASE(given_up__broadcast_breaks_the_group),
         CASE(abort__takes_back_conditionals_and_broadcasts),
         CASE(symmetric__keys_are_the_same_and_serve_all),

@@ -7,13 +7,16 @@
  * flush whose acknowledgment is lost waits for ever, and a put that never came is nobody's. Both are
  * so over any transport. So this component puts itself before that one's functions, window by window.
  * It knows when what was under way with a member has broken off (fabemu_breaks()); from then on every
- * call on the window returns MPI_ERR_OTHER, and what was written there last may not be.
+ * call that has to do with it returns MPI_ERR_OTHER, and what was written there last may not be. What
+ * has to do with other members alone goes on: it ends, or that member is lost, too.
  *
  * A call that waits already is left by longjmp(), out of opal_progress(), which calls us in each of
  * its rounds. That is safe where all that waits is osc/pt2pt itself: what it has under way lies on
- * the heap, stays there for good, and the window is used no more. It is not while something of ours
- * or of Open MPI's collectives waits, whose requests lie on the stack. Fences are such: a fence that
- * cannot end is the end of the process, with a line that says so.
+ * the heap and stays there, and of a member that is lost nothing comes any more that could be written
+ * into the caller's memory. Calls that are with all members flush the others, one by one, before they
+ * return their error, or leave after a while. A fence, or a free, is not left at all, for something of
+ * Open MPI's collectives may wait in it, whose requests lie on the stack: one that cannot end is the
+ * end of the process, with a line that says so.
  *
  * Thread: osc/pt2pt is not there with MPI_THREAD_MULTIPLE, so one thread at a time is in here.
  */
@@ -50,6 +53,14 @@ struct window {
     struct member member[];
 };
 
+/* When a call that waits is left because a member that it has to do with is lost. */
+enum leave {
+    LEAVE_ONE,   /* at once: it is with that member alone */
+    LEAVE_FLUSH, /* at once, and then the others are flushed */
+    LEAVE_LATE,  /* after the bound `silence` */
+    LEAVE_NEVER, /* it ends the process, after that bound */
+};
+
 static struct {
     ompi_osc_base_component_t *component; /* osc/pt2pt's; NULL: there is none */
     ompi_osc_base_component_select_fn_t select_below;
@@ -57,12 +68,12 @@ static struct {
     struct window *windows;
     bool hooked;           /* into opal_progress() */
     struct window *inside; /* the window in whose call the process is; NULL: none */
-    bool may_leave;        /* that call may be left by longjmp() */
+    enum leave leave;      /* when that call is left by longjmp() */
+    int target;            /* the member that it has to do with; -1: all */
     const char *call;      /* its name */
     double probe_s;        /* when it asks the members whether they answer; 0: it has just begun */
     unsigned rounds;       /* that it has waited */
-    double
-        fence_end_s; /* of one that may not: when it has waited too long; 0: it has not begun to */
+    double late_s;         /* when it has waited too long for who is lost; 0: it does not yet */
     jmp_buf home;
 } windows;
 
@@ -80,7 +91,15 @@ static struct window *window_of(const ompi_win_t *win)
     return w;
 }
 
-/* Has anything with a member broken off since the window was made? It never mends. */
+/* Has anything with the member broken off since the window was made? It never mends. */
+static bool member_is_lost(const struct window *w, int rank)
+{
+    const struct member *m = &w->member[rank >= 0 && rank < w->ranks ? rank : 0];
+
+    return m->node != FABEMU_ANY_NODE && fabemu_breaks(fabric(), m->node) != m->breaks;
+}
+
+/* With any member? */
 static bool window_is_broken(struct window *w)
 {
     uint64_t breaks = fabemu_breaks(fabric(), FABEMU_ANY_NODE);
@@ -89,8 +108,7 @@ static bool window_is_broken(struct window *w)
         return w->broken;
     w->breaks = breaks;
     for (int i = 0; i < w->ranks && !w->broken; i++)
-        w->broken = w->member[i].node != FABEMU_ANY_NODE &&
-                    fabemu_breaks(fabric(), w->member[i].node) != w->member[i].breaks;
+        w->broken = member_is_lost(w, i);
     return w->broken;
 }
 
@@ -102,7 +120,7 @@ static void window_tell(struct window *w, const char *call)
     for (int i = 0; i < w->ranks && !w->told; i++) {
         const struct member *m = &w->member[i];
 
-        if (m->node == FABEMU_ANY_NODE || fabemu_breaks(fabric(), m->node) == m->breaks)
+        if (!member_is_lost(w, i))
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why))
             snprintf(why, sizeof why, "what was under way with node %u has broken off", m->node);
@@ -118,20 +136,21 @@ static int window_fails(struct window *w, const char *call)
     return MPI_ERR_OTHER;
 }
 
-/* The process is in a fence, or frees a window, and a member is lost: it may end all the same. */
-static void fence_wait(struct window *w)
+/* @target: -1: all of them. */
+static bool is_lost(struct window *w, int target)
+{
+    return window_is_broken(w) && (target < 0 || member_is_lost(w, target));
+}
+
+/* The process waits for one that is lost in a call that may end all the same. For too long? */
+static bool is_late(void)
 {
     uint64_t silence_ms = fabemu_info(fabric())->bounds.silence_ms;
     double now = MPI_Wtime();
 
-    if (windows.fence_end_s == 0)
-        windows.fence_end_s = now + (double)silence_ms / 1e3;
-    if (silence_ms == FABEMU_FOREVER || now < windows.fence_end_s)
-        return;
-    window_tell(w, windows.call);
-    opal_output(0, "fabemu: %s cannot return an error; ending this process", windows.call);
-    windows.inside = NULL;
-    (void)ompi_mpi_abort(w->comm, MPI_ERR_OTHER);
+    if (windows.late_s == 0)
+        windows.late_s = now + (double)silence_ms / 1e3;
+    return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
 /* Who only waits for a member's answer has nothing under way that could fail: so it asks. */
@@ -157,44 +176,61 @@ static int window_progress(void)
 
     if (!w)
         return 0;
-    if (!window_is_broken(w)) {
+    if (!is_lost(w, windows.target)) {
         window_probe(w);
         return 0;
     }
-    if (windows.may_leave)
+    if (windows.leave >= LEAVE_LATE && !is_late())
+        return 0;
+    if (windows.leave != LEAVE_NEVER)
         longjmp(windows.home, 1);
-    fence_wait(w);
+    window_tell(w, windows.call);
+    opal_output(0, "fabemu: %s cannot return an error; ending this process", windows.call);
+    windows.inside = NULL;
+    (void)ompi_mpi_abort(w->comm, MPI_ERR_OTHER);
     return 0;
 }
 
-static void enter(struct window *w, const char *call, bool may_leave)
+static void enter(struct window *w, const char *call, enum leave leave, int target)
 {
     windows.inside = w;
     windows.call = call;
-    windows.may_leave = may_leave;
-    windows.fence_end_s = windows.probe_s = 0;
+    windows.leave = leave;
+    windows.target = target;
+    windows.late_s = windows.probe_s = 0;
     windows.rounds = 0;
+}
+
+static int guarded_flush(int target, ompi_win_t *win);
+
+/* The error of a call; before that, what is with others is complete. */
+static int call_fails(struct window *w, const char *call, enum leave leave)
+{
+    for (int i = 0; leave == LEAVE_FLUSH && i < w->ranks; i++)
+        if (!member_is_lost(w, i))
+            (void)guarded_flush(i, w->win);
+    return window_fails(w, call);
 }
 
 /*
  * A function before osc/pt2pt's own, which may wait. Inside of another one, as where freeing a
  * window completes what is under way, it is part of that.
  */
-#define GUARDED(name, call, may_leave, params, ...)              \
-    static int guarded_##name params                             \
-    {                                                            \
-        struct window *const w = window_of(win);                 \
-        volatile int rc = OMPI_SUCCESS;                          \
-                                                                 \
-        if (!w || windows.inside)                                \
-            return windows.below.osc_##name(__VA_ARGS__);        \
-        if (window_is_broken(w))                                 \
-            return window_fails(w, call);                        \
-        enter(w, call, may_leave);                               \
-        if (!setjmp(windows.home))                               \
-            rc = windows.below.osc_##name(__VA_ARGS__);          \
-        windows.inside = NULL;                                   \
-        return window_is_broken(w) ? window_fails(w, call) : rc; \
+#define GUARDED(name, call, leave, target, params, ...)              \
+    static int guarded_##name params                                 \
+    {                                                                \
+        struct window *const w = window_of(win);                     \
+        volatile int rc = OMPI_SUCCESS;                              \
+                                                                     \
+        if (!w || windows.inside)                                    \
+            return windows.below.osc_##name(__VA_ARGS__);            \
+        if (is_lost(w, target))                                      \
+            return call_fails(w, call, leave);                       \
+        enter(w, call, leave, target);                               \
+        if (!setjmp(windows.home))                                   \
+            rc = windows.below.osc_##name(__VA_ARGS__);              \
+        windows.inside = NULL;                                       \
+        return is_lost(w, target) ? call_fails(w, call, leave) : rc; \
     }
 
 #define ORIGIN const void *from, int count, ompi_datatype_t *type
@@ -202,51 +238,53 @@ static void enter(struct window *w, const char *call, bool may_leave)
 #define WIN    ompi_win_t *win
 #define RESULT void *result, int got, ompi_datatype_t *got_type
 
-GUARDED(put, "MPI_Put", true, (ORIGIN, TARGET, WIN), from, count, type, target, disp, its_count,
-        its_type, win)
-GUARDED(get, "MPI_Get", true, (void *to, int count, ompi_datatype_t *type, TARGET, WIN), to, count,
-        type, target, disp, its_count, its_type, win)
-GUARDED(accumulate, "MPI_Accumulate", true, (ORIGIN, TARGET, ompi_op_t *op, WIN), from, count, type,
+GUARDED(put, "MPI_Put", LEAVE_ONE, target, (ORIGIN, TARGET, WIN), from, count, type, target, disp,
+        its_count, its_type, win)
+GUARDED(get, "MPI_Get", LEAVE_ONE, target,
+        (void *to, int count, ompi_datatype_t *type, TARGET, WIN), to, count, type, target, disp,
+        its_count, its_type, win)
+GUARDED(accumulate, "MPI_Accumulate", LEAVE_ONE, target, (ORIGIN, TARGET, ompi_op_t *op, WIN), from,
+        count, type, target, disp, its_count, its_type, op, win)
+GUARDED(get_accumulate, "MPI_Get_accumulate", LEAVE_ONE, target,
+        (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN), from, count, type, result, got, got_type,
         target, disp, its_count, its_type, op, win)
-GUARDED(get_accumulate, "MPI_Get_accumulate", true, (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN),
-        from, count, type, result, got, got_type, target, disp, its_count, its_type, op, win)
-GUARDED(fetch_and_op, "MPI_Fetch_and_op", true,
+GUARDED(fetch_and_op, "MPI_Fetch_and_op", LEAVE_ONE, target,
         (const void *from, void *result, ompi_datatype_t *type, int target, ptrdiff_t disp,
          ompi_op_t *op, WIN),
         from, result, type, target, disp, op, win)
-GUARDED(compare_and_swap, "MPI_Compare_and_swap", true,
+GUARDED(compare_and_swap, "MPI_Compare_and_swap", LEAVE_ONE, target,
         (const void *from, const void *compare, void *result, ompi_datatype_t *type, int target,
          ptrdiff_t disp, WIN),
         from, compare, result, type, target, disp, win)
-GUARDED(rput, "MPI_Rput", true, (ORIGIN, TARGET, WIN, ompi_request_t **req), from, count, type,
-        target, disp, its_count, its_type, win, req)
-GUARDED(rget, "MPI_Rget", true,
+GUARDED(rput, "MPI_Rput", LEAVE_ONE, target, (ORIGIN, TARGET, WIN, ompi_request_t **req), from,
+        count, type, target, disp, its_count, its_type, win, req)
+GUARDED(rget, "MPI_Rget", LEAVE_ONE, target,
         (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to, count,
         type, target, disp, its_count, its_type, win, req)
-GUARDED(raccumulate, "MPI_Raccumulate", true,
+GUARDED(raccumulate, "MPI_Raccumulate", LEAVE_ONE, target,
         (ORIGIN, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type, target, disp,
         its_count, its_type, op, win, req)
-GUARDED(rget_accumulate, "MPI_Rget_accumulate", true,
+GUARDED(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, target,
         (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
         result, got, got_type, target, disp, its_count, its_type, op, win, req)
-GUARDED(fence, "MPI_Win_fence", false, (int assertion, WIN), assertion, win)
-GUARDED(start, "MPI_Win_start", true, (ompi_group_t * group, int assertion, WIN), group, assertion,
-        win)
-GUARDED(complete, "MPI_Win_complete", true, (WIN), win)
-GUARDED(post, "MPI_Win_post", true, (ompi_group_t * group, int assertion, WIN), group, assertion,
-        win)
-GUARDED(wait, "MPI_Win_wait", true, (WIN), win)
-GUARDED(test, "MPI_Win_test", true, (WIN, int *flag), win, flag)
-GUARDED(lock, "MPI_Win_lock", true, (int kind, int target, int assertion, WIN), kind, target,
+GUARDED(fence, "MPI_Win_fence", LEAVE_NEVER, -1, (int assertion, WIN), assertion, win)
+GUARDED(start, "MPI_Win_start", LEAVE_LATE, -1, (ompi_group_t * group, int assertion, WIN), group,
         assertion, win)
-GUARDED(unlock, "MPI_Win_unlock", true, (int target, WIN), target, win)
-GUARDED(lock_all, "MPI_Win_lock_all", true, (int assertion, WIN), assertion, win)
-GUARDED(unlock_all, "MPI_Win_unlock_all", true, (WIN), win)
-GUARDED(flush, "MPI_Win_flush", true, (int target, WIN), target, win)
-GUARDED(flush_all, "MPI_Win_flush_all", true, (WIN), win)
-GUARDED(flush_local, "MPI_Win_flush_local", true, (int target, WIN), target, win)
-GUARDED(flush_local_all, "MPI_Win_flush_local_all", true, (WIN), win)
-GUARDED(free, "MPI_Win_free", false, (WIN), win)
+GUARDED(complete, "MPI_Win_complete", LEAVE_LATE, -1, (WIN), win)
+GUARDED(post, "MPI_Win_post", LEAVE_LATE, -1, (ompi_group_t * group, int assertion, WIN), group,
+        assertion, win)
+GUARDED(wait, "MPI_Win_wait", LEAVE_LATE, -1, (WIN), win)
+GUARDED(test, "MPI_Win_test", LEAVE_LATE, -1, (WIN, int *flag), win, flag)
+GUARDED(lock, "MPI_Win_lock", LEAVE_ONE, target, (int kind, int target, int assertion, WIN), kind,
+        target, assertion, win)
+GUARDED(unlock, "MPI_Win_unlock", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED(lock_all, "MPI_Win_lock_all", LEAVE_LATE, -1, (int assertion, WIN), assertion, win)
+GUARDED(unlock_all, "MPI_Win_unlock_all", LEAVE_FLUSH, -1, (WIN), win)
+GUARDED(flush, "MPI_Win_flush", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED(flush_all, "MPI_Win_flush_all", LEAVE_FLUSH, -1, (WIN), win)
+GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
+GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
 /* A window that is broken stays, with what is under way on it. */
 static int free_and_forget(ompi_win_t *win)

@@ -123,6 +123,26 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
                                size_t bytes);
 
+/**
+ * fabemu_breaks - how often something under way with @node has broken off, or with any node where that
+ * is FABEMU_ANY_NODE: its process went, or was silent, or the network gave a segment up. Whoever sees an
+ * operation that failed for that sees it counted. Thread: any.
+ */
+FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
+
+/**
+ * fabemu_greet - ask whether the process of @node answers: for who waits for it, and has nothing under
+ * way with it that could fail. If it does not, within the bound `silence`, or the network gives the
+ * question up, fabemu_breaks() counts. Does not block.
+ */
+FABEMU_API void fabemu_greet(struct fabemu *fab, uint32_t node);
+
+/**
+ * fabemu_node_why - one line about what keeps @node from being reached, as it is now. False: nothing
+ * that is known.
+ */
+FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
+
 /* --- the adapter -------------------------------------------------------------------- */
 
 /**
@@ -517,10 +537,24 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
                                  struct fabemu_group **ret);
 
 /**
+ * fabemu_group_break - what is under way in the group ends with -EPIPE, and so does all that begins
+ * there, here and soon at all other members: for a member that goes no further, on whom others would
+ * wait. Over a network without acknowledgments only here: there a group breaks by deaths alone, of
+ * which the fabric tells all members. Again: nothing. Does not block.
+ */
+FABEMU_API void fabemu_group_break(struct fabemu_group *group);
+
+/**
  * fabemu_group_lost - the node of the member that died, where that is what broke the group and it
  * is known; else FABEMU_ANY_NODE. For who got -EPIPE from an operation.
  */
 FABEMU_API uint32_t fabemu_group_lost(const struct fabemu_group *group);
+
+/**
+ * fabemu_group_gave_up - the node of the member whose part the network gave up, where that is what
+ * broke the group; else FABEMU_ANY_NODE. That member could not reach others, or not all of them.
+ */
+FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
 
 /**
  * fabemu_group_name - how the program calls the group: where it stands still, the fabric says so by

@@ -29,19 +29,20 @@ struct client {
     char command[16];             /* name of an attached process */
     struct waits *waits;          /* its waits for cores; NULL: clock raw, or they cannot be seen */
     uint64_t waited_ns;
-    uint32_t events;        /* epoll events asked for */
-    bool more;              /* lines may be left over from its last turn */
-    bool at_end;            /* nothing comes any more: closes once those are answered */
-    bool closing;           /* close when all replies are out */
-    bool gone;              /* freed after this round of events */
-    bool unread;            /* gone because it did not read what it was told */
-    size_t excess;          /* of its buffers, as counted in daemon->excess */
-    uint32_t groups;        /* that are charged to it */
-    bool subscribed;        /* it is told all events */
-    uint64_t stopped_ticks; /* so many in a row found it stopped */
-    bool stopped;           /* gone because that was too long */
-    bool frozen;            /* a fault has stopped it, and has not let it go on */
-    bool exits;             /* it has said that it ends, by itself and without detaching */
+    uint32_t events;     /* epoll events asked for */
+    bool more;           /* lines may be left over from its last turn */
+    bool at_end;         /* nothing comes any more: closes once those are answered */
+    bool closing;        /* close when all replies are out */
+    bool gone;           /* freed after this round of events */
+    bool unread;         /* gone because it did not read what it was told */
+    size_t excess;       /* of its buffers, as counted in daemon->excess */
+    uint32_t groups;     /* that are charged to it */
+    bool subscribed;     /* it is told all events */
+    uint64_t stopped_ns; /* the first look that found it stopped as it is now; 0: it goes on */
+    uint64_t stopped_at; /* its context switches then */
+    bool stopped;        /* gone because that was too long */
+    bool frozen;         /* a fault has stopped it, and has not let it go on */
+    bool exits;          /* it has said that it ends, by itself and without detaching */
 
     /* Of one that died, daemon/death.c's. */
     int64_t died;      /* node that it was attached to, -1: did not die */

@@ -31,6 +31,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/run/procs.h"
 #include "apps/run/report.h"
+#include "emu/now.h"
 
 #define EVENTS_A_ROUND 64
 #define LINES_A_TURN   16 /* that a client is answered before the next one is */
@@ -263,18 +264,36 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
+/*
+ * Has the process been stopped for as long as the bound? What a look finds stopped need not have been
+ * so since the last one: a process that went on in between has been switched to.
+ */
+static bool client_is_stopped(struct client *client, uint64_t bound_ns)
+{
+    uint64_t now = emu_now_ns(), switches = procs_switches(client->pid);
+
+    if (!procs_is_stopped(client->pid)) {
+        client->stopped_ns = 0;
+    } else if (!client->stopped_ns || client->stopped_at != switches) {
+        client->stopped_ns = now;
+        client->stopped_at = switches;
+    } else {
+        return now - client->stopped_ns >= bound_ns;
+    }
+    return false;
+}
+
 /* Somebody is stopped, in a debugger or by a signal: it counts as dead if that lasts too long. */
 static void tick_stopped(struct daemon *daemon)
 {
-    uint64_t bound_ms = daemon->config->fabric->bounds.stopped_ms;
+    uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.stopped_ms);
 
-    if (bound_ms == EMU_BOUND_OFF)
+    if (bound_ns == EMU_BOUND_OFF)
         return;
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (client->node < 0 || client->gone)
             continue;
-        client->stopped_ticks = procs_is_stopped(client->pid) ? client->stopped_ticks + 1 : 0;
-        client->stopped = client->stopped_ticks * TICK_MS >= bound_ms;
+        client->stopped = client_is_stopped(client, bound_ns);
         if (!client->stopped)
             continue;
         daemon_send(daemon, client, conn_event("stopped"));

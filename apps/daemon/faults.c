@@ -310,6 +310,9 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &daemon->faults};
     int err = 0;
 
+    manager.alone_ps = fabric->bounds.no_link_ms == EMU_BOUND_OFF
+                           ? EMU_NEVER
+                           : fabric->bounds.no_link_ms * UINT64_C(1000000000);
     manager.event = on_manager;
     manager.ctx = daemon;
     f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

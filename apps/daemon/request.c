@@ -124,8 +124,8 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
     fabric_detach(daemon->fabric, (uint32_t)client->node);
     daemon->by_node[client->node] = NULL;
     client->node = -1;
-    if (client->frozen) /* the fault that will let its node's process go on does not find it */
-        kill(client->pid, SIGCONT);
+    if (client->frozen && !dead)
+        kill(client->pid, SIGCONT); /* its node's faults are not its own any more */
     client->frozen = false;
     daemon_tick_when(daemon);
 }

@@ -217,6 +217,12 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
+ * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK), so
+ * that an error can say so. Thread: manager.
+ */
+void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
+
+/**
  * fabric_can_fail - can anything be made to go wrong on the cable? Without acknowledgments on those
  * between switches only: a node's cable leads to its process.
  */

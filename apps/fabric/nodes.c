@@ -41,12 +41,24 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
  * All that are attached see who is at @node. X5 (edge.c): before anybody can have heard of it
  * otherwise.
  */
-static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
+static void node_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->seat[node] = word;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->edge[n])
             emu_edge_seat(fabric->edge[n], node, word);
+}
+
+static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    node_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+}
+
+void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
+{
+    uint64_t word = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+
+    node_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
 }
 
 /* What a new edge is to know of all nodes. */

@@ -519,22 +519,6 @@ static enum need need_of(enum fault_kind kind)
     return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
 }
 
-/* Faults stand on cables only: is there one among these? */
-static int cables_can(const struct injector *in, const struct fault *fault,
-                      const struct fault_targets *targets, char *error, size_t error_bytes)
-{
-    if (fault_domain(fault->kind) != FAULT_OF_LINKS)
-        return 0;
-    for (uint32_t i = 0; i < targets->count; i++)
-        if (fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, targets->target[i].id,
-                                                        targets->target[i].port)))
-            return 0;
-    return fail(-ENOTSUP, error, error_bytes,
-                "%s: without acknowledgments a node's cable is its process's memory, where nothing "
-                "can go wrong: use a cable between switches, or profile qsnet3",
-                fault_name(fault->kind));
-}
-
 /* Can it be done here, and has the network what it names? */
 static int injector_can(const struct injector *in, const struct fault *fault, char *error,
                         size_t error_bytes)
@@ -572,8 +556,11 @@ static int injector_can(const struct injector *in, const struct fault *fault, ch
                     "that none is lost or made on a cable: use link_retry=none",
                     fault_name(fault->kind));
     err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
-    if (!err)
-        err = cables_can(in, fault, &targets, error, error_bytes);
+    if (!err && !inject_befalls(in, fault->kind, &targets))
+        err = fail(-ENOTSUP, error, error_bytes,
+                   "%s: without acknowledgments nothing goes wrong on a node's cable: name cables "
+                   "between switches, switches without nodes, or take profile qsnet3",
+                   fault_name(fault->kind));
     if (!err)
         err = signals_can(in, fault, &targets, error, error_bytes);
     fault_targets_release(&targets);

@@ -57,4 +57,11 @@ int inject_can_see(const struct injector *in, const struct fault *fault, char *e
 int inject_targets(struct fault_targets *ret, const struct fault *fault,
                    const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
 
+/**
+ * inject_befalls - does a fault of @kind hit @targets, or some of them where they are cables? What it
+ * would do to none of them is refused, not counted as done.
+ */
+bool inject_befalls(const struct injector *in, enum fault_kind kind,
+                    const struct fault_targets *targets);
+
 #endif

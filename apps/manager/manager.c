@@ -117,10 +117,13 @@ static void node_look(struct manager *m, uint32_t i)
 
     if (cable->kind != TOPO_END_NODE)
         return;
+    bool linked = node_has_link(m, cable->node);
+
+    fabric_node_linked(m->fabric, cable->node, linked);
     alone = &m->alone[cable->node];
-    if (node_has_link(m, cable->node))
+    if (linked)
         *alone = EMU_NEVER;
-    else if (*alone == EMU_NEVER)
+    else if (*alone == EMU_NEVER && m->config.alone_ps != EMU_NEVER)
         *alone = m->now_ps + m->config.alone_ps;
     if (*alone < m->alone_ps)
         m->alone_ps = *alone;

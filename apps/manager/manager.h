@@ -64,7 +64,7 @@ struct manager_config {
     uint64_t step_ps;     /* that a step of a link's bring-up takes */
     uint32_t test_packets;
     uint64_t again_ps; /* after a failed test, and doubled with each further one, 6 times */
-    uint64_t alone_ps; /* that a node without a link waits for one */
+    uint64_t alone_ps; /* that a node without a link waits for one; EMU_NEVER: it waits */
     uint64_t look_ps;  /* between two looks at the errors of links in use */
     /* between two times that it carries what waits for links that are out, while something does; */
     uint64_t carry_ps;

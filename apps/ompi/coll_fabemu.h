@@ -102,6 +102,20 @@ OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_compone
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 
+/**
+ * coll_fabemu_windows - from now on one-sided calls return errors (window.c). Again: nothing.
+ */
+void coll_fabemu_windows(void);
+void coll_fabemu_windows_undo(void);
+
+#define COLL_FABEMU_NOWHERE UINT64_MAX
+
+/**
+ * coll_fabemu_place - where this process is: the fabric's id, folded, above the node, which are the
+ * lower 32 bits; COLL_FABEMU_NOWHERE where it is on none (@fab is NULL).
+ */
+uint64_t coll_fabemu_place(const struct fabemu *fab);
+
 /** coll_fabemu_comm_query - a module for @comm, or NULL. Costs no communication. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 

@@ -67,24 +67,71 @@ static const char *why_failed(int err)
     }
 }
 
-/* The node of a member that died, FABEMU_ANY_NODE: not known. */
-static uint32_t lost_node(const mca_coll_fabemu_module_t *module)
+/* The node that @of says of one of the communicator's groups; FABEMU_ANY_NODE: none. */
+static uint32_t node_of(const mca_coll_fabemu_module_t *module,
+                        uint32_t (*of)(const struct fabemu_group *))
 {
-    uint32_t node = module->group ? fabemu_group_lost(module->group) : FABEMU_ANY_NODE;
+    uint32_t node = module->group ? of(module->group) : FABEMU_ANY_NODE;
 
-    return node == FABEMU_ANY_NODE && module->wide ? fabemu_group_lost(module->wide) : node;
+    return node == FABEMU_ANY_NODE && module->wide ? of(module->wide) : node;
+}
+
+/* The rank of @node; -1: none. */
+static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, uint32_t node)
+{
+    for (int rank = 0; module->nodes && rank < ompi_comm_size(comm); rank++)
+        if (module->nodes[rank] == node)
+            return rank;
+    return -1;
+}
+
+/* Whom the communicator's group has lost, and why, as far as anybody can tell. */
+static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                       char *text, size_t bytes)
+{
+    uint32_t dead = node_of(module, fabemu_group_lost);
+    uint32_t gave_up = node_of(module, fabemu_group_gave_up);
+    char why[80];
+
+    snprintf(text, bytes, "%s", why_failed(-EPIPE));
+    if (rank_of(module, comm, dead) >= 0) {
+        snprintf(text, bytes, "rank %d of it, on node %u, died", rank_of(module, comm, dead), dead);
+        return;
+    }
+    for (int rank = 0; module->nodes && rank < ompi_comm_size(comm); rank++) {
+        if (fabemu_node_why(module->fab, module->nodes[rank], why, sizeof why)) {
+            snprintf(text, bytes, "rank %d of it cannot be reached: %s", rank, why);
+            return;
+        }
+    }
+    if (rank_of(module, comm, gave_up) >= 0)
+        snprintf(text, bytes,
+                 "the network gave up what rank %d of it, on node %u, had sent to others",
+                 rank_of(module, comm, gave_up), gave_up);
+}
+
+/*
+ * A communicator has up to two groups. Where one of them breaks here, other members may be done with
+ * it, and wait for this one in the other.
+ */
+static void break_both(const mca_coll_fabemu_module_t *module)
+{
+    if (module->group)
+        fabemu_group_break(module->group);
+    if (module->wide)
+        fabemu_group_break(module->wide);
 }
 
 static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                   enum fabemu_coll coll, int err)
 {
-    uint32_t node = err == -EPIPE ? lost_node(module) : FABEMU_ANY_NODE;
-    char why[96];
+    char why[128];
 
     snprintf(why, sizeof why, "%s", why_failed(err));
-    for (int rank = 0; node != FABEMU_ANY_NODE && rank < ompi_comm_size(comm); rank++)
-        if (module->nodes && module->nodes[rank] == node)
-            snprintf(why, sizeof why, "rank %d of it, on node %u, died", rank, node);
+    if (err == -EPIPE) {
+        break_both(module);
+        why_broken(module, comm, why, sizeof why);
+    }
     opal_output(0, "fabemu: %s on %s failed in the fabric: %s", coll_names[coll], comm->c_name,
                 why);
     return MPI_ERR_OTHER;

@@ -101,6 +101,7 @@ static int component_close(void)
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
 
     coll_fabemu_repair_undo();
+    coll_fabemu_windows_undo();
     if (me->fab)
         fabemu_detach(me->fab);
     me->fab = NULL;

@@ -17,14 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOT_ATTACHED UINT64_MAX
-#define NO_GROUP     UINT32_MAX
+#define NO_GROUP UINT32_MAX
 
-/* Where this process is: the fabric's id, folded, above the node. */
-static uint64_t place_of(const struct fabemu *fab)
+uint64_t coll_fabemu_place(const struct fabemu *fab)
 {
     if (!fab)
-        return NOT_ATTACHED;
+        return COLL_FABEMU_NOWHERE;
     const struct fabemu_info *info = fabemu_info(fab);
 
     return (info->fabric_id ^ info->fabric_id << 32) >> 32 << 32 | info->node;
@@ -44,7 +42,7 @@ static bool places_fit(uint64_t *places, int size)
     for (int i = 1; i < size; i++)
         if (places[i] == places[i - 1] || places[i] >> 32 != places[0] >> 32)
             return false;
-    return places[size - 1] != NOT_ATTACHED;
+    return places[size - 1] != COLL_FABEMU_NOWHERE;
 }
 
 /*
@@ -56,7 +54,7 @@ static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t
 {
     const struct coll_fabemu_below *below = &module->below;
     int size = ompi_comm_size(comm);
-    uint64_t mine = place_of(module->fab);
+    uint64_t mine = coll_fabemu_place(module->fab);
 
     if (below->allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                          below->allgather_module) != OMPI_SUCCESS)

@@ -106,6 +106,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
         return NULL;
     /* the first communicator's module is made when messages have a transport */
     coll_fabemu_repair();
+    coll_fabemu_windows();
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;

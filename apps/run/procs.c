@@ -56,6 +56,25 @@ bool procs_is_stopped(pid_t pid)
     return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
 }
 
+uint64_t procs_switches(pid_t pid)
+{
+    uint64_t sum = 0;
+    char text[128];
+
+    snprintf(text, sizeof text, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(text, "re");
+    if (!file)
+        return 0;
+    while (fgets(text, sizeof text, file)) {
+        const char *count = strstr(text, "ctxt_switches:");
+
+        if (count)
+            sum += strtoull(count + strlen("ctxt_switches:"), NULL, 10);
+    }
+    fclose(file);
+    return sum;
+}
+
 void procs_name(pid_t pid, char *name, size_t name_bytes)
 {
     char path[64];

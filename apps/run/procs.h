@@ -6,6 +6,7 @@
 #define APPS_PROCS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -23,6 +24,12 @@ bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how
 
 /** procs_is_stopped - is @pid stopped, by a signal or a debugger? False where it is not seen. */
 bool procs_is_stopped(pid_t pid);
+
+/**
+ * procs_switches - how often the main thread of @pid has given a core up: more each time the process
+ * goes on after it was stopped. 0 where it is not seen.
+ */
+uint64_t procs_switches(pid_t pid);
 
 /** procs_descendants - living descendants of @root, except @except. Returns their count. */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);

@@ -17,9 +17,10 @@
  *
  * The fabric's.
  */
-#define EMU_BOUNDS_FABRIC(X)                                                                \
-    X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")   \
-    X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped, by a debugger or a signal") \
+#define EMU_BOUNDS_FABRIC(X)                                                                 \
+    X(cut_off, "cut-off", 5000, "a process takes fewer than 64 segments while more wait")    \
+    X(stopped, "stopped", EMU_BOUND_OFF, "a process is stopped, by a debugger or a signal")  \
+    X(no_link, "no-link", 1000, "no link of a node is in use, and it has something to send") \
     X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is sent again")
 
 /* Those of a process's library, which it is told when it attaches: struct fabemu_bounds. */

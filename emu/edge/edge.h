@@ -80,8 +80,11 @@ struct emu_edge_stats {
 /*
  * The processes that attach to a node are numbered from 1; that number is a process's seat. One
  * word a node says which seat was the last, and whether its process is still there: twice the seat,
- * less 1 while it is attached; 0 before the first. A node's word only grows.
+ * less 1 while it is attached; 0 before the first. That only grows. Its highest bit is set while no
+ * link of the node is in use.
  */
+#define EMU_SEAT_NO_LINK (UINT64_C(1) << 63)
+
 static inline uint64_t emu_seat_state(uint64_t seat, bool attached)
 {
     return 2 * seat - attached;
@@ -99,7 +102,7 @@ static inline bool emu_seat_attached(uint64_t word)
  */
 static inline uint64_t emu_seat_first(uint64_t word)
 {
-    return word / 2 + 1;
+    return (word & ~EMU_SEAT_NO_LINK) / 2 + 1;
 }
 
 struct emu_edge_shared {

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from cli_kit import FabemuCase, alive, main, stat_of, until
@@ -114,7 +115,7 @@ class BoundsTest(FabemuCase):
 
     def test_silence__ends_what_waits_for_a_stopped_process(self):
         out, err = self.silence("--bound", "silence=200ms").communicate(timeout=30)
-        self.assertEqual(out, "No route to host: node 1 does not answer, or cannot be reached\n")
+        self.assertEqual(out, "No route to host: node 1 has been silent for 200 ms (is its process stopped?)\n")
         self.assertIn("node 1 has been silent for 200 ms", err)
 
     def test_silence__may_be_off(self):
@@ -129,6 +130,17 @@ class BoundsTest(FabemuCase):
         self.started[0].send_signal(signal.SIGCONT)
         _, err = self.started[0].communicate(timeout=30)
         self.assertIn("which was stopped for too long", err)
+
+    def test_stopped__leaves_a_process_alone_that_goes_on_again_and_again(self):
+        self.up("u", "--bound", "stopped=1ms")
+        slow = self.program(self.library_program(), "stop", node=1)
+        until(lambda: stat_of(slow.pid)[0] == "T")
+        for _ in range(40):  # the fabric looks three times or four meanwhile
+            slow.send_signal(signal.SIGCONT)
+            time.sleep(0.001)
+            slow.send_signal(signal.SIGSTOP)
+            time.sleep(0.09)
+        self.assertEqual(self.status("u")["report"]["died"], [])
 
     def killed(self, bound, mode="deaf"):
         """A run of which a rank is killed."""

@@ -173,9 +173,9 @@ class InjectTest(FabemuCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("which leads to a node", done.stderr)
         self.assertEqual(self.fault("partition", "nodes=0-3").returncode, 0)
-        self.assertEqual(self.fault("switch-crash", "switch=1").returncode, 0)
+        self.assertEqual(self.fault("switch-crash", "switch=4").returncode, 0)
         status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
-        self.assertEqual(status["links"]["out_now"], 8)
+        self.assertEqual(status["links"]["out_now"], 7)
         self.assertEqual([self.fault("--clear", n).returncode for n in "12"], [0, 0])
 
         def back():

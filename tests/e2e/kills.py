@@ -52,10 +52,10 @@ class Blow:
 
     def command(self, fabemu, program):
         """Where a rank dies the others go on without it."""
-        survive = self.what == "rank"
-        return [fabemu, "run", *self.options(), *(["--keep-going"] if survive else []), "--",
-                "mpirun", *(["--enable-recovery"] if survive else []), "-np", str(self.ranks),
-                program, "--seconds", "1", *(["--survive"] if survive else [])]
+        dies = self.what == "rank"
+        return [fabemu, "run", *self.options(), *(["--keep-going"] if dies else []), "--",
+                "mpirun", *(["--enable-recovery"] if dies else []), "-np", str(self.ranks),
+                program, "--seconds", "1", "--survive"]
 
     def victim(self, process, mark):
         """The process that it hits; None: there is none yet."""

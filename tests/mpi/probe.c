@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * probe.c - what MPI returns while something is wrong with the network: probe --board FILE --what
- * collectives|messages|onesided. scripts/faulttable runs it.
+ * collectives|messages|onesided|fences. scripts/faulttable runs it.
  *
  * Every rank does operation after operation, with MPI_ERRORS_RETURN, looks whether what came of each
  * is right, and writes what it is in to its row of the board (tests/world/board.h). A rank to which
@@ -26,6 +26,7 @@ struct probe {
     long round;
     long out[WORDS], in[WORDS];
     MPI_Win win;
+    bool fences; /* synchronise the window, and not flushes */
     long *
         memory; /* the window: a slot of WORDS for each rank, which it alone writes; then a sum each */
 };
@@ -182,6 +183,26 @@ static bool round_onesided(struct probe *p)
     return check(p, rc, old == before + 1);
 }
 
+/* What is put between two fences is there after the second. */
+static bool round_fences(struct probe *p)
+{
+    int step = 1 + (int)(p->round % (p->ranks - 1)), words = round_words(p), rc;
+    int target = (p->rank + step) % p->ranks, from = (p->rank - step + p->ranks) % p->ranks;
+    MPI_Aint slot = (MPI_Aint)p->rank * WORDS;
+
+    fill(p->out, words, p->round, p->rank);
+    board_begin(p->row, "MPI_Put");
+    rc = MPI_Put(p->out, words, MPI_LONG, target, slot, words, MPI_LONG, p->win);
+    if (!check(p, rc, true))
+        return false;
+    board_begin(p->row, "MPI_Win_fence");
+    rc = MPI_Win_fence(0, p->win);
+    if (!check(p, rc, is_filled(p->memory + (size_t)from * WORDS, words, p->round, from)))
+        return false;
+    board_begin(p->row, "MPI_Win_fence");
+    return check(p, MPI_Win_fence(0, p->win), true);
+}
+
 static void window_open(struct probe *p)
 {
     size_t words = (size_t)p->ranks * (WORDS + 1);
@@ -190,7 +211,19 @@ static void window_open(struct probe *p)
     MPI_Win_create(p->memory, (MPI_Aint)(words * sizeof *p->memory), sizeof *p->memory,
                    MPI_INFO_NULL, MPI_COMM_WORLD, &p->win);
     MPI_Win_set_errhandler(p->win, MPI_ERRORS_RETURN);
-    MPI_Win_lock_all(0, p->win);
+    if (p->fences)
+        MPI_Win_fence(0, p->win);
+    else
+        MPI_Win_lock_all(0, p->win);
+}
+
+static void window_close(struct probe *p)
+{
+    if (p->fences)
+        MPI_Win_fence(MPI_MODE_NOSUCCEED, p->win);
+    else
+        MPI_Win_unlock_all(p->win);
+    MPI_Win_free(&p->win);
 }
 
 /* --- all ---------------------------------------------------------------------------- */
@@ -210,6 +243,8 @@ static bool (*what_of(const char *name))(struct probe *p)
 {
     if (strcmp(name, "messages") == 0)
         return round_messages;
+    if (strcmp(name, "fences") == 0)
+        return round_fences;
     return strcmp(name, "onesided") == 0 ? round_onesided : round_collectives;
 }
 
@@ -218,7 +253,8 @@ int main(int argc, char **argv)
     static struct probe p;
     const char *path = "", *what = "collectives";
     const struct option_row rows[] = {{"board", "FILE", OPTION_TEXT, &path},
-                                      {"what", "collectives|messages|onesided", OPTION_TEXT, &what},
+                                      {"what", "collectives|messages|onesided|fences", OPTION_TEXT,
+                                       &what},
                                       {NULL, NULL, OPTION_FLAG, NULL}};
 
     MPI_Init(&argc, &argv);
@@ -230,18 +266,17 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     p.row = &p.board->row[p.rank];
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (what_of(what) == round_onesided)
+    p.fences = what_of(what) == round_fences;
+    if (p.fences || what_of(what) == round_onesided)
         window_open(&p);
-    p.row->state = BOARD_RUNS;
+    board_run(p.row);
     while (what_of(what)(&p) && board_goes_on(p.board, p.row))
         p.round++;
     wait_for_all(&p);
     if (!board_all_well(p.board, (uint32_t)p.ranks))
         _exit(1); /* MPI_Finalize() needs all of them */
-    if (p.memory) {
-        MPI_Win_unlock_all(p.win);
-        MPI_Win_free(&p.win);
-    }
+    if (p.memory)
+        window_close(&p);
     MPI_Finalize();
     return 0;
 }

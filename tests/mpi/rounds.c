@@ -7,7 +7,7 @@
  * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
  * there were and how many of their results were wrong.
  *
- * With --survive errors are returned: a rank that has one says so, with the time of the monotonic
+ * With --survive rank 0 says when it begins, and errors are returned: a rank that has one says so, with the time of the monotonic
  * clock, and ends as it is. Those who wait for it then learn of its end. tests/e2e/kills.py kills.
  */
 #include <mpi.h>
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     if (survives)
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (!rank) {
+    if (survives && !rank) {
         printf("going\n");
         fflush(stdout);
     }

@@ -30,6 +30,12 @@ uint64_t board_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void board_run(struct board_row *row)
+{
+    row->pid = getpid();
+    row->state = BOARD_RUNS;
+}
+
 void board_begin(struct board_row *row, const char *op)
 {
     snprintf(row->op, sizeof row->op, "%s", op);

@@ -38,7 +38,8 @@ struct board_row {
     _Atomic uint64_t failed_ns;     /* when its error was returned */
     _Atomic int64_t code;           /* that error */
     char op[32];                    /* what began at began_ns */
-    char text[152];                 /* the error's text */
+    _Atomic int64_t pid;            /* the process, once it runs */
+    char text[144];                 /* the error's text */
 };
 static_assert(sizeof(struct board_row) == 248, "scripts/faulttable reads it");
 
@@ -46,13 +47,15 @@ struct board {
     _Atomic uint64_t fault_ns; /* the script's: when the fault was asked for; 0: not yet */
     _Atomic uint64_t stop;     /* the script's: 1, all are to stop */
     _Atomic uint64_t quit;     /* the script's: 1, nobody waits for the others any more */
-    _Atomic uint64_t
-        last; /* row 0's: where all go in step, the round in which they stop; 0: none */
+    _Atomic uint64_t last;     /* row 0's: the round in which those in step all stop; 0: none yet */
     struct board_row row[BOARD_ROWS];
 };
 
 /** board_open - map @path, a file as long as the board. NULL: it cannot be. */
 struct board *board_open(const char *path);
+
+/** board_run - this process is @row's, and runs from now on. */
+void board_run(struct board_row *row);
 
 /** board_now_ns - CLOCK_MONOTONIC. */
 uint64_t board_now_ns(void);

@@ -14,6 +14,7 @@
 
 #include "emu/now.h"
 #include "nic/host/base.h"
+#include "nic/host/lock.h"
 #include "nic/host/group/broadcast.h"
 #include "nic/host/group/condition.h"
 #include "nic/host/group/group.h"
@@ -29,14 +30,17 @@ static void group_break(struct fabemu_group *g)
     nic_group_end_ops(g, -EPIPE);
 }
 
-void nic_group_broken(struct fabemu *fab, uint32_t id)
+void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
     if (!g) /* others may know of the group before we join */
         g = nic_group_early(fab, id);
-    if (g)
-        group_break(g);
+    if (!g)
+        return;
+    if (!g->broken)
+        g->gave_up = node;
+    group_break(g);
 }
 
 void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead)
@@ -94,9 +98,23 @@ void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg)
         g->alarm = NIC_ALARM_LOST;
     if (g->broken || !group_needs(g, kind, seg))
         return;
+    g->gave_up = fab->info.node;
     group_break(g);
     g->alarm = NIC_ALARM_DUE;
     nic_group_send(g);
+}
+
+void fabemu_group_break(struct fabemu_group *group)
+{
+    struct fabemu *fab = group->fab;
+
+    nic_lock(fab);
+    if (!group->broken) {
+        group_break(group);
+        group->alarm = fab->transport.reports_delivery ? NIC_ALARM_DUE : NIC_ALARM_NONE;
+        nic_group_send(group);
+    }
+    nic_unlock(fab);
 }
 
 /* --- who only waits ----------------------------------------------------------------- */
@@ -164,7 +182,7 @@ void nic_group_news(struct fabemu *fab, const struct emu_seg *seg)
     struct fabemu_group *g = nic_group_find(fab, seg->hdr.dst);
 
     if (seg->hdr.op == NIC_MULTICAST_BROKEN)
-        nic_group_broken(fab, seg->hdr.dst);
+        nic_group_broken(fab, seg->hdr.dst, seg->hdr.src);
     else if (g)
         group_probed(g);
 }

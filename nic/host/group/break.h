@@ -10,8 +10,8 @@
 
 #include "nic/host/adapter.h"
 
-/** nic_group_broken - a member of group @id died; or the group's segments say that it is broken. */
-void nic_group_broken(struct fabemu *fab, uint32_t id);
+/** nic_group_broken - the group's segments say that it is broken: one of @node's was given up. */
+void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);
 /**
  * nic_group_over - the fabric says that group @id is broken: a process that has not joined it
  * can no longer do so.

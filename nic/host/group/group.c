@@ -21,7 +21,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
         return NULL;
     g->fab = fab;
     g->id = g->words.group = id;
-    g->lost = FABEMU_ANY_NODE;
+    g->lost = g->gave_up = FABEMU_ANY_NODE;
     g->window = window;
     g->owner = (struct nic_coll **)(g + 1);
     g->stashed = (bool *)(g->owner + window);
@@ -100,6 +100,11 @@ void nic_group_drop_early(struct fabemu_group *g)
 uint32_t fabemu_group_lost(const struct fabemu_group *group)
 {
     return group->lost;
+}
+
+uint32_t fabemu_group_gave_up(const struct fabemu_group *group)
+{
+    return group->gave_up;
 }
 
 static uint32_t broken_kept(const struct fabemu *fab)

@@ -69,6 +69,7 @@ struct fabemu_group {
     bool joining;               /* the fabric is asked whether we may */
     int broken;                 /* 0, or -EPIPE */
     uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
+    uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
     uint8_t alarm;              /* enum nic_alarm */
     bool probing;               /* a probe is under way */
     uint64_t probe_ns;          /* the next one may be sent */

@@ -108,7 +108,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
     err = nic_peer_begin(fab, peer, &send.op);
     if (err || peer->unanswered)
-        nic_peer_report_silent(fab, peer->node);
+        nic_peer_report(fab, peer->node);
     if (!err && peer->unanswered) {
         peer->unanswered = false; /* the next call tries again */
         err = nic_fail(-EHOSTUNREACH, "nobody answers at node %u", peer->node);

@@ -87,8 +87,10 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node)
 
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
 {
-    if (status == -EHOSTUNREACH && op->post.req)
-        nic_peer_report_silent(fab, op->node);
+    if (status == -EHOSTUNREACH && op->post.req) {
+        nic_peer_count_break(fab, op->node);
+        nic_peer_report(fab, op->node);
+    }
     emu_list_del(&op->post.link);
     if (op->id) {
         struct nic_slot *slot = &fab->slots[op->id & INDEX_MASK];
@@ -264,5 +266,16 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
     else if (op->seat && op->seat != emu_seat_first(word))
         snprintf(text, bytes, "the process of node %u has left or died", op->node);
     else
-        snprintf(text, bytes, "node %u does not answer, or cannot be reached", op->node);
+        nic_peer_why(fab, op->node, text, bytes);
+}
+
+bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
+    uint64_t word = node < fab->info.nodes ? emu_edge_nic_seat(&fab->edge, node) : 0;
+
+    if (word & EMU_SEAT_NO_LINK)
+        snprintf(text, bytes, "node %u has no link in use", node);
+    else if (!emu_seat_attached(word))
+        snprintf(text, bytes, "nobody is attached to node %u (any more)", node);
+    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word);
 }

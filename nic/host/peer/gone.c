@@ -72,6 +72,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     uint64_t life = peer->life;
     uint32_t before = fab->completions;
 
+    nic_peer_count_break(fab, peer->node);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_passed(fab, peer->node, UINT64_MAX);
@@ -88,6 +89,8 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
 
     assert(first > peer->first);
     peer->first = first;
+    peer->broke = NIC_BROKE_NOT;
+    nic_peer_count_break(fab, peer->node);
     peer->debt_ns = 0;
     emu_list_del(&peer->connect);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);

@@ -10,6 +10,7 @@
 #include "nic/host/peer/hello.h"
 
 #include "nic/host/base.h"
+#include "nic/host/lock.h"
 #include "nic/host/send/answer.h"
 
 /* Hellos at once to who has not asked: it is to be told of another epoch, once. */
@@ -45,6 +46,15 @@ void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
     fab->counts.stranger++;
     if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
         nic_peer_say_hello(fab, peer, false);
+}
+
+void fabemu_greet(struct fabemu *fab, uint32_t node)
+{
+    if (nic_gone(fab) || node >= fab->info.nodes || node == fab->info.node)
+        return;
+    nic_lock(fab);
+    nic_peer_connect(fab, nic_peer(fab, node));
+    nic_unlock(fab);
 }
 
 void nic_peer_hello_delivered(struct nic_peer *peer)

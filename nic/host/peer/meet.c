@@ -29,6 +29,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cu
 {
     emu_list_del(&peer->connect);
     peer->unanswered = true;
+    peer->broke = cut ? NIC_BROKE_GIVEN_UP : NIC_BROKE_SILENT;
     if (peer->life) {
         nic_peer_break_off(fab, peer);
         return;
@@ -121,6 +122,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
         peer_connect_over(fab, peer, true);
         return;
     }
+    peer->broke = NIC_BROKE_GIVEN_UP;
     nic_peer_break_off(fab, peer);
     emu_list_del(&peer->connect);
     nic_peer_connect(fab, peer);
@@ -146,8 +148,10 @@ static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
 {
     bool later = epoch_before(peer->epoch, hello->epoch);
 
-    if (peer->life && later)
+    if (peer->life && later) {
+        peer->broke = NIC_BROKE_TOLD;
         nic_peer_break(fab, peer);
+    }
     if (later)
         peer->epoch = hello->epoch;
     if (peer->life)

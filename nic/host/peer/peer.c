@@ -71,20 +71,59 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
         peer->tx_consumed = head->consumed;
 }
 
+/*
+ * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it was
+ * before that (N3, N4).
+ */
+void nic_peer_count_break(struct fabemu *fab, uint32_t node)
+{
+    if (node >= fab->info.nodes)
+        return;
+    atomic_fetch_add_explicit(&fab->peers[node].breaks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->breaks, 1, memory_order_relaxed);
+}
+
+uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
+{
+    const _Atomic uint64_t *count = &fab->breaks;
+
+    if (node != FABEMU_ANY_NODE)
+        count = &fab->peers[node < fab->info.nodes ? node : 0].breaks;
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
+    unsigned long long silence_ms = fab->hello_limit_ns / 1000000;
+
+    if (emu_edge_nic_seat(&fab->edge, fab->info.node) & EMU_SEAT_NO_LINK)
+        snprintf(text, bytes, "node %u, this one, has no link in use", fab->info.node);
+    else if (emu_edge_nic_seat(&fab->edge, node) & EMU_SEAT_NO_LINK)
+        snprintf(text, bytes, "node %u has no link in use", node);
+    else if (fab->peers[node].broke == NIC_BROKE_GIVEN_UP)
+        snprintf(text, bytes, "the network gave up what was sent to node %u", node);
+    else if (fab->peers[node].broke == NIC_BROKE_TOLD)
+        snprintf(text, bytes, "the network gave up what node %u had sent", node);
+    else if (fab->peers[node].broke == NIC_BROKE_SILENT)
+        snprintf(text, bytes, "node %u has been silent for %llu ms (is its process stopped?)", node,
+                 silence_ms);
+    else
+        snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
+}
+
 /* MPI libraries tell only that something failed: without this nobody would know whom to look at. */
-void nic_peer_report_silent(struct fabemu *fab, uint32_t node)
+void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
     uint64_t word = peer ? emu_edge_nic_seat(&fab->edge, node) : 0;
+    char why[96];
 
-    if (!peer || !peer->unanswered || peer->reported || fab->leaving)
+    if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;
     if (!emu_seat_attached(word) || emu_seat_first(word) != peer->first)
         return; /* it is gone: the fabric says that */
     peer->reported = true;
-    fprintf(
-        stderr,
-        "fabemu: node %u has been silent for %llu ms (is its process stopped?): what node %u had "
-        "under way with it fails\n",
-        node, (unsigned long long)(fab->hello_limit_ns / 1000000), fab->info.node);
+    nic_peer_why(fab, node, why, sizeof why);
+    fprintf(stderr, "fabemu: %s: what node %u had under way with node %u fails\n", why,
+            fab->info.node, node);
 }

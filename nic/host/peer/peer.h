@@ -44,10 +44,12 @@ struct nic_peer {
     bool open; /* it knows us: requests may be sent */
     /* A process was there that is gone or silent, and none has said hello to us since. */
     bool vacated;
-    bool unanswered;  /* nobody answered the last hellos: fabemu_inject() and stderr report it */
-    bool reported;    /* stderr has: it does so once */
-    uint32_t epoch;   /* of the pair: both checks are of this one */
-    bool must_notify; /* it came after a break that the process there may not know of */
+    bool unanswered; /* nobody answered the last hellos: fabemu_inject() and stderr report it */
+    bool reported;   /* stderr has: it does so once */
+    _Atomic uint64_t breaks; /* fabemu_breaks() */
+    uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
+    uint32_t epoch;          /* of the pair: both checks are of this one */
+    bool must_notify;        /* it came after a break that the process there may not know of */
     /* A hello of ours is under way, and the network will say what comes of it. */
     bool hello_pending;
     uint64_t unreported_seat; /* something sent to this process may be lost and no operation has
@@ -80,16 +82,31 @@ struct nic_peer {
     uint64_t bye_debt_ns; /* answers to questions that come again: nic_peer_may_answer() */
 };
 
+/* What broke a pair off. */
+enum nic_broke {
+    NIC_BROKE_NOT,
+    NIC_BROKE_SILENT,   /* it did not answer for too long */
+    NIC_BROKE_GIVEN_UP, /* the network gave up a segment to it */
+    NIC_BROKE_TOLD,     /* it says that the pair is broken: one from it was given up */
+};
+
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes */
 /** nic_node_check - is there such a node? Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - is there somebody whom we may meet? Not one that has said goodbye. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
+/** nic_peer_count_break - what was under way with @node has broken off. */
+void nic_peer_count_break(struct fabemu *fab, uint32_t node);
 /**
- * nic_peer_report_silent - an operation with @node ends with -EHOSTUNREACH. If a process is there
- * and silent, name it on stderr.
+ * nic_peer_why - one line: why does @node not answer? @node < nodes. What has changed since an
+ * operation failed shows. Lock: none.
  */
-void nic_peer_report_silent(struct fabemu *fab, uint32_t node);
+void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
+/**
+ * nic_peer_report - an operation with @node ends with -EHOSTUNREACH. If its process is attached, say
+ * on stderr why it cannot be reached, once.
+ */
+void nic_peer_report(struct fabemu *fab, uint32_t node);
 /** nic_peer_ack - take what a segment's head says of requests dispatched and bytes taken there. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**

@@ -238,7 +238,7 @@ static void group_broken__ends_conditionals_and_broadcasts(void)
     for (int i = 0; i < 3; i++)
         fake_pump(t.w.fake);
     nic_lock(t.w.fab[0]);
-    nic_group_broken(t.w.fab[0], t.id);
+    nic_group_broken(t.w.fab[0], t.id, 0);
     nic_unlock(t.w.fab[0]);
     CU_ASSERT_EQUAL(req[0].status, -EPIPE);
     CU_ASSERT_EQUAL(req[1].status, -EPIPE);
@@ -249,6 +249,29 @@ static void group_broken__ends_conditionals_and_broadcasts(void)
     fabemu_broadcast_put(t.group[0], key, 0, memory[1], 1, &req[3]);
     CU_ASSERT_EQUAL(req[3].status, -EPIPE);
     CU_ASSERT_EQUAL(t.w.fab[0]->counts.malformed, 0);
+    team_close(&t);
+}
+
+/* A member goes no further: those who wait for it hear of it, and from whom. */
+static void group_break__is_heard_by_all_members(void)
+{
+    struct team t;
+    struct fabemu_req barrier[3] = {{0}};
+
+    team_open(&t, 3, true);
+    for (uint32_t i = 1; i < 3; i++)
+        fabemu_barrier(t.group[i], &barrier[i]);
+    fake_quiet(t.w.fake);
+    CU_ASSERT_EQUAL(barrier[1].status, FABEMU_PENDING);
+    fabemu_group_break(t.group[0]);
+    fabemu_group_break(t.group[0]);
+    fake_quiet(t.w.fake);
+    fabemu_barrier(t.group[0], &barrier[0]);
+    for (uint32_t i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(barrier[i].status, -EPIPE);
+    CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[0]), FABEMU_ANY_NODE);
+    CU_ASSERT_EQUAL(fabemu_group_gave_up(t.group[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_group_lost(t.group[2]), FABEMU_ANY_NODE);
     team_close(&t);
 }
 
@@ -395,7 +418,7 @@ static void symmetric__is_a_collective(void)
     CU_ASSERT_EQUAL(fabemu_broadcast_put(t.group[0], UINT64_C(1) << 63, 0, v, 8, &req[2]), -EINVAL);
     for (uint32_t i = 0; i < 2; i++) {
         nic_lock(t.w.fab[i]);
-        nic_group_broken(t.w.fab[i], t.id);
+        nic_group_broken(t.w.fab[i], t.id, 0);
         nic_unlock(t.w.fab[i]);
         CU_ASSERT_EQUAL(req[i].status, -EPIPE);
         CU_ASSERT_PTR_NULL(t.w.fab[i]->symmetric);
@@ -771,6 +794,7 @@ int main(void)
         CASE(words__make_a_barrier),
         CASE(words__and_a_broadcast_make_a_barrier),
         CASE(group_broken__ends_conditionals_and_broadcasts),
+        CASE(group_break__is_heard_by_all_members),
         CASE(given_up__broadcast_breaks_the_group),
         CASE(abort__takes_back_conditionals_and_broadcasts),
         CASE(symmetric__keys_are_the_same_and_serve_all),

@@ -535,6 +535,25 @@ static void waiting__ends_with_its_process(void)
     }
 }
 
+/* All processes see whether a node has a link in use. */
+static void node__without_a_link_is_named(void)
+{
+    struct cluster w;
+    char why[96];
+
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,2"});
+    for (uint32_t linked = 0; linked < 2; linked++) {
+        fabric_node_linked(w.fabric, 1, linked);
+        for (uint32_t n = 0; n < w.nodes; n++) {
+            CU_ASSERT_FALSE(fabemu_node_why(w.fab[n], 2, why, sizeof why));
+            CU_ASSERT_EQUAL(fabemu_node_why(w.fab[n], 1, why, sizeof why), !linked);
+            CU_ASSERT(linked || strcmp(why, "node 1 has no link in use") == 0);
+        }
+    }
+    cluster_messages(&w); /* and who is where has not changed */
+    cluster_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -550,6 +569,7 @@ int main(void)
         CASE(waiting__keeps_its_buffers_on_the_books),
         CASE(waiting__can_be_taken_back),
         CASE(waiting__ends_with_its_process),
+        CASE(node__without_a_link_is_named),
         {0},
     };
 

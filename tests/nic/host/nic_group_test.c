@@ -477,8 +477,8 @@ static void member_died__ends_all_with_epipe(void)
     fabemu_barrier(t.group[0], &req[1]);
     fake_quiet(w.fake);
     nic_lock(w.fab[0]);
-    nic_group_broken(w.fab[0], 1);
-    nic_group_broken(w.fab[0], 2); /* not joined yet */
+    nic_group_broken(w.fab[0], 1, 0);
+    nic_group_broken(w.fab[0], 2, 0); /* not joined yet */
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(req[0].status, -EPIPE);
     CU_ASSERT_EQUAL(req[1].status, -EPIPE);
@@ -605,14 +605,14 @@ static void leave__keeps_late_segments_from_the_next(void)
     open_shuffled(&w, 2, 0);
     team_open(&w, &t, 1, 0, 2);
     nic_lock(w.fab[0]);
-    nic_group_broken(w.fab[0], 1);
+    nic_group_broken(w.fab[0], 1, 0);
     nic_unlock(w.fab[0]);
     team_close(&t);
     memset(seg.payload, 0xee, 8);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
     fake_quiet(w.fake);
     nic_lock(w.fab[0]);
-    nic_group_broken(w.fab[0], 1); /* told twice */
+    nic_group_broken(w.fab[0], 1, 0); /* told twice */
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(w.fab[0]->counts.late, 1);
     CU_ASSERT_EQUAL(w.fab[0]->early_groups, 0);

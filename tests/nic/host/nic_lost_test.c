@@ -478,6 +478,57 @@ static void give_up_one(struct peers *w)
     fake_quiet(w->fake);
 }
 
+/* Both sides count it and say why; nobody else does. */
+static void given_up__is_counted_and_explained(void)
+{
+    static const char *const whys[] = {"the network gave up what was sent to node 1",
+                                       "the network gave up what node 0 had sent"};
+    struct peers w;
+    struct fabemu_req req[2];
+    char why[96];
+    uint32_t v;
+
+    peers_open_on(&w, 3, false, true);
+    meet(&w, 0, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], FABEMU_ANY_NODE), 0);
+        peers_recv(&w, i, !i, 7, 0, &v, 4, &req[i]);
+    }
+    give_up_one(&w);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(req[i].status, -EHOSTUNREACH);
+        fabemu_req_why(w.fab[i], &req[i], why, sizeof why);
+        CU_ASSERT_STRING_EQUAL(why, whys[i]);
+        CU_ASSERT(fabemu_breaks(w.fab[i], !i) > 0);
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], !i), fabemu_breaks(w.fab[i], FABEMU_ANY_NODE));
+        CU_ASSERT_EQUAL(fabemu_breaks(w.fab[i], 2), 0);
+    }
+    CU_ASSERT_EQUAL(fabemu_breaks(w.fab[2], FABEMU_ANY_NODE), 0);
+    CU_ASSERT_FALSE(fabemu_node_why(w.fab[0], 1, why, sizeof why));
+    peers_close(&w);
+}
+
+/* Nothing is under way with it, so only a question can find out that it is out of reach. */
+static void greet__finds_a_node_that_is_cut_off(void)
+{
+    struct peers w;
+
+    peers_open_on(&w, 2, false, true);
+    meet(&w, 0, 1);
+    fabemu_greet(w.fab[0], 1);
+    fabemu_greet(w.fab[0], 0); /* oneself */
+    fabemu_greet(w.fab[0], 77);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_breaks(w.fab[0], FABEMU_ANY_NODE), 0);
+    fake_cut(w.fake, 0, 1, true);
+    fabemu_greet(w.fab[0], 1);
+    fake_step(w.fake);
+    fake_cut(w.fake, 0, 1, false);
+    fake_quiet(w.fake);
+    CU_ASSERT(fabemu_breaks(w.fab[0], 1) > 0);
+    peers_close(&w);
+}
+
 /* What had come before a break is taken after it: it counts for the epoch that it is of. */
 static void message__of_an_earlier_epoch_is_not_charged(void)
 {
@@ -790,6 +841,8 @@ int main(void)
         CASE(receive__believes_no_word_that_cannot_be),
         CASE(given_up__is_told_when_the_way_is_mended),
         CASE(peer__that_was_silent_is_met_again),
+        CASE(given_up__is_counted_and_explained),
+        CASE(greet__finds_a_node_that_is_cut_off),
         CASE(message__of_an_earlier_epoch_is_not_charged),
         CASE(hello__of_an_earlier_epoch_changes_nothing),
         CASE(given_up__at_random_loses_but_never_hangs),

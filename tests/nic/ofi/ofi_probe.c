@@ -227,7 +227,7 @@ static int be_one(struct shared *shared, const char *path, bool onesided, uint32
     setenv("FABEMU_NODE", node, 1);
     if (!begin(&p, shared, path, me, all))
         return 2;
-    p.row->state = BOARD_RUNS;
+    board_run(p.row);
     while (onesided ? round_onesided(&p) : round_messages(&p)) {
         if (!board_goes_on(p.board, p.row))
             break;

@@ -440,6 +440,10 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
             serve_round(&daemon);
         if (!daemon.owner_gone)
             say_goodbye(&daemon);
+    } else if (daemon.owner && *error) { /* while there is a line to it */
+        daemon_send(&daemon, daemon.owner, json_add_text(conn_event("failed"), "error", error));
+        if (daemon.owner)
+            conn_drain(&daemon.owner->conn, LAST_FLUSH_MS);
     }
     daemon_close(&daemon);
     if (err)

@@ -453,6 +453,10 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
             serve_round(&daemon);
         if (!daemon.owner_gone)
             say_goodbye(&daemon);
+    } else if (daemon.owner && *error) { /* while there is a line to it */
+        daemon_send(&daemon, daemon.owner, json_add_text(conn_event("failed"), "error", error));
+        if (daemon.owner)
+            conn_drain(&daemon.owner->conn, LAST_FLUSH_MS);
     }
     if (err && daemon.owner)
         daemon.owner->conn.fd = -1; /* it is the caller's still, who says why over it */

@@ -75,6 +75,7 @@ static const struct field fields[] = {
     NAMED(combine_order, "arrival", "port"),
     NAMED(routing, "adaptive", "static", "oblivious"),
     NAMED(link_retry, "none", "go_back_n"),
+    NAMED(trap, "edit", "isolate"),
     NAMED(transport, "none", "acknowledged"),
     U32(packet_bytes, 256, 4096),
     U32(channels, 1, 32),
@@ -208,6 +209,7 @@ _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_combine_order) == sizeof(unsigned) &&
                    sizeof(enum emu_routing) == sizeof(unsigned) &&
                    sizeof(enum emu_link_retry) == sizeof(unsigned) &&
+                   sizeof(enum emu_trap) == sizeof(unsigned) &&
                    sizeof(enum emu_transport) == sizeof(unsigned) &&
                    sizeof(enum emu_combining) == sizeof(unsigned) &&
                    sizeof(enum emu_barrier_by) == sizeof(unsigned),

@@ -75,6 +75,13 @@ enum emu_barrier_by {
     EMU_BARRIER_BY_TREE /* a tree of adapters counts them: for late and uneven arrivals */
 };
 
+/*
+ * What the fabric manager does when a switch has no way for a packet, and traps: edit the tables of
+ * its neighbours and all others, as it does whenever links change, or take the switch's links down
+ * as well. Source: QsNet III §III.
+ */
+enum emu_trap { EMU_TRAP_EDIT, EMU_TRAP_ISOLATE };
+
 /* Who combines where packets are acknowledged. Without, switches do. */
 enum emu_combining {
     EMU_COMBINING_ADAPTER, /* a tree of adapters: QsNet III §IV-A */
@@ -106,6 +113,7 @@ struct emu_profile {
     enum emu_combine_order combine_order;
     enum emu_routing routing;
     enum emu_link_retry link_retry;
+    enum emu_trap trap;
 
     /* Transport with acknowledgments. */
     enum emu_transport transport;

@@ -125,6 +125,13 @@ static inline const struct topo_route *switch_route(const struct switch_dev *sw)
     return atomic_load_explicit(&sw->route, memory_order_acquire); /* G5 pairs with G6 */
 }
 
+/* There is no way for a unicast to @dst: the manager is to know. Thread: the switch's own step. */
+static inline void switch_trap(struct switch_dev *sw, uint32_t dst)
+{
+    emu_count(&sw->counts.trapped, 1);
+    atomic_store_explicit(&sw->counts.trapped_dst, dst, memory_order_relaxed);
+}
+
 /* More has come to @port than a pass takes. Thread: the switch's own step. */
 static inline void switch_more(struct switch_dev *sw, uint32_t port)
 {

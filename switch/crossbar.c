@@ -151,8 +151,9 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port)
     return !(sw->ups >> port & 1) || (!rising && rx->data.at == rx->tx->data.at);
 }
 
-uint64_t switch_crossbar_held(const struct switch_crossbar *bar, uint32_t dst)
+uint64_t switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst)
 {
+    switch_trap(&bar->sw, dst);
     return topo_route_ports(bar->sw.whole, dst);
 }
 

@@ -128,7 +128,7 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
  * crossbar.c: from where tables that are edited have no way on: down again, as before the link was
  * lost. 0: there never was one.
  */
-uint64_t switch_crossbar_held(const struct switch_crossbar *bar, uint32_t dst);
+uint64_t switch_crossbar_held(struct switch_crossbar *bar, uint32_t dst);
 
 /*
  * The outputs that a unicast from row @r to @dst may take; 0: none. What came down by a link to a
@@ -136,7 +136,7 @@ uint64_t switch_crossbar_held(const struct switch_crossbar *bar, uint32_t dst);
  * to the way that it was sent by, and waits for a link of it that is down (switch_carry()). So all
  * of the ways that are ever taken go up first and then down, and no cycle of waits can close.
  */
-static inline uint64_t switch_ways(const struct switch_crossbar *bar, uint32_t r, uint32_t dst)
+static inline uint64_t switch_ways(struct switch_crossbar *bar, uint32_t r, uint32_t dst)
 {
     uint64_t outs = topo_route_ports(switch_route(&bar->sw), dst) & bar->row[r].onward;
 

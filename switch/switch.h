@@ -33,11 +33,13 @@ struct switch_group;
 
 /* What the switch counts; each has one writer, the switch's worker. */
 struct switch_counts {
-    _Atomic uint64_t combined;   /* contributions folded */
-    _Atomic uint64_t results;    /* results sent */
-    _Atomic uint64_t multicasts; /* segments copied to more than one port */
-    _Atomic uint64_t bad;        /* dropped: foreign to the group, or against the protocol */
-    _Atomic uint64_t late;       /* dropped: to a group that is not here (any more) */
+    _Atomic uint64_t combined;    /* contributions folded */
+    _Atomic uint64_t results;     /* results sent */
+    _Atomic uint64_t multicasts;  /* segments copied to more than one port */
+    _Atomic uint64_t bad;         /* dropped: foreign to the group, or against the protocol */
+    _Atomic uint64_t late;        /* dropped: to a group that is not here (any more) */
+    _Atomic uint64_t trapped;     /* unicasts that there was no way for: refused, or held */
+    _Atomic uint32_t trapped_dst; /* where to, the last of them */
 
     /* Packets: none but with channels. */
     _Atomic uint64_t stale;    /* segments and replies of packets that were over */

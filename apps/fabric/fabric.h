@@ -211,6 +211,19 @@ int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fau
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 
 /**
+ * fabric_traps - unicasts that switch @sw had no way for, so far: refused where packets are
+ * acknowledged, else held. @to: where the last of them was to go. Thread: manager.
+ */
+uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to);
+
+/** fabric_switches - how many there are; fabric_ports - how many ports each has. */
+uint32_t fabric_switches(const struct fabric *fabric);
+uint32_t fabric_ports(const struct fabric *fabric);
+
+/** fabric_isolates - does the profile say trap=isolate? */
+bool fabric_isolates(const struct fabric *fabric);
+
+/**
  * fabric_node_alone - no link of the node has been up for too long: what its adapter has to send is
  * given up, and its process is told. Thread: as above.
  */

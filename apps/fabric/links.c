@@ -258,6 +258,29 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     return 0;
 }
 
+uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)
+{
+    const struct switch_counts *counts = switch_counts(fabric->sw[sw]);
+
+    *to = atomic_load_explicit(&counts->trapped_dst, memory_order_relaxed);
+    return emu_count_read(&counts->trapped);
+}
+
+uint32_t fabric_switches(const struct fabric *fabric)
+{
+    return fabric->config.graph->switches;
+}
+
+uint32_t fabric_ports(const struct fabric *fabric)
+{
+    return fabric->config.graph->ports;
+}
+
+bool fabric_isolates(const struct fabric *fabric)
+{
+    return fabric->config.profile.trap == EMU_TRAP_ISOLATE;
+}
+
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 {
     struct engine *engine = fabric_engine(fabric, node);

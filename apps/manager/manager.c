@@ -18,6 +18,7 @@
 struct link {
     enum manager_link state;
     uint8_t failed;     /* tests in a row */
+    bool isolated;      /* it is out for no fault of its own, and until it is in use again */
     uint64_t due_ps;    /* its next step; EMU_NEVER */
     uint64_t signal_ps; /* since when it has a signal */
     struct topo_at far; /* where its second end is plugged in */
@@ -30,6 +31,7 @@ struct manager {
     struct manager_config config;
     struct link *link;  /* by cable */
     bool *routed;       /* by cable: tables may name it */
+    uint64_t *trapped;  /* by switch: packets without a way, as of the last look */
     uint64_t *alone;    /* by node: when it is next told that it has no link; EMU_NEVER: it has */
     uint64_t alone_ps;  /* the first of these */
     uint32_t out;       /* links not in use */
@@ -166,6 +168,23 @@ static int link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit
     return 0;
 }
 
+/* Links of the switch that it is isolated by, and @others that are out. */
+static uint32_t switch_count_out(const struct manager *m, uint32_t sw, uint32_t *others)
+{
+    uint32_t isolated = 0;
+
+    *others = 0;
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i == TOPO_NONE)
+            continue;
+        isolated += m->link[i].isolated;
+        *others += !m->link[i].isolated && !m->routed[i];
+    }
+    return isolated;
+}
+
 /* --- the three steps ---------------------------------------------------------------- */
 
 /* Is the far end where the topology says? */
@@ -217,6 +236,22 @@ static bool link_join(struct manager *m, uint32_t i)
     return joined;
 }
 
+/* A switch that has no link out but those that it was isolated by gets them back, tested. */
+static void switch_rejoin(struct manager *m, uint32_t sw)
+{
+    uint32_t others;
+
+    if (switch_count_out(m, sw, &others) && !others)
+        for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+            uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+            if (i != TOPO_NONE && m->link[i].state == MANAGER_ISOLATED) {
+                m->link[i].signal_ps = m->now_ps;
+                link_plan(m, &m->link[i], MANAGER_BEGINS, m->config.step_ps);
+            }
+        }
+}
+
 static void link_up(struct manager *m, uint32_t i)
 {
     struct link *link = &m->link[i];
@@ -227,11 +262,15 @@ static void link_up(struct manager *m, uint32_t i)
     }
     link->state = MANAGER_UP;
     link->failed = 0;
+    link->isolated = false;
     m->routed[i] = true;
     m->out--;
     node_look(m, i);
     link_recount(m, i);
     tables_plan(m);
+    switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
+    if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
+        switch_rejoin(m, fabric_cable(m->fabric, i)->far.sw);
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_UP,
                                           .cable = i,
                                           .took_ps = m->now_ps - link->signal_ps});
@@ -288,6 +327,7 @@ static void link_step(struct manager *m, uint32_t i)
         break;
     case MANAGER_UP:
     case MANAGER_LOST:
+    case MANAGER_ISOLATED:
     case MANAGER_SWAPPED:
         break; /* nothing is due */
     }
@@ -331,6 +371,58 @@ static void links_look(struct manager *m)
                                                   .packets = packets});
         }
         link_recount(m, i);
+    }
+}
+
+/* --- traps ---------------------------------------------------------------------------- */
+
+static bool switch_has_nodes(const struct manager *m, uint32_t sw)
+{
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i != TOPO_NONE && fabric_cable(m->fabric, i)->kind == TOPO_END_NODE)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Its links are taken down, so that nobody sends to it what it has no way for. Returns how many: none
+ * where it has nodes, which it would cut off, or where none of its links is out, for then it is not
+ * the one that has lost a way. A switch is isolated once, as long as that link is out.
+ */
+static uint32_t switch_isolate(struct manager *m, uint32_t sw)
+{
+    uint32_t isolated = 0, others, hit;
+
+    if (switch_count_out(m, sw, &others) || !others || switch_has_nodes(m, sw))
+        return 0;
+    for (uint32_t p = 0; p < fabric_ports(m->fabric); p++) {
+        uint32_t i = fabric_cable_at(m->fabric, sw, p);
+
+        if (i == TOPO_NONE || m->link[i].state != MANAGER_UP || link_out(m, i, 0, &hit))
+            continue;
+        m->link[i].state = MANAGER_ISOLATED;
+        m->link[i].isolated = true;
+        isolated++;
+    }
+    return isolated;
+}
+
+/* One line a switch and look, however many packets there were. */
+static void traps_look(struct manager *m)
+{
+    for (uint32_t s = 0; s < fabric_switches(m->fabric); s++) {
+        struct manager_event event = {.what = MANAGER_SAYS_TRAP, .cable = TOPO_NONE, .sw = s};
+        uint64_t trapped = fabric_traps(m->fabric, s, &event.to);
+
+        event.trapped = trapped - m->trapped[s];
+        m->trapped[s] = trapped;
+        if (!event.trapped)
+            continue;
+        event.isolated = fabric_isolates(m->fabric) ? switch_isolate(m, s) : 0;
+        manager_say(m, event);
     }
 }
 
@@ -402,10 +494,11 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
+    m->trapped = calloc(fabric_switches(fabric), sizeof *m->trapped);
     m->look_ps = config->look_ps;
     m->link = calloc(cables, sizeof *m->link);
     m->routed = calloc(cables, sizeof *m->routed);
-    if (!m->link || !m->routed || !m->alone) {
+    if (!m->link || !m->routed || !m->alone || !m->trapped) {
         manager_destroy(m);
         return -ENOMEM;
     }
@@ -426,6 +519,7 @@ void manager_destroy(struct manager *m)
     if (!m)
         return;
     free(m->alone);
+    free(m->trapped);
     free(m->routed);
     free(m->link);
     free(m);
@@ -450,6 +544,7 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     if (err)
         return err;
     link->state = MANAGER_LOST;
+    link->isolated = false;
     link->due_ps = EMU_NEVER;
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
     return 0;
@@ -497,6 +592,7 @@ int manager_step(struct manager *m, uint64_t now_ps)
         nodes_step(m);
     if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
         links_look(m);
+        traps_look(m);
         m->look_ps = now_ps + m->config.look_ps;
     }
     err = m->tables_ps <= now_ps ? tables_make(m) : 0;

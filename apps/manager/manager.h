@@ -19,13 +19,14 @@ struct manager;
 
 /* What a link is at. */
 enum manager_link {
-    MANAGER_UP,     /* in use */
-    MANAGER_LOST,   /* it has no signal */
-    MANAGER_BEGINS, /* step 1: the ends negotiate layer, speed and protocol */
-    MANAGER_ASKS,   /* step 2: each end asks who is at the other */
-    MANAGER_TESTS,  /* step 3: pseudo-random packets at full rate, errors counted */
-    MANAGER_RESTS,  /* it failed the test, and is tried again after a while */
-    MANAGER_SWAPPED /* it does not lead to where the topology says: unused until plugged anew */
+    MANAGER_UP,       /* in use */
+    MANAGER_LOST,     /* it has no signal */
+    MANAGER_BEGINS,   /* step 1: the ends negotiate layer, speed and protocol */
+    MANAGER_ASKS,     /* step 2: each end asks who is at the other */
+    MANAGER_TESTS,    /* step 3: pseudo-random packets at full rate, errors counted */
+    MANAGER_RESTS,    /* it failed the test, and is tried again after a while */
+    MANAGER_ISOLATED, /* a switch at an end of it had no way for packets: see MANAGER_SAYS_TRAP */
+    MANAGER_SWAPPED   /* it does not lead to where the topology says: unused until plugged anew */
 };
 
 enum manager_what {
@@ -36,20 +37,32 @@ enum manager_what {
     MANAGER_SAYS_OUT,      /* it was in use, and had `errors` in `packets`: too many; taken out */
     MANAGER_SAYS_TABLES,   /* new ones are in force; took_ps: since the first change they are for */
     MANAGER_SAYS_TREELESS, /* a group can have no tree for now */
-    MANAGER_SAYS_ALONE     /* a node has had no link for too long: its adapter gives up */
+    /*
+     * A switch had no way for `packets` unicasts since the last look, of which the last was to go to
+     * node `to`. With trap=isolate, if the switch has no nodes and a link of its is out, all of its
+     * links are out from now on, until that link is up again.
+     */
+    MANAGER_SAYS_TRAP,
+    MANAGER_SAYS_ALONE /* a node has had no link for too long: its adapter gives up */
 };
 
 /* What it tells its user. */
 struct manager_event {
     enum manager_what what;
     uint64_t at_ps;
-    uint32_t cable; /* TABLES, TREELESS, ALONE: TOPO_NONE */
+    uint32_t cable; /* TABLES, TREELESS, TRAP, ALONE: TOPO_NONE */
     union {
         uint64_t took_ps;   /* UP, TABLES */
         struct topo_at far; /* SWAPPED */
         struct {            /* FAILED, OUT */
             uint64_t errors;
             uint64_t packets;
+        };
+        struct {              /* TRAP */
+            uint64_t trapped; /* packets */
+            uint32_t sw;
+            uint32_t to;       /* node */
+            uint32_t isolated; /* links that were taken out for it */
         };
         uint32_t group; /* TREELESS */
         uint32_t node;  /* ALONE */

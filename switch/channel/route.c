@@ -250,6 +250,8 @@ void switch_channel_route(struct switch_channels *ch, uint32_t v, const struct e
 
     if (!outs) {
         emu_count(&ch->sw.counts.refused, 1);
+        if (!in->group)
+            switch_trap(&ch->sw, head->dst);
         in->state = CHANNEL_DRAINED;
         in->nack = true;
     } else if (in->group) {

@@ -28,6 +28,8 @@ struct weather {
     struct fabric *fabric;
     bool dark[CABLES_MAX];
     uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
+    uint32_t traps, isolated, cut;    /* this cable has no signal between two looks; 0: none */
+    uint64_t trapped_at, trapped_for; /* switches, and nodes */
     uint64_t parted, hit;
     struct topo_at far;
 };
@@ -44,6 +46,12 @@ static void hear(void *ctx, const struct manager_event *event)
     w->out += event->what == MANAGER_SAYS_OUT;
     w->alone += event->what == MANAGER_SAYS_ALONE;
     w->treeless += event->what == MANAGER_SAYS_TREELESS;
+    w->traps += event->what == MANAGER_SAYS_TRAP;
+    if (event->what == MANAGER_SAYS_TRAP) {
+        w->isolated += event->isolated;
+        w->trapped_at |= emu_bit(event->sw);
+        w->trapped_for |= emu_bit(event->to);
+    }
     if (event->what == MANAGER_SAYS_TABLES)
         w->parted = event->parted;
     if (event->what == MANAGER_SAYS_SWAPPED)
@@ -121,6 +129,10 @@ static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
     if (w->most)
         flap(w, now_ps);
     top_dies(w, now_ps);
+    if (w->cut && w->looks == 2)
+        turn(w, w->cut, true, now_ps);
+    if (w->cut && w->looks == w->look)
+        turn(w, w->cut, false, now_ps);
     if (w->lone && w->looks >= w->look)
         turn(w, fabric_cable_of(fabric, w->lone, 0), true, now_ps);
     w->looks++;
@@ -257,6 +269,35 @@ static void node__that_is_alone_is_told(void)
         result = blown(&w, &config);
         CU_ASSERT(result.counts.failed > 0);
         CU_ASSERT(w.alone > 0);
+    }
+}
+
+/*
+ * A top switch that has lost a way down says so, and never more often than it is looked at. As the
+ * profile has it, its links go down; when the lost one is back, all are.
+ */
+static void trap__is_told_and_isolates_if_it_is_to(void)
+{
+    for (uint32_t isolates = 0; isolates < 2; isolates++) {
+        struct weather w = {.random = test_seed(), .top = TOPO_NONE, .look = 40, .cut = 2};
+        struct transport_config config = {.topo = "kary:2,2",
+                                          .clock = EMU_CLOCK_VIRTUAL,
+                                          .threads = 1,
+                                          .packets = 20000,
+                                          .sizes = sizes,
+                                          .set = {isolates ? "trap=isolate" : "trap=edit"},
+                                          .sets = 1};
+
+        w.set = quick();
+        w.set.reroute = false; /* so that the neighbours go on sending */
+        w.set.look_ps = 20000000;
+        blown(&w, &config);
+        CU_ASSERT_EQUAL(w.lost, 1);
+        CU_ASSERT_EQUAL(w.trapped_at, emu_bit(2));
+        CU_ASSERT(w.trapped_for & 3); /* below the switch that is cut off */
+        CU_ASSERT(w.traps > 0);
+        CU_ASSERT_EQUAL(w.isolated, isolates);
+        CU_ASSERT_EQUAL(w.ups, 1 + isolates);
     }
 }
 
@@ -403,6 +444,7 @@ int main(void)
         CASE(links__flap_under_threads),
         CASE(top__dies_and_comes_back),
         CASE(node__that_is_alone_is_told),
+        CASE(trap__is_told_and_isolates_if_it_is_to),
         CASE(link__is_in_the_tables_only_when_it_is_up),
         CASE(link__that_is_swapped_is_found_out),
         CASE(link__that_errs_is_not_let_in),

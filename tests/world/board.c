@@ -3,6 +3,7 @@
 #include "board.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -46,8 +47,8 @@ void board_done(struct board *board, struct board_row *row, bool right)
 {
     uint64_t now = board_now_ns(), took = now - row->began_ns;
 
-    if (!right)
-        row->wrong++;
+    if (!right && !row->wrong++) /* the first one; an error that comes later has its place */
+        snprintf(row->text, sizeof row->text, "%s in round %" PRIu64, row->op, row->rounds);
     if (!board->fault_ns || took <= row->longest_ns)
         return;
     row->longest_ns = took;

@@ -85,6 +85,8 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node); /* @node < nodes *
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - is there somebody whom we may meet? Not one that has said goodbye. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
+/** nic_peer_is_new - was nobody ever there? */
+bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**
  * nic_peer_report_silent - an operation with @node ends with -EHOSTUNREACH. If a process is there
  * and silent, name it on stderr.

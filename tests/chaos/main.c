@@ -269,23 +269,24 @@ static void deeds_do(struct chaos *c)
     }
 }
 
-/* Who is furthest may begin a few steps more. */
+/* Who is last says how far all may go: one that is cut off has nothing to wait for, and would run. */
 static void steps_let(struct chaos *c)
 {
-    uint64_t most = 0, steps = atomic_load(&c->board->steps);
+    uint64_t least = UINT32_MAX, steps = atomic_load(&c->board->steps);
 
     for (uint32_t n = 0; n < c->plan.nodes; n++) {
         uint32_t begun = atomic_load(&c->board->place[n].begun);
 
-        most = begun > most ? begun : most;
+        if (c->pid[n] && begun < least)
+            least = begun;
     }
     if (steps >= c->steps || (c->ms && ms_now(c) >= c->ms)) {
         atomic_store(&c->board->last, true);
         return;
     }
-    if (most + AHEAD > steps)
+    if (least + AHEAD > steps)
         atomic_store(&c->board->steps,
-                     (uint32_t)(most + 2 * AHEAD < c->steps ? most + 2 * AHEAD : c->steps));
+                     (uint32_t)(least + 2 * AHEAD < c->steps ? least + 2 * AHEAD : c->steps));
 }
 
 static bool stands_still(struct chaos *c)

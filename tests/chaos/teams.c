@@ -16,7 +16,8 @@
 #include "emu/random.h"
 #include "tests/world/bytes.h"
 
-#define PATIENCE_NS UINT64_C(20000000000) /* for a network that has no tree just now */
+#define PATIENCE_NS \
+    UINT64_C(20000000000) /* for a network that has no tree, or no states, just now */
 
 static uint8_t *cast_slot(const struct chaos_node *node, const struct chaos_member *team,
                           uint32_t root, uint32_t place)
@@ -37,7 +38,7 @@ static bool may_fail(const struct chaos_node *node, const struct chaos_member *t
     return chaos_team_may_fail(&node->plan, team->members);
 }
 
-/* Ask for it. A network that has lost links may have no tree for a while. */
+/* Ask for it. A network that has lost links may have no tree for a while, or no combine states. */
 static void team_make(struct chaos_node *node, struct chaos_member *team, struct chaos_made *made)
 {
     uint32_t nodes[CHAOS_NODES], count = 0, rounds = 0;
@@ -50,7 +51,8 @@ static void team_make(struct chaos_node *node, struct chaos_member *team, struct
                                   : fabemu_group_create_wide(node->fab, nodes, count, &made->id);
         for (uint32_t i = 0; made->err && i < 100; i++)
             chaos_idle(node, &rounds);
-    } while (made->err == -EHOSTUNREACH && !may_fail(node, team) && emu_now_ns() < end_ns);
+    } while ((made->err == -EHOSTUNREACH || made->err == -ENOSPC) && !may_fail(node, team) &&
+             emu_now_ns() < end_ns);
     if (made->err && !may_fail(node, team))
         chaos_wrong(node, "there is no group for team %" PRIx64 ": %s (%s)", team->members,
                     strerror(-made->err), fabemu_error());

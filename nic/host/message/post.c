@@ -149,7 +149,10 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     return 0;
 }
 
-/* After one that is gone we ask for its successor: if there is none, the receive ends. */
+/*
+ * After one that is gone we ask for its successor, and where nobody ever was for the first: if there
+ * is none, the receive ends.
+ */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
     struct nic_op *op = &recv->op;
@@ -159,7 +162,7 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         return;
     }
     emu_list_add(&recv->queue->posted, &op->post.link);
-    if (peer->vacated)
+    if (peer->vacated || nic_peer_is_new(fab, peer))
         nic_peer_connect(fab, peer);
 }
 

@@ -23,7 +23,7 @@
 /*
  * No answer came. A process that we have met may be stopped or cut off (@cut): the pair breaks,
  * and may meet again. Where we have never met anybody, the process may only be busy with others:
- * sends fail, receives go on waiting.
+ * sends fail, receives go on waiting. Where nobody ever was, receives end, too.
  */
 static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
 {
@@ -35,7 +35,7 @@ static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cu
         return;
     }
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
-    if (cut || peer->vacated)
+    if (cut || peer->vacated || nic_peer_is_new(fab, peer))
         nic_queue_passed(fab, peer->node, UINT64_MAX);
     peer->vacated |= cut;
 }

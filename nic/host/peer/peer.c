@@ -51,6 +51,11 @@ bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
     return emu_seat_attached(word) && emu_seat_first(word) == peer->first;
 }
 
+bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
+{
+    return !emu_edge_nic_seat(&fab->edge, peer->node);
+}
+
 /* A process that gets no answer asks again, or this adapter says hello to it. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {

@@ -97,6 +97,8 @@ int nic_node_check(const struct fabemu *fab, uint32_t node);
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
 /** nic_peer_count_break - what was under way with @node has broken off. */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
+/** nic_peer_is_new - was nobody ever there? */
+bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**
  * nic_peer_why - one line: why does @node not answer? @node < nodes. What has changed since an
  * operation failed shows. Lock: none.

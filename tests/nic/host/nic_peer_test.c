@@ -293,6 +293,33 @@ static void send__waits_for_a_peer_and_gives_up(void)
     peers_close(&w);
 }
 
+/* A receive alone asks, too; and if somebody comes in time it stays. */
+static void receive__from_a_node_where_nobody_ever_was_ends(void)
+{
+    for (unsigned comes = 0; comes < 2; comes++) {
+        struct peers w = {.fake = fake_open(2, test_seed(), false)};
+        struct fabemu_req req;
+        uint32_t v = 7, got = 0;
+
+        w.fab[0] = fake_attach(w.fake, 0);
+        fabemu_queue_open(w.fab[0], 1, &w.queue[0]);
+        w.fab[0]->hello_limit_ns = comes ? UINT64_C(20000000000) : 20000000;
+        peers_recv(&w, 0, 1, 1, 0, &got, 4, &req);
+        if (comes) {
+            fake_quiet(w.fake);
+            w.fab[1] = fake_attach(w.fake, 1);
+            fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
+            peers_inject(&w, 1, 0, 1, &v, 4);
+        }
+        while (fabemu_req_status(&req) == FABEMU_PENDING)
+            fake_pump(w.fake);
+        CU_ASSERT_EQUAL(req.status, comes ? 0 : -EHOSTUNREACH);
+        CU_ASSERT_EQUAL(got, comes ? v : 0);
+        CU_ASSERT_EQUAL(fake_dropped(w.fake), 0);
+        peers_close(&w);
+    }
+}
+
 /* A bound that is off does not end what a short one does. */
 static void send__waits_as_long_as_the_bounds_say(void)
 {
@@ -802,6 +829,7 @@ int main(void)
         CASE(answers__that_matter_are_not_dropped),
         CASE(queue_close__cancels_and_frees_the_sender),
         CASE(send__waits_for_a_peer_and_gives_up),
+        CASE(receive__from_a_node_where_nobody_ever_was_ends),
         CASE(send__waits_as_long_as_the_bounds_say),
         CASE(abort__ends_what_is_under_way),
         CASE(gone__calls_return_at_once),

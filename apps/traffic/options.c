@@ -34,6 +34,8 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "virtual time before the measurement (default: by load and latency)")                      \
     ROW(measure, "measure", "NS", USE_OPEN,                                                        \
         "virtual time of the measurement (default: until it is steady)")                           \
+    ROW(series, "series", "NS", USE_OPEN,                                                          \
+        "also bytes of payload delivered in each NS of the run; wants --measure (default: no)")    \
     ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
         "multicast: mean destinations (default 4; md: 16)")                                        \
     ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
@@ -189,6 +191,11 @@ READER(warmup)
 READER(measure)
 {
     return read_time(value, 1, &o->config.measure_ps, right);
+}
+
+READER(series)
+{
+    return read_time(value, 1, &o->config.window_ps, right);
 }
 
 READER(fanout)

@@ -101,6 +101,18 @@ static const char *multicast_of(const struct traffic_config *config, char *text,
     return text;
 }
 
+static struct json_object *series_json(const struct traffic_series *series)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *bytes = json_object_new_array();
+
+    add_ns(object, "window_ns", series->window_ps);
+    for (uint32_t i = 0; i < series->windows; i++)
+        json_object_array_add(bytes, json_object_new_uint64(series->bytes[i]));
+    json_object_object_add(object, "payload_bytes", bytes);
+    return object;
+}
+
 static void open_json(struct json_object *all, const struct traffic_result *result,
                       const struct traffic_config *config)
 {
@@ -121,6 +133,8 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_add_text(all, "arrivals", config->fixed_gaps ? "fixed" : "poisson");
     add_ns(all, "warmup_ns", result->warmup_ps);
     add_ns(all, "measure_ns", result->measure_ps);
+    if (result->series.bytes)
+        json_object_object_add(all, "series", series_json(&result->series));
     if (!result->multicast)
         return;
     add(all, "fanout", result->fanout);
@@ -251,6 +265,17 @@ static void open_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->undelivered);
 }
 
+/* A line a window: when it begins, and what a second like it would have. */
+static void series_text(FILE *out, const struct traffic_series *series)
+{
+    if (!series->windows)
+        return;
+    fprintf(out, "  series       from/us  million bytes of payload a second, all nodes\n");
+    for (uint32_t i = 0; i < series->windows; i++)
+        fprintf(out, "  %19.3f  %.1f\n", ns(i * series->window_ps) / 1000,
+                (double)series->bytes[i] / ((double)series->window_ps / 1e6));
+}
+
 void traffic_report_text(FILE *out, const struct traffic_result *result,
                          const struct traffic_config *config, const char *pattern)
 {
@@ -284,6 +309,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             (unsigned long long)result->faults.tables,
             duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
+    series_text(out, &result->series);
 }
 
 /* A latency in a table, or that there is none. */

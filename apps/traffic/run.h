@@ -28,6 +28,7 @@ struct traffic_config {
     struct traffic_sources sources;
     uint64_t warmup_ps;  /* 0: traffic_phases_choose() */
     uint64_t measure_ps; /* both 0: and as long as it takes until the traffic is steady */
+    uint64_t window_ps;  /* of a series of what is delivered; 0: none is kept; needs measure_ps */
     double fanout;       /* multicast: 0: 4, or what the network allows */
     enum traffic_law law;
     uint32_t sets;    /* of each source; 0: 1024, or as many as there can be */
@@ -54,6 +55,16 @@ struct traffic_rates {
     double mean;
     double least;
     double most;
+};
+
+#define TRAFFIC_WINDOWS_MOST 100000u
+
+/* What was delivered, by windows of equal length from the start of the run to the measurement's
+ * end. */
+struct traffic_series {
+    uint64_t window_ps;
+    uint32_t windows;
+    uint64_t *bytes; /* of payload that came to lie in memory, at all nodes; NULL: there is none */
 };
 
 /* What there was of faults. */
@@ -83,6 +94,7 @@ struct traffic_result {
     uint64_t measure_ps;
     bool multicast;
     struct traffic_latency completion; /* multicast: until the last copy */
+    struct traffic_series series;
 
     /* Collectives. */
     bool collective;
@@ -104,12 +116,16 @@ struct traffic_result {
 };
 
 /**
- * traffic_run - build the fabric, run, measure, check conservation, free it.
+ * traffic_run - build the fabric, run, measure, check conservation, free it. When it returns 0,
+ * traffic_result_release() @ret.
  * Errors: -EINVAL, the configuration cannot be; -ENOMEM, it does not fit; -EPROTO, a check of the
  *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile
  *         has no such groups; others of fabric_start(); with one line in @error.
  */
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes);
+
+/** traffic_result_release - free what a result owns, its series. */
+void traffic_result_release(struct traffic_result *result);
 
 #endif

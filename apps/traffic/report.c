@@ -142,7 +142,17 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
-static void collective_json(struct json_object *all, const struct traffic_result *result)
+static const char *by_of(enum traffic_by by)
+{
+    static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
+                                        [TRAFFIC_BY_DISSEMINATION] = "dissemination",
+                                        [TRAFFIC_BY_TREE] = "tree"};
+
+    return names[by];
+}
+
+static void collective_json(struct json_object *all, const struct traffic_result *result,
+                            const struct traffic_config *config)
 {
     struct json_object *one = json_object_new_object();
 
@@ -152,6 +162,9 @@ static void collective_json(struct json_object *all, const struct traffic_result
     add_ns(one, "mean_ns", result->latency.mean_ps);
     add_ns(one, "min_ns", result->latency.least_ps);
     add_ns(one, "max_ns", result->latency.most_ps);
+    json_add_text(one, "by", by_of(config->by));
+    add_ns(one, "noise_period_ns", config->noise.period_ps);
+    add_ns(one, "noise_length_ns", config->noise.length_ps);
     json_object_object_add(all, "offered", NULL);
     json_object_object_add(all, "accepted", NULL);
     json_object_object_add(all, "saturated", json_object_new_boolean(false));
@@ -185,7 +198,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     json_add_number(all, "threads", result->threads);
     json_add_number(all, "bytes", result->bytes);
     if (result->collective)
-        collective_json(all, result);
+        collective_json(all, result, config);
     else
         open_json(all, result, config);
     json_object_object_add(all, "latency_ns", latency_json(&result->latency));
@@ -291,6 +304,12 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                 "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
                 result->groups, s(result->groups), result->members);
+        if (config->by != TRAFFIC_BY_HARDWARE)
+            fprintf(out, "  made of      messages (%s)\n", by_of(config->by));
+        if (config->noise.length_ps)
+            fprintf(out, "  noise        %s of every %s at each node\n",
+                    duration_of_ns(ns(config->noise.length_ps)).text,
+                    duration_of_ns(ns(config->noise.period_ps)).text);
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,

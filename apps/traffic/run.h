@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "apps/fabric/fabric.h"
+#include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/workload/phases.h"
 #include "apps/traffic/workload/sets.h"
@@ -42,6 +43,8 @@ struct traffic_config {
     uint64_t interval_ps;
     uint64_t skew_ps;
     bool at_random;
+    enum traffic_by by;
+    struct traffic_noise noise;
 
     const struct fault_schedule *faults; /* NULL: none */
 

@@ -171,6 +171,20 @@ static void collective_json(struct json_object *all, const struct traffic_result
     json_object_object_add(all, "collectives", one);
 }
 
+static struct json_object *changes_json(const struct traffic_faults_seen *seen)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < seen->changes; i++) {
+        struct json_object *one = json_object_new_object();
+        add_ns(one, "at_ns", seen->change[i].at_ps);
+        json_add_number(one, "links_out", seen->change[i].links_out);
+        json_object_object_add(one, "new_tables", json_object_new_boolean(seen->change[i].tables));
+        json_object_array_add(all, one);
+    }
+    return all;
+}
+
 static struct json_object *faults_json(const struct traffic_faults_seen *seen)
 {
     struct json_object *all = json_object_new_object();
@@ -181,6 +195,8 @@ static struct json_object *faults_json(const struct traffic_faults_seen *seen)
     json_add_number(all, "links_taken_out", seen->out);
     json_add_number(all, "new_tables", seen->tables);
     add_ns(all, "recovery_longest_ns", seen->recovery_ps);
+    json_add_number(all, "links_between_switches", seen->links);
+    json_object_object_add(all, "changes", changes_json(seen));
     return all;
 }
 

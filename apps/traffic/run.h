@@ -70,6 +70,15 @@ struct traffic_series {
     uint64_t *bytes; /* of payload that came to lie in memory, at all nodes; NULL: there is none */
 };
 
+#define TRAFFIC_CHANGES_MOST 256u
+
+/* A change to the network: how many links are out of use from then on, or that tables follow. */
+struct traffic_change {
+    uint64_t at_ps;
+    uint32_t links_out;
+    bool tables; /* new ones are in force */
+};
+
 /* What there was of faults. */
 struct traffic_faults_seen {
     bool any;             /* there was a schedule */
@@ -78,6 +87,9 @@ struct traffic_faults_seen {
     uint64_t out;         /* links that were taken out for their errors */
     uint64_t tables;      /* times that new tables were published */
     uint64_t recovery_ps; /* from a change to these, at most */
+    uint32_t links;       /* between switches, of the network when it is whole */
+    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first of them, in order of time */
+    uint32_t changes;
 };
 
 struct traffic_result {

@@ -11,8 +11,7 @@ from recovery import Expected, Trace, of_outage
 
 SCHEDULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recovery.faults")
 NS = 1000       # of a us
-# as recovery.faults has them: throughput before each outage is the mean from these times on
-BEFORE_NS = (200 * NS, 1200 * NS)
+BEFORE_NS = 200 * NS    # throughput before is the mean from then until something fails
 TIME_OF_RUN = ("--warmup", "100000", "--measure", "2300000")
 WINDOW = Axis("--series", "time (µs)", name="time_us")
 WINDOW_NS = (10000,)
@@ -37,7 +36,7 @@ BACK_US = 100       # adaptive routing is back by then
 
 
 def of_run(load, routing, number, function):
-    return of_outage(TRACES[load, routing], number, BEFORE_NS[number], function)
+    return of_outage(TRACES[load, routing], number, BEFORE_NS, function)
 
 
 def recovered(load, number):
@@ -66,7 +65,7 @@ SHARES = Pick((0.05, 0.1, 0.25, 0.5, 1, 2.5, 5), (0.1, 2.5))
 LENGTHS = Pick((0.25, 2.5, 25, 250, 2500), (2.5, 25))
 # 38.2 ms apart: each begins at another time of any noise's period, when the one before is long over
 APART = ("--interval", "38196601", "--operations")
-OPERATIONS = Pick((*APART, "200"), (*APART, "50"))
+OPERATIONS = Pick((*APART, "200"), (*APART, "25"))
 
 TIME = Quantity("mean time (µs)", "mean_time_us", ("latency_ns", "mean"), ("latency_ns", "mean_ci95"), 1e-3,
                 log=True)

@@ -57,6 +57,9 @@ def scales(axes, d):
             axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     if d.y_log:
         axes.set_yscale("log")
+        least = min((y for one in d.curves for y in one.y if y > 0), default=None)
+        if least:
+            axes.set_ylim(bottom=least / 2)     # an interval down to 0 has no end
         axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
         axes.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 3, 5)))
         axes.yaxis.set_minor_formatter(ticker.FormatStrFormatter("%g"))

@@ -118,12 +118,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Added(Series):
-    """A curve of what is more than at one x: y less y there."""
+    """A curve of what is more than at one x: y less y there. A gap where it is not, up to rounding."""
     base: float = 0
 
     def shown(self, results, y):
-        base, = results.need(self, [self.base])
-        return [one._replace(y=one.y - y.of(base)) for one in super().shown(results, y)]
+        base = y.of(*results.need(self, [self.base]))
+        return [one._replace(y=one.y - base if one.y - base > 1e-9 * base else float("nan"))
+                for one in super().shown(results, y)]
 
 
 @dataclass(frozen=True)

@@ -72,11 +72,16 @@ def within(points, begins, ends):
     return [y for at, y in points if at - window >= begins - 1e-6 and at <= ends + 1e-6]
 
 
-def recovery(result, outage, before_ns):
-    """@before_ns: the throughput before is the mean from then until the outage begins."""
+def recovery(result, number, before_ns):
+    """From the number-th outage. @before_ns: the throughput before is the mean from then until the
+    first outage, while nothing has failed yet."""
+    found = outages(result)
+    if len(found) <= number:
+        raise Failed
+    outage = found[number]
     points = throughputs(result)
     window = points[0][0]
-    before = mean(within(points, before_ns, outage.begins_ns))
+    before = mean(within(points, before_ns, found[0].begins_ns))
     during = within(points, outage.begins_ns, outage.ends_ns)
     size = max(1, round(MEAN_NS / window))
     means = [mean(during[i:i + size]) for i in range(len(during) - size + 1)]
@@ -101,14 +106,14 @@ class Trace(Series):
 @dataclass(frozen=True)
 class Expected(Trace):
     """Of a run: what was before each outage, times the share of the links that are left."""
-    before_ns: tuple = ()   # by outage, as recovery() wants it
+    before_ns: float = 0    # as recovery() wants it
 
     def shown(self, results, y):
         result, = results.need(self, results.effort.pick(self.xs))
         point = self.point(results.effort.pick(self.xs)[0], results.effort)
         found = []
-        for outage, before_ns in zip(outages(result), self.before_ns):
-            value = recovery(result, outage, before_ns).expected
+        for number, outage in enumerate(outages(result)):
+            value = recovery(result, number, self.before_ns).expected
             found += [Shown(at / 1000, value, None, False, point, result)
                       for at in (outage.begins_ns, outage.ends_ns)]
             found.append(Shown(outage.ends_ns / 1000, float("nan"), None, False, point, result))
@@ -119,10 +124,7 @@ def of_outage(series, number, before_ns, function):
     """A measure: what a function makes of the recovery from the number-th outage of a run."""
     def measure(results):
         result, = results.need(series, results.effort.pick(series.xs))
-        found = outages(result)
-        if len(found) <= number:
-            raise Failed
-        value = function(recovery(result, found[number], before_ns))
+        value = function(recovery(result, number, before_ns))
         if value is None:
             raise Failed
         return value

@@ -78,7 +78,7 @@ struct traffic_worker {
     struct traffic_stats stats; /* open loop */
     uint64_t *from;             /* open loop, by source: delivered in the measurement: time on the
                                    wire, in 1/1024 ps; a copy of a multicast is a part of it */
-    uint64_t *series;           /* open loop, by window of the run: bytes of payload that came to lie
+    uint64_t *series; /* open loop, by window of the run: bytes of payload that came to lie
                                    in memory in it; NULL: nobody asked for a series */
     struct traffic_log log;
     uint32_t nodes;

@@ -49,6 +49,9 @@ def recovered(load, number):
                                          lambda r: None if r.took_ns is None else r.took_ns / NS)),
         Row("R1", part + ".after", figure, "the same: of that share, before the repair", "%", "-",
             AtLeast(95), of_run(load, "adaptive", number, lambda r: 100 * r.after / r.expected)),
+        Row("R1", part + ".tables", figure, "the same: new tables are in force after", "µs", "-", None,
+            of_run(load, "adaptive", number,
+                   lambda r: None if r.tables_ns is None else r.tables_ns / NS)),
         Row("R1", part + ".worst", figure, "the same: of that share, worst 10 µs", "%", "-", None,
             of_run(load, "adaptive", number, lambda r: 100 * r.worst / r.expected)),
         Row("R2", part, figure, f"{what}, static routing: of that share, before the repair", "%", "-",
@@ -125,7 +128,8 @@ def noise_rows(figure, pattern, profile, nodes):
                         "adds to dissemination over adds to hardware", "x", "-",
                         AtLeast(1) if share == 0.1 else None,
                         quotient(more["dissemination"], more["hardware"])))
-        rows += [Row("N3", f"{part}.{how}.{share:g}", (figure,), f"the same: adds to {HOWS[how]}", "µs", "-",
+        rows += [] if nodes < 256 else [
+                 Row("N3", f"{part}.{how}.{share:g}", (figure,), f"the same: adds to {HOWS[how]}", "µs", "-",
                      None, more[how]) for how in HOWS]
     return tuple(rows)
 

@@ -86,8 +86,7 @@ static uint64_t member_ready_ps(const struct traffic_member *member)
     free_ps = state_free_ps(member, member->op * all->segments + member->part);
     if (free_ps == EMU_NEVER)
         return EMU_NEVER;
-    return traffic_member_awake(member, post_ps > free_ps ? post_ps : free_ps) +
-           all->times.send_ps;
+    return traffic_member_awake(member, post_ps > free_ps ? post_ps : free_ps) + all->times.send_ps;
 }
 
 static void member_put(struct traffic_member *member, struct emu_entry *entry)
@@ -117,7 +116,8 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
     uint8_t *payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
-        uint64_t value = traffic_member_value(member->op, member->part * WORDS + i, 1, member->weight);
+        uint64_t value =
+            traffic_member_value(member->op, member->part * WORDS + i, 1, member->weight);
         memcpy(payload + 8 * i, &value, sizeof value);
     }
 }
@@ -169,7 +169,7 @@ static bool member_awaits(const struct traffic_member *member, uint64_t number)
 }
 
 static enum traffic_member_wrong member_check(const struct traffic_member *member,
-                                      const struct emu_entry *entry, uint64_t number)
+                                              const struct emu_entry *entry, uint64_t number)
 {
     const struct traffic_coll *all = member->all;
     uint64_t op = number / all->segments, part = number % all->segments;
@@ -223,8 +223,8 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
-    uint64_t at_ps = traffic_member_awake(
-        member, traffic_memory_ps(&all->times, all->plan.profile, entry));
+    uint64_t at_ps =
+        traffic_member_awake(member, traffic_memory_ps(&all->times, all->plan.profile, entry));
     uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
 
     if (!member->wrong) {

@@ -35,9 +35,9 @@ struct traffic_coll_plan {
     enum traffic_collective what;
     enum traffic_by by;
     struct traffic_noise noise; /* at all nodes */
-    uint64_t bytes;       /* of the vector, a multiple of 8; a barrier has none */
-    uint64_t operations;  /* of each group */
-    uint64_t interval_ps; /* from post to post; 0: when the one before is complete */
+    uint64_t bytes;             /* of the vector, a multiple of 8; a barrier has none */
+    uint64_t operations;        /* of each group */
+    uint64_t interval_ps;       /* from post to post; 0: when the one before is complete */
     uint64_t skew_ps; /* a member posts by up to so much later, drawn for each operation; at most
                          interval_ps, if there is one */
     uint32_t groups;

@@ -152,8 +152,8 @@ static void operation_end(struct traffic_member *member)
 {
     const struct traffic_coll *all = member->all;
     struct traffic_exchange *ex = member->exchange;
-    uint32_t want = (uint32_t)traffic_member_value(member->op, 0, all->plan.members,
-                                                   member->group->sum);
+    uint32_t want =
+        (uint32_t)traffic_member_value(member->op, 0, all->plan.members, member->group->sum);
 
     if (sums(member) && ex->sum != want) {
         member->wrong = WRONG_RESULT;
@@ -199,8 +199,8 @@ static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
             continue;
         }
         if (step->what == STEP_SEND) {
-            next_ps = emu_tx_earliest_ps(&member->base.tx,
-                                         ex->ready_ps + member->all->times.send_ps);
+            next_ps =
+                emu_tx_earliest_ps(&member->base.tx, ex->ready_ps + member->all->times.send_ps);
             if (next_ps > until_ps)
                 break;
             put_message(member, step, next_ps);

@@ -20,6 +20,29 @@ struct traffic_faults {
     struct traffic_faults_seen seen;
 };
 
+/* Changes of the same kind at the same time are one. */
+static void note_change(struct traffic_faults_seen *seen, const struct manager_event *event)
+{
+    struct traffic_change change = {.at_ps = event->at_ps,
+                                    .links_out = event->links_out,
+                                    .tables = event->what == MANAGER_SAYS_TABLES};
+    struct traffic_change *last = seen->changes ? &seen->change[seen->changes - 1] : NULL;
+
+    if (last && last->at_ps == change.at_ps && last->tables == change.tables)
+        *last = change;
+    else if (seen->changes < TRAFFIC_CHANGES_MOST)
+        seen->change[seen->changes++] = change;
+}
+
+static uint32_t links_between_switches(const struct fabric *fabric)
+{
+    uint32_t links = 0;
+
+    for (uint32_t i = 0; i < fabric_cable_count(fabric); i++)
+        links += fabric_cable(fabric, i)->kind == TOPO_END_SWITCH;
+    return links;
+}
+
 static void on_manager(void *ctx, const struct manager_event *event)
 {
     struct traffic_faults_seen *seen = &((struct traffic_faults *)ctx)->seen;
@@ -27,6 +50,9 @@ static void on_manager(void *ctx, const struct manager_event *event)
     seen->lost += event->what == MANAGER_SAYS_LOST;
     seen->up += event->what == MANAGER_SAYS_UP;
     seen->out += event->what == MANAGER_SAYS_OUT;
+    if (event->what == MANAGER_SAYS_LOST || event->what == MANAGER_SAYS_UP ||
+        event->what == MANAGER_SAYS_OUT || event->what == MANAGER_SAYS_TABLES)
+        note_change(seen, event);
     if (event->what != MANAGER_SAYS_TABLES)
         return;
     seen->tables++;
@@ -133,5 +159,6 @@ void traffic_faults_result(struct traffic_run *run)
     for (uint32_t i = 0; i < injector_count(f->injector); i++)
         f->seen.hit += injector_at(f->injector, i).hits;
     f->seen.any = true;
+    f->seen.links = links_between_switches(run->fabric);
     run->result->faults = f->seen;
 }

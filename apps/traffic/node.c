@@ -272,6 +272,7 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
         part.src = sets->source[set];
     node->digest = traffic_digest(node->digest, part.src, part.birth_ps, part.at_ps);
     traffic_worker_wire(worker, part.src, part.at_ps, wire_ps, wire_ps * all->share[fanout] >> 22);
+    traffic_worker_window(worker, &all->workers, part.at_ps, entry->hdr.len);
     if (all->segments > 1) {
         part.of = all->segments;
         if (!traffic_pending_arrive(&node->pending, &part, &part.at_ps))
@@ -387,7 +388,7 @@ int traffic_nodes_init(struct traffic_nodes *all, uint32_t nodes, const struct t
         .segments = (uint32_t)segments,
         .last_bytes = (uint8_t)(plan->bytes - (segments - 1) * EMU_PAYLOAD_BYTES),
         .relays = plan->sets && !plan->hardware && plan->arity != TRAFFIC_TREE_FLAT,
-        .workers = {.sources = nodes},
+        .workers = {.sources = nodes, .windows = plan->windows, .window_ps = plan->window_ps},
         .node = calloc(nodes, sizeof(struct traffic_node *)),
         .share = calloc(most + 1, sizeof(uint64_t)),
     };

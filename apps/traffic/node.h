@@ -36,10 +36,12 @@ struct traffic_plan {
     /* mean time between births at a source of one link; of n links: a part of n */
     uint64_t gap_ps;
     struct traffic_phase phase;
-    bool poisson;     /* gaps are exponential; else all the same */
-    bool hardware;    /* multicasts are copied by the switches; else a message a destination, */
-    uint32_t arity;   /* in a tree of this: traffic_tree_next() */
-    bool completions; /* log every delivery: when is a whole multicast there? */
+    uint64_t window_ps; /* of the series of what is delivered; 0: none is kept */
+    uint32_t windows;   /* from the start of the run on */
+    bool poisson;       /* gaps are exponential; else all the same */
+    bool hardware;      /* multicasts are copied by the switches; else a message a destination, */
+    uint32_t arity;     /* in a tree of this: traffic_tree_next() */
+    bool completions;   /* log every delivery: when is a whole multicast there? */
 };
 
 struct traffic_nodes {

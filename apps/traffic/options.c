@@ -4,6 +4,7 @@
  */
 #include "apps/traffic/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,8 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
         "virtual time before the measurement (default: by load and latency)")                      \
     ROW(measure, "measure", "NS", USE_OPEN,                                                        \
         "virtual time of the measurement (default: until it is steady)")                           \
+    ROW(series, "series", "NS", USE_OPEN,                                                          \
+        "also bytes of payload delivered in each NS of the run; wants --measure (default: no)")    \
     ROW(fanout, "fanout", "MEAN", USE_MULTICAST,                                                   \
         "multicast: mean destinations (default 4; md: 16)")                                        \
     ROW(law, "fanout-law", "LAW", USE_MULTICAST,                                                   \
@@ -53,7 +56,11 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE };
     ROW(skew, "skew", "NS", USE_COLLECTIVE,                                                        \
         "collectives: members post by up to so much later, at random (default 0)")                 \
     ROW(placement, "placement", "block|random", USE_COLLECTIVE,                                    \
-        "collectives: which nodes make a group (default block)")
+        "collectives: which nodes make a group (default block)")                                   \
+    ROW(collective, "collective", "HOW", USE_COLLECTIVE,                                           \
+        "collectives: hardware: switches or adapters (default); dissemination, tree: messages")    \
+    ROW(noise, "noise", "PERIOD:LENGTH", USE_COLLECTIVE,                                           \
+        "collectives: of every PERIOD each node's system has the core for LENGTH, in ns")
 
 /* Bits of traffic_options.given. */
 #define OPTION_ROW(reader, name, value, use, help) OPTION_##reader,
@@ -191,6 +198,11 @@ READER(measure)
     return read_time(value, 1, &o->config.measure_ps, right);
 }
 
+READER(series)
+{
+    return read_time(value, 1, &o->config.window_ps, right);
+}
+
 READER(fanout)
 {
     char *end;
@@ -271,6 +283,36 @@ READER(placement)
     *right = "block or random";
     o->config.at_random = strcmp(value, "random") == 0;
     return o->config.at_random || strcmp(value, "block") == 0;
+}
+
+READER(collective)
+{
+    static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
+                                        [TRAFFIC_BY_DISSEMINATION] = "dissemination",
+                                        [TRAFFIC_BY_TREE] = "tree"};
+
+    *right = "hardware, dissemination or tree";
+    for (int by = 0; by < 3; by++) {
+        o->config.by = (enum traffic_by)by;
+        if (strcmp(value, names[by]) == 0)
+            return true;
+    }
+    return false;
+}
+
+READER(noise)
+{
+    char period[32];
+    const char *colon = strchr(value, ':');
+    const char *ignored;
+
+    *right = "PERIOD:LENGTH in ns, each up to 1000000000, the length less than the period";
+    if (!colon || (size_t)(colon - value) >= sizeof period)
+        return false;
+    snprintf(period, sizeof period, "%.*s", (int)(colon - value), value);
+    return read_time(period, 1, &o->config.noise.period_ps, &ignored) &&
+           read_time(colon + 1, 0, &o->config.noise.length_ps, &ignored) &&
+           o->config.noise.length_ps < o->config.noise.period_ps;
 }
 
 #define OPTION_ROW(reader, name, value, use, help) {name, value, help, read_##reader},

@@ -101,6 +101,18 @@ static const char *multicast_of(const struct traffic_config *config, char *text,
     return text;
 }
 
+static struct json_object *series_json(const struct traffic_series *series)
+{
+    struct json_object *object = json_object_new_object();
+    struct json_object *bytes = json_object_new_array();
+
+    add_ns(object, "window_ns", series->window_ps);
+    for (uint32_t i = 0; i < series->windows; i++)
+        json_object_array_add(bytes, json_object_new_uint64(series->bytes[i]));
+    json_object_object_add(object, "payload_bytes", bytes);
+    return object;
+}
+
 static void open_json(struct json_object *all, const struct traffic_result *result,
                       const struct traffic_config *config)
 {
@@ -121,6 +133,8 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_add_text(all, "arrivals", config->fixed_gaps ? "fixed" : "poisson");
     add_ns(all, "warmup_ns", result->warmup_ps);
     add_ns(all, "measure_ns", result->measure_ps);
+    if (result->series.bytes)
+        json_object_object_add(all, "series", series_json(&result->series));
     if (!result->multicast)
         return;
     add(all, "fanout", result->fanout);
@@ -128,7 +142,17 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
-static void collective_json(struct json_object *all, const struct traffic_result *result)
+static const char *by_of(enum traffic_by by)
+{
+    static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
+                                        [TRAFFIC_BY_DISSEMINATION] = "dissemination",
+                                        [TRAFFIC_BY_TREE] = "tree"};
+
+    return names[by];
+}
+
+static void collective_json(struct json_object *all, const struct traffic_result *result,
+                            const struct traffic_config *config)
 {
     struct json_object *one = json_object_new_object();
 
@@ -138,10 +162,27 @@ static void collective_json(struct json_object *all, const struct traffic_result
     add_ns(one, "mean_ns", result->latency.mean_ps);
     add_ns(one, "min_ns", result->latency.least_ps);
     add_ns(one, "max_ns", result->latency.most_ps);
+    json_add_text(one, "by", by_of(config->by));
+    add_ns(one, "noise_period_ns", config->noise.period_ps);
+    add_ns(one, "noise_length_ns", config->noise.length_ps);
     json_object_object_add(all, "offered", NULL);
     json_object_object_add(all, "accepted", NULL);
     json_object_object_add(all, "saturated", json_object_new_boolean(false));
     json_object_object_add(all, "collectives", one);
+}
+
+static struct json_object *changes_json(const struct traffic_faults_seen *seen)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < seen->changes; i++) {
+        struct json_object *one = json_object_new_object();
+        add_ns(one, "at_ns", seen->change[i].at_ps);
+        json_add_number(one, "links_out", seen->change[i].links_out);
+        json_object_object_add(one, "new_tables", json_object_new_boolean(seen->change[i].tables));
+        json_object_array_add(all, one);
+    }
+    return all;
 }
 
 static struct json_object *faults_json(const struct traffic_faults_seen *seen)
@@ -154,6 +195,8 @@ static struct json_object *faults_json(const struct traffic_faults_seen *seen)
     json_add_number(all, "links_taken_out", seen->out);
     json_add_number(all, "new_tables", seen->tables);
     add_ns(all, "recovery_longest_ns", seen->recovery_ps);
+    json_add_number(all, "links_between_switches", seen->links);
+    json_object_object_add(all, "changes", changes_json(seen));
     return all;
 }
 
@@ -171,7 +214,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     json_add_number(all, "threads", result->threads);
     json_add_number(all, "bytes", result->bytes);
     if (result->collective)
-        collective_json(all, result);
+        collective_json(all, result, config);
     else
         open_json(all, result, config);
     json_object_object_add(all, "latency_ns", latency_json(&result->latency));
@@ -251,6 +294,17 @@ static void open_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->undelivered);
 }
 
+/* A line a window: when it begins, and what a second like it would have. */
+static void series_text(FILE *out, const struct traffic_series *series)
+{
+    if (!series->windows)
+        return;
+    fprintf(out, "  series       from/us  million bytes of payload a second, all nodes\n");
+    for (uint32_t i = 0; i < series->windows; i++)
+        fprintf(out, "  %19.3f  %.1f\n", ns(i * series->window_ps) / 1000,
+                (double)series->bytes[i] / ((double)series->window_ps / 1e6));
+}
+
 void traffic_report_text(FILE *out, const struct traffic_result *result,
                          const struct traffic_config *config, const char *pattern)
 {
@@ -266,6 +320,12 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                 "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results right\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
                 result->groups, s(result->groups), result->members);
+        if (config->by != TRAFFIC_BY_HARDWARE)
+            fprintf(out, "  made of      messages (%s)\n", by_of(config->by));
+        if (config->noise.length_ps)
+            fprintf(out, "  noise        %s of every %s at each node\n",
+                    duration_of_ns(ns(config->noise.length_ps)).text,
+                    duration_of_ns(ns(config->noise.period_ps)).text);
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
@@ -284,6 +344,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             (unsigned long long)result->faults.tables,
             duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
+    series_text(out, &result->series);
 }
 
 /* A latency in a table, or that there is none. */

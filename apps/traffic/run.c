@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/traffic/faults.h"
@@ -142,6 +143,12 @@ int traffic_run_check(struct traffic_run *run)
     return fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
 }
 
+void traffic_result_release(struct traffic_result *result)
+{
+    free(result->series.bytes);
+    result->series = (struct traffic_series){.windows = 0};
+}
+
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes)
 {
@@ -153,5 +160,8 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
     *ret = (struct traffic_result){.bytes = config->bytes};
     if (config->pattern.kind == TRAFFIC_COLLECTIVE)
         return traffic_run_closed(&run);
-    return traffic_run_open(&run);
+    int err = traffic_run_open(&run);
+    if (err)
+        traffic_result_release(ret);
+    return err;
 }

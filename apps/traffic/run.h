@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "apps/fabric/fabric.h"
+#include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/workload/phases.h"
 #include "apps/traffic/workload/sets.h"
@@ -28,6 +29,7 @@ struct traffic_config {
     struct traffic_sources sources;
     uint64_t warmup_ps;  /* 0: traffic_phases_choose() */
     uint64_t measure_ps; /* both 0: and as long as it takes until the traffic is steady */
+    uint64_t window_ps;  /* of a series of what is delivered; 0: none is kept; needs measure_ps */
     double fanout;       /* multicast: 0: 4, or what the network allows */
     enum traffic_law law;
     uint32_t sets;    /* of each source; 0: 1024, or as many as there can be */
@@ -41,6 +43,8 @@ struct traffic_config {
     uint64_t interval_ps;
     uint64_t skew_ps;
     bool at_random;
+    enum traffic_by by;
+    struct traffic_noise noise;
 
     const struct fault_schedule *faults; /* NULL: none */
 
@@ -56,6 +60,25 @@ struct traffic_rates {
     double most;
 };
 
+#define TRAFFIC_WINDOWS_MOST 100000u
+
+/* What was delivered, by windows of equal length from the start of the run to the measurement's
+ * end. */
+struct traffic_series {
+    uint64_t window_ps;
+    uint32_t windows;
+    uint64_t *bytes; /* of payload that came to lie in memory, at all nodes; NULL: there is none */
+};
+
+#define TRAFFIC_CHANGES_MOST 256u
+
+/* A change to the network: how many links are out of use from then on, or that tables follow. */
+struct traffic_change {
+    uint64_t at_ps;
+    uint32_t links_out;
+    bool tables; /* new ones are in force */
+};
+
 /* What there was of faults. */
 struct traffic_faults_seen {
     bool any;             /* there was a schedule */
@@ -64,6 +87,9 @@ struct traffic_faults_seen {
     uint64_t out;         /* links that were taken out for their errors */
     uint64_t tables;      /* times that new tables were published */
     uint64_t recovery_ps; /* from a change to these, at most */
+    uint32_t links;       /* between switches, of the network when it is whole */
+    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first of them, in order of time */
+    uint32_t changes;
 };
 
 struct traffic_result {
@@ -83,6 +109,7 @@ struct traffic_result {
     uint64_t measure_ps;
     bool multicast;
     struct traffic_latency completion; /* multicast: until the last copy */
+    struct traffic_series series;
 
     /* Collectives. */
     bool collective;
@@ -104,12 +131,16 @@ struct traffic_result {
 };
 
 /**
- * traffic_run - build the fabric, run, measure, check conservation, free it.
+ * traffic_run - build the fabric, run, measure, check conservation, free it. When it returns 0,
+ * traffic_result_release() @ret.
  * Errors: -EINVAL, the configuration cannot be; -ENOMEM, it does not fit; -EPROTO, a check of the
  *         fabric or of a result failed; -EINTR, progress() said so; -ENOTSUP, -ENOSPC, the profile
  *         has no such groups; others of fabric_start(); with one line in @error.
  */
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes);
+
+/** traffic_result_release - free what a result owns, its series. */
+void traffic_result_release(struct traffic_result *result);
 
 #endif

@@ -146,6 +146,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             traffic_report_row(stdout, &result, config, i == 0);
         else
             traffic_report_text(stdout, &result, config, own->pattern);
+        traffic_result_release(&result);
     }
     if (json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);

@@ -83,19 +83,23 @@ static void worker_free(struct traffic_worker *worker)
 {
     if (worker) {
         traffic_log_release(&worker->log);
+        free(worker->series);
         free(worker->from);
     }
     free(worker);
 }
 
-static struct traffic_worker *worker_new(uint32_t sources)
+static struct traffic_worker *worker_new(const struct traffic_workers *all)
 {
     struct traffic_worker *worker = calloc(1, sizeof *worker);
 
-    if (!worker || !sources)
-        return worker;
-    worker->from = calloc(sources, sizeof worker->from[0]);
-    if (worker->from)
+    if (!worker)
+        return NULL;
+    if (all->sources)
+        worker->from = calloc(all->sources, sizeof worker->from[0]);
+    if (all->windows)
+        worker->series = calloc(all->windows, sizeof worker->series[0]);
+    if (!all->sources == !worker->from && !all->windows == !worker->series)
         return worker;
     worker_free(worker);
     return NULL;
@@ -111,7 +115,7 @@ struct traffic_worker *traffic_worker_join(struct traffic_workers *all, uint32_t
             more[all->count] = NULL;
     }
     if (!all->at[index])
-        all->at[index] = worker_new(all->sources);
+        all->at[index] = worker_new(all);
     if (all->at[index])
         all->at[index]->nodes++;
     return all->at[index];
@@ -127,7 +131,8 @@ void traffic_workers_free(struct traffic_workers *all)
 
 uint64_t traffic_workers_bytes(const struct traffic_workers *all)
 {
-    return sizeof(struct traffic_worker) + all->sources * sizeof(uint64_t);
+    return sizeof(struct traffic_worker) +
+           ((uint64_t)all->sources + all->windows) * sizeof(uint64_t);
 }
 
 void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase)
@@ -147,4 +152,13 @@ uint64_t traffic_workers_from(const struct traffic_workers *all, uint32_t source
     for (uint32_t w = 0; w < all->count; w++)
         from += all->at[w] ? all->at[w]->from[source] : 0;
     return from;
+}
+
+uint64_t traffic_workers_window(const struct traffic_workers *all, uint32_t i)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t w = 0; w < all->count; w++)
+        bytes += all->at[w] ? all->at[w]->series[i] : 0;
+    return bytes;
 }

@@ -78,6 +78,8 @@ struct traffic_worker {
     struct traffic_stats stats; /* open loop */
     uint64_t *from;             /* open loop, by source: delivered in the measurement: time on the
                                    wire, in 1/1024 ps; a copy of a multicast is a part of it */
+    uint64_t *series; /* open loop, by window of the run: bytes of payload that came to lie
+                                   in memory in it; NULL: nobody asked for a series */
     struct traffic_log log;
     uint32_t nodes;
 };
@@ -87,6 +89,8 @@ struct traffic_workers {
     struct traffic_worker **at;
     uint32_t count;
     uint32_t sources; /* that are told apart: 0, or all nodes */
+    uint32_t windows; /* of the series; 0: none is kept */
+    uint64_t window_ps;
 };
 
 /** traffic_worker_join - one more node of worker @index; what it shares, or NULL: no memory. */
@@ -104,6 +108,19 @@ void traffic_workers_measure(struct traffic_workers *all, const struct traffic_p
 
 /** traffic_workers_from - traffic_worker.from of node @source, of all of them. */
 uint64_t traffic_workers_from(const struct traffic_workers *all, uint32_t source);
+
+/** traffic_workers_window - traffic_worker.series of window @i, of all of them. */
+uint64_t traffic_workers_window(const struct traffic_workers *all, uint32_t i);
+
+/** traffic_worker_window - @bytes of payload came at @at_ps: into the series, if it reaches so far.
+ */
+static inline void traffic_worker_window(struct traffic_worker *worker,
+                                         const struct traffic_workers *all, uint64_t at_ps,
+                                         uint64_t bytes)
+{
+    if (worker->series && at_ps / all->window_ps < all->windows)
+        worker->series[at_ps / all->window_ps] += bytes;
+}
 
 /** traffic_worker_wire - a segment of @src came at @at_ps: see traffic_stats_wire(). */
 static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t src, uint64_t at_ps,

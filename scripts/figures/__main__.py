@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import breakage
 import curves
 import paper_oq
 import paper_qsnet
@@ -19,10 +20,12 @@ from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2
 ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" (5 to 18, rows A),
-and what "QsNet III, an adaptively routed network" states (figures q, rows Q), with fabemu traffic, and print
-the papers' stated results beside what was measured. docs/figures.md tells the rest."""
-FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES)}
-ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS)
+what "QsNet III, an adaptively routed network" states (figures q, rows Q), throughput while links fail
+(figures r, rows R) and collectives under the noise of operating systems (figures n, rows N), with fabemu
+traffic, and print the papers' stated results beside what was measured. docs/figures.md tells the rest."""
+FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES,
+                                              *breakage.FIGURES)}
+ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)
 
 
 class Interrupted(Exception):
@@ -55,7 +58,8 @@ def parser():
                "one does not, or a point failed; 2, the command line is wrong. A run that was "
                "interrupted goes on where it stopped when it is started again with the same --out.")
     p.add_argument("--only", metavar="LIST",
-                   help="only these figures (5 to 18, q1 to q9) and rows (A1 to A11, Q1 to Q8), for "
+                   help="only these figures (5 to 18, q1 to q9, r1, r2, n1 to n6) and rows (A1 to A11, Q1 to Q8,"
+                   " R1, R2, N1 to N3), for "
                    "example 5,6,A3; a figure brings the rows that need nothing else")
     p.add_argument("--quick", action="store_true",
                    help="fewer loads, shorter: under a minute on 2 cores")

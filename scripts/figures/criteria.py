@@ -61,6 +61,17 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
+class AtMost:
+    bound: float
+
+    def judge(self, measured, ci):
+        return measured - self.bound, measured <= self.bound + ci
+
+    def __str__(self):
+        return f"at most {self.bound:g}"
+
+
+@dataclass(frozen=True)
 class From(Closeness):
     """From low to high, both included."""
     low: float

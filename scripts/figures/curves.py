@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """curves.py - what is drawn, as plain data, and the processes that draw it."""
 import multiprocessing
+import os
 import signal
 import textwrap
 from typing import NamedTuple
+
+from model import Failed
 
 
 CAPTION_WIDTH = 130     # characters
@@ -34,14 +37,21 @@ def drawing(figure, results, version):
     axis, y = figure.series[0].axis, figure.y
     curves = []
     for series in figure.series:
-        points = sorted(results.sweep(series).items())
-        curves.append(Curve(series.name, [x for x, _ in points], [y.of(r) for _, r in points],
-                            [y.ci_of(r) or 0 for _, r in points],
-                            [bool(r["saturated"]) for _, r in points]))
+        shown = attempt_shown(series, results, y)
+        curves.append(Curve(series.name, [one.x for one in shown], [one.y for one in shown],
+                            [one.ci or 0 for one in shown], [one.saturated for one in shown]))
     return Drawing(figure.name, f"Figure {figure.number}. {figure.title}",
                    caption(figure, results.effort, version), axis.label, y.label, axis.log, y.log,
                    curves,
                    figure.marks)
+
+
+def attempt_shown(series, results, y):
+    """Nothing of a curve that needs a point which failed."""
+    try:
+        return series.shown(results, y)
+    except Failed:
+        return []
 
 
 def caption(figure, effort, version):
@@ -60,6 +70,8 @@ def pairs(args):
     """('--topo', 'kary:4,4') -> 'topo kary:4,4'; a --set speaks for itself; times in µs."""
     ret = []
     for name, value in zip(args[::2], args[1::2]):
+        if name == "--faults":
+            value = os.path.basename(value)
         if name in ("--warmup", "--measure", "--interval"):
             value = f"{float(value) / 1000:g} µs"
         ret.append(value if name == "--set" else f"{name[2:]} {value}")

@@ -14,11 +14,14 @@ from matplotlib import pyplot, ticker  # noqa: E402 (after the backend is chosen
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")    # for all eyes
 MARKERS = "osD^vP"
+POINTS_MARKED = 60      # of a curve with more only the line is drawn
 LINES = ("-", "--", "-.", ":", "-", "--")       # curves that coincide stay visible
 
 
 def curve(axes, one, number):
     colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    if len(one.x) > POINTS_MARKED:
+        marker = None
     axes.errorbar(one.x, one.y, yerr=one.ci if any(one.ci) else None, color=colour, capsize=2,
                   elinewidth=0.8, marker=marker, linestyle=LINES[number % len(LINES)],
                   label=one.name,
@@ -54,6 +57,9 @@ def scales(axes, d):
             axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     if d.y_log:
         axes.set_yscale("log")
+        least = min((y for one in d.curves for y in one.y if y > 0), default=None)
+        if least:
+            axes.set_ylim(bottom=least / 2)     # an interval down to 0 has no end
         axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
         axes.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 3, 5)))
         axes.yaxis.set_minor_formatter(ticker.FormatStrFormatter("%g"))

@@ -38,10 +38,15 @@ class Axis(NamedTuple):
     option: str     # of fabemu traffic
     label: str
     log: int = 0    # base; 0: linear
-    form: str = "{}"    # the option's value for an x
+    form: object = "{}"     # the option's value for an x: to be filled in, or a function of x
+    name: str = ""      # in the CSV; else the option's
 
     def args(self, x):
-        return (self.option, self.form.format(number(x)))
+        return (self.option, self.form(x) if callable(self.form) else self.form.format(number(x)))
+
+    @property
+    def column(self):
+        return self.name or self.option[2:]
 
 
 class Quantity(NamedTuple):
@@ -69,6 +74,16 @@ def dig(result, path):
     return result
 
 
+class Shown(NamedTuple):
+    """A point of a curve."""
+    x: float
+    y: float
+    ci: object          # half the width of its 95 % confidence interval; None: unknown
+    saturated: bool
+    point: Point
+    result: dict
+
+
 @dataclass(frozen=True)
 class Series:
     """One curve."""
@@ -87,12 +102,29 @@ class Series:
         return Point(self.args + time + self.axis.args(x) + ("--seed", str(effort.seed)),
                      self.cost(x, time))
 
+    def shown(self, results, y):
+        """What is drawn of it, in order."""
+        return [Shown(x, y.of(result), y.ci_of(result), bool(result["saturated"]),
+                      self.point(x, results.effort), result)
+                for x, result in sorted(results.sweep(self).items())]
+
     def cost(self, x, time):
         ns = sum(float(value) for name, value in zip(time, time[1:])
                  if name in ("--warmup", "--measure"))
         if callable(self.hops):
             return self.hops(x, ns)
         return self.hops * (x * ns / PACKET_NS if ns else 1)
+
+
+@dataclass(frozen=True)
+class Added(Series):
+    """A curve of what is more than at one x: y less y there. A gap where it is not, up to rounding."""
+    base: float = 0
+
+    def shown(self, results, y):
+        base = y.of(*results.need(self, [self.base]))
+        return [one._replace(y=one.y - base if one.y - base > 1e-9 * base else float("nan"))
+                for one in super().shown(results, y)]
 
 
 @dataclass(frozen=True)

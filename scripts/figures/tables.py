@@ -4,9 +4,11 @@ figure."""
 import csv
 import io
 import json
+import math
 import os
 import shlex
 
+import curves
 from model import Failed, Pending, dig, number
 
 HOLDS, DIFFERS, SHOWN = "holds", "differs", "shown"
@@ -91,15 +93,17 @@ def figure_csv(figure, results, fabemu):
     out.write(f"# x: {axis.label}; y: {figure.y.label}; offered, accepted: fractions of link rate; "
               "ci95: half the width of the 95 % confidence interval\n")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["series", axis.option[2:], figure.y.column, figure.y.column + "_ci95",
+    writer.writerow(["series", axis.column, figure.y.column, figure.y.column + "_ci95",
                      "saturated",
                      *(name for name, _ in FIELDS), "command"])
     for series in figure.series:
-        for x, result in sorted(results.sweep(series).items()):
-            command = shlex.join(["fabemu", "traffic", *series.point(x, results.effort).args])
-            values = (figure.y.of(result), figure.y.ci_of(result), int(bool(result["saturated"])),
-                      *(dig(result, path) for _, path in FIELDS))
-            writer.writerow([series.name, number(x), *map(plain, values), command])
+        for one in curves.attempt_shown(series, results, figure.y):
+            if math.isnan(one.y):
+                continue        # a gap in a curve
+            command = shlex.join(["fabemu", "traffic", *one.point.args])
+            values = (one.y, one.ci, int(one.saturated),
+                      *(dig(one.result, path) for _, path in FIELDS))
+            writer.writerow([series.name, number(one.x), *map(plain, values), command])
     return out.getvalue()
 
 

@@ -11,10 +11,17 @@ import json
 import os
 import signal
 import stat
+import sys
 import time
+import unittest
 import xml.etree.ElementTree
 
 from cli_kit import FabemuCase, main, until
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
+                                "scripts", "figures"))
+import model        # noqa: E402 (after the path is set)
+import recovery     # noqa: E402
 
 CHEAP = "16"    # the figure that these tests measure
 VERDICTS = {"holds", "differs", "shown", "not measured", "not built"}
@@ -59,7 +66,9 @@ class FiguresTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {line.split()[0] for line in done.stdout.splitlines()}
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
-                         {f"q{n}" for n in range(1, 10)} | {f"Q{n}" for n in range(1, 9)})
+                         {f"q{n}" for n in range(1, 10)} | {f"Q{n}" for n in range(1, 9)} |
+                         {"r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
+                         {f"n{n}" for n in range(1, 7)})
 
     def test_help__names_the_options(self):
         done = self.fabemu("figures", "--help")
@@ -143,6 +152,17 @@ class FiguresTest(FabemuCase):
         for kind in ("csv", "svg", "png"):
             self.assertTrue(os.path.exists(os.path.join(self.out, "figq9." + kind)), kind)
 
+    def test_noise__is_a_figure_of_what_it_adds(self):
+        done = self.figures("--only", "n5", "--json")
+        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        with open(os.path.join(self.out, "fign5.csv")) as f:
+            rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
+        self.assertEqual({row["length_us"] for row in rows}, {"2.5", "25"})
+        for row in rows:
+            self.assertIn(f"--noise {40000 * float(row['length_us']):.0f}:", row["command"])
+            # every node is hit now and then, and who is, is late
+            self.assertGreater(float(row["mean_time_us"]), 0)
+
     def test_the_same_seed__the_same_numbers(self):
         runs = [self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh", "--jobs",
                              jobs).stdout
@@ -204,6 +224,36 @@ class FiguresTest(FabemuCase):
                       "--out")
         run.terminate()
         run.communicate(timeout=20)
+
+
+class RecoveryTest(unittest.TestCase):
+    """What is said of a run's throughput, for a run that is made up: one node, windows of 10 us."""
+
+    def run_of(self, *during):
+        whole = 100
+        per_window = [whole] * 20 + list(during) + [whole] * 10
+        begins, ends = 20 * 10000, (20 + len(during)) * 10000
+        return {"warmup_ns": 0, "measure_ns": 10000 * len(per_window), "nodes": 1,
+                "series": {"window_ns": 10000, "payload_bytes": [10000 * n for n in per_window]},
+                "faults": {"links_between_switches": 4, "changes": [
+                    {"at_ns": begins, "links_out": 1, "new_tables": False},
+                    {"at_ns": begins + 50000, "links_out": 1, "new_tables": True},
+                    {"at_ns": ends, "links_out": 0, "new_tables": False}]}}
+
+    def test_throughput_that_comes_back__is_timed(self):
+        found = recovery.recovery(self.run_of(*[10] * 5, *[75] * 20), 0, 0)
+        self.assertEqual((found.before, found.expected, found.worst, found.after), (100, 75, 10, 75))
+        self.assertEqual((found.took_ns, found.tables_ns), (50000, 50000))
+
+    def test_throughput_that_never_falls__is_back_at_once(self):
+        self.assertEqual(recovery.recovery(self.run_of(*[74] * 25), 0, 0).took_ns, 0)
+
+    def test_throughput_that_falls_again__is_not_back(self):
+        self.assertIsNone(recovery.recovery(self.run_of(*[75] * 20, *[60] * 5), 0, 0).took_ns)
+
+    def test_an_outage_that_was_not__has_no_numbers(self):
+        with self.assertRaises(model.Failed):
+            recovery.recovery(self.run_of(*[75] * 20), 1, 0)
 
 
 if __name__ == "__main__":

@@ -120,6 +120,77 @@ class TrafficTest(FabemuCase):
         done = self.fabemu("traffic", "--pattern", "reduce", "--groups", "4")
         self.assertIn("400 of 8 bytes, 4 groups of 4 nodes; all results right", done.stdout)
 
+    def test_collectives_by_messages__are_right_among_any_number(self):
+        for pattern in ("barrier", "allreduce"):
+            for how in ("tree", "dissemination"):
+                for members in (2, 3, 4, 5, 7, 8, 13, 16):
+                    if (pattern, how) == ("allreduce", "dissemination") and members & (members - 1):
+                        continue
+                    for profile in ("oq2004", "qsnet3"):
+                        with self.subTest(pattern=pattern, how=how, members=members,
+                                          profile=profile):
+                            got = self.by(how, pattern, "--profile", profile, "--group-size",
+                                          str(members))
+                            rounds = (members - 1).bit_length()
+                            sent = (members * rounds if how == "dissemination"
+                                    else 2 * (members - 1))
+                            self.assertEqual(got["segments"], 9 * sent)
+
+    def by(self, how, pattern, *args):
+        return self.json("--topo", "kary:4,2", "--pattern", pattern, "--collective", how,
+                         "--operations", "9", *args)
+
+    def test_noise__delays_and_is_the_same_again(self):
+        for how in ("hardware", "dissemination", "tree"):
+            with self.subTest(how=how):
+                apart = ("--interval", "1234567")
+                quiet = self.by(how, "barrier", *apart)
+                none = self.by(how, "barrier", *apart, "--noise", "1000:0")
+                self.assertEqual(none["digest"], quiet["digest"])
+                runs = [self.by(how, "barrier", *apart, "--noise", "1000000:200000", "--threads",
+                                threads) for threads in ("1", "2")]
+                self.assertEqual(runs[0]["digest"], runs[1]["digest"])
+                self.assertEqual(runs[0]["latency_ns"], runs[1]["latency_ns"])
+                self.assertGreaterEqual(runs[0]["latency_ns"]["min"], quiet["latency_ns"]["min"])
+                self.assertGreater(runs[0]["latency_ns"]["mean"], quiet["latency_ns"]["mean"])
+                self.assertEqual(runs[0]["collectives"]["noise_length_ns"], 200000)
+                other = self.by(how, "barrier", *apart, "--noise", "1000000:200000", "--seed", "2")
+                self.assertNotEqual(other["latency_ns"], runs[0]["latency_ns"])
+
+    def test_noise_that_leaves_almost_nothing__is_survived(self):
+        for how in ("hardware", "dissemination", "tree"):
+            got = self.by(how, "allreduce", "--noise", "1000:999")
+            self.assertEqual(got["collectives"]["operations"], 9)
+
+    def test_series__adds_up_to_what_was_accepted(self):
+        got = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000",
+                        "--threads", "2")
+        self.assertEqual(set(got), OPEN | {"series"})
+        self.assertEqual(got["series"]["window_ns"], 5000)
+        windows = got["series"]["payload_bytes"]
+        self.assertEqual(len(windows), 7)   # one of the warm-up, six of the measurement
+        wire = sum(windows[1:]) * 256 / 240
+        self.assertAlmostEqual(wire / (30000 * 1.25 * got["nodes"]), got["accepted"], places=7)
+        alone = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000",
+                          "--threads", "1")
+        self.assertEqual(alone["series"], got["series"])
+        text = self.fabemu("traffic", "--load", "0.4", *SHORT, "--series", "5000").stdout
+        self.assertEqual(len(text.partition("  series ")[2].splitlines()), 1 + 7)
+
+    def test_series_with_faults__says_when_links_went_and_tables_followed(self):
+        path = os.path.join(self.dir, "schedule")
+        with open(path, "w") as f:
+            f.write("at=20us for=100us link-down link=0:4\n")
+        got = self.json("--profile", "qsnet3", "--topo", "kary:4,2", "--load", "0.5", "--warmup",
+                        "10000", "--measure", "240000", "--series", "10000", "--faults", path)
+        self.assertEqual(got["faults"]["links_between_switches"], 16)
+        changes = [(change["links_out"], change["new_tables"]) for change in got["faults"]["changes"]]
+        self.assertEqual(changes, [(1, False), (1, True), (0, False), (0, True)])
+        times = [change["at_ns"] for change in got["faults"]["changes"]]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(times[0], 20000)
+        self.assertEqual(len(got["series"]["payload_bytes"]), 25)
+
     def test_permutation__comes_from_a_file(self):
         path = os.path.join(self.dir, "pairs")
         with open(path, "w") as f:
@@ -243,6 +314,24 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "multicast", "--skew", "5"), ["--skew has no meaning"]),
                 (("--pattern", "barrier", "--interval", "10", "--skew", "11"),
                  ["skew of 11 ns", "--interval"]),
+                (("--series", "0"), ["--series 0"]),
+                (("--series", "1000"), ["--series", "--measure"]),
+                (("--series", "1", "--measure", "1000000"), ["100000", "longer window"]),
+                (("--pattern", "barrier", "--series", "1000"), ["--series has no meaning"]),
+                (("--noise", "1000:10"), ["--noise has no meaning"]),
+                (("--pattern", "barrier", "--noise", "1000"), ["PERIOD:LENGTH"]),
+                (("--pattern", "barrier", "--noise", "10:10"), ["less than the period"]),
+                (("--pattern", "barrier", "--noise", "0:0"), ["PERIOD:LENGTH"]),
+                (("--pattern", "barrier", "--noise", ":1"), ["PERIOD:LENGTH"]),
+                (("--pattern", "barrier", "--noise", "9" * 40 + ":1"), ["PERIOD:LENGTH"]),
+                (("--pattern", "barrier", "--collective", "ring"),
+                 ["hardware, dissemination or tree"]),
+                (("--collective", "tree"), ["--collective has no meaning"]),
+                (("--pattern", "reduce", "--collective", "tree"), ["reduce by messages"]),
+                (("--pattern", "allreduce", "--collective", "tree", "--bytes", "241"),
+                 ["at most 240 bytes", "248"]),
+                (("--pattern", "allreduce", "--collective", "dissemination", "--group-size", "12"),
+                 ["power of two", "12", "--collective tree"]),
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
                 (("--pattern", "hotspot:99"), ["no node 99"]),

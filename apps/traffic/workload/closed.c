@@ -158,6 +158,21 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
                                  "%llu operations, one each %llu ns: more than 50 days",
                                  (unsigned long long)plan->operations,
                                  (unsigned long long)plan->interval_ps / 1000);
+    if (plan->by != TRAFFIC_BY_HARDWARE && plan->what == TRAFFIC_REDUCE)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "a reduce by messages is not built: use --collective hardware, or "
+                                 "--pattern allreduce");
+    if (plan->by != TRAFFIC_BY_HARDWARE && plan->bytes > EMU_PAYLOAD_BYTES)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "an all-reduce by messages has at most %u bytes, and --bytes is "
+                                 "%llu",
+                                 EMU_PAYLOAD_BYTES, (unsigned long long)plan->bytes);
+    if (plan->by == TRAFFIC_BY_DISSEMINATION && plan->what == TRAFFIC_ALLREDUCE &&
+        (plan->members & (plan->members - 1)))
+        return traffic_run_wrong(run, -EINVAL,
+                                 "an all-reduce by dissemination is among a power of two of "
+                                 "members, and these are %u: use --collective tree",
+                                 plan->members);
     if (plan->interval_ps && plan->skew_ps > plan->interval_ps)
         return traffic_run_wrong(run, -EINVAL,
                                  "a skew of %llu ns and an interval of %llu: members would post "
@@ -176,6 +191,8 @@ static int build(struct closed_run *closed)
     struct traffic_coll_plan plan = {
         .profile = &config->fabric.profile,
         .what = config->pattern.collective,
+        .by = config->by,
+        .noise = config->noise,
         .bytes = config->pattern.collective == TRAFFIC_BARRIER ? 0 : (config->bytes + 7) / 8 * 8,
         .operations = config->operations,
         .interval_ps = config->interval_ps,

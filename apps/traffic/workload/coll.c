@@ -7,7 +7,7 @@
  * members * a + (sum of weights) * b. A contribution that is lost, taken twice
  * or put to another element shows.
  */
-#include "apps/traffic/workload/coll.h"
+#include "apps/traffic/workload/member.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,30 +22,6 @@
 
 #define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
 
-enum member_wrong { RIGHT, WRONG_SEGMENT, WRONG_RESULT, NO_BUFFER };
-
-struct traffic_member {
-    struct traffic_base base;
-
-    alignas(EMU_LINE) struct traffic_coll *all;
-    struct traffic_group *group; /* NULL: of none */
-    struct traffic_worker *worker;
-    uint64_t weight;
-    uint64_t op;     /* being sent */
-    uint64_t part;   /* its segment to send next */
-    uint64_t got_op; /* being received */
-    uint64_t got_part;
-    uint64_t got;       /* numbers below this one have been received; of those from it on: */
-    uint64_t *seen_ps;  /* with acknowledgments, which do not keep the order: by number, when it was
-                           in memory, 0: it was not; NULL: they come in order */
-    uint64_t last_ps;   /* latest result of the operation being received */
-    uint64_t *freed_ps; /* by number: when its result was here; NULL: fewer than a window */
-    uint64_t digest;
-    uint32_t node;
-    enum member_wrong wrong;
-    uint64_t wrong_op;
-};
-
 /* --- values ------------------------------------------------------------------------- */
 
 static uint64_t weight_of(uint32_t node)
@@ -53,8 +29,7 @@ static uint64_t weight_of(uint32_t node)
     return emu_mix(node + UINT64_C(0x5851f42d4c957f2d));
 }
 
-/* The sum over @members nodes whose weights add up to @weights. */
-static uint64_t value_of(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
+uint64_t traffic_member_value(uint64_t op, uint64_t element, uint64_t members, uint64_t weights)
 {
     uint64_t a = emu_splitmix_at(element, op);
 
@@ -91,20 +66,27 @@ static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t 
     return (uint64_t)((unsigned __int128)all->plan.skew_ps * draw >> 64);
 }
 
+uint64_t traffic_member_post_ps(const struct traffic_member *member)
+{
+    const struct traffic_coll *all = member->all;
+
+    return traffic_coll_post_ps(all, (uint32_t)(member->group - all->group), member->op) +
+           skew_ps(all, member->node, member->op);
+}
+
 /* When the next segment may be handed to the adapter; EMU_NEVER: something must happen first. */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
     const struct traffic_coll *all = member->all;
-    uint32_t g = (uint32_t)(member->group - all->group);
     uint64_t post_ps, free_ps;
 
     if (member->op == member->group->posted)
         return EMU_NEVER;
-    post_ps = traffic_coll_post_ps(all, g, member->op) + skew_ps(all, member->node, member->op);
+    post_ps = traffic_member_post_ps(member);
     free_ps = state_free_ps(member, member->op * all->segments + member->part);
     if (free_ps == EMU_NEVER)
         return EMU_NEVER;
-    return (post_ps > free_ps ? post_ps : free_ps) + all->times.send_ps;
+    return traffic_member_awake(member, post_ps > free_ps ? post_ps : free_ps) + all->times.send_ps;
 }
 
 static void member_put(struct traffic_member *member, struct emu_entry *entry)
@@ -134,7 +116,8 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
     uint8_t *payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
-        uint64_t value = value_of(member->op, member->part * WORDS + i, 1, member->weight);
+        uint64_t value =
+            traffic_member_value(member->op, member->part * WORDS + i, 1, member->weight);
         memcpy(payload + 8 * i, &value, sizeof value);
     }
 }
@@ -185,8 +168,8 @@ static bool member_awaits(const struct traffic_member *member, uint64_t number)
     return number - member->got < EMU_WINDOW && !member->seen_ps[number % EMU_WINDOW];
 }
 
-static enum member_wrong member_check(const struct traffic_member *member,
-                                      const struct emu_entry *entry, uint64_t number)
+static enum traffic_member_wrong member_check(const struct traffic_member *member,
+                                              const struct emu_entry *entry, uint64_t number)
 {
     const struct traffic_coll *all = member->all;
     uint64_t op = number / all->segments, part = number % all->segments;
@@ -202,11 +185,11 @@ static enum member_wrong member_check(const struct traffic_member *member,
     payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
         uint64_t element = part * WORDS + i;
-        uint64_t want = value_of(op, element, all->plan.members, member->group->sum);
+        uint64_t want = traffic_member_value(op, element, all->plan.members, member->group->sum);
         uint64_t got;
         memcpy(&got, payload + 8 * i, sizeof got);
         if (reduce)
-            got += value_of(op, element, 1, member->weight);
+            got += traffic_member_value(op, element, 1, member->weight);
         if (got != want)
             return WRONG_RESULT;
     }
@@ -235,12 +218,13 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got_op++;
 }
 
-/* One segment of a result lies in memory. */
+/* One segment of a result lies in memory, and the program takes it when it has the core. */
 static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
-    uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
+    uint64_t at_ps =
+        traffic_member_awake(member, traffic_memory_ps(&all->times, all->plan.profile, entry));
     uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
 
     if (!member->wrong) {
@@ -376,8 +360,8 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
 {
     struct traffic_coll *all = ctx;
     bool frees = all->windowed && all->plan.what != TRAFFIC_REDUCE;
-    struct traffic_member *member =
-        traffic_base_new(sizeof *member, worker, member_step, dev, tx, rx);
+    emu_step_fn step = all->plan.by == TRAFFIC_BY_HARDWARE ? member_step : traffic_exchange_step;
+    struct traffic_member *member = traffic_base_new(sizeof *member, worker, step, dev, tx, rx);
 
     if (!member)
         return -ENOMEM;
@@ -386,6 +370,7 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
     member->node = n;
     member->weight = weight_of(n);
     member->digest = TRAFFIC_DIGEST_START + n;
+    member->noise_phase_ps = traffic_noise_phase(&all->plan.noise, all->plan.seed, n);
     if (all->times.engines)
         member->seen_ps = calloc(EMU_WINDOW, sizeof(uint64_t));
     if (frees)
@@ -451,6 +436,19 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
            (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* that came out of order */
 }
 
+static int member_join(struct traffic_member *member, struct traffic_group *group, uint32_t place,
+                       char *error, size_t error_bytes)
+{
+    int err = 0;
+
+    member->group = group;
+    if (member->all->plan.by != TRAFFIC_BY_HARDWARE)
+        err = traffic_exchange_join(member, place);
+    if (err)
+        snprintf(error, error_bytes, "out of memory");
+    return err;
+}
+
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
                         char *error, size_t error_bytes)
 {
@@ -459,10 +457,11 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
 
     for (uint32_t g = 0; !err && g < all->plan.groups; g++) {
         struct traffic_group *group = &all->group[g];
-        err = fabric_group_create(fabric, group->node, all->plan.members, &group->id, error,
-                                  error_bytes);
+        if (all->plan.by == TRAFFIC_BY_HARDWARE)
+            err = fabric_group_create(fabric, group->node, all->plan.members, &group->id, error,
+                                      error_bytes);
         for (uint32_t i = 0; !err && i < all->plan.members; i++)
-            all->member[group->node[i]]->group = group;
+            err = member_join(all->member[group->node[i]], group, i, error, error_bytes);
     }
     for (uint32_t w = 0; !err && w < all->workers.count; w++) {
         struct traffic_worker *worker = all->workers.at[w];
@@ -482,6 +481,7 @@ void traffic_coll_free(struct traffic_coll *all)
         emu_link_unjoin(&all->member[n]->base.tx);
         free(all->member[n]->freed_ps);
         free(all->member[n]->seen_ps);
+        free(all->member[n]->exchange);
         free(all->member[n]);
     }
     for (uint32_t g = 0; all->group && g < all->plan.groups; g++)
@@ -501,5 +501,7 @@ uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan
     uint64_t each = sizeof(struct traffic_member) + sizeof(struct traffic_member *) +
                     completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window + seen;
 
+    if (plan->by != TRAFFIC_BY_HARDWARE)
+        each += traffic_exchange_bytes();
     return nodes * each + plan->groups * (sizeof(struct traffic_group) + window);
 }

@@ -17,17 +17,27 @@
 #include <stdint.h>
 
 #include "apps/fabric/fabric.h"
+#include "apps/traffic/workload/noise.h"
 #include "apps/traffic/workload/pattern.h"
 #include "apps/traffic/worker.h"
 
 struct traffic_member;
 
+/* Who does a collective. */
+enum traffic_by {
+    TRAFFIC_BY_HARDWARE,      /* the switches' combine units, or the adapters */
+    TRAFFIC_BY_DISSEMINATION, /* the members' programs, by messages: workload/exchange.c */
+    TRAFFIC_BY_TREE
+};
+
 struct traffic_coll_plan {
     const struct emu_profile *profile;
     enum traffic_collective what;
-    uint64_t bytes;       /* of the vector, a multiple of 8; a barrier has none */
-    uint64_t operations;  /* of each group */
-    uint64_t interval_ps; /* from post to post; 0: when the one before is complete */
+    enum traffic_by by;
+    struct traffic_noise noise; /* at all nodes */
+    uint64_t bytes;             /* of the vector, a multiple of 8; a barrier has none */
+    uint64_t operations;        /* of each group */
+    uint64_t interval_ps;       /* from post to post; 0: when the one before is complete */
     uint64_t skew_ps; /* a member posts by up to so much later, drawn for each operation; at most
                          interval_ps, if there is one */
     uint32_t groups;

@@ -256,6 +256,24 @@ static int measure_until_steady(struct open_run *open)
     return err;
 }
 
+/* The series, of all workers. */
+static int take_series(struct open_run *open)
+{
+    const struct traffic_workers *workers = &open->nodes.workers;
+    struct traffic_series *series = &open->run->result->series;
+
+    if (!workers->windows)
+        return 0;
+    series->window_ps = workers->window_ps;
+    series->windows = workers->windows;
+    series->bytes = calloc(series->windows, sizeof series->bytes[0]);
+    if (!series->bytes)
+        return traffic_run_wrong(open->run, -ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < series->windows; i++)
+        series->bytes[i] = traffic_workers_window(workers, i);
+    return 0;
+}
+
 /* --- the end ------------------------------------------------------------------------ */
 
 /* Nothing is left to happen, of links that come back neither. */
@@ -342,7 +360,9 @@ static int run_phases(struct open_run *open)
         return err;
     result->digest = traffic_nodes_digest(&open->nodes);
     result->segments = traffic_nodes_segments(&open->nodes).sent;
-    err = run_empty(open);
+    err = take_series(open);
+    if (!err)
+        err = run_empty(open);
     return err ? err : traffic_run_check(run);
 }
 

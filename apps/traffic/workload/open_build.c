@@ -119,6 +119,26 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
     open->given = config->warmup_ps || config->measure_ps;
 }
 
+/* Windows from the start of the run to the end of the measurement. */
+static int plan_series(struct open_run *open, struct traffic_plan *plan)
+{
+    uint64_t window_ps = open->run->config->window_ps;
+    uint64_t windows = window_ps ? (open->end_ps + window_ps - 1) / window_ps : 0;
+
+    if (window_ps && !open->run->config->measure_ps)
+        return traffic_run_wrong(open->run, -EINVAL,
+                                 "--series: how long is the run? Say so with --measure");
+    if (windows > TRAFFIC_WINDOWS_MOST)
+        return traffic_run_wrong(open->run, -EINVAL,
+                                 "--series %llu: that is %llu windows in this run, and the most "
+                                 "are %u: choose a longer window",
+                                 (unsigned long long)window_ps / 1000, (unsigned long long)windows,
+                                 TRAFFIC_WINDOWS_MOST);
+    plan->window_ps = window_ps;
+    plan->windows = (uint32_t)windows;
+    return 0;
+}
+
 static uint32_t links_most(const struct topo_graph *graph)
 {
     uint32_t most = 1;
@@ -147,6 +167,9 @@ static int make_nodes(struct open_run *open)
     };
 
     plan_phases(open, &plan);
+    int err = plan_series(open, &plan);
+    if (err)
+        return err;
     open->total = calloc(1, sizeof *open->total);
     open->completion = calloc(1, sizeof *open->completion);
     if (!open->total || !open->completion ||

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""recovery.py - throughput over time while links fail, and what is said of it; all of it is computed
+from what `fabemu traffic --series --faults` tells.
+
+An outage is a time in which links are out of use, from the first of them to the first that is back."""
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from model import Failed, Series, Shown
+
+MEAN_NS = 50_000    # throughput is judged by means over this
+NEAR = 0.95         # of what is expected: it is back
+
+
+class Outage(NamedTuple):
+    begins_ns: float
+    ends_ns: float
+    tables_ns: float    # when new tables were in force; None: they never were
+    share: float        # of the links between switches that are left
+
+
+class Recovery(NamedTuple):
+    """Throughputs in GB/s of payload a node."""
+    before: float
+    worst: float
+    after: float            # the mean over the last MEAN_NS of the outage
+    expected: float         # before, times the share of the links that are left
+    took_ns: object         # from the beginning until it is back for good; None: it never is
+    tables_ns: object       # from the beginning to the new tables
+
+
+def outages(result):
+    """Those of a run, in order."""
+    faults = result["faults"]
+    found, begins, out = [], None, 0
+    for change in faults["changes"]:
+        if change["new_tables"]:
+            continue
+        if begins is None and change["links_out"]:
+            begins, out = change["at_ns"], change["links_out"]
+        elif begins is not None and change["links_out"] < out:
+            found.append((begins, change["at_ns"], out))
+            begins = None if not change["links_out"] else change["at_ns"]
+        out = change["links_out"]
+    return [Outage(begins, ends, tables_after(faults, begins, ends),
+                   1 - out / faults["links_between_switches"]) for begins, ends, out in found]
+
+
+def tables_after(faults, begins, ends):
+    return next((change["at_ns"] for change in faults["changes"]
+                 if change["new_tables"] and begins <= change["at_ns"] < ends), None)
+
+
+def throughputs(result):
+    """[(time of the window's end in ns, GB/s of payload a node)] of whole windows."""
+    series = result["series"]
+    window = series["window_ns"]
+    last = (result["warmup_ns"] + result["measure_ns"]) / window
+    return [((i + 1) * window, count / window / result["nodes"])
+            for i, count in enumerate(series["payload_bytes"]) if i + 1 <= last + 1e-9]
+
+
+def mean(values):
+    if not values:
+        raise Failed
+    return sum(values) / len(values)
+
+
+def within(points, begins, ends):
+    """Of windows that lie between the two."""
+    window = points[0][0]
+    return [y for at, y in points if at - window >= begins - 1e-6 and at <= ends + 1e-6]
+
+
+def recovery(result, number, before_ns):
+    """From the number-th outage. @before_ns: the throughput before is the mean from then until the
+    first outage, while nothing has failed yet."""
+    found = outages(result)
+    if len(found) <= number:
+        raise Failed
+    outage = found[number]
+    points = throughputs(result)
+    window = points[0][0]
+    before = mean(within(points, before_ns, found[0].begins_ns))
+    during = within(points, outage.begins_ns, outage.ends_ns)
+    size = max(1, round(MEAN_NS / window))
+    means = [mean(during[i:i + size]) for i in range(len(during) - size + 1)]
+    expected = before * outage.share
+    low = [i for i, value in enumerate(means) if value < NEAR * expected]
+    first = low[-1] + 1 if low else 0
+    return Recovery(before, min(during), mean(during[-size:]), expected,
+                    first * window if first < len(means) else None,
+                    None if outage.tables_ns is None else outage.tables_ns - outage.begins_ns)
+
+
+@dataclass(frozen=True)
+class Trace(Series):
+    """A run's throughput by time: x is the time."""
+    def shown(self, results, y):
+        result, = results.need(self, results.effort.pick(self.xs))
+        point = self.point(results.effort.pick(self.xs)[0], results.effort)
+        return [Shown(at / 1000, value, None, False, point, result)
+                for at, value in throughputs(result)]
+
+
+@dataclass(frozen=True)
+class Expected(Trace):
+    """Of a run: what was before each outage, times the share of the links that are left."""
+    before_ns: float = 0    # as recovery() wants it
+
+    def shown(self, results, y):
+        result, = results.need(self, results.effort.pick(self.xs))
+        point = self.point(results.effort.pick(self.xs)[0], results.effort)
+        found = []
+        for number, outage in enumerate(outages(result)):
+            value = recovery(result, number, self.before_ns).expected
+            found += [Shown(at / 1000, value, None, False, point, result)
+                      for at in (outage.begins_ns, outage.ends_ns)]
+            found.append(Shown(outage.ends_ns / 1000, float("nan"), None, False, point, result))
+        return found
+
+
+def of_outage(series, number, before_ns, function):
+    """A measure: what a function makes of the recovery from the number-th outage of a run."""
+    def measure(results):
+        result, = results.need(series, results.effort.pick(series.xs))
+        value = function(recovery(result, number, before_ns))
+        if value is None:
+            raise Failed
+        return value
+    return measure

@@ -59,7 +59,7 @@ class FaulttableTest(FabemuCase):
 
     def test_dead_process__is_known_to_all_that_live(self):
         cells, _ = self.table("--only", "node-kill", "--profile", "oq2004", "--interface", "MPI collectives",
-                              "--interface", "MPI one-sided")
+                              "--interface", "libfabric one-sided")
         for key, cell in cells.items():
             with self.subTest(key=key):
                 self.assertIn("to 3 of 3", cell["text"])

@@ -1,298 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inject.c - which fault is due, and what it does to each of its targets.
+ * inject.c - which fault is due.
  */
 #include "apps/inject/inject.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "apps/inject/internal.h"
 #include "apps/say.h"
-#include "emu/random.h"
-
-/* --- what a kind does to a target --------------------------------------------------- */
-
-/* The cable loses its signal, if no other fault has seen to that, or has it again. */
-static int cable_dark(struct injector *in, struct injection *f, uint32_t cable, bool dark)
-{
-    uint32_t was = in->dark[cable];
-    uint32_t hit;
-    int err;
-
-    in->dark[cable] = dark ? was + 1 : was - 1;
-    if (was && in->dark[cable])
-        return 0;
-    err = manager_signal(in->manager, cable, !dark, f->id, in->now_ps, &hit);
-    f->past += hit;
-    return err;
-}
-
-static int link_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                     bool on)
-{
-    return cable_dark(in, f, fabric_cable_at(in->fabric, at->id, at->port), on);
-}
-
-static int switch_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                       bool on)
-{
-    int err = 0;
-
-    for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
-        uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
-
-        /* without acknowledgments the cables of nodes stay as they are */
-        if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
-            err = cable_dark(in, f, cable, on);
-    }
-    return err;
-}
-
-/* For a moment its links have no signal. */
-static int adapter_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                        bool on)
-{
-    int err = 0;
-
-    for (uint32_t l = 0; on && !err && l < in->graph->node[at->id].links; l++) {
-        uint32_t cable = fabric_cable_of(in->fabric, at->id, l);
-
-        if (cable == TOPO_NONE)
-            continue;
-        err = cable_dark(in, f, cable, true);
-        if (!err)
-            err = cable_dark(in, f, cable, false);
-    }
-    return err;
-}
-
-static int flip_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                     bool on)
-{
-    struct emu_faults *faults;
-    int err = 0;
-
-    fabric_hold(in->fabric);
-    faults = fabric_combine_faults(in->fabric, at->id);
-    if (!faults)
-        err = -ENOMEM;
-    else if (on)
-        err = emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id));
-    else
-        f->past += emu_faults_remove(faults, f->id);
-    fabric_go(in->fabric);
-    return err;
-}
-
-/* Of several faults of one kind the last to end ends it. */
-static bool others_do(const struct injector *in, const struct injection *f,
-                      const struct fault_target *at)
-{
-    for (uint32_t i = 0; i < in->count; i++) {
-        const struct injection *other = &in->injection[i];
-
-        for (uint32_t t = 0; other != f && other->on && other->fault.kind == f->fault.kind &&
-                             t < other->targets.count;
-             t++)
-            if (other->targets.target[t].id == at->id)
-                return true;
-    }
-    return false;
-}
-
-/* What has waited is hit, once it goes on. */
-static int stall_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                      bool on)
-{
-    int err = 0;
-
-    fabric_hold(in->fabric);
-    if (!fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
-        err = -ENOMEM;
-    if (!err && !on)
-        f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
-    if (!err && !others_do(in, f, at))
-        err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
-    fabric_go(in->fabric);
-    return err;
-}
-
-/* Groups that are refused meanwhile are hit. */
-static int exhaust_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                        bool on)
-{
-    uint64_t refused = fabric_combine_refused(in->fabric, at->id);
-
-    f->past += on ? 0 - refused : refused;
-    if (!others_do(in, f, at))
-        fabric_combine_exhaust(in->fabric, at->id, on);
-    return 0;
-}
-
-static int process_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                        bool on)
-{
-    bool kill = f->fault.kind == FAULT_NODE_KILL;
-
-    if (on || !kill)
-        in->config.process(in->config.ctx, at->id,
-                           kill ? INJECT_KILL
-                           : on ? INJECT_FREEZE
-                                : INJECT_GO_ON);
-    return 0;
-}
-
-/* A way of a cable. */
-struct way {
-    uint32_t cable;
-    bool out; /* from its first end */
-};
-
-/* What leaves the target's port, or comes to it. */
-static struct way way_of(const struct injector *in, const struct fault_target *at, bool leaves)
-{
-    uint32_t cable = fabric_cable_at(in->fabric, at->id, at->port);
-    const struct fabric_cable *ends = fabric_cable(in->fabric, cable);
-    bool first = ends->at.sw == at->id && ends->at.port == at->port;
-
-    return (struct way){cable, first == leaves};
-}
-
-/* Where rules cannot stand, as on cables to nodes without acknowledgments, it is left out. */
-static int rule_stand(struct injector *in, struct injection *f, struct way way,
-                      const struct emu_fault_rule *rule)
-{
-    struct emu_faults *faults;
-
-    if (!fabric_can_fail(in->fabric, way.cable))
-        return 0;
-    faults = fabric_faults(in->fabric, way.cable, way.out);
-    return faults ? emu_faults_add(faults, rule, f->id,
-                                   emu_mix(f->seed ^ ((uint64_t)way.cable << 1 | way.out)))
-                  : -ENOMEM;
-}
-
-static void rule_remove(struct injector *in, struct injection *f, uint32_t cable)
-{
-    for (uint32_t out = 0; out < 2; out++)
-        if (fabric_faults_of(in->fabric, cable, out)) /* the other way may have none */
-            f->past += emu_faults_remove(fabric_faults(in->fabric, cable, out), f->id);
-}
-
-static int rule_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                     bool on)
-{
-    int err = 0;
-
-    fabric_hold(in->fabric);
-    if (!on)
-        rule_remove(in, f, fabric_cable_at(in->fabric, at->id, at->port));
-    if (on && at->way != FAULT_IN)
-        err = rule_stand(in, f, way_of(in, at, true), &f->fault.rule);
-    if (on && !err && at->way != FAULT_OUT)
-        err = rule_stand(in, f, way_of(in, at, false), &f->fault.rule);
-    fabric_go(in->fabric);
-    return err;
-}
-
-/* Does @turn to each way that the target has. Workers are held meanwhile. */
-static int ways_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                     bool on,
-                     int (*turn)(struct injector *in, struct injection *f, struct way way, bool on))
-{
-    int err = 0;
-
-    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
-        return 0;
-    fabric_hold(in->fabric);
-    if (at->way != FAULT_IN)
-        err = turn(in, f, way_of(in, at, true), on);
-    if (!err && at->way != FAULT_OUT)
-        err = turn(in, f, way_of(in, at, false), on);
-    fabric_go(in->fabric);
-    return err;
-}
-
-/* What has waited is hit, once it goes on. */
-static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
-{
-    uint32_t *stuck = &in->stuck[2 * way.cable + way.out];
-
-    if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
-        return -ENOMEM;
-    if (!on)
-        f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
-    *stuck += on ? 1 : UINT32_MAX;
-    if (*stuck == on)
-        fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
-    return 0;
-}
-
-static int stick_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                      bool on)
-{
-    return ways_turn(in, f, at, on, way_stick);
-}
-
-/* Does the fault make this way slow now? */
-static bool way_is_slowed(const struct injector *in, const struct injection *f, struct way way)
-{
-    for (uint32_t i = 0; f->on && f->fault.kind == FAULT_SLOW_LINK && i < f->targets.count; i++) {
-        const struct fault_target *at = &f->targets.target[i];
-        struct way leaves = way_of(in, at, true);
-
-        if (leaves.cable == way.cable &&
-            (at->way == FAULT_BOTH || (at->way == FAULT_OUT) == (leaves.out == way.out)))
-            return true;
-    }
-    return false;
-}
-
-/* Of several faults the slowest counts. */
-static int way_slow(struct injector *in, struct injection *f, struct way way, bool on)
-{
-    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
-                                                 .rate = EMU_FAULT_ONE,
-                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
-                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
-                                                         EMU_FAULT_ANY}};
-    uint32_t factor = FAULT_FACTOR_ONE;
-    int err;
-
-    for (uint32_t i = 0; i < in->count; i++) {
-        const struct injection *other = &in->injection[i];
-
-        if (way_is_slowed(in, other, way) && other->fault.factor > factor)
-            factor = other->fault.factor;
-    }
-    err = fabric_wire_slow(in->fabric, way.cable, way.out, factor);
-    if (!on)
-        rule_remove(in, f, way.cable);
-    return err || !on ? err : rule_stand(in, f, way, &passes);
-}
-
-static int slow_turn(struct injector *in, struct injection *f, const struct fault_target *at,
-                     bool on)
-{
-    return ways_turn(in, f, at, on, way_slow);
-}
-
-/* What each kind does to one target, and takes back. NULL: nothing here does it. */
-static int (*const turns[FAULT_KINDS])(struct injector *in, struct injection *f,
-                                       const struct fault_target *at, bool on) = {
-    [FAULT_LINK_DOWN] = link_turn,          [FAULT_LINK_FLAP] = link_turn,
-    [FAULT_BIT_ERRORS] = rule_turn,         [FAULT_LOSS] = rule_turn,
-    [FAULT_DUPLICATE] = rule_turn,          [FAULT_DELAY] = rule_turn,
-    [FAULT_CREDIT_LOSS] = rule_turn,        [FAULT_CREDIT_FORGE] = rule_turn,
-    [FAULT_STUCK_PORT] = stick_turn,        [FAULT_SLOW_LINK] = slow_turn,
-    [FAULT_COMBINE_STALL] = stall_turn,     [FAULT_COMBINE_FLIP] = flip_turn,
-    [FAULT_COMBINE_EXHAUST] = exhaust_turn, [FAULT_SWITCH_CRASH] = switch_turn,
-    [FAULT_ADAPTER_RESET] = adapter_turn,   [FAULT_NODE_FREEZE] = process_turn,
-    [FAULT_NODE_SLOW] = process_turn,       [FAULT_NODE_KILL] = process_turn,
-    [FAULT_NOISE] = process_turn,           [FAULT_PARTITION] = link_turn,
-};
 
 /* --- turns -------------------------------------------------------------------------- */
 
@@ -323,7 +39,7 @@ static int turn_off(struct injector *in, struct injection *f)
     int err = 0;
 
     for (uint32_t i = 0; i < f->turned; i++) {
-        int one = turns[f->fault.kind](in, f, &f->targets.target[i], false);
+        int one = inject_turns[f->fault.kind](in, f, &f->targets.target[i], false);
 
         err = err ? err : one;
     }
@@ -343,7 +59,7 @@ static int turn_all(struct injector *in, struct injection *f, bool on)
         return turn_off(in, f);
     f->on = true;
     while (!err && f->turned < f->targets.count)
-        err = turns[f->fault.kind](in, f, &f->targets.target[f->turned++], true);
+        err = inject_turns[f->fault.kind](in, f, &f->targets.target[f->turned++], true);
     if (err) {
         f->turned--; /* that one was not done */
         turn_off(in, f);
@@ -373,22 +89,6 @@ static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t ev
                                : at_ps;
 }
 
-/* A cable that nothing can be made to go wrong on does not lose its signal. */
-static int signals_can(const struct injector *in, const struct fault *fault,
-                       const struct fault_targets *targets, char *error, size_t error_bytes)
-{
-    for (uint32_t i = 0; turns[fault->kind] == link_turn && i < targets->count; i++) {
-        const struct fault_target *at = &targets->target[i];
-
-        if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
-            return fail(-ENOTSUP, error, error_bytes,
-                        "%s: it would take the cable at switch %u, port %u, which leads to a node: "
-                        "without acknowledgments nothing can go wrong there",
-                        fault_name(fault->kind), at->id, at->port);
-    }
-    return 0;
-}
-
 static int injection_begin(struct injector *in, struct injection *f)
 {
     uint64_t on_ps, off_ps;
@@ -399,7 +99,7 @@ static int injection_begin(struct injector *in, struct injection *f)
     f->seed = fault_seed(in->config.seed, f->number, f->times);
     err = inject_targets(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     if (!err)
-        err = signals_can(in, &f->fault, &f->targets, error, sizeof error);
+        err = inject_signals_can(in, &f->fault, &f->targets, error, sizeof error);
     if (err)
         return err;
     f->active = true;
@@ -496,82 +196,11 @@ void injector_destroy(struct injector *in)
     free(in);
 }
 
-/* What a kind needs to be done. */
-enum need {
-    NEED_MENDING, /* what sends again what is lost */
-    NEED_CABLES,  /* cables that faults can stand on: any profile has some */
-    NEED_CREDITS, /* the same, and credits that nothing sends again */
-    NEED_TIME,    /* the same, and a byte takes time */
-    NEED_UNITS,   /* switches that combine: fault_check() */
-    NEED_PROCESSES
-};
-
-static enum need need_of(enum fault_kind kind)
-{
-    if (turns[kind] == process_turn)
-        return NEED_PROCESSES;
-    if (kind == FAULT_SLOW_LINK)
-        return NEED_TIME;
-    if (kind == FAULT_CREDIT_LOSS || kind == FAULT_CREDIT_FORGE)
-        return NEED_CREDITS;
-    if (kind == FAULT_COMBINE_STALL || kind == FAULT_COMBINE_FLIP || kind == FAULT_COMBINE_EXHAUST)
-        return NEED_UNITS;
-    return kind == FAULT_STUCK_PORT ? NEED_CABLES : NEED_MENDING;
-}
-
-/* Can it be done here, and has the network what it names? */
-static int injector_can(const struct injector *in, const struct fault *fault, char *error,
-                        size_t error_bytes)
-{
-    enum need need = need_of(fault->kind);
-    struct fault_targets targets = {.count = 0};
-    int err;
-
-    if (!turns[fault->kind])
-        return fail(-ENOTSUP, error, error_bytes, "%s is not built yet", fault_name(fault->kind));
-    if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
-        return -ENOTSUP;
-    if (need == NEED_MENDING && !in->manager)
-        return fail(
-            -ENOTSUP, error, error_bytes,
-            "%s: this profile acknowledges nothing, so nothing would mend what is lost: use "
-            "profile qsnet3, transport=acknowledged or link_retry=go_back_n",
-            fault_name(fault->kind));
-    if (need == NEED_UNITS && !fabric_combiners(in->fabric))
-        return fail(-ENOTSUP, error, error_bytes,
-                    "%s: these switches have no combine units: use buffers=xpoint or input_xpoint",
-                    fault_name(fault->kind));
-    if (need == NEED_PROCESSES && !in->config.process)
-        return fail(-ENOTSUP, error, error_bytes, "%s befalls processes, and here nodes have none",
-                    fault_name(fault->kind));
-    if (need == NEED_TIME && !fabric_has_time(in->fabric))
-        return fail(
-            -ENOTSUP, error, error_bytes,
-            "%s: on clock raw a byte takes no time, so nothing can take longer: use --clock "
-            "real, or fabemu traffic",
-            fault_name(fault->kind));
-    if (need == NEED_CREDITS && fabric_retries(in->fabric))
-        return fail(-ENOTSUP, error, error_bytes,
-                    "%s: with link-level retry credits go with what is checked and sent again, so "
-                    "that none is lost or made on a cable: use link_retry=none",
-                    fault_name(fault->kind));
-    err = inject_targets(&targets, fault, in->graph, 0, error, error_bytes);
-    if (!err && !inject_befalls(in, fault->kind, &targets))
-        err = fail(-ENOTSUP, error, error_bytes,
-                   "%s: without acknowledgments nothing goes wrong on a node's cable: name cables "
-                   "between switches, switches without nodes, or take profile qsnet3",
-                   fault_name(fault->kind));
-    if (!err)
-        err = signals_can(in, fault, &targets, error, error_bytes);
-    fault_targets_release(&targets);
-    return err;
-}
-
 int injector_add(struct injector *in, const struct fault *fault, uint64_t from_ps, uint32_t *id,
                  char *error, size_t error_bytes)
 {
     struct injection *all;
-    int err = injector_can(in, fault, error, error_bytes);
+    int err = inject_can(in, fault, error, error_bytes);
 
     if (err)
         return err;
@@ -698,60 +327,6 @@ uint32_t injector_count(const struct injector *in)
     return in->count;
 }
 
-/* What waits at a port, or at combine units, that it has stopped; and groups refused for it. */
-static uint64_t target_waiting(const struct injector *in, const struct injection *f,
-                               const struct fault_target *at)
-{
-    uint64_t waiting = 0;
-
-    if (f->fault.kind == FAULT_COMBINE_STALL)
-        return fabric_combine_waiting(in->fabric, at->id, 0, in->now_ps);
-    if (f->fault.kind == FAULT_COMBINE_EXHAUST)
-        return fabric_combine_refused(in->fabric, at->id);
-    for (uint32_t leaves = 0; leaves < 2; leaves++) {
-        struct way way = way_of(in, at, leaves);
-
-        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && fabric_can_fail(in->fabric, way.cable))
-            waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
-    }
-    return waiting;
-}
-
-/* While it is at work. */
-static uint64_t injection_waiting(const struct injector *in, const struct injection *f)
-{
-    uint64_t waiting = 0;
-
-    if (!f->on || (f->fault.kind != FAULT_STUCK_PORT && f->fault.kind != FAULT_COMBINE_STALL &&
-                   f->fault.kind != FAULT_COMBINE_EXHAUST))
-        return 0;
-    fabric_hold(in->fabric);
-    for (uint32_t i = 0; i < f->targets.count; i++)
-        waiting += target_waiting(in, f, &f->targets.target[i]);
-    fabric_go(in->fabric);
-    return waiting;
-}
-
-/* Entries that it has hit: by its rules, or since they were on a cable that it took down. */
-static uint64_t injection_hits(const struct injector *in, const struct injection *f)
-{
-    uint64_t hits = f->past + injection_waiting(in, f);
-
-    for (uint32_t i = 0; i < 2 * fabric_cable_count(in->fabric); i++) {
-        const struct emu_faults *faults = fabric_faults_of(in->fabric, i / 2, i % 2);
-
-        if (faults)
-            hits += emu_faults_hits(faults, f->id);
-    }
-    for (uint32_t i = 0; i < fabric_combiners(in->fabric); i++) {
-        const struct emu_faults *faults = fabric_combine_faults_of(in->fabric, i);
-
-        if (faults)
-            hits += emu_faults_hits(faults, f->id);
-    }
-    return hits;
-}
-
 struct inject_state injector_at(const struct injector *in, uint32_t i)
 {
     const struct injection *f = &in->injection[i];
@@ -763,6 +338,6 @@ struct inject_state injector_at(const struct injector *in, uint32_t i)
                                  .over = injection_due_ps(f) == EMU_NEVER && !f->active &&
                                          !f->waits,
                                  .targets = f->targets.count,
-                                 .hits = injection_hits(in, f),
+                                 .hits = inject_hits(in, f),
                                  .next_ps = injection_due_ps(f)};
 }

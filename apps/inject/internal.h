@@ -57,11 +57,35 @@ int inject_can_see(const struct injector *in, const struct fault *fault, char *e
 int inject_targets(struct fault_targets *ret, const struct fault *fault,
                    const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
 
-/**
- * inject_befalls - does a fault of @kind hit @targets, or some of them where they are cables? What it
- * would do to none of them is refused, not counted as done.
+/* Does, or takes back, what a kind of fault does to one target. Errors: -ENOMEM, manager_signal()'s. */
+typedef int (*inject_turn_fn)(struct injector *in, struct injection *f,
+                              const struct fault_target *at, bool on);
+
+/* turns.c: by kind. NULL: nothing does it. */
+extern const inject_turn_fn inject_turns[FAULT_KINDS];
+
+/*
+ * turns.c: entries that it has hit: by its rules, since they were on a cable that it took down, or
+ * since they wait at what it has stopped.
  */
-bool inject_befalls(const struct injector *in, enum fault_kind kind,
-                    const struct fault_targets *targets);
+uint64_t inject_hits(const struct injector *in, const struct injection *f);
+
+/* turns.c: does it stop and kill processes; does it take cables' signals? */
+bool inject_is_of_processes(enum fault_kind kind);
+bool inject_is_of_signals(enum fault_kind kind);
+
+/**
+ * inject_can - can the fault be done here, and has the network what it names? What it would do to
+ * nothing is refused, not counted as done. Errors: -ENOTSUP, or inject_targets()'s, with a line.
+ */
+int inject_can(const struct injector *in, const struct fault *fault, char *error,
+               size_t error_bytes);
+
+/**
+ * inject_signals_can - a cable that nothing can be made to go wrong on does not lose its signal: are
+ * there none among @targets? Errors: -ENOTSUP with a line.
+ */
+int inject_signals_can(const struct injector *in, const struct fault *fault,
+                       const struct fault_targets *targets, char *error, size_t error_bytes);
 
 #endif

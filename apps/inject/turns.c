@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * turns.c - what each kind of fault does to one of its targets, and takes back; and what it has hit.
+ */
+#include <errno.h>
+
+#include "apps/inject/internal.h"
+#include "emu/random.h"
+
+/* The cable loses its signal, if no other fault has seen to that, or has it again. */
+static int cable_dark(struct injector *in, struct injection *f, uint32_t cable, bool dark)
+{
+    uint32_t was = in->dark[cable];
+    uint32_t hit;
+    int err;
+
+    in->dark[cable] = dark ? was + 1 : was - 1;
+    if (was && in->dark[cable])
+        return 0;
+    err = manager_signal(in->manager, cable, !dark, f->id, in->now_ps, &hit);
+    f->past += hit;
+    return err;
+}
+
+static int link_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    return cable_dark(in, f, fabric_cable_at(in->fabric, at->id, at->port), on);
+}
+
+static int switch_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                       bool on)
+{
+    int err = 0;
+
+    for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
+        uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
+
+        /* without acknowledgments the cables of nodes stay as they are */
+        if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
+            err = cable_dark(in, f, cable, on);
+    }
+    return err;
+}
+
+/* For a moment its links have no signal. */
+static int adapter_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                        bool on)
+{
+    int err = 0;
+
+    for (uint32_t l = 0; on && !err && l < in->graph->node[at->id].links; l++) {
+        uint32_t cable = fabric_cable_of(in->fabric, at->id, l);
+
+        if (cable == TOPO_NONE)
+            continue;
+        err = cable_dark(in, f, cable, true);
+        if (!err)
+            err = cable_dark(in, f, cable, false);
+    }
+    return err;
+}
+
+static int flip_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    struct emu_faults *faults;
+    int err = 0;
+
+    fabric_hold(in->fabric);
+    faults = fabric_combine_faults(in->fabric, at->id);
+    if (!faults)
+        err = -ENOMEM;
+    else if (on)
+        err = emu_faults_add(faults, &f->fault.rule, f->id, emu_mix(f->seed ^ at->id));
+    else
+        f->past += emu_faults_remove(faults, f->id);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* Of several faults of one kind the last to end ends it. */
+static bool others_do(const struct injector *in, const struct injection *f,
+                      const struct fault_target *at)
+{
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *other = &in->injection[i];
+
+        for (uint32_t t = 0; other != f && other->on && other->fault.kind == f->fault.kind &&
+                             t < other->targets.count;
+             t++)
+            if (other->targets.target[t].id == at->id)
+                return true;
+    }
+    return false;
+}
+
+/* What has waited is hit, once it goes on. */
+static int stall_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                      bool on)
+{
+    int err = 0;
+
+    fabric_hold(in->fabric);
+    if (!fabric_combine_faults(in->fabric, at->id)) /* of which the log knows the switch */
+        err = -ENOMEM;
+    if (!err && !on)
+        f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
+    if (!err && !others_do(in, f, at))
+        err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* Groups that are refused meanwhile are hit. */
+static int exhaust_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                        bool on)
+{
+    uint64_t refused = fabric_combine_refused(in->fabric, at->id);
+
+    f->past += on ? 0 - refused : refused;
+    if (!others_do(in, f, at))
+        fabric_combine_exhaust(in->fabric, at->id, on);
+    return 0;
+}
+
+static int process_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                        bool on)
+{
+    bool kill = f->fault.kind == FAULT_NODE_KILL;
+
+    if (on || !kill)
+        in->config.process(in->config.ctx, at->id,
+                           kill ? INJECT_KILL
+                           : on ? INJECT_FREEZE
+                                : INJECT_GO_ON);
+    return 0;
+}
+
+/* A way of a cable. */
+struct way {
+    uint32_t cable;
+    bool out; /* from its first end */
+};
+
+/* What leaves the target's port, or comes to it. */
+static struct way way_of(const struct injector *in, const struct fault_target *at, bool leaves)
+{
+    uint32_t cable = fabric_cable_at(in->fabric, at->id, at->port);
+    const struct fabric_cable *ends = fabric_cable(in->fabric, cable);
+    bool first = ends->at.sw == at->id && ends->at.port == at->port;
+
+    return (struct way){cable, first == leaves};
+}
+
+/* Where rules cannot stand, as on cables to nodes without acknowledgments, it is left out. */
+static int rule_stand(struct injector *in, struct injection *f, struct way way,
+                      const struct emu_fault_rule *rule)
+{
+    struct emu_faults *faults;
+
+    if (!fabric_can_fail(in->fabric, way.cable))
+        return 0;
+    faults = fabric_faults(in->fabric, way.cable, way.out);
+    return faults ? emu_faults_add(faults, rule, f->id,
+                                   emu_mix(f->seed ^ ((uint64_t)way.cable << 1 | way.out)))
+                  : -ENOMEM;
+}
+
+static void rule_remove(struct injector *in, struct injection *f, uint32_t cable)
+{
+    for (uint32_t out = 0; out < 2; out++)
+        if (fabric_faults_of(in->fabric, cable, out)) /* the other way may have none */
+            f->past += emu_faults_remove(fabric_faults(in->fabric, cable, out), f->id);
+}
+
+static int rule_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    int err = 0;
+
+    fabric_hold(in->fabric);
+    if (!on)
+        rule_remove(in, f, fabric_cable_at(in->fabric, at->id, at->port));
+    if (on && at->way != FAULT_IN)
+        err = rule_stand(in, f, way_of(in, at, true), &f->fault.rule);
+    if (on && !err && at->way != FAULT_OUT)
+        err = rule_stand(in, f, way_of(in, at, false), &f->fault.rule);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* Does @turn to each way that the target has. Workers are held meanwhile. */
+static int ways_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on,
+                     int (*turn)(struct injector *in, struct injection *f, struct way way, bool on))
+{
+    int err = 0;
+
+    if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
+        return 0;
+    fabric_hold(in->fabric);
+    if (at->way != FAULT_IN)
+        err = turn(in, f, way_of(in, at, true), on);
+    if (!err && at->way != FAULT_OUT)
+        err = turn(in, f, way_of(in, at, false), on);
+    fabric_go(in->fabric);
+    return err;
+}
+
+/* What has waited is hit, once it goes on. */
+static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
+{
+    uint32_t *stuck = &in->stuck[2 * way.cable + way.out];
+
+    if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
+        return -ENOMEM;
+    if (!on)
+        f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
+    *stuck += on ? 1 : UINT32_MAX;
+    if (*stuck == on)
+        fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
+    return 0;
+}
+
+static int stick_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                      bool on)
+{
+    return ways_turn(in, f, at, on, way_stick);
+}
+
+/* Does the fault make this way slow now? */
+static bool way_is_slowed(const struct injector *in, const struct injection *f, struct way way)
+{
+    for (uint32_t i = 0; f->on && f->fault.kind == FAULT_SLOW_LINK && i < f->targets.count; i++) {
+        const struct fault_target *at = &f->targets.target[i];
+        struct way leaves = way_of(in, at, true);
+
+        if (leaves.cable == way.cable &&
+            (at->way == FAULT_BOTH || (at->way == FAULT_OUT) == (leaves.out == way.out)))
+            return true;
+    }
+    return false;
+}
+
+/* Of several faults the slowest counts. */
+static int way_slow(struct injector *in, struct injection *f, struct way way, bool on)
+{
+    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
+                                                 .rate = EMU_FAULT_ONE,
+                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
+                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
+                                                         EMU_FAULT_ANY}};
+    uint32_t factor = FAULT_FACTOR_ONE;
+    int err;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        const struct injection *other = &in->injection[i];
+
+        if (way_is_slowed(in, other, way) && other->fault.factor > factor)
+            factor = other->fault.factor;
+    }
+    err = fabric_wire_slow(in->fabric, way.cable, way.out, factor);
+    if (!on)
+        rule_remove(in, f, way.cable);
+    return err || !on ? err : rule_stand(in, f, way, &passes);
+}
+
+static int slow_turn(struct injector *in, struct injection *f, const struct fault_target *at,
+                     bool on)
+{
+    return ways_turn(in, f, at, on, way_slow);
+}
+
+const inject_turn_fn inject_turns[FAULT_KINDS] = {
+    [FAULT_LINK_DOWN] = link_turn,          [FAULT_LINK_FLAP] = link_turn,
+    [FAULT_BIT_ERRORS] = rule_turn,         [FAULT_LOSS] = rule_turn,
+    [FAULT_DUPLICATE] = rule_turn,          [FAULT_DELAY] = rule_turn,
+    [FAULT_CREDIT_LOSS] = rule_turn,        [FAULT_CREDIT_FORGE] = rule_turn,
+    [FAULT_STUCK_PORT] = stick_turn,        [FAULT_SLOW_LINK] = slow_turn,
+    [FAULT_COMBINE_STALL] = stall_turn,     [FAULT_COMBINE_FLIP] = flip_turn,
+    [FAULT_COMBINE_EXHAUST] = exhaust_turn, [FAULT_SWITCH_CRASH] = switch_turn,
+    [FAULT_ADAPTER_RESET] = adapter_turn,   [FAULT_NODE_FREEZE] = process_turn,
+    [FAULT_NODE_SLOW] = process_turn,       [FAULT_NODE_KILL] = process_turn,
+    [FAULT_NOISE] = process_turn,           [FAULT_PARTITION] = link_turn,
+};
+
+bool inject_is_of_processes(enum fault_kind kind)
+{
+    return inject_turns[kind] == process_turn;
+}
+
+bool inject_is_of_signals(enum fault_kind kind)
+{
+    return inject_turns[kind] == link_turn;
+}
+
+/* --- what it has hit ---------------------------------------------------------------- */
+
+/* What waits at a port, or at combine units, that it has stopped; and groups refused for it. */
+static uint64_t target_waiting(const struct injector *in, const struct injection *f,
+                               const struct fault_target *at)
+{
+    uint64_t waiting = 0;
+
+    if (f->fault.kind == FAULT_COMBINE_STALL)
+        return fabric_combine_waiting(in->fabric, at->id, 0, in->now_ps);
+    if (f->fault.kind == FAULT_COMBINE_EXHAUST)
+        return fabric_combine_refused(in->fabric, at->id);
+    for (uint32_t leaves = 0; leaves < 2; leaves++) {
+        struct way way = way_of(in, at, leaves);
+
+        if (at->way != (leaves ? FAULT_IN : FAULT_OUT) && fabric_can_fail(in->fabric, way.cable))
+            waiting += fabric_port_waiting(in->fabric, way.cable, way.out, 0, in->now_ps);
+    }
+    return waiting;
+}
+
+/* While it is at work. */
+static uint64_t waiting_of(const struct injector *in, const struct injection *f)
+{
+    uint64_t waiting = 0;
+
+    if (!f->on || (f->fault.kind != FAULT_STUCK_PORT && f->fault.kind != FAULT_COMBINE_STALL &&
+                   f->fault.kind != FAULT_COMBINE_EXHAUST))
+        return 0;
+    fabric_hold(in->fabric);
+    for (uint32_t i = 0; i < f->targets.count; i++)
+        waiting += target_waiting(in, f, &f->targets.target[i]);
+    fabric_go(in->fabric);
+    return waiting;
+}
+
+uint64_t inject_hits(const struct injector *in, const struct injection *f)
+{
+    uint64_t hits = f->past + waiting_of(in, f);
+
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(in->fabric); i++) {
+        const struct emu_faults *faults = fabric_faults_of(in->fabric, i / 2, i % 2);
+
+        if (faults)
+            hits += emu_faults_hits(faults, f->id);
+    }
+    for (uint32_t i = 0; i < fabric_combiners(in->fabric); i++) {
+        const struct emu_faults *faults = fabric_combine_faults_of(in->fabric, i);
+
+        if (faults)
+            hits += emu_faults_hits(faults, f->id);
+    }
+    return hits;
+}

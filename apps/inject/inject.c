@@ -171,7 +171,8 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
         return -ENOMEM;
     in->dark = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->dark);
     in->stuck = calloc(2u * fabric_cable_count(fabric) + 1u, sizeof *in->stuck);
-    if (!in->dark || !in->stuck) {
+    in->still = calloc(graph->nodes + 1u, sizeof *in->still);
+    if (!in->dark || !in->stuck || !in->still) {
         injector_destroy(in);
         return -ENOMEM;
     }
@@ -191,6 +192,7 @@ void injector_destroy(struct injector *in)
     for (uint32_t i = 0; i < in->count; i++)
         fault_targets_release(&in->injection[i].targets);
     free(in->injection);
+    free(in->still);
     free(in->stuck);
     free(in->dark);
     free(in);

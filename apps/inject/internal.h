@@ -38,6 +38,7 @@ struct injector {
     uint32_t count;
     uint32_t *dark;   /* by cable: faults that have taken its signal */
     uint32_t *stuck;  /* two a cable, from its first end and to it: faults by which it is stuck */
+    uint32_t *still;  /* by node: faults that hold its process */
     uint64_t look_ps; /* the next look for what faults wait for; EMU_NEVER: none does */
     uint64_t now_ps;
 };

@@ -124,16 +124,20 @@ static int exhaust_turn(struct injector *in, struct injection *f, const struct f
     return 0;
 }
 
+/* Of several faults that hold a process the last to end lets it go on. */
 static int process_turn(struct injector *in, struct injection *f, const struct fault_target *at,
                         bool on)
 {
-    bool kill = f->fault.kind == FAULT_NODE_KILL;
+    uint32_t *still = &in->still[at->id];
 
-    if (on || !kill)
-        in->config.process(in->config.ctx, at->id,
-                           kill ? INJECT_KILL
-                           : on ? INJECT_FREEZE
-                                : INJECT_GO_ON);
+    if (f->fault.kind == FAULT_NODE_KILL) {
+        if (on)
+            in->config.process(in->config.ctx, at->id, INJECT_KILL);
+        return 0;
+    }
+    *still += on ? 1 : UINT32_MAX;
+    if (on || !*still)
+        in->config.process(in->config.ctx, at->id, on ? INJECT_FREEZE : INJECT_GO_ON);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
     tests/cli/inject_test.py --fabemu build/fabemu [unittest options]
 """
+import contextlib
 import json
 import os
 import signal
@@ -147,24 +148,42 @@ class InjectTest(FabemuCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"node 0 \(pid \d+, python3\) died: (killed by signal 9|ended without detaching)")
 
-    def test_process__that_is_frozen_while_it_detaches_goes_on(self):
+    @contextlib.contextmanager
+    def at_node_0(self):
+        """A process there; its pid, and its socket, by which we may speak for it."""
         self.stay(*NETWORK)
         shared, path = socket.socket(socket.AF_UNIX), self.socket_path("mine")
         child = os.fork()
-        if not child:  # it is the process at the node: who connects is
+        if not child:  # who connects is the process at the node
             shared.connect(path)
             shared.sendall(b'{"cmd":"attach","version":3,"want":0}\n')
             signal.pause()
         try:
             self.assertTrue(until(lambda: "node 0" in self.fabemu("status", "mine").stdout))
-            self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
-            self.assertTrue(until(lambda: stopped(child)))
-            shared.sendall(b'{"cmd":"detach"}\n')
-            self.assertTrue(until(lambda: not stopped(child)))
+            yield child, shared
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             shared.close()
+
+    def test_process__that_is_frozen_while_it_detaches_goes_on(self):
+        with self.at_node_0() as (child, shared):
+            self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
+            self.assertTrue(until(lambda: stopped(child)))
+            shared.sendall(b'{"cmd":"detach"}\n')
+            self.assertTrue(until(lambda: not stopped(child)))
+
+    def test_process__that_two_faults_have_frozen_waits_for_both_to_end(self):
+        with self.at_node_0() as (child, _):
+            for _ in range(2):
+                self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
+            self.assertTrue(until(lambda: stopped(child)))
+            self.assertEqual(self.fault("noise", "node=0", "period=2ms", "length=1ms", "for=100ms").returncode, 0)
+            self.assertEqual(self.fault("--clear", "1").returncode, 0)
+            self.assertTrue(until(lambda: "over" in self.fault().stdout.splitlines()[-1]))
+            self.assertTrue(stopped(child))
+            self.assertEqual(self.fault("--clear", "2").returncode, 0)
+            self.assertTrue(until(lambda: not stopped(child)))
 
     def test_partition__is_whole_or_refused(self):
         # Nodes that share a switch with others hang on cables that over crosspoints cannot fail.

@@ -196,6 +196,17 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
     return RIGHT;
 }
 
+void traffic_member_has(struct traffic_member *member, uint64_t op, uint64_t at_ps)
+{
+    const struct traffic_coll *all = member->all;
+
+    traffic_log_add(&member->worker->log,
+                    &(struct traffic_part){.birth_ps = op,
+                                           .at_ps = at_ps,
+                                           .src = (uint32_t)(member->group - all->group),
+                                           .of = traffic_coll_receivers(&all->plan)});
+}
+
 /* A number in memory since @at_ps is the next one as of @now_ps, when those before it are there. */
 static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
 {
@@ -208,11 +219,7 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got++;
     if (++member->got_part < all->segments)
         return;
-    traffic_log_add(&member->worker->log,
-                    &(struct traffic_part){.birth_ps = member->got_op,
-                                           .at_ps = member->last_ps,
-                                           .src = (uint32_t)(member->group - all->group),
-                                           .of = traffic_coll_receivers(&all->plan)});
+    traffic_member_has(member, member->got_op, member->last_ps);
     member->last_ps = 0;
     member->got_part = 0;
     member->got_op++;

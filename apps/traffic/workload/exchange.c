@@ -160,11 +160,7 @@ static void operation_end(struct traffic_member *member)
         member->wrong_op = member->op;
         return;
     }
-    traffic_log_add(&member->worker->log,
-                    &(struct traffic_part){.birth_ps = member->op,
-                                           .at_ps = ex->ready_ps,
-                                           .src = (uint32_t)(member->group - all->group),
-                                           .of = traffic_coll_receivers(&all->plan)});
+    traffic_member_has(member, member->op, ex->ready_ps);
     member->op++;
     ex->begun = false;
 }

@@ -50,6 +50,9 @@ uint64_t traffic_member_post_ps(const struct traffic_member *member);
  */
 uint64_t traffic_member_value(uint64_t op, uint64_t element, uint64_t members, uint64_t weights);
 
+/** traffic_member_has - log that the member has operation @op's result since @at_ps. */
+void traffic_member_has(struct traffic_member *member, uint64_t op, uint64_t at_ps);
+
 /* workload/exchange.c, for a member whose collectives go by messages: */
 
 /** traffic_exchange_step - emu_step_fn. */

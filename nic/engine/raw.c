@@ -64,13 +64,20 @@ static uint64_t raw_rest_ps(const struct engine *e)
     return at_ps - e->now_ps < most_ps ? at_ps - e->now_ps : most_ps;
 }
 
-/* A credit goes back for what came on channel @c; more, or none, where faults have a hand in it. */
+/* Faults have a hand in it: no credit goes back, or one, or more. */
+static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
+{
+    for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--)
+        emu_credit_put(&l->rx.credit, 1, c, 0);
+}
+
+/* A credit goes back for what came on channel @c. */
 static inline void raw_pay(struct engine_link *l, uint32_t c)
 {
-    uint32_t credits = l->faults ? emu_faults_credit(l->faults, &l->rx, 0) : 1;
-
-    for (; credits; credits--)
+    if (__builtin_expect(l->faults == NULL, 1))
         emu_credit_put(&l->rx.credit, 1, c, 0);
+    else
+        raw_pay_faulty(l, c);
 }
 
 /* Take what came on a link, with what goes wrong on its cable. */

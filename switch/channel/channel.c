@@ -119,11 +119,11 @@ static bool channels_init(struct switch_dev *sw)
     if (!channels_alloc(ch))
         return false;
     channels_begin(ch);
-    ch->clock = sw->dev.timed ? &switch_channels_clock_timed : &switch_channels_clock_raw;
     if (!sw->dev.timed)
         return true;
+    ch->timing = switch_channels_timing(ch);
     ch->credit_ps = sw->profile->credit_ps;
-    return timing_init(switch_channels_timing(ch), sw->ports);
+    return timing_init(ch->timing, sw->ports);
 }
 
 static struct emu_tx *channels_tx(struct switch_dev *sw, uint32_t port)
@@ -180,7 +180,7 @@ static void channels_rebase(struct switch_dev *sw, uint64_t by_ps)
     for (uint32_t p = 0; p < sw->ports; p++)
         rebase_port(&ch->port[p], by_ps);
     emu_order_rebase(&timing->agenda.acts, by_ps);
-    switch_rebase_time(&ch->little.last_ps, by_ps);
+    switch_rebase_time(&timing->little.last_ps, by_ps);
     switch_rebase_time(&timing->sweep_ps, by_ps);
     for (uint32_t p = 0; p < sw->ports; p++) {
         switch_rebase_time(&timing->stalled_ps[p], by_ps);

@@ -119,25 +119,16 @@ struct switch_channel_units {
 /* What the machine keeps where the clock has times; each array by output. */
 struct switch_channel_timing {
     struct switch_agenda agenda;
+    struct switch_little little;
     uint64_t sweep_ps;    /* the next look for time-outs, at a multiple of tick_ps; EMU_NEVER */
     uint64_t *busy_ps;    /* its tx.busy_ps, side by side */
     uint64_t *due_ps;     /* of those in agenda.due: when it acts */
     uint64_t *stalled_ps; /* of those that have found no room: when */
 };
 
-struct switch_channels;
-
-/* What it does in its own way on a clock: raw.c, timed.c. */
-struct switch_channel_clock {
-    /* of @outs, those on whose wires nothing goes at @at_ps; NULL: all of them */
-    uint64_t (*idle)(struct switch_channels *ch, uint64_t outs, uint64_t at_ps);
-    /* @entry goes out at output @o as of @at_ps */
-    void (*depart)(struct switch_channels *ch, uint32_t o, struct emu_entry *entry, uint64_t at_ps);
-};
-
 struct switch_channels {
     struct switch_dev sw;
-    const struct switch_channel_clock *clock;
+    struct switch_channel_timing *timing; /* of a clock with times; NULL: there are none */
 
     /* Outputs, by bit. */
     uint64_t news;        /* with something to send that they did not have before */
@@ -157,7 +148,6 @@ struct switch_channels {
     uint64_t tick_ps;                 /* how long a tick is */
     uint64_t credit_ps;               /* how long a credit takes on its way back; clock raw: 0 */
     struct switch_store store;        /* segments at the inputs */
-    struct switch_little little;      /* of these; clock raw: all times are 0 */
     struct switch_channel_hold *hold; /* like the store's slots */
     struct switch_channel_port *port; /* sw.ports */
     struct switch_channel_in *in;     /* sw.ports * EMU_VCS */
@@ -332,9 +322,7 @@ void switch_channel_settle(struct switch_channels *ch, uint32_t w, bool nack, ui
 /* route.c: the packet @v waits for none of @outs any more. */
 void switch_channel_unwait_for(struct switch_channels *ch, uint32_t v, uint64_t outs);
 
-/* channel/raw.c, channel/timed.c: of each clock, what differs, and its emu_step_fn. */
-extern const struct switch_channel_clock switch_channels_clock_raw;
-extern const struct switch_channel_clock switch_channels_clock_timed;
+/* channel/raw.c, channel/timed.c: emu_step_fn of each clock. */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps);
 uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 

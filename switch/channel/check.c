@@ -256,7 +256,9 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
     if (!counted)
         return; /* what follows from that says nothing more */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
-    emu_found_at(found, EMU_NO_PORT, switch_little_check(sw, &ch->little, now_ps, held, waited_ps));
+    if (ch->timing)
+        emu_found_at(found, EMU_NO_PORT,
+                     switch_little_check(sw, &ch->timing->little, now_ps, held, waited_ps));
 }
 
 uint32_t switch_channels_bufs(struct switch_dev *sw)

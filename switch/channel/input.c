@@ -15,15 +15,25 @@ static uint32_t input_slots_of(const struct switch_channels *ch)
     return ch->channels + ch->sw.profile->pool_slots;
 }
 
+/* Faults have a hand in it: no credit goes back, or one, or more. */
+static __attribute__((noinline)) void input_pay_faulty(struct switch_channels *ch,
+                                                       struct switch_channel_port *port,
+                                                       uint32_t channel, uint64_t at_ps)
+{
+    uint32_t credits = emu_faults_credit(port->faults, &port->rx, at_ps);
+
+    for (; credits; credits--)
+        emu_rx_pay_channel(&port->rx, channel, at_ps + ch->credit_ps);
+}
+
 static void input_pay(struct switch_channels *ch, uint32_t p, uint32_t channel, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[p];
-    uint32_t credits = 1;
 
-    if (__builtin_expect(port->faults != NULL, 0))
-        credits = emu_faults_credit(port->faults, &port->rx, at_ps);
-    for (; credits; credits--)
+    if (__builtin_expect(port->faults == NULL, 1))
         emu_rx_pay_channel(&port->rx, channel % EMU_VCS, at_ps + ch->credit_ps);
+    else
+        input_pay_faulty(ch, port, channel % EMU_VCS, at_ps);
 }
 
 static void input_drop(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
@@ -49,8 +59,10 @@ static void input_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
     uint32_t slot = switch_remove(&ch->store, &in->queue);
 
     in->queued--;
-    switch_little_until(&ch->little, at_ps);
-    switch_little_leave(&ch->little, &ch->store.slot[slot], at_ps);
+    if (ch->timing) {
+        switch_little_until(&ch->timing->little, at_ps);
+        switch_little_leave(&ch->timing->little, &ch->store.slot[slot], at_ps);
+    }
     if (ch->hold[slot].no_credit) {
         ch->uncredited--;
     } else {
@@ -98,8 +110,10 @@ static void input_append(struct switch_channels *ch, uint32_t v, const struct em
         ch->uncredited++;
     else
         ch->port[v / EMU_VCS].held++;
-    switch_little_until(&ch->little, entry->time_ps);
-    ch->little.held++;
+    if (ch->timing) {
+        switch_little_until(&ch->timing->little, entry->time_ps);
+        ch->timing->little.held++;
+    }
     if (in->unsettled > 1)
         emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
     input_tell(ch, v, slot);

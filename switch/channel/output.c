@@ -94,6 +94,20 @@ static uint32_t output_pick(struct switch_channels *ch, uint32_t o)
 
 /* --- the wire ----------------------------------------------------------------------- */
 
+static inline void output_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
+                                 uint64_t at_ps)
+{
+    struct emu_tx *tx = &ch->port[o].tx;
+
+    if (!ch->timing) { /* flushed at the end of the burst */
+        emu_tx_send(tx, entry);
+        return;
+    }
+    emu_tx_depart_packet(tx, entry, at_ps);
+    emu_tx_flush(tx);
+    ch->timing->busy_ps[o] = tx->busy_ps;
+}
+
 static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -113,7 +127,7 @@ static void output_reply(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     in->state = CHANNEL_CLOSED;
     if (in->group && at_ps < port->reply_ps[c])
         at_ps = port->reply_ps[c];
-    ch->clock->depart(ch, o, &entry, at_ps);
+    output_depart(ch, o, &entry, at_ps);
 }
 
 /* The segment's header on channel @to; it was checked on channel @from. */
@@ -167,7 +181,7 @@ static void output_segment(struct switch_channels *ch, uint32_t o, uint32_t c, u
     at_ps = switch_no_sooner(at_ps, &entry);
     output_relabel(ch, &entry.packet, v % EMU_VCS, c);
     output_advance(ch, w, slot);
-    ch->clock->depart(ch, o, &entry, at_ps);
+    output_depart(ch, o, &entry, at_ps);
     if (entry.packet.last)
         output_end(ch, w, at_ps);
     if (!--ch->hold[slot].left)

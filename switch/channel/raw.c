@@ -93,16 +93,6 @@ static void raw_tick(struct switch_channels_raw *raw)
     switch_channel_sweep(ch, 0);
 }
 
-/* It is flushed at the end of the burst. */
-static void raw_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
-                       uint64_t at_ps)
-{
-    (void)at_ps;
-    emu_tx_send(&ch->port[o].tx, entry);
-}
-
-const struct switch_channel_clock switch_channels_clock_raw = {.depart = raw_depart};
-
 /* One pass: bounded, never blocks or allocates. Returns entries moved. */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
 {

@@ -40,7 +40,10 @@
 static inline uint64_t route_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
 {
     outs &= ~ch->queued;
-    return ch->clock->idle ? ch->clock->idle(ch, outs, at_ps) : outs;
+    if (ch->timing)
+        emu_each_bit (o, outs)
+            outs &= ~((uint64_t)(ch->timing->busy_ps[o] > at_ps) << o);
+    return outs;
 }
 
 /* Replies that output @o waits for. */

@@ -96,30 +96,6 @@ static inline void timed_out(struct switch_channels *ch, uint64_t now_ps)
     timed_news(ch, event.at_ps);
 }
 
-/* --- what differs from clock raw ---------------------------------------------------- */
-
-static uint64_t timed_idle(struct switch_channels *ch, uint64_t outs, uint64_t at_ps)
-{
-    const uint64_t *busy_ps = switch_channels_timing(ch)->busy_ps;
-
-    emu_each_bit (o, outs)
-        outs &= ~((uint64_t)(busy_ps[o] > at_ps) << o);
-    return outs;
-}
-
-static void timed_depart(struct switch_channels *ch, uint32_t o, struct emu_entry *entry,
-                         uint64_t at_ps)
-{
-    struct emu_tx *tx = &ch->port[o].tx;
-
-    emu_tx_depart_packet(tx, entry, at_ps);
-    emu_tx_flush(tx);
-    switch_channels_timing(ch)->busy_ps[o] = tx->busy_ps;
-}
-
-const struct switch_channel_clock switch_channels_clock_timed = {.idle = timed_idle,
-                                                                 .depart = timed_depart};
-
 /* --- what switch_events_run() asks for ---------------------------------------------- */
 
 static inline uint64_t timed_next_ps(const struct switch_dev *sw)

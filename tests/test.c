@@ -52,3 +52,11 @@ int test_run(const char *suite, const struct test_case *cases)
     CU_cleanup_registry();
     return failed;
 }
+
+void test_print_option(const char *name, const char *value, const char *help)
+{
+    char option[40];
+
+    snprintf(option, sizeof option, "--%s %s", name, value ? value : "");
+    printf("  %-22s %s\n", option, help);
+}

@@ -27,6 +27,9 @@ struct test_case {
 #define CASE(name) {#name, name}
 /* clang-format on */
 
+/** test_print_option - a line of a program's help: --@name, @value or NULL, and what it does. */
+void test_print_option(const char *name, const char *value, const char *help);
+
 /**
  * test_seed - where a test's own random numbers start; the environment holds it since test_run().
  */

@@ -21,6 +21,7 @@
 
 #include "emu/now.h"
 #include "tests/chaos/node.h"
+#include "tests/test.h"
 
 #define NAP_NS 2000000
 #define AHEAD  8u  /* steps that are let begin, before they must be */
@@ -181,13 +182,8 @@ static void help(void)
     printf(
         "usage: chaos_nodes [OPTION...]\nProcesses do random things with each other over a fabric, "
         "and check every result.\n\n");
-    for (size_t i = 0; i < ROWS; i++) {
-        char option[40];
-
-        snprintf(option, sizeof option, "--%s %s", rows[i].name,
-                 rows[i].value ? rows[i].value : "");
-        printf("  %-20s %s\n", option, rows[i].help);
-    }
+    for (size_t i = 0; i < ROWS; i++)
+        test_print_option(rows[i].name, rows[i].value, rows[i].help);
 }
 
 /* --- the others --------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/test.h"
 #include "tests/world/engine/transport_run.h"
 
 #define SOAK_USAGE 2 /* exit status: the command line is wrong */
@@ -217,13 +218,8 @@ static void soak_help(void)
     printf("usage: transport_soak [OPTION...]\n"
            "Nodes send messages to each other and to groups over cables on which things go wrong;\n"
            "each must come exactly once, and right. Exit status 1 if not.\n\n");
-    for (size_t i = 0; i < ROWS; i++) {
-        char option[40];
-
-        snprintf(option, sizeof option, "--%s %s", rows[i].name,
-                 rows[i].value ? rows[i].value : "");
-        printf("  %-22s %s\n", option, rows[i].help);
-    }
+    for (size_t i = 0; i < ROWS; i++)
+        test_print_option(rows[i].name, rows[i].value, rows[i].help);
 }
 
 /* Into parts of a million; all together at most all. */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * session.h - what two hosts say to each other arrives: once, in order, whole, and from nobody else.
+ *
+ * A session is one end of the conversation of two hosts over one Ethernet port each. It is stepped,
+ * and told the time; it blocks nowhere. Whoever owns it puts *records* in (a few bytes with a kind,
+ * wire.h) and gets those of the other host out, in the order in which they were put in. Records are
+ * packed into frames; frames are numbered, acknowledged cumulatively and with a bit map of those
+ * that came out of order, kept until they are acknowledged, and sent again when a gap or a time-out
+ * shows that they were lost (RFC 6298, RFC 9002). Both hosts begin with a handshake of fresh random numbers, so that
+ * frames of an earlier session, or replayed ones, are told from this one's. With a key every frame
+ * carries a tag (AES-256-GCM's, over the whole frame); without, a CRC-32C.
+ *
+ * A host that has said nothing for `silent_ns` is gone: the session is down, everything in it is
+ * dropped, and a new handshake begins a new one, with a new `life`.
+ */
+#ifndef EMU_HOSTLINK_SESSION_H
+#define EMU_HOSTLINK_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/hostlink/port.h"
+
+#define EMU_HOSTLINK_KEY_BYTES    32
+#define EMU_HOSTLINK_DIGEST_BYTES 32
+
+struct emu_session;
+
+struct emu_session_config {
+    struct emu_hostport *port; /* borrowed */
+    uint64_t fabric;           /* number of the fabric: frames of others are dropped */
+    uint16_t host;             /* this host's number in the cluster file, and the other's */
+    uint16_t peer;
+    /* of the cluster file, as both must have it; it goes with the handshake */
+    uint8_t digest[EMU_HOSTLINK_DIGEST_BYTES];
+    const uint8_t *key; /* EMU_HOSTLINK_KEY_BYTES; NULL: none */
+    uint64_t silent_ns; /* without a frame from the other host: it is gone; UINT64_MAX: never */
+    uint32_t window;    /* frames under way at most; a power of two, 64 to 4096 */
+    /* where the other host's port is; all zeros: found by its handshake, which is broadcast */
+    uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
+    uint64_t (*random)(void *ctx); /* of the handshake; NULL: the system's, not to be guessed */
+    void *random_ctx;
+};
+
+enum emu_session_state {
+    EMU_SESSION_MEETS,  /* no handshake yet, or not again yet */
+    EMU_SESSION_UP,     /* records pass */
+    EMU_SESSION_REFUSED /* the other host has another cluster file, or another version: see why() */
+};
+
+/* Counted; read by any thread. */
+struct emu_session_counts {
+    _Atomic uint64_t frames_sent;
+    _Atomic uint64_t frames_received; /* good ones of this session */
+    _Atomic uint64_t sent_again;
+    _Atomic uint64_t timeouts;
+    _Atomic uint64_t doubles;      /* came twice: dropped */
+    _Atomic uint64_t out_of_order; /* came before others: kept */
+    _Atomic uint64_t beyond;       /* beyond the window: dropped */
+    _Atomic uint64_t malformed;    /* too short, another version, lengths that do not add up */
+    _Atomic uint64_t foreign;      /* another fabric, host or session: dropped */
+    _Atomic uint64_t forged;       /* the tag or the check sum is wrong: dropped */
+    _Atomic uint64_t lives;        /* handshakes that succeeded */
+};
+
+/**
+ * emu_session_create - an end that has not met the other yet. Errors: -ENOMEM, -EINVAL (config),
+ * -ENOTSUP (a key, and no library for it was built in).
+ */
+int emu_session_create(struct emu_session **ret, const struct emu_session_config *config);
+void emu_session_destroy(struct emu_session *session);
+
+/** emu_session_state, emu_session_life - how it stands; which handshake this is, from 1. */
+enum emu_session_state emu_session_state(const struct emu_session *session);
+uint64_t emu_session_life(const struct emu_session *session);
+
+/** emu_session_why - EMU_SESSION_REFUSED, or never met: one line for the user. */
+void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
+
+/**
+ * emu_session_room - where a record of @bytes can be written now, or NULL: the
+ * window is full, no frame is free, or the session is not up. Written by the caller at once, and
+ * then emu_session_put(); between the two nothing else is called.
+ * @bytes: at most emu_session_record_max().
+ */
+uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
+void emu_session_put(struct emu_session *session, uint32_t bytes);
+uint32_t emu_session_record_max(const struct emu_session *session);
+
+/**
+ * emu_session_receive - a frame came, whose Ethernet header and host numbers say that it is for this
+ * session (emu_session_peek()). The session drops it, now or later. Records that are next in order are given to
+ * @record, one frame's records in one piece: @bytes of them at @records, which are good until it
+ * returns. The frame's records are cut by whoever wrote them: wire.h.
+ */
+void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
+                         void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
+                         void *ctx);
+
+/**
+ * emu_session_peek - which host sent @frame, to which host of @fabric; false: it is none of ours,
+ * and @malformed says whether it has our EtherType all the same.
+ */
+bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
+                      uint16_t *to, bool *malformed);
+
+/**
+ * emu_session_step - send what is to be sent: the frame being filled, what is to be sent again,
+ * acknowledgments (no more than a few frames late), handshakes, and a sign
+ * of life while nothing else is said. Returns frames sent. The port's send queue being full is no
+ * error: the rest is sent by the next step.
+ */
+uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
+
+/** emu_session_next_ns - when it wants to be stepped without anything else happening. */
+uint64_t emu_session_next_ns(const struct emu_session *session);
+
+/** emu_session_trip_ns - round trip between the hosts, smoothed; 0: not known. Any thread. */
+uint64_t emu_session_trip_ns(const struct emu_session *session);
+
+/** emu_session_counts - they live as long as the session. */
+const struct emu_session_counts *emu_session_counts(const struct emu_session *session);
+
+#endif

@@ -43,6 +43,13 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     return client;
 }
 
+void daemon_client_free(struct client *client)
+{
+    if (client->far)
+        hosts_forget(client->far);
+    free(client);
+}
+
 /* One line, as far as the socket takes it, and the end. */
 static void turn_away(int fd, int err, const char *why)
 {

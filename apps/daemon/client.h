@@ -21,7 +21,8 @@
 struct client {
     struct conn conn;
     struct emu_list link;         /* in daemon->clients, then in daemon->dying */
-    pid_t pid;                    /* SO_PEERCRED */
+    pid_t pid;                    /* SO_PEERCRED, or far's */
+    struct hosts_process *far;    /* on another host; NULL: on this one */
     int64_t node;                 /* that it attached to, -1 none */
     uint64_t seat;                /* counts the processes of that node, from 1 */
     int64_t rank;                 /* of the process in its job, as it says; -1: it has none */
@@ -77,6 +78,7 @@ struct daemon {
     struct daemon_faults *faults; /* daemon/faults.c's; NULL: none was ever asked for */
     uint64_t began_ps;            /* by the host's clock */
     int events_fd;                /* all events go there, too; -1 */
+    struct hosts *hosts;          /* others that it governs; NULL: none */
 
     /* Clock real: waits for cores, since the last look. daemon/waits.c's. */
     struct {
@@ -87,6 +89,12 @@ struct daemon {
         uint64_t over_ns;     /* and of that, what is older than the look */
     } waits;
 };
+
+/** daemon_client_free - it is closed. */
+void daemon_client_free(struct client *client);
+
+/** daemon_signal - send @signal to the client's process. False: it is gone. */
+bool daemon_signal(const struct client *client, int signal);
 
 /** daemon_accept - take one connection, or tell the caller why not. */
 void daemon_accept(struct daemon *daemon);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static void free_gone(struct daemon *daemon)
         if (client->died >= 0)
             daemon_dying_add(daemon, client);
         else
-            free(client);
+            daemon_client_free(client);
     }
     daemon_dying_tell(daemon, false);
 }
@@ -291,7 +292,7 @@ static void tick_stopped(struct daemon *daemon)
     if (bound_ns == EMU_BOUND_OFF)
         return;
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        if (client->node < 0 || client->gone)
+        if (client->node < 0 || client->gone || client->far)
             continue;
         client->stopped = client_is_stopped(client, bound_ns);
         if (!client->stopped)
@@ -343,6 +344,8 @@ static void serve_round(struct daemon *daemon)
             tick(daemon);
         } else if (what == &daemon->faults) {
             daemon_faults_run(daemon);
+        } else if (what == &daemon->hosts) {
+            hosts_serve(daemon->hosts);
         } else if (what != &daemon->dying && !client->gone) {
             if (client->conn.out.bytes)
                 client_flush(daemon, client);
@@ -361,6 +364,43 @@ static int make_id(char *ret, size_t ret_bytes)
         return -EIO;
     snprintf(ret, ret_bytes, "%016" PRIx64, id);
     return 0;
+}
+
+bool daemon_signal(const struct client *client, int signal)
+{
+    return client->far ? hosts_signal(client->far, signal) : kill(client->pid, signal) == 0;
+}
+
+/* A process on another host. */
+static bool on_connected(void *ctx, int fd, struct hosts_process *process)
+{
+    struct client *client = daemon_client_new(ctx, fd, hosts_pid(process));
+
+    if (client)
+        client->far = process;
+    return client;
+}
+
+static void on_lost(void *ctx, uint32_t host, const char *why)
+{
+    struct daemon *daemon = ctx;
+    struct json_object *event = json_add_number(conn_event("host_lost"), "host", host);
+
+    json_add_text(event, "name", daemon->config->hosts->name[host]);
+    daemon_tell_owner(daemon, json_add_text(event, "why", why));
+}
+
+static int daemon_hosts_open(struct daemon *daemon, char *error, size_t error_bytes)
+{
+    struct hosts_config config = *daemon->config->hosts;
+    int err;
+
+    config.ops = (struct hosts_ops){.connected = on_connected, .lost = on_lost, .ctx = daemon};
+    err = hosts_open(&daemon->hosts, &config, error, error_bytes);
+    if (err)
+        return err;
+    fabric_mirror(daemon->fabric, hosts_mirror(daemon->hosts));
+    return watch(daemon, hosts_fd(daemon->hosts), &daemon->hosts);
 }
 
 static int daemon_open(struct daemon *daemon)
@@ -404,8 +444,9 @@ static void daemon_close(struct daemon *daemon)
         struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
 
         client_close(daemon, client);
-        free(client);
+        daemon_client_free(client);
     }
+    hosts_close(daemon->hosts);
     daemon_groups_free(daemon);
     free(daemon->last_rank);
     free(daemon->by_node);
@@ -444,6 +485,8 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
                             .events_fd = config->events_fd};
     int err = daemon_open(&daemon);
 
+    if (!err && config->hosts)
+        err = daemon_hosts_open(&daemon, error, error_bytes);
     if (!err)
         err = daemon_faults_open(&daemon, error, error_bytes);
     if (!err) {

@@ -11,6 +11,7 @@
 
 #include "apps/fabric/fabric.h"
 #include "apps/fault/fault.h"
+#include "apps/hosts/hosts.h"
 
 #define DAEMON_DEATHS_MAX 64 /* deaths that are remembered one by one */
 
@@ -60,6 +61,7 @@ struct daemon_config {
     pid_t owner;                         /* the supervisor */
     const struct fault_schedule *faults; /* from the start; NULL: none */
     int events_fd;                       /* where events are written, too; -1 */
+    const struct hosts_config *hosts;    /* that this one governs, without `ops`; NULL: none */
 };
 
 enum daemon_end {

@@ -69,7 +69,7 @@ void daemon_dying_add(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->dying};
 
-    client->end_fd = pidfd_open(client->pid, 0);
+    client->end_fd = client->far ? -1 : pidfd_open(client->pid, 0);
     client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
     if (client->end_fd >= 0) /* if it cannot be watched, the limit is what wakes us */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->end_fd, &event);
@@ -94,13 +94,22 @@ static struct client *first_dying(const struct daemon *daemon)
     return emu_list_entry(daemon->dying.next, struct client, link);
 }
 
+/* As well as can be seen; false: it is not known yet. */
+static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
+{
+    if (!client->far)
+        return procs_how_it_ended(client->pid, client->end_fd, client->exits, how, how_bytes);
+    snprintf(how, how_bytes, "%s",
+             *hosts_how(client->far) ? hosts_how(client->far) : "not known how");
+    return *hosts_how(client->far);
+}
+
 void daemon_dying_tell(struct daemon *daemon, bool all)
 {
     while (!emu_list_empty(&daemon->dying)) {
         struct client *client = first_dying(daemon);
         struct daemon_death death = {.node = (uint32_t)client->died, .pid = client->pid};
-        bool known = procs_how_it_ended(client->pid, client->end_fd, client->exits, death.how,
-                                        sizeof death.how);
+        bool known = how_it_ended(client, death.how, sizeof death.how);
         if (client->unread)
             snprintf(death.how, sizeof death.how, "did not read what the fabric told it");
         else if (client->stopped)
@@ -112,7 +121,7 @@ void daemon_dying_tell(struct daemon *daemon, bool all)
         emu_list_del(&client->link);
         if (client->end_fd >= 0)
             close(client->end_fd);
-        free(client);
+        daemon_client_free(client);
     }
 }
 

@@ -169,7 +169,7 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
     const struct daemon *daemon = ctx;
     struct client *client = daemon->by_node[node];
 
-    if (!client || client->gone || kill(client->pid, signals[what]) != 0)
+    if (!client || client->gone || !daemon_signal(client, signals[what]))
         return false;
     client->frozen = what == INJECT_FREEZE;
     return true;

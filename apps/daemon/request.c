@@ -56,7 +56,10 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
 {
     client->node = seat->node;
     client->seat = seat->seat;
-    procs_name(client->pid, client->command, sizeof client->command);
+    if (client->far)
+        snprintf(client->command, sizeof client->command, "%s", hosts_command(client->far));
+    else
+        procs_name(client->pid, client->command, sizeof client->command);
     daemon->by_node[seat->node] = client;
     daemon_waits_attach(daemon, client);
     daemon_standstill_attach(daemon, client);
@@ -87,7 +90,9 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
-    int err = fabric_attach(daemon->fabric, emu_json_number(request, "want", -1), &seat);
+    int64_t want = emu_json_number(request, "want", -1);
+    int err = client->far ? fabric_attach_far(daemon->fabric, hosts_of(client->far), want, &seat)
+                          : fabric_attach(daemon->fabric, want, &seat);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;
@@ -114,7 +119,10 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    daemon_send_with(daemon, client, reply, (const int[2]){seat.memfd, seat.bell});
+    if (client->far) /* its host has the descriptors */
+        daemon_send(daemon, client, reply);
+    else
+        daemon_send_with(daemon, client, reply, (const int[2]){seat.memfd, seat.bell});
 }
 
 void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
@@ -125,7 +133,7 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead)
     daemon->by_node[client->node] = NULL;
     client->node = -1;
     if (client->frozen && !dead)
-        kill(client->pid, SIGCONT); /* its node's faults are not its own any more */
+        daemon_signal(client, SIGCONT); /* its node's faults are not its own any more */
     client->frozen = false;
     daemon_tick_when(daemon);
 }

@@ -205,7 +205,7 @@ void daemon_standstill_client(const struct client *client, struct json_object *o
 
     if (client->rank >= 0)
         json_add_number(one, "rank", (uint64_t)client->rank);
-    if (process_is_stopped(client->pid))
+    if (!client->far && process_is_stopped(client->pid))
         json_object_object_add(one, "stopped", json_object_new_boolean(true));
     if (!pending || !pending->written_ns)
         return;

@@ -121,7 +121,7 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
         return;
     if (fabric_attached(daemon->fabric) == 1)
         waits_begin(daemon);
-    if (waits_open(&client->waits, client->pid))
+    if (client->far || waits_open(&client->waits, client->pid))
         daemon->record.waits.unseen++;
 }
 

@@ -25,6 +25,7 @@ struct emu_rx;
 struct emu_tx;
 struct emu_worker;
 struct fabric;
+struct fabric_totals;
 
 /*
  * Nodes that are devices inside the fabric instead of edges to processes: for
@@ -59,7 +60,8 @@ struct fabric_config {
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
     /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     uint32_t first;
-    bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
+    uint32_t host, hosts; /* STUB until place */
+    bool start_stopped;   /* no threads: the caller steps fabric_worker() itself */
 };
 
 /**
@@ -137,6 +139,47 @@ int fabric_group_leave(struct fabric *fabric, uint32_t group, uint32_t node);
  */
 uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,
                             uint32_t max);
+
+/* --- several hosts (nodes.c, groups.c) ----------------------------------------------- */
+
+/* A group that can combine, as the governor's fabric has made it. */
+struct fabric_group_call {
+    const uint32_t *nodes; /* count of them */
+    uint32_t count;
+    bool wide;
+    uint32_t id; /* that it has there, and must have everywhere */
+};
+
+/*
+ * On several hosts each has a replica of the fabric, with devices of its own part. What changes one
+ * changes all: the governor's fabric calls these, and each returns when all other hosts have done
+ * it. @ctx: the mirror's. Thread: the manager's.
+ */
+struct fabric_mirror {
+    void *ctx;
+    /* An edge for @node, on its @host: fabric_attach() there. */
+    int (*attach)(void *ctx, uint32_t host, uint32_t node);
+    void (*detach)(void *ctx, uint32_t host, uint32_t node);
+    void (*seat)(void *ctx, uint32_t node, uint64_t word);          /* fabric_seat_is() */
+    int (*group)(void *ctx, const struct fabric_group_call *group); /* fabric_group_is() */
+    void (*leave)(void *ctx, uint32_t group, uint32_t node);        /* fabric_group_leave() */
+    void (*totals)(void *ctx, struct fabric_totals *sum);           /* adds the others' */
+};
+
+/** fabric_mirror - from now on. @mirror: borrowed. Before anything is attached. */
+void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
+
+/**
+ * fabric_attach_far - give a process on @host a node there: as fabric_attach(), but that its
+ * descriptors are there. Errors: the same; -EHOSTDOWN.
+ */
+int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret);
+
+/** fabric_seat_is - by the governor's word: who is at @node (emu_seat_state()). */
+void fabric_seat_is(struct fabric *fabric, uint32_t node, uint64_t word);
+
+/** fabric_group_is - make the group that the governor's fabric has. Errors: as there; -EPROTO. */
+int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);
 
 /* --- links (links.c) ---------------------------------------------------------------- */
 

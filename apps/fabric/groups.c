@@ -25,6 +25,16 @@ static int64_t group_slot(struct fabric *fabric)
     return -1;
 }
 
+/* That of address @id; -1: it is taken. */
+static int64_t group_slot_of(struct fabric *fabric, uint32_t id)
+{
+    uint32_t slot = id % FABRIC_GROUPS_MAX;
+
+    while (slot >= fabric->slots)
+        fabric->slots *= 2;
+    return fabric->group[slot] ? -1 : slot;
+}
+
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id)
 {
     struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
@@ -225,6 +235,8 @@ struct group_plan {
     uint32_t sources; /* members that send to it */
     bool combines;
     bool wide; /* with a wide window */
+    /* the governor's, on other hosts; TOPO_NONE, which is no address: the next one */
+    uint32_t id;
 };
 
 /* One that no device knows yet, with the next collective address. NULL: no memory. */
@@ -235,8 +247,12 @@ static struct fabric_group *group_new(struct fabric *fabric, const struct group_
 
     if (!group)
         return NULL;
-    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
-    group->id = (plan->wide ? EMU_GROUP_WIDE : 0) | (fabric->generation * FABRIC_GROUPS_MAX + slot);
+    group->id = plan->id;
+    if (plan->id == TOPO_NONE) {
+        fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
+        group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
+                    (fabric->generation * FABRIC_GROUPS_MAX + slot);
+    }
     group->combines = plan->combines;
     group->sources = plan->sources;
     group->count = group->members = plan->count;
@@ -283,7 +299,7 @@ static int group_install(struct fabric *fabric, struct fabric_group *group, char
 static int group_create(struct fabric *fabric, const struct group_plan *plan, uint32_t *ret,
                         char *error, size_t error_bytes)
 {
-    int64_t slot = group_slot(fabric);
+    int64_t slot = plan->id == TOPO_NONE ? group_slot(fabric) : group_slot_of(fabric, plan->id);
     struct fabric_group *group;
     int err;
 
@@ -309,7 +325,8 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     return 0;
 }
 
-static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count, bool wide,
+/* Its address is to be call->id; TOPO_NONE: the next one. */
+static int combining_create(struct fabric *fabric, const struct fabric_group_call *call,
                             uint32_t *group, char *error, size_t error_bytes)
 {
     if (fabric_has_states(&fabric->config) && !switch_combines(&fabric->config.profile))
@@ -321,24 +338,58 @@ static int combining_create(struct fabric *fabric, const uint32_t *nodes, uint32
                     "with pool_slots=0 no switch has room for a broadcast of more than one segment "
                     "on the wire: set pool_slots to 1 or more");
     return group_create(fabric,
-                        &(struct group_plan){.nodes = nodes,
-                                             .count = count,
-                                             .sources = count,
+                        &(struct group_plan){.nodes = call->nodes,
+                                             .count = call->count,
+                                             .sources = call->count,
                                              .combines = true,
-                                             .wide = wide},
+                                             .wide = call->wide,
+                                             .id = call->id},
                         group, error, error_bytes);
+}
+
+static void group_undo(struct fabric *fabric, uint32_t id)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    for (uint32_t i = group->count; i--;) /* with the last it goes */
+        fabric_group_leave(fabric, id, group->node[i]);
+}
+
+/* Here, and then on all other hosts. */
+static int combining_create_all(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
+                                bool wide, uint32_t *id, char *error, size_t error_bytes)
+{
+    struct fabric_group_call call = {.nodes = nodes, .count = count, .wide = wide, .id = TOPO_NONE};
+    int err = combining_create(fabric, &call, id, error, error_bytes);
+
+    if (err || !fabric->mirror)
+        return err;
+    call.id = *id;
+    err = fabric->mirror->group(fabric->mirror->ctx, &call);
+    if (!err)
+        return 0;
+    group_undo(fabric, *id);
+    return fail(err, error, error_bytes, "another host cannot make the group: %s", strerror(-err));
 }
 
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes)
 {
-    return combining_create(fabric, nodes, count, false, group, error, error_bytes);
+    return combining_create_all(fabric, nodes, count, false, group, error, error_bytes);
 }
 
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes)
 {
-    return combining_create(fabric, nodes, count, true, group, error, error_bytes);
+    return combining_create_all(fabric, nodes, count, true, group, error, error_bytes);
+}
+
+int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *call)
+{
+    char error[256];
+    uint32_t id;
+
+    return combining_create(fabric, call, &id, error, sizeof error);
 }
 
 uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t groups,
@@ -358,9 +409,10 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes)
 {
-    return group_create(fabric,
-                        &(struct group_plan){.nodes = nodes, .count = count, .sources = sources},
-                        group, error, error_bytes);
+    return group_create(
+        fabric,
+        &(struct group_plan){.nodes = nodes, .count = count, .sources = sources, .id = TOPO_NONE},
+        group, error, error_bytes);
 }
 
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count)
@@ -396,6 +448,8 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
 
     if (at < 0)
         return -ENOENT;
+    if (fabric->mirror)
+        fabric->mirror->leave(fabric->mirror->ctx, id, node);
     group->node[at] = TOPO_NONE;
     if (--group->members)
         return 0;

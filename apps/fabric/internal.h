@@ -109,25 +109,31 @@ struct fabric {
     struct emu_rx **local; /* by node: receiving end of one inside the fabric; NULL: it is none */
     struct emu_pool *pool;
     struct emu_pool_cache cache; /* the manager's */
-    uint32_t attached;
-    uint32_t edges;      /* ever made: names them */
-    uint32_t *tree_load; /* by switch: trees through it */
+    uint32_t attached;           /* here */
+    uint32_t far;                /* on other hosts; the governor's */
+    uint32_t edges;              /* ever made: names them */
+    uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;    /* by switch: partial results set aside in it: fabric_has_states() */
     uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
-    struct fabric_group **group; /* by slot */
-    struct fabric_group *gone;   /* whose engines have something of them under way */
-    bool stopped;                /* no worker runs any more */
-    uint32_t slots;              /* in use: the table grows when half of it is taken */
-    uint32_t groups;             /* slots taken */
-    uint32_t combining;          /* of them, by groups that can combine */
-    uint32_t last_slot;          /* the slot handed out last: freed ones rest a while */
-    uint32_t generation;         /* of collective addresses */
-    struct fabric_moved *moved;  /* fabric/stalls.c: by link; NULL until needed */
-    struct fabric_totals past;   /* of edges that are gone */
+    struct fabric_group **group;        /* by slot */
+    struct fabric_group *gone;          /* whose engines have something of them under way */
+    bool stopped;                       /* no worker runs any more */
+    uint32_t slots;                     /* in use: the table grows when half of it is taken */
+    uint32_t groups;                    /* slots taken */
+    uint32_t combining;                 /* of them, by groups that can combine */
+    uint32_t last_slot;                 /* the slot handed out last: freed ones rest a while */
+    uint32_t generation;                /* of collective addresses */
+    const struct fabric_mirror *mirror; /* NULL: one host, or one that does not govern */
+    struct fabric_moved *moved;         /* fabric/stalls.c: by link; NULL until needed */
+    struct fabric_totals past;          /* of edges that are gone */
     uint64_t past_ideal_ns;
     uint64_t past_actual_ns;
     uint64_t past_full_ns;
 };
+
+/* Which host has the node; which this one is. */
+uint32_t fabric_node_host(const struct fabric *fabric, uint32_t node);
+uint32_t fabric_this_host(const struct fabric *fabric);
 
 /* Where a node's host is plugged in: at its switch, or at its engine. */
 struct fabric_host {

@@ -49,16 +49,34 @@ static void node_tell(struct fabric *fabric, uint32_t node, uint64_t word)
             emu_edge_seat(fabric->edge[n], node, word);
 }
 
+/* The same, on all hosts. */
+static void node_tell_all(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    node_tell(fabric, node, word);
+    if (fabric->mirror)
+        fabric->mirror->seat(fabric->mirror->ctx, node, word);
+}
+
 static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
 {
-    node_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+    node_tell_all(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+}
+
+void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror)
+{
+    fabric->mirror = mirror;
+}
+
+void fabric_seat_is(struct fabric *fabric, uint32_t node, uint64_t word)
+{
+    node_tell(fabric, node, word);
 }
 
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
 {
     uint64_t word = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 
-    node_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
+    node_tell_all(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
 }
 
 /* What a new edge is to know of all nodes. */
@@ -102,14 +120,20 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
-static int64_t node_free(const struct fabric *fabric, int64_t want)
+static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t node)
+{
+    return fabric_node_host(fabric, node) == host && !emu_seat_attached(fabric->seat[node]);
+}
+
+/* A node of that host. */
+static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
 
-    if (want >= 0 && want < nodes && !fabric->edge[want])
+    if (want >= 0 && want < nodes && node_is_free(fabric, host, (uint32_t)want))
         return want;
     for (uint32_t n = 0; n < nodes; n++)
-        if (!fabric->edge[n])
+        if (node_is_free(fabric, host, n))
             return n;
     return -1;
 }
@@ -167,7 +191,7 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
 
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
-    int64_t node = node_free(fabric, want);
+    int64_t node = node_free(fabric, fabric_this_host(fabric), want);
     struct emu_edge *edge;
     int memfd, bell, err;
 
@@ -190,6 +214,23 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     return 0;
 }
 
+int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret)
+{
+    int64_t node = node_free(fabric, host, want);
+    int err = node < 0 ? -ENOSPC
+                       : fabric->mirror->attach(fabric->mirror->ctx, host, (uint32_t)node);
+
+    if (err)
+        return err;
+    node_seat(fabric, (uint32_t)node, emu_seat_state(emu_seat_first(fabric->seat[node]), true));
+    fabric->far++;
+    *ret = (struct fabric_seat){.node = (uint32_t)node,
+                                .seat = emu_seat_first(fabric->seat[node]),
+                                .memfd = -1,
+                                .bell = -1};
+    return 0;
+}
+
 /* Add what an edge and its process counted. */
 static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edge)
 {
@@ -206,18 +247,37 @@ static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edg
     }
 }
 
+static void node_leave_groups(struct fabric *fabric, uint32_t node)
+{
+    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
+    uint32_t count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
+
+    for (uint32_t g = 0; g < count; g++)
+        fabric_group_leave(fabric, groups[g], node);
+}
+
+static void detach_far(struct fabric *fabric, uint32_t node)
+{
+    const struct fabric_mirror *mirror = fabric->mirror;
+
+    node_leave_groups(fabric, node);
+    fabric->far--;
+    mirror->detach(mirror->ctx, fabric_node_host(fabric, node), node);
+    node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
+}
+
 void fabric_detach(struct fabric *fabric, uint32_t node)
 {
     struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
     struct emu_worker *worker;
-    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
-    uint32_t count;
 
-    if (!edge)
+    if (!edge) {
+        if (fabric->mirror && node < fabric->config.graph->nodes &&
+            emu_seat_attached(fabric->seat[node]))
+            detach_far(fabric, node);
         return;
-    count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
-    for (uint32_t g = 0; g < count; g++)
-        fabric_group_leave(fabric, groups[g], node);
+    }
+    node_leave_groups(fabric, node);
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
@@ -350,6 +410,8 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
                    ret->transport.lost + ret->transport.refused;
     ret->worst_lag_ns = fabric->config.clock == EMU_CLOCK_REAL ? worst_ps / 1000u : 0;
     ret->real_time_factor = actual_ns ? (double)ideal_ns / (double)actual_ns : 1.0;
+    if (fabric->mirror)
+        fabric->mirror->totals(fabric->mirror->ctx, ret);
 }
 
 uint64_t fabric_full_ns(const struct fabric *fabric)
@@ -365,5 +427,18 @@ uint64_t fabric_full_ns(const struct fabric *fabric)
 
 uint32_t fabric_attached(const struct fabric *fabric)
 {
-    return fabric->attached;
+    return fabric->attached + fabric->far;
+}
+
+/* Until networks are cut: by blocks of nodes. */
+uint32_t fabric_node_host(const struct fabric *fabric, uint32_t node)
+{
+    uint32_t hosts = fabric->config.hosts ? fabric->config.hosts : 1;
+
+    return (uint32_t)((uint64_t)node * hosts / fabric->config.graph->nodes);
+}
+
+uint32_t fabric_this_host(const struct fabric *fabric)
+{
+    return fabric->config.host;
 }

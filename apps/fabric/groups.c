@@ -32,7 +32,7 @@ static int64_t group_slot_of(struct fabric *fabric, uint32_t id)
 
     while (slot >= fabric->slots)
         fabric->slots *= 2;
-    return fabric->group[slot] ? -1 : slot;
+    return fabric->group[slot] ? -1 : (int64_t)slot;
 }
 
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id)

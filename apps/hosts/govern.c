@@ -375,16 +375,13 @@ static int64_t deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
+/* @with passes on. */
 static void far_call(struct host_far *far, int64_t number, const char *what,
                      struct json_object *with)
 {
-    struct json_object *call = NULL;
-
-    if (json_object_deep_copy(with, &call, NULL))
-        return;
-    json_add_number(call, "call", (uint64_t)number);
-    json_add_text(call, "do", what);
-    far_say(far, call);
+    json_add_number(with, "call", (uint64_t)number);
+    json_add_text(with, "do", what);
+    far_say(far, with);
 }
 
 /*
@@ -400,7 +397,7 @@ static int call(struct hosts *hosts, uint32_t only, const char *what, struct jso
 
     for (uint32_t h = 1; h < hosts->config.count; h++)
         if (!only || h == only)
-            far_call(&hosts->far[h], number, what, with);
+            far_call(&hosts->far[h], number, what, json_object_get(with));
     json_object_put(with);
     for (uint32_t h = 1; h < hosts->config.count; h++) {
         struct json_object *reply;
@@ -570,7 +567,7 @@ void hosts_close(struct hosts *hosts)
         struct host_far *far = &hosts->far[h];
 
         if (!far->lost && far->conn.fd >= 0)
-            far_call(far, ++hosts->calls, "end", NULL);
+            far_call(far, ++hosts->calls, "end", json_object_new_object());
         if (far->conn.fd >= 0)
             conn_drain(&far->conn, HOSTS_DRAIN_MS);
         conn_close(&far->conn);

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts_test.c - one governs, the others obey: processes of several hosts, their groups and their
+ * ends, by the control channel alone. No segment passes.
+ *
+ * Each host is a fabric of the whole network with a thread that serves it. Its processes are
+ * connections of this program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/daemon/daemon.h"
+#include "apps/fabric/internal.h"
+#include "apps/hosts/hosts.h"
+#include "emu/edge/edge.h"
+#include "tests/test.h"
+#include "tests/world/world.h"
+
+#define PATIENCE_MS 30000
+#define HOSTS       3
+#define NODES       9
+
+static const char *const names[HOSTS] = {"red", "green", "blue"};
+
+struct node_host {
+    struct fabric *fabric;
+    struct fabric_config config;
+    int listen_fd, stop_fd;
+    struct conn owner; /* to the supervisor, which this test is */
+    int owner_fd;
+    int control; /* that it was given */
+    char path[108];
+    pthread_t thread;
+    int end;
+    bool ended;
+};
+
+static struct rig {
+    struct topo_graph *graph;
+    struct node_host host[HOSTS];
+    int control[HOSTS]; /* the governor's ends */
+    int tap[HOSTS];     /* a copy of those, to close or to lie */
+    struct hosts_config hosts;
+    char dir[64];
+} rig;
+
+static void *governs(void *arg)
+{
+    struct node_host *host = arg;
+    struct daemon_config config = {.fabric = &host->config,
+                                   .listen_fd = host->listen_fd,
+                                   .signal_fd = host->stop_fd,
+                                   .owner_fd = host->owner_fd,
+                                   .owner = getpid(),
+                                   .events_fd = -1,
+                                   .hosts = &rig.hosts};
+    char error[256] = "";
+
+    host->end = daemon_serve(host->fabric, &config, error, sizeof error);
+    if (*error)
+        printf("\n    %s\n    ", error);
+    return NULL;
+}
+
+static void *obeys(void *arg)
+{
+    struct node_host *host = arg;
+    const struct obey_config config = {.control = host->control,
+                                       .listen_fd = host->listen_fd,
+                                       .signal_fd = host->stop_fd,
+                                       .owner_fd = host->owner_fd};
+
+    host->end = obey_serve(host->fabric, &config);
+    return NULL;
+}
+
+static int listens(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(fd, 64), 0);
+    return fd;
+}
+
+static void host_make(uint32_t h)
+{
+    struct node_host *host = &rig.host[h];
+    char error[256] = "";
+    int pair[2];
+
+    *host = (struct node_host){.control = -1};
+    host->config = (struct fabric_config){
+        .graph = rig.graph, .threads = 1, .clock = EMU_CLOCK_RAW, .host = h, .hosts = HOSTS};
+    world_profile(&host->config.profile, "oq2004", NULL);
+    snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&host->fabric, &host->config, error, sizeof error), 0);
+    snprintf(host->path, sizeof host->path, "%s/%s.sock", rig.dir, names[h]);
+    host->listen_fd = listens(host->path);
+    host->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    conn_open(&host->owner, pair[0], CONN_REPLY_MAX);
+    host->owner_fd = pair[1];
+}
+
+/* The event @name, of those that a connection is told. The caller's to put. */
+static struct json_object *hears(struct conn *conn, const char *name)
+{
+    struct json_object *event = NULL;
+
+    while (conn_wait(conn, &event, PATIENCE_MS) == 0) {
+        if (strcmp(emu_json_text(event, "event", ""), name) == 0)
+            return event;
+        json_object_put(event);
+    }
+    printf("\n    \"%s\" was not heard\n    ", name);
+    CU_FAIL_FATAL("an event");
+    return NULL;
+}
+
+static void rig_start(void)
+{
+    rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
+    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    for (uint32_t h = 0; h < HOSTS; h++)
+        host_make(h);
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        int pair[2];
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        rig.control[h] = pair[0];
+        rig.tap[h] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
+        rig.host[h].control = pair[1];
+    }
+    rig.hosts = (struct hosts_config){.count = HOSTS,
+                                      .control = rig.control,
+                                      .name = names,
+                                      .call_ms = PATIENCE_MS,
+                                      .start_ms = PATIENCE_MS};
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&rig.host[h].thread, NULL, h ? obeys : governs,
+                                             &rig.host[h]),
+                              0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        json_object_put(hears(&rig.host[h].owner, "ready"));
+}
+
+static void host_join(struct node_host *host)
+{
+    if (!host->ended)
+        pthread_join(host->thread, NULL);
+    host->ended = true;
+}
+
+/* The governor ends, and with it all. */
+static void rig_end(void)
+{
+    eventfd_write(rig.host[0].stop_fd, 1);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        host_join(&rig.host[h]);
+}
+
+static void rig_free(void)
+{
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        struct node_host *host = &rig.host[h];
+
+        conn_close(&host->owner);
+        close(host->listen_fd);
+        close(host->stop_fd);
+        if (h)
+            close(rig.tap[h]);
+        unlink(host->path);
+        fabric_stop(host->fabric);
+    }
+    rmdir(rig.dir);
+    topo_free(rig.graph);
+}
+
+/* --- processes ------------------------------------------------------------------------ */
+
+static void connects(struct conn *conn, uint32_t h)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(to.sun_path, rig.host[h].path, sizeof rig.host[h].path);
+    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    conn_open(conn, fd, CONN_REPLY_MAX);
+}
+
+static struct json_object *asks(struct conn *conn, struct json_object *request)
+{
+    struct json_object *reply = NULL;
+
+    CU_ASSERT_EQUAL_FATAL(conn_ask(conn, request, &reply, PATIENCE_MS), 0);
+    return reply;
+}
+
+static struct json_object *command(const char *name)
+{
+    return json_add_text(json_object_new_object(), "cmd", name);
+}
+
+/* Attach; returns the node. */
+static int64_t attaches(struct conn *conn, uint32_t h, int64_t want)
+{
+    struct json_object *request = json_add_number(command("attach"), "version", EMU_EDGE_VERSION);
+    struct json_object *reply;
+    int64_t node;
+
+    connects(conn, h);
+    json_object_object_add(request, "want", json_object_new_int64(want));
+    reply = asks(conn, request);
+    node = emu_json_true(reply, "ok") ? emu_json_number(reply, "node", -1) : -1;
+    json_object_put(reply);
+    return node;
+}
+
+/* A request with a group's number; the error. */
+static int64_t of_group(struct conn *conn, const char *name, int64_t group)
+{
+    struct json_object *reply =
+        asks(conn, json_add_number(command(name), "group", (uint64_t)group));
+    int64_t err = emu_json_number(reply, "errno", 0);
+
+    json_object_put(reply);
+    return err;
+}
+
+/* Make a group; its number, or -errno. */
+static int64_t makes(struct conn *conn, const uint32_t *nodes, uint32_t count)
+{
+    struct json_object *request = command("group_create"), *list = json_object_new_array(), *reply;
+    int64_t ret;
+
+    for (uint32_t i = 0; i < count; i++)
+        json_object_array_add(list, json_object_new_int64(nodes[i]));
+    json_object_object_add(request, "nodes", list);
+    reply = asks(conn, request);
+    ret = emu_json_true(reply, "ok") ? emu_json_number(reply, "group", -1)
+                                     : -emu_json_number(reply, "errno", 0);
+    json_object_put(reply);
+    return ret;
+}
+
+/* --- what all replicas must agree on; nobody serves them any more ------------------------ */
+
+static void replicas_agree(void)
+{
+    const struct fabric *first = rig.host[0].fabric;
+
+    for (uint32_t h = 1; h < HOSTS; h++) {
+        const struct fabric *fabric = rig.host[h].fabric;
+
+        for (uint32_t n = 0; n < NODES; n++)
+            CU_ASSERT_EQUAL(fabric->seat[n], first->seat[n]);
+        CU_ASSERT_EQUAL(fabric->groups, first->groups);
+        for (uint32_t slot = 0; slot < FABRIC_GROUPS_MAX; slot++) {
+            CU_ASSERT_EQUAL(!fabric->group[slot], !first->group[slot]);
+            if (fabric->group[slot] && first->group[slot])
+                CU_ASSERT_EQUAL(fabric->group[slot]->members, first->group[slot]->members);
+        }
+        CU_ASSERT_EQUAL(memcmp(fabric->states, first->states,
+                               rig.graph->switches * sizeof *first->states),
+                        0);
+        CU_ASSERT_EQUAL(memcmp(fabric->tree_load, first->tree_load,
+                               rig.graph->switches * sizeof *first->tree_load),
+                        0);
+    }
+}
+
+/* --- tests ------------------------------------------------------------------------------ */
+
+static void processes__get_nodes_of_their_own_host(void)
+{
+    struct conn conn[NODES + 1];
+    bool taken[NODES] = {false};
+
+    rig_start();
+    for (uint32_t i = 0; i < NODES; i++) {
+        int64_t node = attaches(&conn[i], i % HOSTS, i == 0 ? 8 : i == 1 ? 5 : -1);
+
+        CU_ASSERT_TRUE_FATAL(node >= 0 && node < NODES);
+        CU_ASSERT_EQUAL(node / (NODES / HOSTS), i % HOSTS);
+        CU_ASSERT_FALSE(taken[node]);
+        taken[node] = true;
+        if (i == 1)
+            CU_ASSERT_EQUAL(node, 5);
+    }
+    CU_ASSERT_EQUAL(attaches(&conn[NODES], 2, -1), -1); /* its host is full */
+    conn_close(&conn[4]);
+    CU_ASSERT_EQUAL(attaches(&conn[4], 2, -1), -1); /* that one was on another */
+    for (uint32_t i = 0; i <= NODES; i++)
+        conn_close(&conn[i]);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[0].end, DAEMON_SHUTDOWN);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_ENDED);
+    CU_ASSERT_EQUAL(rig.host[2].end, OBEY_ENDED);
+    rig_free();
+}
+
+static void group__is_made_everywhere_and_breaks_everywhere(void)
+{
+    struct conn conn[3];
+    uint32_t nodes[3];
+    struct json_object *event;
+    int64_t group;
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attaches(&conn[h], h, -1);
+    group = makes(&conn[1], nodes, 3);
+    CU_ASSERT_TRUE_FATAL(group >= 0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_join", group), 0);
+    conn_close(&conn[2]); /* it dies */
+    for (uint32_t h = 0; h < 2; h++) {
+        event = hears(&conn[h], "node_died");
+        CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), nodes[2]);
+        CU_ASSERT_EQUAL(json_object_array_length(json_object_object_get(event, "groups")), 1);
+        json_object_put(event);
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_leave", group), 0);
+    }
+    event = hears(&rig.host[0].owner, "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "pid", 0), getpid());
+    json_object_put(event);
+    rig_end();
+    CU_ASSERT_EQUAL(rig.host[0].fabric->groups, 0);
+    replicas_agree();
+    conn_close(&conn[0]);
+    conn_close(&conn[1]);
+    rig_free();
+}
+
+/* Processes come and go and make groups at random; then all replicas are the same. */
+static void replicas__agree_whatever_was_asked(void)
+{
+    struct conn conn[NODES];
+    int64_t node[NODES], held[64];
+    uint32_t groups = 0;
+    uint64_t random = test_seed();
+
+    rig_start();
+    for (uint32_t i = 0; i < NODES; i++)
+        node[i] = attaches(&conn[i], i % HOSTS, -1);
+    for (uint32_t turn = 0; turn < 300; turn++) {
+        uint32_t who = (uint32_t)test_draw(&random, 0, NODES - 1);
+        uint32_t all[NODES], count = (uint32_t)test_draw(&random, 2, NODES);
+        uint32_t what = (uint32_t)test_draw(&random, 0, 9);
+
+        if (what == 0) {
+            struct json_object *reply = asks(&conn[who], command("detach"));
+
+            json_object_put(reply);
+            conn_close(&conn[who]);
+            node[who] = attaches(&conn[who], who % HOSTS, node[who]);
+            CU_ASSERT_TRUE_FATAL(node[who] >= 0);
+        } else if (what < 5 && groups < 64) {
+            for (uint32_t i = 0; i < NODES; i++)
+                all[i] = (uint32_t)node[i];
+            test_shuffle(&random, all, NODES, count);
+            held[groups] = makes(&conn[who], all, count); /* not a member: refused */
+            groups += held[groups] >= 0;
+        } else if (groups) {
+            uint32_t at = (uint32_t)test_draw(&random, 0, groups - 1);
+
+            of_group(&conn[who], what < 7 ? "group_join" : "group_leave", held[at]);
+            if (what == 9)
+                held[at] = held[--groups];
+        }
+    }
+    rig_end();
+    replicas_agree();
+    for (uint32_t i = 0; i < NODES; i++)
+        conn_close(&conn[i]);
+    rig_free();
+}
+
+static void report__adds_up_all_hosts(void)
+{
+    struct conn conn;
+    struct json_object *reply;
+
+    rig_start();
+    CU_ASSERT_TRUE_FATAL(attaches(&conn, 1, -1) >= 0);
+    reply = asks(&conn, command("report")); /* asked on a host that does not govern */
+    CU_ASSERT_TRUE(emu_json_true(reply, "ok"));
+    CU_ASSERT_PTR_NOT_NULL(json_object_object_get(reply, "report"));
+    json_object_put(reply);
+    conn_close(&conn);
+    rig_end();
+    rig_free();
+}
+
+static void host_lost__its_processes_have_died(void)
+{
+    struct conn conn[HOSTS];
+    struct json_object *event;
+    int64_t node[HOSTS];
+
+    rig_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        node[h] = attaches(&conn[h], h, -1);
+    shutdown(rig.tap[1], SHUT_RDWR);
+    event = hears(&rig.host[0].owner, "host_lost");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "green");
+    json_object_put(event);
+    event = hears(&conn[2], "node_died");
+    CU_ASSERT_EQUAL(emu_json_number(event, "node", -1), node[1]);
+    json_object_put(event);
+    host_join(&rig.host[1]);
+    CU_ASSERT_EQUAL(rig.host[1].end, OBEY_LOST);
+    event = hears(&conn[1], "shutdown"); /* there, too, all hear of it */
+    json_object_put(event);
+    CU_ASSERT_TRUE(makes(&conn[0], (const uint32_t[]){(uint32_t)node[0], (uint32_t)node[2]}, 2) >=
+                   0);
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
+    rig_end();
+    rig_free();
+}
+
+static void governor__that_says_nonsense_is_lost(void)
+{
+    static const char *const nonsense[] = {
+        "{\"call\":1,\"do\":\"attach\",\"node\":-7}\n",
+        "{\"call\":2,\"do\":\"group\",\"nodes\":[1,99999999,-1],\"group\":3}\n",
+        "{\"call\":3,\"do\":\"leave\",\"node\":5,\"group\":4000000000}\n",
+        "{\"call\":4,\"do\":\"detach\",\"node\":400}\n{\"call\":5,\"do\":\"seat\",\"node\":400}\n",
+        "{\"call\":6,\"do\":\"signal\",\"client\":77,\"signal\":9}\n{\"client\":5,\"line\":[]}\n",
+        "{\"client\":99,\"end\":true}\n{\"call\":7,\"do\":\"what\"}\n",
+    };
+    struct node_host *host = &rig.host[1];
+    struct conn conn;
+    int pair[2];
+
+    rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
+    snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
+    host_make(1);
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    host->control = pair[1];
+    pthread_create(&host->thread, NULL, obeys, host);
+    conn_open(&conn, pair[0], CONN_REPLY_MAX);
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
+        CU_ASSERT_EQUAL(send(pair[0], nonsense[i], strlen(nonsense[i]), MSG_NOSIGNAL),
+                        (ssize_t)strlen(nonsense[i]));
+    for (int i = 1; i <= 7; i++) {
+        struct json_object *reply = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&conn, &reply, PATIENCE_MS), 0);
+        CU_ASSERT_EQUAL(emu_json_number(reply, "reply", -1), i);
+        CU_ASSERT_TRUE(i == 4 || emu_json_number(reply, "errno", 0) > 0);
+        json_object_put(reply);
+    }
+    CU_ASSERT_TRUE(send(pair[0], "nonsense\n", 9, MSG_NOSIGNAL) == 9);
+    host_join(host);
+    CU_ASSERT_EQUAL(host->end, OBEY_LOST);
+    conn_close(&conn);
+    conn_close(&host->owner);
+    close(host->listen_fd);
+    close(host->stop_fd);
+    unlink(host->path);
+    fabric_stop(host->fabric);
+    rmdir(rig.dir);
+    topo_free(rig.graph);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(processes__get_nodes_of_their_own_host),
+        CASE(group__is_made_everywhere_and_breaks_everywhere),
+        CASE(replicas__agree_whatever_was_asked),
+        CASE(report__adds_up_all_hosts),
+        CASE(host_lost__its_processes_have_died),
+        CASE(governor__that_says_nonsense_is_lost),
+        {NULL, NULL},
+    };
+
+    return test_run("hosts", cases);
+}

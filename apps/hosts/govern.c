@@ -289,8 +289,6 @@ static void far_serve(struct host_far *far)
     int end, got = 1;
 
     serve_kept(far);
-    if (far->lost)
-        return;
     far_flush(far);
     end = far->lost ? 0 : conn_fill(&far->conn);
     while (!far->lost && (got = conn_next(&far->conn, &message)) == 1) {
@@ -301,13 +299,20 @@ static void far_serve(struct host_far *far)
         far_lose(far, end ? "its control channel has ended" : "what it says is no message");
 }
 
+static bool is_among(const void *what, const struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (events[i].data.ptr == what)
+            return true;
+    return false;
+}
+
 /* Those of its processes that @events name. */
 static void processes_serve(struct host_far *far, const struct epoll_event *events, int count)
 {
     emu_each_listed (struct hosts_process, process, &far->processes, link)
-        for (int i = 0; i < count && !process->ended; i++)
-            if (events[i].data.ptr == process)
-                process_serve(process);
+        if (!process->ended && is_among(process, events, count))
+            process_serve(process);
     far_sweep(far);
 }
 
@@ -321,11 +326,8 @@ void hosts_serve(struct hosts *hosts)
     for (uint32_t h = 1; h < hosts->config.count; h++) {
         struct host_far *far = &hosts->far[h];
 
-        if (kept)
-            serve_kept(far);
-        for (int i = 0; i < count; i++)
-            if (events[i].data.ptr == far)
-                far_serve(far);
+        if (kept || is_among(far, events, count))
+            far_serve(far);
         processes_serve(far, events, count);
     }
 }
@@ -362,6 +364,8 @@ static struct json_object *far_reply(struct host_far *far, int64_t number, int64
                      err == -ETIMEDOUT ? "it does not answer" : "its control channel has ended");
         } else if (emu_json_number(message, "reply", -1) == number) {
             events_set(far->hosts, &far->conn, &far->events, far);
+            if (far->conn.in.bytes) /* what has come behind it */
+                eventfd_write(far->hosts->kept_fd, 1);
             return message;
         } else {
             keep(far, message);

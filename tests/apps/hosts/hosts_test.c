@@ -204,8 +204,11 @@ static void connects(struct conn *conn, uint32_t h)
 static struct json_object *asks(struct conn *conn, struct json_object *request)
 {
     struct json_object *reply = NULL;
+    int err = conn_ask(conn, request, &reply, PATIENCE_MS);
 
-    CU_ASSERT_EQUAL_FATAL(conn_ask(conn, request, &reply, PATIENCE_MS), 0);
+    if (err)
+        printf("\n    %s\n    ", strerror(-err));
+    CU_ASSERT_EQUAL_FATAL(err, 0);
     return reply;
 }
 

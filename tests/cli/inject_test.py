@@ -420,6 +420,16 @@ class InjectTest(FabemuCase):
                                          status=1)["digest"]
                 self.assertIn("wrong", wrong)
 
+    def test_traffic__of_faults_that_hold_the_same_the_last_to_end_lets_it_go(self):
+        for what in "combine-stall switch=any\n", "stuck-port level=0\n":
+            with self.subTest(what=what):
+                def digest(*times):
+                    return self.collectives("".join(f"{time} {what}" for time in times))["digest"]
+                whole = digest("at=20us for=60us")
+                self.assertEqual(digest("at=20us for=30us", "at=30us for=50us"), whole)
+                self.assertEqual(digest("at=20us for=60us", "at=30us for=20us"), whole)
+                self.assertNotEqual(digest("at=20us for=30us"), whole)
+
     def test_traffic__faults_begin_when_an_operation_is_seen(self):
         for kind in "allreduce", "reduce", "barrier":
             for options in ((), COMBINERS[1], ("--profile", "qsnet3")):

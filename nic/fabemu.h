@@ -124,22 +124,22 @@ FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req
                                size_t bytes);
 
 /**
- * fabemu_breaks - how often something under way with @node has broken off, or with any node where that
- * is FABEMU_ANY_NODE: its process went, or was silent, or the network gave a segment up. Whoever sees an
- * operation that failed for that sees it counted. Thread: any.
+ * fabemu_breaks - how often something under way with @node has broken off, or with any node where
+ * that is FABEMU_ANY_NODE: its process went, or was silent, or the network gave a segment up.
+ * Whoever sees an operation that failed for that sees it counted. Thread: any.
  */
 FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
 
 /**
- * fabemu_greet - ask whether the process of @node answers: for who waits for it, and has nothing under
- * way with it that could fail. If it does not, within the bound `silence`, or the network gives the
- * question up, fabemu_breaks() counts. Does not block.
+ * fabemu_greet - ask whether the process of @node answers: for who waits for it, and has nothing
+ * under way with it that could fail. If it does not, within the bound `silence`, or the network
+ * gives the question up, fabemu_breaks() counts. Does not block.
  */
 FABEMU_API void fabemu_greet(struct fabemu *fab, uint32_t node);
 
 /**
- * fabemu_node_why - one line about what keeps @node from being reached, as it is now. False: nothing
- * that is known.
+ * fabemu_node_why - one line about what keeps @node from being reached, as it is now. False:
+ * nothing that is known.
  */
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
@@ -538,9 +538,9 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
 
 /**
  * fabemu_group_break - what is under way in the group ends with -EPIPE, and so does all that begins
- * there, here and soon at all other members: for a member that goes no further, on whom others would
- * wait. Over a network without acknowledgments only here: there a group breaks by deaths alone, of
- * which the fabric tells all members. Again: nothing. Does not block.
+ * there, here and soon at all other members: for a member that goes no further, on whom others
+ * would wait. Over a network without acknowledgments only here: there a group breaks by deaths
+ * alone, of which the fabric tells all members. Again: nothing. Does not block.
  */
 FABEMU_API void fabemu_group_break(struct fabemu_group *group);
 

@@ -191,8 +191,8 @@ bool switch_is_up(const struct switch_dev *sw, uint32_t port);
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
- * @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
+ * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on,
+ * from @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -205,8 +205,8 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
 
 /**
  * switch_combine_faults - from now on what the switch folds goes by @faults: emu_faults_fold().
- * switch_combine_stall() - its units stand still; not @stalled: they go on, from @at_ps on (raw: 0).
- * Of a switch that combines by itself. Errors: -ENOMEM. Thread: the same.
+ * switch_combine_stall() - its units stand still; not @stalled: they go on, from @at_ps on (raw:
+ * 0). Of a switch that combines by itself. Errors: -ENOMEM. Thread: the same.
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
@@ -216,7 +216,8 @@ uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * switch_slow - timed: the wire from the port is slower by @factor: emu_tx_slow(). Thread: the same.
+ * switch_slow - timed: the wire from the port is slower by @factor: emu_tx_slow(). Thread: the
+ * same.
  */
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);
 
@@ -302,7 +303,9 @@ bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_
 /** switch_groups_count - groups in the switch's table. Thread: manager. */
 uint32_t switch_groups_count(const struct switch_dev *sw);
 
-/** switch_group_is_idle - is no operation of the group's under way here? Thread: as switch_holds(). */
+/**
+ * switch_group_is_idle - is no operation of the group's under way here? Thread: as switch_holds().
+ */
 bool switch_group_is_idle(const struct switch_group *group);
 
 /**

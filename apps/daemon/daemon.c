@@ -266,8 +266,8 @@ void daemon_tick_when(struct daemon *daemon)
 }
 
 /*
- * Has the process been stopped for as long as the bound? What a look finds stopped need not have been
- * so since the last one: a process that went on in between has been switched to.
+ * Has the process been stopped for as long as the bound? What a look finds stopped need not have
+ * been so since the last one: a process that went on in between has been switched to.
  */
 static bool client_is_stopped(struct client *client, uint64_t bound_ns)
 {

@@ -75,7 +75,6 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
 /* What waits is hit by a fault. */
 struct waiting {
     const struct emu_faults *faults; /* NULL: it is only counted */
-    const struct emu_pool_cache *cache;
     uint32_t fault;
     uint64_t at_ps;
 };

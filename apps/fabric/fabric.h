@@ -273,8 +273,8 @@ bool fabric_isolates(const struct fabric *fabric);
 void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
- * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK), so
- * that an error can say so. Thread: manager.
+ * fabric_node_linked - is a link of the node in use? All processes can see it (EMU_SEAT_NO_LINK),
+ * so that an error can say so. Thread: manager.
  */
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
@@ -294,16 +294,16 @@ struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out
 const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_port_stick - the port that sends on the cable from (@out) or to its first end sends nothing
- * from now on; not @stuck: it goes on. Nobody is told, and nothing is lost. Of a cable that
+ * fabric_port_stick - the port that sends on the cable from (@out) or to its first end sends
+ * nothing from now on; not @stuck: it goes on. Nobody is told, and nothing is lost. Of a cable that
  * fabric_can_fail(). Thread: as above.
  */
 void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,
                        uint64_t now_ps);
 
 /**
- * fabric_port_waiting - what waits at that port: segments at a switch, packets at an adapter that has
- * no other link for them. Each is logged as hit by @fault; 0: none is. Thread: as above.
+ * fabric_port_waiting - what waits at that port: segments at a switch, packets at an adapter that
+ * has no other link for them. Each is logged as hit by @fault; 0: none is. Thread: as above.
  */
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
@@ -315,9 +315,9 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool o
 uint32_t fabric_combiners(const struct fabric *fabric);
 
 /**
- * fabric_combine_faults - rules about contributions that combiner @i folds: emu_faults_fold(). NULL:
- * there is no memory. fabric_combine_faults_of(): the same, where there were any; else NULL. In the
- * log its cable is 2 * fabric_cable_count() + @i. Thread: as above.
+ * fabric_combine_faults - rules about contributions that combiner @i folds: emu_faults_fold().
+ * NULL: there is no memory. fabric_combine_faults_of(): the same, where there were any; else NULL.
+ * In the log its cable is 2 * fabric_cable_count() + @i. Thread: as above.
  */
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
 const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
@@ -329,8 +329,8 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
 /**
- * fabric_combine_waiting - what waits at them: contributions; results, where units are link engines.
- * Each is logged as hit by @fault; 0: none is. Thread: as above.
+ * fabric_combine_waiting - what waits at them: contributions; results, where units are link
+ * engines. Each is logged as hit by @fault; 0: none is. Thread: as above.
  */
 uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
                                 uint64_t now_ps);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * befall.c - can a fault be had here, and does it hit what it is aimed at? Without acknowledgments a
- * node's cable leads to its process, and nothing goes wrong on it.
+ * befall.c - can a fault be had here, and does it hit what it is aimed at? Without acknowledgments
+ * a node's cable leads to its process, and nothing goes wrong on it.
  */
 #include <errno.h>
 
@@ -88,8 +88,6 @@ int inject_can(const struct injector *in, const struct fault *fault, char *error
     struct fault_targets targets = {.count = 0};
     int err;
 
-    if (!inject_turns[fault->kind])
-        return fail(-ENOTSUP, error, error_bytes, "%s is not built yet", fault_name(fault->kind));
     if (fault->when.on.nth && inject_can_see(in, fault, error, error_bytes))
         return -ENOTSUP;
     if (need == NEED_MENDING && !in->manager)

@@ -172,7 +172,9 @@ int injector_create(struct injector **ret, struct fabric *fabric, const struct t
     in->dark = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->dark);
     in->stuck = calloc(2u * fabric_cable_count(fabric) + 1u, sizeof *in->stuck);
     in->still = calloc(graph->nodes + 1u, sizeof *in->still);
-    if (!in->dark || !in->stuck || !in->still) {
+    in->stalled = calloc(graph->switches + 1u, sizeof *in->stalled);
+    in->exhausted = calloc(graph->switches + 1u, sizeof *in->exhausted);
+    if (!in->dark || !in->stuck || !in->still || !in->stalled || !in->exhausted) {
         injector_destroy(in);
         return -ENOMEM;
     }
@@ -192,6 +194,8 @@ void injector_destroy(struct injector *in)
     for (uint32_t i = 0; i < in->count; i++)
         fault_targets_release(&in->injection[i].targets);
     free(in->injection);
+    free(in->exhausted);
+    free(in->stalled);
     free(in->still);
     free(in->stuck);
     free(in->dark);

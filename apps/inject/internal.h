@@ -36,14 +36,21 @@ struct injector {
     struct inject_config config;
     struct injection *injection;
     uint32_t count;
-    uint32_t *dark;   /* by cable: faults that have taken its signal */
-    uint32_t *stuck;  /* two a cable, from its first end and to it: faults by which it is stuck */
-    uint32_t *still;  /* by node: faults that hold its process */
+
+    /* Faults that hold something, each: the last of them to end lets it go. */
+    uint32_t *dark;      /* by cable: its signal */
+    uint32_t *stuck;     /* two a cable, from its first end and to it: what sends there */
+    uint32_t *still;     /* by node: its process */
+    uint32_t *stalled;   /* by switch: its combine units */
+    uint32_t *exhausted; /* the same: their states, of which groups get none */
+
     uint64_t look_ps; /* the next look for what faults wait for; EMU_NEVER: none does */
     uint64_t now_ps;
 };
 
-/* on.c: the fabric looks out for what the fault waits for; and does not any more. Errors: -ENOMEM. */
+/*
+ * on.c: the fabric looks out for what the fault waits for; and does not any more. Errors: -ENOMEM.
+ */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
@@ -58,11 +65,14 @@ int inject_can_see(const struct injector *in, const struct fault *fault, char *e
 int inject_targets(struct fault_targets *ret, const struct fault *fault,
                    const struct topo_graph *graph, uint64_t seed, char *error, size_t error_bytes);
 
-/* Does, or takes back, what a kind of fault does to one target. Errors: -ENOMEM, manager_signal()'s. */
+/*
+ * Does, or takes back, what a kind of fault does to one target. Errors: -ENOMEM,
+ * manager_signal()'s.
+ */
 typedef int (*inject_turn_fn)(struct injector *in, struct injection *f,
                               const struct fault_target *at, bool on);
 
-/* turns.c: by kind. NULL: nothing does it. */
+/* turns.c: by kind. */
 extern const inject_turn_fn inject_turns[FAULT_KINDS];
 
 /*
@@ -83,8 +93,8 @@ int inject_can(const struct injector *in, const struct fault *fault, char *error
                size_t error_bytes);
 
 /**
- * inject_signals_can - a cable that nothing can be made to go wrong on does not lose its signal: are
- * there none among @targets? Errors: -ENOTSUP with a line.
+ * inject_signals_can - a cable that nothing can be made to go wrong on does not lose its signal:
+ * are there none among @targets? Errors: -ENOTSUP with a line.
  */
 int inject_signals_can(const struct injector *in, const struct fault *fault,
                        const struct fault_targets *targets, char *error, size_t error_bytes);

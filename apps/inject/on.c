@@ -3,9 +3,9 @@
  * on.c - faults that wait until something is seen: on=allreduce:3.
  *
  * Rules that only count stand where it can be seen, and go into the log when the fault's number is
- * reached: at all that combines, for what is combined, where each segment of an operation is counted
- * once, by its first contribution; on all cables for multicasts and conditionals. Who has counted as
- * far first begins the fault. Where nobody waits, none of this exists.
+ * reached: at all that combines, for what is combined, where each segment of an operation is
+ * counted once, by its first contribution; on all cables for multicasts and conditionals. Who has
+ * counted as far first begins the fault. Where nobody waits, none of this exists.
  */
 #include <errno.h>
 

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * turns.c - what each kind of fault does to one of its targets, and takes back; and what it has hit.
+ * turns.c - what each kind of fault does to one of its targets, and takes back; and what it has
+ * hit.
  */
 #include <errno.h>
 
 #include "apps/inject/internal.h"
 #include "emu/random.h"
 
+/*
+ * One more fault holds what @faults counts for, or one fewer. Returns whether it is the first that
+ * does, or the last that did.
+ */
+static bool hold(uint32_t *faults, bool on)
+{
+    *faults += on ? 1 : UINT32_MAX;
+    return *faults == on;
+}
+
 /* The cable loses its signal, if no other fault has seen to that, or has it again. */
 static int cable_dark(struct injector *in, struct injection *f, uint32_t cable, bool dark)
 {
-    uint32_t was = in->dark[cable];
     uint32_t hit;
     int err;
 
-    in->dark[cable] = dark ? was + 1 : was - 1;
-    if (was && in->dark[cable])
+    if (!hold(&in->dark[cable], dark))
         return 0;
     err = manager_signal(in->manager, cable, !dark, f->id, in->now_ps, &hit);
     f->past += hit;
@@ -79,22 +88,6 @@ static int flip_turn(struct injector *in, struct injection *f, const struct faul
     return err;
 }
 
-/* Of several faults of one kind the last to end ends it. */
-static bool others_do(const struct injector *in, const struct injection *f,
-                      const struct fault_target *at)
-{
-    for (uint32_t i = 0; i < in->count; i++) {
-        const struct injection *other = &in->injection[i];
-
-        for (uint32_t t = 0; other != f && other->on && other->fault.kind == f->fault.kind &&
-                             t < other->targets.count;
-             t++)
-            if (other->targets.target[t].id == at->id)
-                return true;
-    }
-    return false;
-}
-
 /* What has waited is hit, once it goes on. */
 static int stall_turn(struct injector *in, struct injection *f, const struct fault_target *at,
                       bool on)
@@ -106,8 +99,11 @@ static int stall_turn(struct injector *in, struct injection *f, const struct fau
         err = -ENOMEM;
     if (!err && !on)
         f->past += fabric_combine_waiting(in->fabric, at->id, f->id, in->now_ps);
-    if (!err && !others_do(in, f, at))
+    if (!err && hold(&in->stalled[at->id], on)) {
         err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
+        if (err && on) /* it was not done, and is not taken back */
+            hold(&in->stalled[at->id], false);
+    }
     fabric_go(in->fabric);
     return err;
 }
@@ -119,24 +115,21 @@ static int exhaust_turn(struct injector *in, struct injection *f, const struct f
     uint64_t refused = fabric_combine_refused(in->fabric, at->id);
 
     f->past += on ? 0 - refused : refused;
-    if (!others_do(in, f, at))
+    if (hold(&in->exhausted[at->id], on))
         fabric_combine_exhaust(in->fabric, at->id, on);
     return 0;
 }
 
-/* Of several faults that hold a process the last to end lets it go on. */
+/* One that is held is stopped by each fault anew: its node may have another process by then. */
 static int process_turn(struct injector *in, struct injection *f, const struct fault_target *at,
                         bool on)
 {
-    uint32_t *still = &in->still[at->id];
-
     if (f->fault.kind == FAULT_NODE_KILL) {
         if (on)
             in->config.process(in->config.ctx, at->id, INJECT_KILL);
         return 0;
     }
-    *still += on ? 1 : UINT32_MAX;
-    if (on || !*still)
+    if (hold(&in->still[at->id], on) || on)
         in->config.process(in->config.ctx, at->id, on ? INJECT_FREEZE : INJECT_GO_ON);
     return 0;
 }
@@ -215,14 +208,11 @@ static int ways_turn(struct injector *in, struct injection *f, const struct faul
 /* What has waited is hit, once it goes on. */
 static int way_stick(struct injector *in, struct injection *f, struct way way, bool on)
 {
-    uint32_t *stuck = &in->stuck[2 * way.cable + way.out];
-
     if (!fabric_faults(in->fabric, way.cable, way.out)) /* of which the log knows the cable */
         return -ENOMEM;
     if (!on)
         f->past += fabric_port_waiting(in->fabric, way.cable, way.out, f->id, in->now_ps);
-    *stuck += on ? 1 : UINT32_MAX;
-    if (*stuck == on)
+    if (hold(&in->stuck[2 * way.cable + way.out], on))
         fabric_port_stick(in->fabric, way.cable, way.out, on, in->now_ps);
     return 0;
 }

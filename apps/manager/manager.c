@@ -388,9 +388,9 @@ static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 }
 
 /*
- * Its links are taken down, so that nobody sends to it what it has no way for. Returns how many: none
- * where it has nodes, which it would cut off, or where none of its links is out, for then it is not
- * the one that has lost a way. A switch is isolated once, as long as that link is out.
+ * Its links are taken down, so that nobody sends to it what it has no way for. Returns how many:
+ * none where it has nodes, which it would cut off, or where none of its links is out, for then it
+ * is not the one that has lost a way. A switch is isolated once, as long as that link is out.
  */
 static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 {

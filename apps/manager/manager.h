@@ -38,9 +38,9 @@ enum manager_what {
     MANAGER_SAYS_TABLES,   /* new ones are in force; took_ps: since the first change they are for */
     MANAGER_SAYS_TREELESS, /* a group can have no tree for now */
     /*
-     * A switch had no way for `packets` unicasts since the last look, of which the last was to go to
-     * node `to`. With trap=isolate, if the switch has no nodes and a link of its is out, all of its
-     * links are out from now on, until that link is up again.
+     * A switch had no way for `packets` unicasts since the last look, of which the last was to go
+     * to node `to`. With trap=isolate, if the switch has no nodes and a link of its is out, all of
+     * its links are out from now on, until that link is up again.
      */
     MANAGER_SAYS_TRAP,
     MANAGER_SAYS_ALONE /* a node has had no link for too long: its adapter gives up */

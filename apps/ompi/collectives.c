@@ -111,8 +111,8 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * A communicator has up to two groups. Where one of them breaks here, other members may be done with
- * it, and wait for this one in the other.
+ * A communicator has up to two groups. Where one of them breaks here, other members may be done
+ * with it, and wait for this one in the other.
  */
 static void break_both(const mca_coll_fabemu_module_t *module)
 {

@@ -4,19 +4,20 @@
  * error.
  *
  * Open MPI's one-sided communication over messages (osc/pt2pt) drops the errors of its messages: a
- * flush whose acknowledgment is lost waits for ever, and a put that never came is nobody's. Both are
- * so over any transport. So this component puts itself before that one's functions, window by window.
- * It knows when what was under way with a member has broken off (fabemu_breaks()); from then on every
- * call that has to do with it returns MPI_ERR_OTHER, and what was written there last may not be. What
- * has to do with other members alone goes on: it ends, or that member is lost, too.
+ * flush whose acknowledgment is lost waits for ever, and a put that never came is nobody's. Both
+ * are so over any transport. So this component puts itself before that one's functions, window by
+ * window. It knows when what was under way with a member has broken off (fabemu_breaks()); from
+ * then on every call that has to do with it returns MPI_ERR_OTHER, and what was written there last
+ * may not be. What has to do with other members alone goes on: it ends, or that member is lost,
+ * too.
  *
  * A call that waits already is left by longjmp(), out of opal_progress(), which calls us in each of
  * its rounds. That is safe where all that waits is osc/pt2pt itself: what it has under way lies on
- * the heap and stays there, and of a member that is lost nothing comes any more that could be written
- * into the caller's memory. Calls that are with all members flush the others, one by one, before they
- * return their error, or leave after a while. A fence, or a free, is not left at all, for something of
- * Open MPI's collectives may wait in it, whose requests lie on the stack: one that cannot end is the
- * end of the process, with a line that says so.
+ * the heap and stays there, and of a member that is lost nothing comes any more that could be
+ * written into the caller's memory. Calls that are with all members flush the others, one by one,
+ * before they return their error, or leave after a while. A fence, or a free, is not left at all,
+ * for something of Open MPI's collectives may wait in it, whose requests lie on the stack: one that
+ * cannot end is the end of the process, with a line that says so.
  *
  * Thread: osc/pt2pt is not there with MPI_THREAD_MULTIPLE, so one thread at a time is in here.
  */

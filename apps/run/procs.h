@@ -26,8 +26,8 @@ bool procs_how_it_ended(pid_t pid, int end_fd, bool exits, char *how, size_t how
 bool procs_is_stopped(pid_t pid);
 
 /**
- * procs_switches - how often the main thread of @pid has given a core up: more each time the process
- * goes on after it was stopped. 0 where it is not seen.
+ * procs_switches - how often the main thread of @pid has given a core up: more each time the
+ * process goes on after it was stopped. 0 where it is not seen.
  */
 uint64_t procs_switches(pid_t pid);
 

@@ -24,7 +24,9 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - is a link on its way back, or are tables? */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/** traffic_faults_hold - is a fault at work that will be taken back? What stands still may go on. */
+/**
+ * traffic_faults_hold - is a fault at work that will be taken back? What stands still may go on.
+ */
 bool traffic_faults_hold(const struct traffic_run *run);
 
 /**

@@ -245,14 +245,10 @@ void emu_edge_seat(struct emu_edge *edge, uint32_t node, uint64_t word);
  */
 uint32_t emu_edge_left(const struct emu_edge *edge);
 
-/**
- * emu_edge_next_ps - when the front segment is due, on a timed clock; EMU_NEVER if none is known.
- */
+/** emu_edge_next_ps - timed: when the front segment is due; EMU_NEVER if none is known. */
 static inline uint64_t emu_edge_next_ps(const struct emu_edge *edge)
 {
-    if (edge->batch_at == edge->batch_end || !edge->dev->timed)
-        return EMU_NEVER;
-    return edge->batch[edge->batch_at].time_ps;
+    return edge->batch_at == edge->batch_end ? EMU_NEVER : edge->batch[edge->batch_at].time_ps;
 }
 
 /** emu_edge_room - free slots of the down ring. */

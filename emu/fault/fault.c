@@ -254,13 +254,18 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
+/* The time of what happens at @at_ps: on raw, where nothing has one, the host's. */
+static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
+{
+    return rx->owner->timed ? at_ps : emu_now_ns() * 1000u;
+}
+
 /* What was hit by @fault: as it is before it is. */
 static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
                       const struct emu_pool_cache *cache, const struct emu_entry *entry,
                       uint32_t fault, enum emu_fault_what what)
 {
-    emu_faults_note(faults, cache, entry, fault, what,
-                    rx->owner->timed ? entry->time_ps : emu_now_ns() * 1000u);
+    emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
 /* Of this group: is it the one that the rule is to see? */
@@ -315,8 +320,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     for (uint32_t i = 0; i < faults->rules; i++) {
         struct emu_fault_armed *armed = &faults->armed[i];
         bool forge = armed->rule.what == EMU_FAULT_DOUBLE;
-        struct emu_fault_hit hit = {.at_ps = rx->owner->timed ? at_ps : emu_now_ns() * 1000u,
-                                    .fault = armed->fault,
+        struct emu_fault_hit hit = {.fault = armed->fault,
                                     .cable = faults->name,
                                     .what = (uint8_t)armed->rule.what,
                                     .packet = EMU_FAULT_CREDIT};
@@ -327,6 +331,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
             continue;
         emu_count(&armed->hits, 1);
         faults->forges -= forge;
+        hit.at_ps = fault_time_ps(rx, at_ps);
         if (faults->log)
             emu_fault_log_put(faults->log, &hit);
         return forge ? 2 : 0;
@@ -334,7 +339,10 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     return 1;
 }
 
-/* A buffer with the same in it that may be written; EMU_NO_BUF: there is none, and nothing was done. */
+/*
+ * A buffer with the same in it that may be written; EMU_NO_BUF: there is none, and nothing was
+ * done.
+ */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {
     uint32_t own;

@@ -136,7 +136,8 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 
 /**
  * emu_faults_credit - what becomes of a credit for what came by this way of the cable, as it is
- * given back: so many go, 0, 1 or 2. @rx: the receiving end; @at_ps: now, on timed clocks. Thread: the receiving device's.
+ * given back: so many go, 0, 1 or 2. @rx: the receiving end; @at_ps: now, on timed clocks. Thread:
+ * the receiving device's.
  */
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 

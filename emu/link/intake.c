@@ -152,44 +152,49 @@ static void intake_plain(struct emu_intake *intake, const struct emu_entry *entr
 
 /* --- link-level retry --------------------------------------------------------------- */
 
-/*
- * An answer to what came at @at_ps. If there is no room for it, a later one says as much, or the
- * sender's time-out has it said. Where times are simulated, room does not depend on how far the
- * sender's worker is: an answer that was there before this window has been heard.
- */
-static void intake_say(struct emu_intake *intake, enum emu_answer answer, uint64_t at_ps)
+/* What it sends back is there at @there_ps. Returns the time that goes with it. */
+static uint64_t intake_sends_ps(struct emu_intake *intake, uint64_t there_ps)
 {
     struct emu_dev *dev = intake->wire.owner;
-    uint32_t slot = intake->says.at & intake->says.mask;
-    uint64_t there_ps = dev->timed ? at_ps + intake->profile->credit_ps : 0;
 
-    if (dev->timed && intake->there_ps[slot] + emu_profile_lookahead_ps(intake->profile) > at_ps &&
-        intake->there_ps[slot])
-        return;
-    if (!emu_credit_has_slot(&intake->says))
-        return;
-    intake->there_ps[slot] = there_ps;
-    emu_credit_put(&intake->says, intake->expected, answer, there_ps);
     if (dev->timed)
         emu_dev_expect(dev, there_ps);
-    emu_peer_tell(&intake->wire.peer, dev->worker, EMU_EVENT_CREDIT);
+    return emu_dev_stamp_ps(dev, there_ps);
 }
 
-/* Raw: one answer a pass, like credits; it says all. */
-static void intake_answer(struct emu_intake *intake, enum emu_answer answer, uint64_t at_ps)
+/*
+ * The answer that is to be given, to what came at @at_ps. If there is no room for it, a later one
+ * says as much, or the sender's time-out has it said. Where times are simulated, room does not
+ * depend on how far the sender's worker is: an answer that was there before this window has been
+ * heard. On raw no slot has a time.
+ */
+static void intake_say(struct emu_intake *intake, uint64_t at_ps)
 {
-    if (intake->wire.owner->timed)
-        intake_say(intake, answer, at_ps);
-    else if (answer > intake->answer)
+    uint64_t *there_ps = &intake->there_ps[intake->says.at & intake->says.mask];
+    enum emu_answer answer = intake->answer;
+
+    intake->answer = EMU_ANSWER_NONE;
+    if (!answer || (*there_ps && *there_ps + emu_profile_lookahead_ps(intake->profile) > at_ps) ||
+        !emu_credit_has_slot(&intake->says))
+        return;
+    *there_ps = intake_sends_ps(intake, at_ps + intake->profile->credit_ps);
+    emu_credit_put(&intake->says, intake->expected, answer, *there_ps);
+    emu_peer_tell(&intake->wire.peer, intake->wire.owner->worker, EMU_EVENT_CREDIT);
+}
+
+/* Of several that are to be given at once the one that says most. */
+static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
+{
+    if (answer > intake->answer)
         intake->answer = answer;
 }
 
-static void intake_ask(struct emu_intake *intake, uint64_t at_ps)
+static void intake_ask(struct emu_intake *intake)
 {
     if (intake->asked)
         return;
     intake->asked = true;
-    intake_answer(intake, EMU_ANSWER_AGAIN, at_ps);
+    intake_answer(intake, EMU_ANSWER_AGAIN);
 }
 
 static void intake_numbered(struct emu_intake *intake, const struct emu_entry *entry,
@@ -201,20 +206,20 @@ static void intake_numbered(struct emu_intake *intake, const struct emu_entry *e
         return; /* the gap tells */
     if (fate == EMU_FATE_DAMAGED) {
         emu_count(&intake->counts.damaged, 1);
-        intake_ask(intake, entry->time_ps);
+        intake_ask(intake);
     } else if (ahead > 0) {
         intake_drop(intake, entry, &intake->counts.gaps);
-        intake_ask(intake, entry->time_ps);
+        intake_ask(intake);
     } else if (ahead < 0) {
         intake_drop(intake, entry, &intake->counts.doubles);
-        intake_answer(intake, EMU_ANSWER_ACK, entry->time_ps);
+        intake_answer(intake, EMU_ANSWER_ACK);
     } else {
         intake->expected++;
         intake->asked = false;
         if (intake->answer == EMU_ANSWER_AGAIN)
             intake->answer = EMU_ANSWER_NONE; /* no need: it has come */
         intake_deliver(intake, entry);
-        intake_answer(intake, EMU_ANSWER_ACK, entry->time_ps);
+        intake_answer(intake, EMU_ANSWER_ACK);
     }
 }
 
@@ -230,7 +235,7 @@ void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, u
     struct emu_dev *dev = intake->wire.owner;
     struct emu_entry in = *entry;
 
-    in.time_ps = dev->timed ? at_ps : 0;
+    in.time_ps = emu_dev_stamp_ps(dev, at_ps);
     emu_ring_put(&intake->to.data, &in); /* there is a slot for each credit */
     emu_dev_signal_far(dev, EMU_EVENT_DATA, emu_bit(intake->wire.port));
 }
@@ -244,19 +249,21 @@ void emu_intake_carried(struct emu_intake *intake, const struct emu_entry *entry
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
 {
     struct emu_rx *rx = intake->rx;
-    bool timed = intake->wire.owner->timed;
 
     intake_expects_next(intake);
     emu_count(&intake->counts.missed, 1);
-    emu_credit_put(&rx->credit, 1, 0, timed ? at_ps + intake->profile->credit_ps : 0);
+    emu_credit_put(&rx->credit, 1, 0,
+                   emu_dev_stamp_ps(intake->wire.owner, at_ps + intake->profile->credit_ps));
     emu_dev_signal_far(rx->peer.worker->dev[rx->peer.index], EMU_EVENT_CREDIT,
                        emu_bit(rx->peer.port));
 }
 
 /* --- passes ------------------------------------------------------------------------- */
 
+/* On raw there is one answer a pass, like credits: emu_intake_give(). It says all. */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
+    bool says_at_once = intake->far && intake->wire.owner->timed;
     struct emu_entry entry;
     enum emu_fate fate;
     uint32_t number;
@@ -266,6 +273,8 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
             intake_numbered(intake, &entry, fate, number);
         else
             intake_plain(intake, &entry, fate);
+        if (says_at_once)
+            intake_say(intake, entry.time_ps);
     }
     return intake->faults ? emu_faults_next_ps(intake->faults, &intake->wire)
                           : emu_rx_next_ps(&intake->wire);
@@ -289,7 +298,6 @@ static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;
-    struct emu_dev *dev = intake->wire.owner;
     bool any = false;
 
     for (;;) {
@@ -311,25 +319,19 @@ static void intake_pay(struct emu_intake *intake)
         count = intake_credits(intake, count, at_ps);
         if (!count)
             continue;
-        if (!dev->timed)
-            at_ps = 0;
-        emu_credit_put(&intake->wire.credit, count, 0, at_ps);
-        if (dev->timed)
-            emu_dev_expect(dev, at_ps);
+        emu_credit_put(&intake->wire.credit, count, 0, intake_sends_ps(intake, at_ps));
         any = true;
     }
     if (any)
-        emu_peer_tell(&intake->wire.peer, dev->worker, EMU_EVENT_CREDIT);
+        emu_peer_tell(&intake->wire.peer, intake->wire.owner->worker, EMU_EVENT_CREDIT);
 }
 
 void emu_intake_give(struct emu_intake *intake)
 {
-    if (!intake->far) {
+    if (intake->far)
+        intake_say(intake, 0);
+    else
         intake_pay(intake);
-    } else if (intake->answer) {
-        intake_say(intake, intake->answer, 0);
-        intake->answer = EMU_ANSWER_NONE;
-    }
 }
 
 /* --- what must hold ----------------------------------------------------------------- */

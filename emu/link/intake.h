@@ -41,8 +41,9 @@ struct emu_intake {
     const struct emu_profile *profile;
 
     /*
-     * Without retry the room that the device has is counted: who sends with a credit that was forged
-     * finds none, and the segment is dropped. No credit goes back for it: the forged one is spent.
+     * Without retry the room that the device has is counted: who sends with a credit that was
+     * forged finds none, and the segment is dropped. No credit goes back for it: the forged one is
+     * spent.
      */
     uint32_t room;
 
@@ -54,7 +55,7 @@ struct emu_intake {
     /* With it. */
     const struct emu_replay *far; /* the other half; not read while workers run. NULL: no retry */
     bool asked;                   /* to begin again with `expected`, which has not come since */
-    enum emu_answer answer;       /* raw: to be given in this pass */
+    enum emu_answer answer;       /* to be given: to this segment; raw: in this pass */
     uint32_t expected;            /* number of the next one */
     const uint32_t *number;       /* by slot of the cable's ring; the far end's */
     struct emu_credit_end says;   /* produces answers */

@@ -4,6 +4,7 @@
  */
 #include "emu/link/link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -64,6 +65,7 @@ void emu_link_free_edge(struct emu_rx *rx)
 
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor)
 {
+    assert(tx->owner->timed); /* on raw a byte takes no time */
     if (!slow->own)
         slow->own = tx->profile;
     slow->profile = *slow->own;

@@ -49,10 +49,10 @@ struct emu_peer {
 /* The sending end, the sending device's but for plug.edge. Two lines with a switch's own. */
 struct emu_tx {
     uint8_t kind;       /* enum emu_link_kind */
-    bool slow;          /* timed: `profile` is that of a struct emu_slow */
+    bool slow;          /* `profile` is that of a struct emu_slow; raw: none is */
     uint16_t untold;    /* segments sent that the receiver has not been told of */
     uint32_t credits;   /* segments that may be sent */
-    uint64_t busy_ps;   /* timed: the wire is taken until then; EMU_NEVER: the port is stuck */
+    uint64_t busy_ps;   /* the wire is taken until then; raw: 0. EMU_NEVER: the port is stuck */
     uint64_t credit_ps; /* when the credits in hand came; raw: 0. Stuck: nothing leaves before */
     union {
         struct {                          /* EMU_LINK_LOCAL */
@@ -106,7 +106,8 @@ void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
  * emu_tx_late_ps - timed, a slow wire: so much later than by the profile the last of @bytes is at
- * the far end, and the first may be passed on, for what follows at the profile's rate must be there.
+ * the far end, and the first may be passed on, for what follows at the profile's rate must be
+ * there.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 

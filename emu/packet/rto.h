@@ -9,8 +9,8 @@
  * next round trip. A packet that was sent again says nothing of round trips, for its reply may be
  * to any of its tries (Karn). Each further try of a packet waits twice as long as the one before.
  *
- * One that is too short costs a packet that arrives twice, which the receiver finds; one that is too
- * long costs the time in which a lost packet's flow stands still.
+ * One that is too short costs a packet that arrives twice, which the receiver finds; one that is
+ * too long costs the time in which a lost packet's flow stands still.
  *
  * Owner: the engine's worker.
  */

@@ -123,8 +123,8 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 }
 
 /**
- * emu_vcs_is_due - can there be a credit for channel @c on its way? One that cannot be is forged, or
- * one was before.
+ * emu_vcs_is_due - can there be a credit for channel @c on its way? One that cannot be is forged,
+ * or one was before.
  */
 static inline bool emu_vcs_is_due(const struct emu_vcs *channels, uint32_t c)
 {

@@ -171,6 +171,16 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
+ * emu_dev_stamp_ps - the time that an entry carries which is to be at the far end at @at_ps: on raw
+ * entries have none. What the device itself sends is also emu_dev_expect()ed there, on timed
+ * clocks.
+ */
+static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_ps)
+{
+    return dev->timed ? at_ps : 0;
+}
+
+/**
  * emu_dev_lag - timed: what was due at @due_ps happens at @now_ps, which says how late this host is
  * (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
  */

@@ -19,10 +19,11 @@ from model import Effort, Results
 from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2
-ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" (5 to 18, rows A),
-what "QsNet III, an adaptively routed network" states (figures q, rows Q), throughput while links fail
-(figures r, rows R) and collectives under the noise of operating systems (figures n, rows N), with fabemu
-traffic, and print the papers' stated results beside what was measured. docs/figures.md tells the rest."""
+ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" (5 to
+18, rows A), what "QsNet III, an adaptively routed network" states (figures q, rows Q), throughput
+while links fail (figures r, rows R) and collectives under the noise of operating systems (figures
+n, rows N), with fabemu traffic, and print the papers' stated results beside what was measured.
+docs/figures.md tells the rest."""
 FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES,
                                               *breakage.FIGURES)}
 ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)
@@ -58,15 +59,16 @@ def parser():
                "one does not, or a point failed; 2, the command line is wrong. A run that was "
                "interrupted goes on where it stopped when it is started again with the same --out.")
     p.add_argument("--only", metavar="LIST",
-                   help="only these figures (5 to 18, q1 to q9, r1, r2, n1 to n6) and rows (A1 to A11, Q1 to Q8,"
-                   " R1, R2, N1 to N3), for "
-                   "example 5,6,A3; a figure brings the rows that need nothing else")
+                   help="only these figures (5 to 18, q1 to q9, r1, r2, n1 to n6) and rows (A1 to "
+                   "A11, Q1 to Q8, R1, R2, N1 to N3), for example 5,6,A3; a figure "
+                   "brings the rows that need nothing else")
     p.add_argument("--quick", action="store_true",
                    help="fewer loads, shorter: under a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
                    help="points that run at a time (default: the cores)")
     p.add_argument("--out", metavar="DIR", default="fabemu-figures",
-                   help="where figures, tables and finished points are kept (default: fabemu-figures)")
+                   help="where figures, tables and finished points are kept "
+                        "(default: fabemu-figures)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.add_argument("--seed", metavar="N", type=count(2**63), default=1,
                    help="of all points (default 1)")
@@ -164,7 +166,8 @@ def checked():
         sys.stdout.flush()
     except OSError as error:
         say(f"standard output: {error.strerror}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again as it ends
+        # Python flushes again as it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status or EXIT_FAILURE
     return status
 

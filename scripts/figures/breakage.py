@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""breakage.py - throughput while links fail, and collectives under the noise of operating systems: data
-only. Figures r and n, rows R and N; no paper has these numbers."""
+"""breakage.py - throughput while links fail, and collectives under the noise of operating systems:
+data only. Figures r and n, rows R and N; no paper has these numbers."""
 import os
 
 from criteria import AtLeast, AtMost, combined, difference, quotient, value
@@ -21,7 +21,8 @@ LOADS = {"0.8": "below saturation", "2": "saturated"}
 
 
 def failing(kind, name, load, routing, **own):
-    return kind(name, ("--profile", "qsnet3", "--threads", "1", "--topo", "kary:8,2", "--bytes", "960",
+    return kind(name, ("--profile", "qsnet3", "--threads", "1", "--topo", "kary:8,2",
+                       "--bytes", "960",
                        "--set", f"routing={routing}", "--load", load, "--faults", SCHEDULE), WINDOW,
                 WINDOW_NS, TIME_OF_RUN, lambda x, ns: 70 * 64 * ns / 1000, **own)
 
@@ -44,18 +45,19 @@ def recovered(load, number):
     figure, what = (f"r{1 + list(LOADS).index(load)}",), f"{LOADS[load]}, {OUTAGES[number]}"
     part = f"{'link' if number == 0 else 'switch'}.{load}"
     return (
-        Row("R1", part, figure, f"{what}, adaptive routing: back at the share of the links left after", "µs",
+        Row("R1", part, figure,
+            f"{what}, adaptive routing: back at the share of the links left after", "µs",
             "-", AtMost(BACK_US), of_run(load, "adaptive", number,
                                          lambda r: None if r.took_ns is None else r.took_ns / NS)),
         Row("R1", part + ".after", figure, "the same: of that share, before the repair", "%", "-",
             AtLeast(95), of_run(load, "adaptive", number, lambda r: 100 * r.after / r.expected)),
-        Row("R1", part + ".tables", figure, "the same: new tables are in force after", "µs", "-", None,
-            of_run(load, "adaptive", number,
+        Row("R1", part + ".tables", figure, "the same: new tables are in force after", "µs", "-",
+            None, of_run(load, "adaptive", number,
                    lambda r: None if r.tables_ns is None else r.tables_ns / NS)),
         Row("R1", part + ".worst", figure, "the same: of that share, worst 10 µs", "%", "-", None,
             of_run(load, "adaptive", number, lambda r: 100 * r.worst / r.expected)),
-        Row("R2", part, figure, f"{what}, static routing: of that share, before the repair", "%", "-",
-            AtMost(95), of_run(load, "static", number, lambda r: 100 * r.after / r.expected)))
+        Row("R2", part, figure, f"{what}, static routing: of that share, before the repair", "%",
+            "-", AtMost(95), of_run(load, "static", number, lambda r: 100 * r.after / r.expected)))
 
 
 # --- noise -----------------------------------------------------------------------------------
@@ -70,9 +72,10 @@ LENGTHS = Pick((0.25, 2.5, 25, 250, 2500), (2.5, 25))
 APART = ("--interval", "38196601", "--operations")
 OPERATIONS = Pick((*APART, "200"), (*APART, "25"))
 
-TIME = Quantity("mean time (µs)", "mean_time_us", ("latency_ns", "mean"), ("latency_ns", "mean_ci95"), 1e-3,
-                log=True)
-MEDIAN = Quantity("median time (µs)", "median_time_us", ("latency_ns", "median"), (), 1e-3, log=True)
+TIME = Quantity("mean time (µs)", "mean_time_us", ("latency_ns", "mean"),
+                ("latency_ns", "mean_ci95"), 1e-3, log=True)
+MEDIAN = Quantity("median time (µs)", "median_time_us", ("latency_ns", "median"), (), 1e-3,
+                  log=True)
 MORE = TIME._replace(label="mean time less that without noise (µs)", column="added_us")
 
 MACHINES = {("oq2004", 64): "kary:4,3", ("oq2004", 256): "kary:4,4", ("qsnet3", 64): "qsnet:64",
@@ -119,18 +122,20 @@ def noise_rows(figure, pattern, profile, nodes):
     what = f"{pattern} of {nodes} nodes, {profile}"
     part = f"{pattern}.{profile}.{nodes}"
     quiet = {how: value(NOISY[pattern, profile, nodes, how], 0, TIME) for how in HOWS}
-    rows = [Row("N1", part, (figure,), f"{what}, without noise: fastest software over hardware", "x", "-",
+    rows = [Row("N1", part, (figure,), f"{what}, without noise: fastest software over hardware",
+                "x", "-",
                 AtLeast(1), quotient(combined((quiet["dissemination"], quiet["tree"]), min),
                                      quiet["hardware"]))]
     for share in (0.1, 2.5):
         more = {how: added(pattern, profile, nodes, how, share) for how in HOWS}
-        rows.append(Row("N2", f"{part}.{share:g}", (figure,), f"{what}, noise of {share:g} % at 1 kHz: "
+        rows.append(Row("N2", f"{part}.{share:g}", (figure,),
+                        f"{what}, noise of {share:g} % at 1 kHz: "
                         "adds to dissemination over adds to hardware", "x", "-",
                         AtLeast(1) if share == 0.1 else None,
                         quotient(more["dissemination"], more["hardware"])))
         rows += [] if nodes < 256 else [
-                 Row("N3", f"{part}.{how}.{share:g}", (figure,), f"the same: adds to {HOWS[how]}", "µs", "-",
-                     None, more[how]) for how in HOWS]
+                 Row("N3", f"{part}.{how}.{share:g}", (figure,), f"the same: adds to {HOWS[how]}",
+                     "µs", "-", None, more[how]) for how in HOWS]
     return tuple(rows)
 
 

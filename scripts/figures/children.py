@@ -71,7 +71,8 @@ class Child:
         missing = [name for name in FIELDS if not isinstance(result, dict) or name not in result]
         if missing:
             return None, f"its JSON has no {missing[0]}"
-        if dig(result, ("latency_ns", "mean")) is None and not dig(result, ("source_messages_per_s", "mean")):
+        if (dig(result, ("latency_ns", "mean")) is None and
+                not dig(result, ("source_messages_per_s", "mean"))):
             return None, "it measured no message"
         return result, None
 
@@ -88,8 +89,9 @@ class Children:
 
     def start(self, point):
         child = Child(self.command, point)
-        self.running[point] = child
+        # a signal may interrupt us here: who is running is registered, for _forget()
         self.selector.register(child.pidfd, selectors.EVENT_READ, child)
+        self.running[point] = child
 
     def wait(self, seconds):
         """[(point, result or None, why, seconds)] of those that ended, within seconds."""

@@ -57,8 +57,8 @@ class Measurement:
             self.children.end()
             self.progress.clear()
         if len(self.results.failed) > FAILURES_SHOWN:
-            print(f"fabemu: {len(self.results.failed)} points failed, the first {FAILURES_SHOWN} are shown",
-                  file=sys.stderr)
+            print(f"fabemu: {len(self.results.failed)} points failed, the first {FAILURES_SHOWN} "
+                  "are shown", file=sys.stderr)
 
     def _plan(self):
         """What is wanted and not under way; what an earlier run left behind counts as done."""
@@ -90,5 +90,5 @@ class Measurement:
         if len(self.results.failed) > FAILURES_SHOWN:
             return
         self.progress.clear()
-        print(f"fabemu: a point failed: {command_line(os.path.relpath(self.fabemu.path), point)}: {why}",
-              file=sys.stderr)
+        print(f"fabemu: a point failed: {command_line(os.path.relpath(self.fabemu.path), point)}: "
+              f"{why}", file=sys.stderr)

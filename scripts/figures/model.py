@@ -118,7 +118,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Added(Series):
-    """A curve of what is more than at one x: y less y there. A gap where it is not, up to rounding."""
+    """A curve of what is more than at one x: y less y there. A gap where it is not (rounded)."""
     base: float = 0
 
     def shown(self, results, y):

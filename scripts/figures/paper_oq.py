@@ -2,7 +2,7 @@
 """paper_oq.py - the figures and stated results of "Hardware collectives in output-queued high-radix
 routers" (Kumar, Kale, Stunkel): data only.
 
-A figure is an entry of FIGURES, a stated result an entry of ROWS. Loads are fractions of link rate."""
+A figure is an entry of FIGURES, a stated result one of ROWS. Loads are fractions of link rate."""
 from criteria import (AtLeast, Between, Near, Within, ask, crossover, least_gain, least_ratio, rise,
                       saturation, value)
 from model import Axis, Figure, Pick, Quantity, Row, Series
@@ -44,8 +44,8 @@ PERMUTED = {
 def permutations(ports, packets):
     xs, time = PERMUTED.get((ports, packets)) or PERMUTED[ports]
     return {pattern: Series(
-        pattern, (*TREE[ports], "--set", f"xpoint_slots={packets}", "--pattern", pattern), LOAD, xs, time,
-        HOPS[ports]) for pattern in PATTERNS}
+        pattern, (*TREE[ports], "--set", f"xpoint_slots={packets}", "--pattern", pattern), LOAD, xs,
+        time, HOPS[ports]) for pattern in PATTERNS}
 
 
 PERMUTATIONS = {(ports, packets): permutations(ports, packets)
@@ -74,8 +74,10 @@ def on_switch(senders, loads, tolerance):
     time = Pick(lasting(1_000_000, 20_000_000), lasting(500_000, 5_000_000))
     return {name: Series(name, common + router, LOAD, loads, time, 5 * senders, tolerance)
             for name, router in (("crosspoint buffers", ()),
-                                 ("input-queued, virtual output queues", ("--set", "buffers=input")),
-                                 ("crosspoints behind an input buffer", ("--set", "buffers=input_xpoint")))}
+                                 ("input-queued, virtual output queues",
+                                  ("--set", "buffers=input")),
+                                 ("crosspoints behind an input buffer",
+                                  ("--set", "buffers=input_xpoint")))}
 
 
 EIGHT = on_switch(8, Pick((0.02, 0.05, 0.1, 0.15, 0.18, 0.2, 0.22, 0.24, 0.26, 0.28),
@@ -85,8 +87,10 @@ TWO = on_switch(2, Pick((0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9
 XPOINT, VOQ, _ = EIGHT      # the last is what the paper leaves for later
 
 EVERYBODY = {ports: Series(
-    f"{ports}-port switches", (*TREE[ports], "--pattern", "multicast", "--fanout", "8", "--sets", "256"),
-    LOAD, Pick((0.01, 0.02, 0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.13, 0.14), (0.01, 0.08, 0.1, 0.12)),
+    f"{ports}-port switches", (*TREE[ports], "--pattern", "multicast", "--fanout", "8",
+                               "--sets", "256"),
+    LOAD, Pick((0.01, 0.02, 0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.13, 0.14),
+               (0.01, 0.08, 0.1, 0.12)),
     Pick(lasting(200_000, 1_000_000), lasting(100_000, 200_000)), 12 * HOPS[ports],
     Pick(0.0025, 0.005))
     for ports in (8, 32)}
@@ -96,14 +100,14 @@ EVERYBODY = {ports: Series(
 
 SIZES = Pick((8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 512, 1024),
              (8, 32, 64, 128, 256, 512))
-SHORT, LONG = Pick((8, 16, 24, 32, 48, 64), (8, 32, 64)), Pick((80, 96, 128, 160, 192, 224, 256, 512, 1024),
-                                                               (128, 256, 512))
+SHORT = Pick((8, 16, 24, 32, 48, 64), (8, 32, 64))
+LONG = Pick((80, 96, 128, 160, 192, 224, 256, 512, 1024), (128, 256, 512))
 
 
 def reduction(name, ports, units):
     return Series(
-        name, (*TREE[ports], "--set", f"combine_units={units}", "--pattern", "reduce", "--groups", "1",
-               "--group-size", "256"), BYTES, SIZES,
+        name, (*TREE[ports], "--set", f"combine_units={units}", "--pattern", "reduce",
+               "--groups", "1", "--group-size", "256"), BYTES, SIZES,
         ("--operations", "10", "--interval", "100000"), 50_000)
 
 
@@ -114,7 +118,8 @@ REDUCE_32_5 = reduction("32-port switches, 5 combine units", 32, 5)
 
 # --- Figures 17, 18: the molecular-dynamics benchmark ----------------------------------
 
-MD_LOADS = Pick((0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.055, 0.06), (0.01, 0.03, 0.05))   # both carry
+MD_LOADS = Pick((0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.055, 0.06),   # both carry
+                (0.01, 0.03, 0.05))
 MD_MORE = {"hardware": Pick((0.08, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.1, 0.4, 0.8)),
            "messages": Pick((0.065, 0.07), (0.07,))}
 
@@ -139,8 +144,8 @@ def md_pair(ports):
 CROWD_LOADS = Pick((0.03, 0.04, 0.05), (0.03, 0.05))
 CROWD = {ports: tuple(Series(
     f"all nodes, {ports} ports, {how}",
-    (*TREE[ports], "--pattern", "multicast", "--fanout", "16", "--sets", "64", "--multicast", how), LOAD,
-    CROWD_LOADS, Pick(lasting(200_000, 500_000), lasting(100_000, 150_000)), 16 * HOPS[ports])
+    (*TREE[ports], "--pattern", "multicast", "--fanout", "16", "--sets", "64", "--multicast", how),
+    LOAD, CROWD_LOADS, Pick(lasting(200_000, 500_000), lasting(100_000, 150_000)), 16 * HOPS[ports])
     for how in ("messages", "hardware")) for ports in (8, 32)}
 
 
@@ -155,34 +160,37 @@ FIGURES = (
            (("x", 0.25, "paper: 0.25"), ("x", 0.22, "paper, queued at the inputs: 0.22"))),
     Figure(14, "Multicast on one 2x8 switch, mean fanout 4", tuple(TWO.values()), LATENCY,
            (("x", 0.8, "paper: 0.8"), ("x", 0.65, "paper, queued at the inputs: 0.65"))),
-    Figure(15, "Multicast from each of 256 nodes, mean fanout 8", tuple(EVERYBODY.values()), LATENCY,
+    Figure(15, "Multicast from each of 256 nodes, mean fanout 8", tuple(EVERYBODY.values()),
+           LATENCY,
            (("x", 0.125, "paper: stable below 0.125"),)),
     Figure(16, "Reduction over 256 nodes", (REDUCE_8, REDUCE_32, REDUCE_32_5), TIME,
            (("x", 64, "paper: 8 ports win above 64 bytes"),)),
-    Figure(17, "Molecular-dynamics benchmark: 256 nodes, 8-port switches", tuple(MD[8].values()), LATENCY),
+    Figure(17, "Molecular-dynamics benchmark: 256 nodes, 8-port switches", tuple(MD[8].values()),
+           LATENCY),
     Figure(18, "Molecular-dynamics benchmark: 256 nodes, 32-port switches", tuple(MD[32].values()),
            LATENCY),
 )
 
 
 def rises_at(pattern, words, rule):
-    return Row("A3", pattern, (12,), f"{pattern}: load at which mean latency is 3 times that at 0.5", "load",
+    return Row("A3", pattern, (12,),
+               f"{pattern}: load at which mean latency is 3 times that at 0.5", "load",
                words, rule, rise(BEST[pattern], 3, 0.5, LATENCY))
 
 
 def full(pattern, stated, margin, id):
-    return Row(id, pattern, (11,), f"{pattern} at load 1.0, 32 ports, 4 packets: throughput", "%", stated,
-               Within(stated, margin, " points"), value(BEST[pattern], 1.0, THROUGHPUT))
+    return Row(id, pattern, (11,), f"{pattern} at load 1.0, 32 ports, 4 packets: throughput", "%",
+               stated, Within(stated, margin, " points"), value(BEST[pattern], 1.0, THROUGHPUT))
 
 
 def beats(part, better, worse, what, figures):
-    return Row("A4", part, figures, f"largest throughput, {what}: least difference of 4 patterns", "points",
-               "better", AtLeast(0, 0.5), least_gain(paired(better, worse), THROUGHPUT))
+    return Row("A4", part, figures, f"largest throughput, {what}: least difference of 4 patterns",
+               "points", "better", AtLeast(0, 0.5), least_gain(paired(better, worse), THROUGHPUT))
 
 
 def saturates(id, part, figure, series, stated, what):
-    return Row(id, part, (figure,), f"{what}: largest load carried", "load", stated, Near(stated, 0.1),
-               saturation(series))
+    return Row(id, part, (figure,), f"{what}: largest load carried", "load", stated,
+               Near(stated, 0.1), saturation(series))
 
 
 def stable(ports):
@@ -194,7 +202,8 @@ def stable(ports):
 
 def gains(ports):
     return Row("A10", f"{ports}.ports", ({8: 17, 32: 18}[ports],),
-               f"{ports} ports: latency of messages over hardware multicast, least over the loads", "x",
+               f"{ports} ports: latency of messages over hardware multicast, least over the loads",
+               "x",
                "hardware is better", AtLeast(1), least_ratio(md_pair(ports), MD_LOADS, LATENCY))
 
 
@@ -205,7 +214,7 @@ def saved(results, pair, loads):
 
 
 def saved_more(more, less, xs):
-    """Over the loads: the time saved with one pair of series over that saved with the other, the mean."""
+    """Over the loads: the time saved with one pair of series over that with the other, the mean."""
     def measure(results):
         loads = results.effort.pick(xs)
         ask(results, [*more, *less], loads)
@@ -229,23 +238,26 @@ ROWS = (
     saturates("A6", "crosspoint", 14, TWO[XPOINT], 0.8, "2x8 switch, fanout 4"),
     saturates("A6", "input_queued", 14, TWO[VOQ], 0.65, "the same, queued at the inputs"),
     *stable(32),
-    Row("A8", "short", (16,), "reduction of at most 64 bytes: time with 8 ports over 32, least", "x",
-        "32 ports are as good", AtLeast(1), least_ratio([(REDUCE_8, REDUCE_32)], SHORT, TIME)),
-    Row("A8", "long", (16,), "reduction of more than 64 bytes: time with 32 ports over 8, least", "x",
-        "8 ports win", AtLeast(1), least_ratio([(REDUCE_32, REDUCE_8)], LONG, TIME)),
-    Row("A8", "crossover", (16,), "the size from which 8 ports win", "bytes", 64, Within(64, 32, " bytes"),
-        crossover(REDUCE_8, REDUCE_32, TIME)),
-    Row("A9", "units", (16,), "reduction of more than 64 bytes, 32 ports: time with 1 unit over 5, least",
+    Row("A8", "short", (16,), "reduction of at most 64 bytes: time with 8 ports over 32, least",
+        "x", "32 ports are as good", AtLeast(1), least_ratio([(REDUCE_8, REDUCE_32)], SHORT, TIME)),
+    Row("A8", "long", (16,), "reduction of more than 64 bytes: time with 32 ports over 8, least",
+        "x", "8 ports win", AtLeast(1), least_ratio([(REDUCE_32, REDUCE_8)], LONG, TIME)),
+    Row("A8", "crossover", (16,), "the size from which 8 ports win", "bytes", 64,
+        Within(64, 32, " bytes"), crossover(REDUCE_8, REDUCE_32, TIME)),
+    Row("A9", "units", (16,),
+        "reduction of more than 64 bytes, 32 ports: time with 1 unit over 5, least",
         "x", "5 units are better", AtLeast(1), least_ratio([(REDUCE_32, REDUCE_32_5)], LONG, TIME)),
-    Row("A9", "ports", (16,), "up to a packet: time with 8 ports over 32 ports with 5 units, least", "x",
-        "good also when long", AtLeast(1),
+    Row("A9", "ports", (16,), "up to a packet: time with 8 ports over 32 ports with 5 units, least",
+        "x", "good also when long", AtLeast(1),
         least_ratio([(REDUCE_8, REDUCE_32_5)],
                     Pick(SHORT.full + LONG.full[:7], SHORT.quick + LONG.quick[:2]), TIME)),
     gains(8), gains(32),
-    Row("A10", "order", (17, 18), "time that hardware saves with 8 ports over that with 32, mean of the loads",
+    Row("A10", "order", (17, 18),
+        "time that hardware saves with 8 ports over that with 32, mean of the loads",
         "x", "more so with 8 ports", AtLeast(1), saved_more(*md_pair(8), *md_pair(32), MD_LOADS)),
-    Row("A10", "contention", (17, 18), "the same where all 256 nodes multicast", "x", "more so with 8 ports",
-        AtLeast(1), saved_more(CROWD[8], CROWD[32], CROWD_LOADS)),
-    Row("A11", "", (), "wormhole, input-queued, 4-ary 4-tree, 1 / 2 / 4 virtual channels: saturation", "%",
+    Row("A10", "contention", (17, 18), "the same where all 256 nodes multicast", "x",
+        "more so with 8 ports", AtLeast(1), saved_more(CROWD[8], CROWD[32], CROWD_LOADS)),
+    Row("A11", "", (),
+        "wormhole, input-queued, 4-ary 4-tree, 1 / 2 / 4 virtual channels: saturation", "%",
         "35-40 / 55-60 / 75", None, None),
 )

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""paper_qsnet.py - what "QsNet III, an Adaptively Routed Network for High Performance Computing" (Roweth,
-Jones) states, and the figures that show it: data only. The paper has no curves: figures q1, q2, … are ours.
+"""paper_qsnet.py - what "QsNet III, an Adaptively Routed Network for High Performance Computing"
+(Roweth, Jones) states, and the figures that show it: data only. The paper has no curves: figures
+q1, q2, … are ours.
 
 Bandwidths are of payload. Packets carry 1 KB: 960 bytes of it are the program's."""
-from criteria import (AtLeast, From, Near, combined, difference, first_reaching, over_xs, quotient, value)
+from criteria import (AtLeast, From, Near, combined, difference, first_reaching, over_xs, quotient,
+                      value)
 from model import Axis, Figure, Pick, Quantity, Row, Series
 
 NODES = Axis("--topo", "nodes", log=2, form="qsnet:{}")
@@ -12,16 +14,20 @@ CHANNELS = Axis("--set", "virtual channels of a link", form="channels={}")
 BYTES = Axis("--bytes", "bytes of a message", log=2)
 SKEW = Axis("--skew", "time over which the nodes come (ns)", log=10)
 
-BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s", ("source_bytes_per_s", "mean"),
+BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s",
+                     ("source_bytes_per_s", "mean"),
                      (), 1e-9)
 WORST = Quantity("bandwidth of the worst pair (GB/s of payload)", "least_gbytes_per_s",
                  ("source_bytes_per_s", "min"), (), 1e-9)
-RATE = Quantity("messages of a node (million/s)", "million_messages_per_s", ("source_messages_per_s", "mean"),
+RATE = Quantity("messages of a node (million/s)", "million_messages_per_s",
+                ("source_messages_per_s", "mean"),
                 (), 1e-6)
 CROSSING = Quantity("latency of 1 KB (ns)", "latency_ns", ("latency_ns", "min"), (), 1)
-TIME = Quantity("time (µs)", "mean_time_us", ("latency_ns", "mean"), ("latency_ns", "mean_ci95"), 1e-3)
+TIME = Quantity("time (µs)", "mean_time_us", ("latency_ns", "mean"), ("latency_ns", "mean_ci95"),
+                1e-3)
 LOG_TIME = TIME._replace(label="time after the last one came (µs)", log=True)
-COMPLETION = Quantity("time until the last node has it (µs)", "mean_completion_us", ("completion_ns", "mean"),
+COMPLETION = Quantity("time until the last node has it (µs)", "mean_completion_us",
+                      ("completion_ns", "mean"),
                       ("completion_ns", "mean_ci95"), 1e-3, log=True)
 
 MACHINE = ("--profile", "qsnet3", "--threads", "1")
@@ -41,7 +47,7 @@ def network(nodes):
 
 
 def hops_of(nodes):
-    """All nodes send all the time; sources past saturation run 50 µs on until the network is empty."""
+    """All nodes send all the time; past saturation sources run 50 µs on until all is empty."""
     return lambda x, ns: 70 * (nodes or x) * (ns + 50_000) / 1000
 
 
@@ -54,8 +60,10 @@ def hops_of_one(x, ns):
 ROUTINGS = ("adaptive", "oblivious", "static")
 BULK = Pick(lasting(60_000, 60_000), lasting(20_000, 10_000))
 ALL_TO_ALL = {routing: Series(
-    f"{routing} routing", (*MACHINE, "--set", f"routing={routing}", "--pattern", "alltoall", *PACKET, *FULL),
-    NODES, Pick((32, 128, 256, 512, 1024), (32, 1024)), BULK, hops_of(None)) for routing in ROUTINGS}
+    f"{routing} routing", (*MACHINE, "--set", f"routing={routing}", "--pattern", "alltoall",
+                           *PACKET, *FULL),
+    NODES, Pick((32, 128, 256, 512, 1024), (32, 1024)), BULK, hops_of(None))
+              for routing in ROUTINGS}
 
 # --- Q2, Q3: pairs -------------------------------------------------------------------------
 
@@ -65,7 +73,8 @@ FAST = "static routing, links 1.8 times as fast"
 def pairs(name, routing, *faster):
     """The worst pair of a static network has little: it takes time to see how little."""
     quick = lasting(20_000, 60_000 if routing == "static" else 20_000)
-    return Series(name, (*network(1024), "--set", f"routing={routing}", *faster, *PACKET, *FULL), PAIRS,
+    return Series(name, (*network(1024), "--set", f"routing={routing}", *faster, *PACKET, *FULL),
+                  PAIRS,
                   Pick((1, 2, 3), (1,)), Pick(lasting(50_000, 100_000), quick), hops_of(1024))
 
 
@@ -77,14 +86,15 @@ PERMUTED[FAST] = pairs(FAST, "static", "--set", "link_ps_per_byte=222")
 CROSSED = (*MACHINE, *ALONE, *PACKET, "--load", "0.01", "--arrivals", "fixed")
 SIZES = Pick((32, 64, 128, 256, 512, 1024, 2048), (32, 1024, 2048))
 CROSS = Series("1 KB", CROSSED, NODES, SIZES, lasting(10_000, 200_000), hops_of_one)
-NO_SWITCHES = Series("with switches that take no time", (*CROSSED, "--set", "switch_ps=0"), NODES, SIZES,
-                     lasting(10_000, 200_000), hops_of_one)
+NO_SWITCHES = Series("with switches that take no time", (*CROSSED, "--set", "switch_ps=0"), NODES,
+                     SIZES, lasting(10_000, 200_000), hops_of_one)
 
 # --- Q5: virtual channels ------------------------------------------------------------------
 
 CHANNELED = {nodes: Series(
     f"one pair of {nodes} nodes", (*network(nodes), *ALONE, *PACKET, *FULL), CHANNELS,
-    Pick(tuple(range(1, 9)), (1, 2, 3, 4)), lasting(20_000, 100_000), hops_of_one) for nodes in (32, 2048)}
+    Pick(tuple(range(1, 9)), (1, 2, 3, 4)), lasting(20_000, 100_000), hops_of_one)
+             for nodes in (32, 2048)}
 ADAPTER = value(CHANNELED[2048], 32, BANDWIDTH)    # what one pair alone has
 
 # --- Q6: small packets ---------------------------------------------------------------------
@@ -98,15 +108,18 @@ def sized(name, nodes, *own):
 
 
 SMALL_ALONE = {nodes: sized(f"one pair of {nodes} nodes", nodes, *ALONE) for nodes in (32, 2048)}
-SMALL_ONE_CHANNEL = {nodes: sized(f"one pair of {nodes} nodes, 1 channel", nodes, *ALONE, "--set", "channels=1")
+SMALL_ONE_CHANNEL = {nodes: sized(f"one pair of {nodes} nodes, 1 channel", nodes, *ALONE,
+                                  "--set", "channels=1")
                      for nodes in (32, 2048)}
 SMALL_ALL = sized("all of 128 nodes, in pairs", 128, "--pattern", "permutation")
 
 # --- Q7: barriers --------------------------------------------------------------------------
 
-DESIGNS = {"conditional": "network conditional and broadcast", "tree": "tree of adapters and broadcast"}
+DESIGNS = {"conditional": "network conditional and broadcast",
+           "tree": "tree of adapters and broadcast"}
 BARRIER = {how: Series(
-    name, (*MACHINE, "--set", f"barrier={how}", "--pattern", "barrier", "--operations", "20"), NODES,
+    name, (*MACHINE, "--set", f"barrier={how}", "--pattern", "barrier", "--operations", "20"),
+    NODES,
     Pick((2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (8, 64, 256)), (), lambda x, ns: 100 * x)
     for how, name in DESIGNS.items()}
 SKEWED = {how: Series(
@@ -122,8 +135,10 @@ CASTS = {"hardware": "by the switches", "tree": "binomial tree of messages",
          "tree:8": "tree of messages, 8 children each", "messages": "a message to each"}
 CAST_SIZES = Pick((8, 32, 64, 128, 240, 480, 960, 1920, 3840, 7680, 15360), (8, 240, 960, 7680))
 BROADCAST = {how: Series(
-    name, (*network(64), "--pattern", "multicast", "--multicast", how, "--sources", "first:1", "--sets", "1",
-           "--fanout", "63", "--fanout-law", "fixed", "--load", "0.002", "--arrivals", "fixed"), BYTES, CAST_SIZES,
+    name, (*network(64), "--pattern", "multicast", "--multicast", how, "--sources", "first:1",
+           "--sets", "1",
+           "--fanout", "63", "--fanout-law", "fixed", "--load", "0.002", "--arrivals", "fixed"),
+    BYTES, CAST_SIZES,
     Pick(lasting(10_000, 20_000_000), lasting(10_000, 8_000_000)), lambda x, ns: 200_000)
     for how, name in CASTS.items()}
 SOFTWARE = [how for how in CASTS if how != "hardware"]
@@ -138,7 +153,8 @@ FIGURES = (
     Figure("q3", "Pairs at random, 1024 nodes: worst", tuple(PERMUTED.values()), WORST),
     Figure("q4", "1 KB from node to node", (CROSS, NO_SWITCHES), CROSSING),
     Figure("q5", "One pair alone", tuple(CHANNELED.values()), BANDWIDTH),
-    Figure("q6", "Small messages", (*SMALL_ALONE.values(), SMALL_ALL), BANDWIDTH._replace(log=True)),
+    Figure("q6", "Small messages", (*SMALL_ALONE.values(), SMALL_ALL),
+           BANDWIDTH._replace(log=True)),
     Figure("q7", "Barrier, all nodes come at once", tuple(BARRIER.values()), TIME),
     Figure("q8", "Barrier of 64 nodes", tuple(SKEWED.values()), LOG_TIME),
     Figure("q9", "Broadcast from one to 63 nodes", tuple(BROADCAST.values()), COMPLETION),
@@ -150,31 +166,38 @@ def mean(values):
 
 
 def all_to_all(routing, stated, rule):
-    return Row("Q1", routing, ("q1",), f"1024 nodes, all to all, {routing} routing: of what one pair alone has",
-               "%", stated, rule, quotient(value(ALL_TO_ALL[routing], 1024, BANDWIDTH), ADAPTER, 100))
+    return Row("Q1", routing, ("q1",),
+               f"1024 nodes, all to all, {routing} routing: of what one pair alone has",
+               "%", stated, rule,
+               quotient(value(ALL_TO_ALL[routing], 1024, BANDWIDTH), ADAPTER, 100))
 
 
 def gain(id, figure, y, function, stated, what):
     """How much better adaptive routing is, with equal links, and against faster ones."""
     def over(other):
-        return quotient(over_xs(PERMUTED["adaptive"], y, function), over_xs(PERMUTED[other], y, function))
-    return (Row(id, "equal", (figure,), f"1024 nodes in random pairs, {what}: adaptive over static routing",
+        return quotient(over_xs(PERMUTED["adaptive"], y, function),
+                        over_xs(PERMUTED[other], y, function))
+    return (Row(id, "equal", (figure,),
+                f"1024 nodes in random pairs, {what}: adaptive over static routing",
                 "x", stated, AtLeast(stated), over("static")),
-            Row(id, "faster", (figure,), "the same, the static network's links 1.8 times as fast", "x", stated,
-                None, over(FAST)),
-            Row(id, "oblivious", (figure,), f"{what}: adaptive over oblivious routing", "x", "-", None,
-                over("oblivious")),
-            Row(id, "adaptive", (figure,), f"{what}, adaptive routing: of what one pair alone has", "%", "-", None,
-                quotient(over_xs(PERMUTED["adaptive"], y, function), ADAPTER, 100)))
+            Row(id, "faster", (figure,), "the same, the static network's links 1.8 times as fast",
+                "x", stated, None, over(FAST)),
+            Row(id, "oblivious", (figure,), f"{what}: adaptive over oblivious routing", "x", "-",
+                None, over("oblivious")),
+            Row(id, "adaptive", (figure,), f"{what}, adaptive routing: of what one pair alone has",
+                "%", "-", None, quotient(over_xs(PERMUTED["adaptive"], y, function), ADAPTER, 100)))
 
 
 def crosses(nodes, stated):
-    return Row("Q4", f"{nodes}.nodes", ("q4",), f"1 KB across {nodes} nodes: time that the switches take", "ns",
-               stated, Near(stated, 0.1), difference(value(CROSS, nodes, CROSSING), value(NO_SWITCHES, nodes, CROSSING)))
+    return Row("Q4", f"{nodes}.nodes", ("q4",),
+               f"1 KB across {nodes} nodes: time that the switches take", "ns",
+               stated, Near(stated, 0.1),
+               difference(value(CROSS, nodes, CROSSING), value(NO_SWITCHES, nodes, CROSSING)))
 
 
 def fills(nodes):
-    return Row("Q5", f"{nodes}.nodes", ("q5",), f"one pair of {nodes} nodes: fewest virtual channels "
+    return Row("Q5", f"{nodes}.nodes", ("q5",),
+               f"one pair of {nodes} nodes: fewest virtual channels "
                "for 99 % of what 32 of them carry", "channels", "2 or 3", From(2, 3),
                first_reaching(CHANNELED[nodes], 0.99, 32, BANDWIDTH))
 
@@ -187,15 +210,16 @@ def outstanding(nodes):
 
 def small(nodes):
     rate = value(SMALL_ALONE[nodes], 0, RATE)
-    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes", "million/s", "-",
-                None, rate),
-            Row("Q6", f"{nodes}.limit", ("q6",), "the same, of what 32 a round trip or the wire allow", "%", "-",
+    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes",
+                "million/s", "-", None, rate),
+            Row("Q6", f"{nodes}.limit", ("q6",),
+                "the same, of what 32 a round trip or the wire allow", "%", "-",
                 AtLeast(90), quotient(rate, outstanding(nodes), 100)))
 
 
 def barrier(how, words):
-    return Row("Q7", how, ("q7",), f"barrier of 64 nodes by {words}, all come at once", "µs", "-", None,
-               value(BARRIER[how], 64, TIME))
+    return Row("Q7", how, ("q7",), f"barrier of 64 nodes by {words}, all come at once", "µs", "-",
+               None, value(BARRIER[how], 64, TIME))
 
 
 def cast_gain(size):
@@ -216,16 +240,19 @@ ROWS = (
     crosses(32, 40), crosses(2048, 200),
     fills(32), fills(2048),
     *small(32), *small(2048),
-    Row("Q6", "all", ("q6",), "32-byte packets, all of 128 nodes in pairs: each", "million/s", "-", None,
-        value(SMALL_ALL, 0, RATE)),
+    Row("Q6", "all", ("q6",), "32-byte packets, all of 128 nodes in pairs: each", "million/s", "-",
+        None, value(SMALL_ALL, 0, RATE)),
     *(barrier(how, words) for how, words in DESIGNS.items()),
-    Row("Q7", "together", ("q7",), "all 64 come at once: time of the tree over that of the conditional", "x",
+    Row("Q7", "together", ("q7",),
+        "all 64 come at once: time of the tree over that of the conditional", "x",
         "conditional suits", AtLeast(1), quotient(value(BARRIER["tree"], 64, TIME),
                                                   value(BARRIER["conditional"], 64, TIME))),
-    Row("Q7", "apart", ("q8",), "64 come over 100 µs: time of the conditional over that of the tree", "x",
+    Row("Q7", "apart", ("q8",),
+        "64 come over 100 µs: time of the conditional over that of the tree", "x",
         "tree suits", AtLeast(1), quotient(value(SKEWED["conditional"], 100000, TIME),
                                            value(SKEWED["tree"], 100000, TIME))),
-    Row("Q8", "least", ("q9",), "broadcast to 63 nodes: fastest software over the switches, least of all sizes",
+    Row("Q8", "least", ("q9",),
+        "broadcast to 63 nodes: fastest software over the switches, least of all sizes",
         "x", "faster than software", AtLeast(1), least_cast_gain),
     Row("Q8", "1K", ("q9",), "the same at 1 KB", "x", "-", None, cast_gain(960)),
 )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""recovery.py - throughput over time while links fail, and what is said of it; all of it is computed
-from what `fabemu traffic --series --faults` tells.
+"""recovery.py - throughput over time while links fail, and what is said of it; all of it is
+computed from what `fabemu traffic --series --faults` tells.
 
-An outage is a time in which links are out of use, from the first of them to the first that is back."""
+An outage is a time in which links are out of use, from the first of them to the first that is
+back."""
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -265,7 +265,9 @@ static void deeds_do(struct chaos *c)
     }
 }
 
-/* Who is last says how far all may go: one that is cut off has nothing to wait for, and would run. */
+/*
+ * Who is last says how far all may go: one that is cut off has nothing to wait for, and would run.
+ */
 static void steps_let(struct chaos *c)
 {
     uint64_t least = UINT32_MAX, steps = atomic_load(&c->board->steps);

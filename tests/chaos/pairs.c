@@ -2,8 +2,8 @@
 /*
  * pairs.c - what two nodes do with each other: messages, puts, gets and atomics.
  *
- * A put is told by a message, and its place is checked, poisoned, and then answered; the next of the
- * pair goes to the other place, so that a copy that comes late is found there.
+ * A put is told by a message, and its place is checked, poisoned, and then answered; the next of
+ * the pair goes to the other place, so that a copy that comes late is found there.
  */
 #include "tests/chaos/node.h"
 

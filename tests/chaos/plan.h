@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - what every node does in a chaos run, drawn from a seed: all nodes know all of it, so each
- * knows beforehand what it will be sent, and what must be in its memory.
+ * plan.h - what every node does in a chaos run, drawn from a seed: all nodes know all of it, so
+ * each knows beforehand what it will be sent, and what must be in its memory.
  *
  * A plan is a list of steps. A step is a list of operations between two nodes and within teams
  * (groups of nodes). Pure functions: the same seed gives the same plan in every process.

@@ -2,8 +2,8 @@
 /*
  * teams.c - what groups do together, and groups that come and go.
  *
- * A broadcast put is told to each member by a message, checked and answered, as a put is. The messages
- * are of pairs, and go on when the team is lost: they say then that nothing is there.
+ * A broadcast put is told to each member by a message, checked and answered, as a put is. The
+ * messages are of pairs, and go on when the team is lost: they say then that nothing is there.
  */
 #include "tests/chaos/node.h"
 

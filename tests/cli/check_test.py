@@ -12,7 +12,8 @@ from cli_kit import FabemuCase, main
 WRONG = {"right": False, "found": 3, "switches": 4, "cables": 8, "groups": 1, "routes": 8,
          "buffers": 2,
          "parted": 1, "treeless": 0, "held_ns": 1000, "elapsed_ns": 2000,
-         "wrong": ["switch 3 port 1 (cable to switch 0 port 2): credits were lost on the cable to here",
+         "wrong": ["switch 3 port 1 (cable to switch 0 port 2): "
+                   "credits were lost on the cable to here",
                    "switch 1, group 65537: the group is not in its table"]}
 
 

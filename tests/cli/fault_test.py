@@ -27,7 +27,8 @@ class FaultTest(FabemuCase):
     def lists(self):
         """The names of faults, and of scenarios, that --list has."""
         kinds, scenarios = self.good("--list").split("scenarios\n")
-        return [[line.split()[0] for line in part.splitlines() if line.startswith("  ")] for part in (kinds, scenarios)]
+        return [[line.split()[0] for line in part.splitlines() if line.startswith("  ")]
+                for part in (kinds, scenarios)]
 
     def write(self, text):
         path = os.path.join(self.dir, "my.faults")
@@ -45,7 +46,8 @@ class FaultTest(FabemuCase):
         self.assertEqual(rows.findall(built_in), scenarios)
 
     def test_page__shows_what_is_printed(self):
-        shown = self.page().split("$ fabemu fault --check flap --topo qsnet:256\n")[1].split("```")[0]
+        _, shown = self.page().split("$ fabemu fault --check flap --topo qsnet:256\n")
+        shown = shown.split("```")[0]
         self.assertEqual(self.good("--check", "flap", "--topo", "qsnet:256"), shown)
         example = self.page().split("```\n")[1]
         self.assertIn("3 faults", self.good("--check", self.write(example), "--topo", "kary:4,2"))
@@ -55,7 +57,8 @@ class FaultTest(FabemuCase):
             with self.subTest(name=name):
                 path = self.write(self.good("--show", name))
                 over = ("--topo", "qsnet:256", "--set", "combining=switch")
-                shown, built_in = (self.good("--check", what, *over).split("\n", 1) for what in (path, name))
+                shown, built_in = (self.good("--check", what, *over).split("\n", 1)
+                                   for what in (path, name))
                 self.assertEqual(shown[1], built_in[1])
                 self.assertIn("dry run", shown[0])
 
@@ -66,16 +69,20 @@ class FaultTest(FabemuCase):
             self.assertEqual(out.split("\n", 1)[1], again.split("\n", 1)[1])
 
     def test_check__draws_by_the_seed(self):
-        drawn = {self.good("--check", "cut-link", "--topo", "kary:4,3", "--seed", str(seed)).split("\n", 1)[1]
+        drawn = {self.good("--check", "cut-link", "--topo", "kary:4,3",
+                           "--seed", str(seed)).split("\n", 1)[1]
                  for seed in range(20)}
         self.assertGreater(len(drawn), 10)
-        self.assertEqual(self.good("--check", "cut-link", "--seed", "5"), self.good("--check", "cut-link", "--seed", "5"))
+        self.assertEqual(self.good("--check", "cut-link", "--seed", "5"),
+                         self.good("--check", "cut-link", "--seed", "5"))
 
     def test_check__names_cables_switches_and_nodes(self):
-        out = self.good("--check", self.write("link-down link=0:1>\nlink-down link=0:4\nlink-down link=4:0<\n"
-                                              "switch-crash switch=7\nnode-kill nodes=3-5"), "--topo", "kary:4,2")
-        for words in ("1 cable: 0:1->n1:0\n", "1 cable: 0:4-4:0\n", "1 cable: 4:0<-0:4\n", "1 switch: 7\n",
-                      "3 nodes: 3 4 5\n", "5 faults"):
+        out = self.good("--check",
+                        self.write("link-down link=0:1>\nlink-down link=0:4\nlink-down link=4:0<\n"
+                                   "switch-crash switch=7\nnode-kill nodes=3-5"),
+                        "--topo", "kary:4,2")
+        for words in ("1 cable: 0:1->n1:0\n", "1 cable: 0:4-4:0\n", "1 cable: 4:0<-0:4\n",
+                      "1 switch: 7\n", "3 nodes: 3 4 5\n", "5 faults"):
             self.assertIn(words, out)
 
     def test_errors__are_one_line_that_says_what_is_right(self):
@@ -87,7 +94,8 @@ class FaultTest(FabemuCase):
                 (("--show", "flop"), 2, ["--show flop", "fabemu fault --list"]),
                 (("--check", ""), 2, ["--check", "name of"]),
                 (("--check", "flop"), 2, ["no scenario 'flop'", "flap"]),
-                (("--check", "flap", "--topo", "kary:4,1"), 2, ["flap, line 3", "no cables between", "link=nN"]),
+                (("--check", "flap", "--topo", "kary:4,1"), 2,
+                 ["flap, line 3", "no cables between", "link=nN"]),
                 (("--check", bad, "--topo", "kary:4,2"), 2, ["line 3", "no switch 99", "0 to 7"]),
                 (("--check", self.dir + "/none"), 1, ["none", "No such file"]),
                 (("--check", self.dir), 1, ["Is a directory"]),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""faulttable_test.py - a part of the table that scripts/faulttable makes: no application hangs, or has wrong data.
+"""faulttable_test.py - a part of the table that scripts/faulttable makes: no application hangs, or
+has wrong data.
 
     tests/cli/faulttable_test.py --fabemu build/fabemu [unittest options]
 """
@@ -14,7 +15,8 @@ import unittest
 
 from cli_kit import FabemuCase, main
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "faulttable")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts",
+                      "faulttable")
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
@@ -22,35 +24,43 @@ class FaulttableTest(FabemuCase):
     def table(self, *options):
         """The cells that it makes, and what it prints; none may be bad."""
         path = os.path.join(self.dir, "cells.json")
-        done = subprocess.run([sys.executable, SCRIPT, "--fabemu", self.command, "--json", path, *options], text=True,
+        done = subprocess.run([sys.executable, SCRIPT, "--fabemu", self.command, "--json", path,
+                               *options], text=True,
                               capture_output=True, timeout=150)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(path) as f:
-            cells = {(cell["profile"], cell["interface"], cell["fault"]): cell for cell in json.load(f)}
+            cells = {(cell["profile"], cell["interface"], cell["fault"]): cell
+                     for cell in json.load(f)}
         bad = [cell for cell in cells.values() if cell["verdict"] in ("hung", "wrong")]
         self.assertEqual(bad, [])
         return cells, done
 
     def test_lost_node__is_an_error_that_names_it_on_every_interface(self):
-        cells, done = self.table("--only", "link-down", "--profile", "qsnet3", "--place", "a node's cable")
-        self.assertEqual(len(cells), 2 * len({interface for _, interface, _ in cells}))  # for good, and for a while
+        cells, done = self.table("--only", "link-down", "--profile", "qsnet3",
+                                 "--place", "a node's cable")
+        interfaces = {interface for _, interface, _ in cells}
+        self.assertEqual(len(cells), 2 * len(interfaces))  # for good, and for a while
         for (_, interface, fault), cell in cells.items():
             with self.subTest(interface=interface, fault=fault):
                 if fault.startswith("for="):
                     self.assertEqual(cell["verdict"], "right", cell)
                     continue
                 self.assertEqual(cell["verdict"], "error", cell)
-                right = ("MPI_Win_fence" if "fences" in interface else "no link in use" if "libfabric" in interface else
+                right = ("MPI_Win_fence" if "fences" in interface else
+                         "no link in use" if "libfabric" in interface else
                          "MPI_ERR_INTERN" if "messages" in interface else "MPI_ERR_OTHER")
                 self.assertIn(right, cell["text"])
-        self.assertRegex(done.stdout, r"(?m)^- MPI_(Barrier|Bcast|Allreduce|Reduce) on MPI_COMM_WORLD failed in the "
-                                      "fabric: rank 1 of it cannot be reached: node 1 has no link in use$")
-        self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on pt2pt window 3 failed in the fabric: rank \d of it cannot be "
-                                      "reached")
+        self.assertRegex(done.stdout, r"(?m)^- MPI_(Barrier|Bcast|Allreduce|Reduce) on "
+                                      "MPI_COMM_WORLD failed in the fabric: rank 1 of it "
+                                      "cannot be reached: node 1 has no link in use$")
+        self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on pt2pt window 3 failed in the fabric: "
+                                      r"rank \d of it cannot be reached")
 
     def test_loss__is_mended_over_both_machines(self):
-        cells, _ = self.table("--only", "loss", "--profile", "qsnet3", "--profile", "oq2004 with link-level retry",
-                              "--place", "a cable between switches", "--interface", "MPI collectives", "--interface",
+        cells, _ = self.table("--only", "loss", "--profile", "qsnet3",
+                              "--profile", "oq2004 with link-level retry",
+                              "--place", "a cable between switches",
+                              "--interface", "MPI collectives", "--interface",
                               "libfabric one-sided")
         for key, cell in cells.items():
             with self.subTest(key=key):
@@ -58,7 +68,8 @@ class FaulttableTest(FabemuCase):
                 self.assertRegex(cell["text"], r"hit [1-9]")
 
     def test_dead_process__is_known_to_all_that_live(self):
-        cells, _ = self.table("--only", "node-kill", "--profile", "oq2004", "--interface", "MPI collectives",
+        cells, _ = self.table("--only", "node-kill", "--profile", "oq2004",
+                              "--interface", "MPI collectives",
                               "--interface", "libfabric one-sided")
         for key, cell in cells.items():
             with self.subTest(key=key):
@@ -71,8 +82,9 @@ class FaulttableTest(FabemuCase):
 
     def test_kinds__are_those_of_the_command(self):
         listed = self.fabemu("fault", "--list").stdout.split("scenarios")[0]
-        done = subprocess.run([sys.executable, SCRIPT, "--fabemu", self.command, "--only", "no-such-fault"], text=True,
-                              capture_output=True, timeout=60)
+        done = subprocess.run([sys.executable, SCRIPT, "--fabemu", self.command,
+                               "--only", "no-such-fault"], text=True, capture_output=True,
+                              timeout=60)
         self.assertEqual(done.returncode, 1)
         for kind in re.findall(r"(?m)^  (\S+)  ", listed):
             self.assertIn(kind, done.stderr)

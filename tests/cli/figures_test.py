@@ -12,11 +12,10 @@ import os
 import signal
 import stat
 import sys
-import time
 import unittest
 import xml.etree.ElementTree
 
-from cli_kit import FabemuCase, main, until
+from cli_kit import PATIENCE_S, FabemuCase, alive, main, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
                                 "scripts", "figures"))
@@ -170,7 +169,8 @@ class FiguresTest(FabemuCase):
         self.assertEqual(runs[0], runs[1])
 
     def test_a_point_that_fails__is_said_and_the_others_go_on(self):
-        broken = self.wrapper('case "$*" in *"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
+        broken = self.wrapper('case "$*" in '
+                              '*"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
                               ' echo no luck >&2; exit 3;; esac')
         done = self.figures("--only", CHEAP, "--no-plots", "--json", "--fabemu", broken)
         self.one_line(done, 1, "wrapper traffic", "--bytes 8", "combine_units=5",
@@ -212,8 +212,8 @@ class FiguresTest(FabemuCase):
                 self.assertTrue(until(lambda: len(self.logged()) == seen + 2))
                 pids = [pid for pid, _ in self.logged()[seen:]]
                 run.send_signal(signal_number)
-                run.communicate(timeout=20)
-                self.ends(run, pids, time.monotonic())
+                run.communicate(timeout=PATIENCE_S)
+                self.assertTrue(until(lambda: not any(map(alive, pids))), pids)
 
     def test_two_runs_on_one_folder__the_second_says_so(self):
         stuck = self.wrapper("exec sleep 60")
@@ -242,7 +242,8 @@ class RecoveryTest(unittest.TestCase):
 
     def test_throughput_that_comes_back__is_timed(self):
         found = recovery.recovery(self.run_of(*[10] * 5, *[75] * 20), 0, 0)
-        self.assertEqual((found.before, found.expected, found.worst, found.after), (100, 75, 10, 75))
+        self.assertEqual((found.before, found.expected, found.worst, found.after),
+                         (100, 75, 10, 75))
         self.assertEqual((found.took_ns, found.tables_ns), (50000, 50000))
 
     def test_throughput_that_never_falls__is_back_at_once(self):

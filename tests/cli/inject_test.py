@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""inject_test.py - faults under an unmodified MPI program, and on a fabric that runs: what is right, what is told.
+"""inject_test.py - faults under an unmodified MPI program, and on a fabric that runs: what is
+right, what is told.
 
     tests/cli/inject_test.py --fabemu build/fabemu [unittest options]
 """
@@ -14,11 +15,14 @@ from cli_kit import FabemuCase, main, stopped, until
 
 ROUNDS = os.path.join("tests", "mpi_rounds")
 NETWORK = ("--topo", "kary:2,3", "--profile", "qsnet3")
-ROUTERS = (("--profile", "qsnet3"), ("--profile", "oq2004"), ("--profile", "oq2004", "--set", "credit=counter"),
-           ("--profile", "oq2004", "--set", "buffers=input"), ("--profile", "oq2004", "--set", "buffers=input_xpoint"),
+ROUTERS = (("--profile", "qsnet3"), ("--profile", "oq2004"),
+           ("--profile", "oq2004", "--set", "credit=counter"),
+           ("--profile", "oq2004", "--set", "buffers=input"),
+           ("--profile", "oq2004", "--set", "buffers=input_xpoint"),
            ("--profile", "oq2004", "--set", "link_retry=go_back_n"))
 COMBINERS = ("--profile", "oq2004"), ("--profile", "qsnet3", "--set", "combining=switch")
-WEATHER = """# Links go and come, a top switch dies and is back, and one packet in a thousand is damaged or lost.
+WEATHER = """# Links go and come, a top switch dies and is back, and one packet in a thousand is
+# damaged or lost.
 at=100ms every=100ms for=40ms link-down random
 at=500ms for=500ms switch-crash top
 loss link=any rate=0.001
@@ -37,8 +41,8 @@ class InjectTest(FabemuCase):
         """The MPI program over a fabric: what it printed, and the report."""
         report = os.path.join(self.dir, "report.json")
         program = os.path.join(os.path.dirname(self.command), ROUNDS)
-        done = self.fabemu("run", *NETWORK, "--report", report, *options, "--", "mpirun", "-np", "4", program,
-                           "--seconds", str(seconds))
+        done = self.fabemu("run", *NETWORK, "--report", report, *options, "--", "mpirun", "-np",
+                           "4", program, "--seconds", str(seconds))
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(report) as f:
             return done.stdout, json.load(f)
@@ -70,22 +74,27 @@ class InjectTest(FabemuCase):
         self.assertLess(hit["from"], 8)
 
     def test_copies__cost_no_packet(self):
-        printed, report = self.rounds("--faults", self.write("duplicate link=any rate=0.5\n"), seconds=1)
+        printed, report = self.rounds("--faults", self.write("duplicate link=any rate=0.5\n"),
+                                      seconds=1)
         self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
         transport = report["transport"]
         self.assertLess(transport["retransmissions"], transport["packets"] / 20)
 
     def test_link_level_retry__mends_what_crosspoints_cannot(self):
-        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n", "--faults",
-                                      self.write("loss link=any rate=0.001\nbit-errors link=any rate=0.001\n"),
+        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n",
+                                      "--faults",
+                                      self.write("loss link=any rate=0.001\n"
+                                                 "bit-errors link=any rate=0.001\n"),
                                       seconds=1)
         self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
         self.assertEqual(report["dropped"], 0)
         self.assertGreater(report["faults"][0]["hits"], 0)
 
     def test_crosspoints__mpi_program_is_right_while_links_flap_and_a_top_switch_is_cut_off(self):
-        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n", "--faults",
-                                      self.write(WEATHER.replace("for=500ms switch-crash", "switch-crash")))
+        printed, report = self.rounds("--profile", "oq2004", "--set", "link_retry=go_back_n",
+                                      "--faults",
+                                      self.write(WEATHER.replace("for=500ms switch-crash",
+                                                                 "switch-crash")))
         self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
         links = report["links"]
         self.assertEqual(report["dropped"], 0)
@@ -95,7 +104,8 @@ class InjectTest(FabemuCase):
         self.assertGreater(links["trees_moved"], 0)
 
     def test_fault__that_hit_nothing_says_so(self):
-        _, report = self.rounds("--faults", self.write("loss link=any nth=1000000000\nat=1000s link-down link=0:2\n"),
+        _, report = self.rounds("--faults", self.write("loss link=any nth=1000000000\n"
+                                                       "at=1000s link-down link=0:2\n"),
                                 seconds=1)
         self.assertEqual([fault["hits"] for fault in report["faults"]], [0, 0])
         self.assertEqual(report["faults"][1]["times"], 0)
@@ -104,7 +114,8 @@ class InjectTest(FabemuCase):
         self.stay(*NETWORK)
         self.assertEqual(self.fault().stdout, "no faults\n")
         self.assertEqual(self.fault("link-down", "link=0:2").stdout, "fault 1\n")
-        self.assertRegex(self.fault().stdout, r"^   1  active  1 time, 1 target, 0 hits  link-down link=0:2\n$")
+        self.assertRegex(self.fault().stdout,
+                         r"^   1  active  1 time, 1 target, 0 hits  link-down link=0:2\n$")
         status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
         self.assertEqual(status["links"]["out_now"], 1)
         self.assertEqual(self.fault("--clear", "1").returncode, 0)
@@ -117,7 +128,8 @@ class InjectTest(FabemuCase):
 
     def test_live__faults_more_often_than_the_host_can_leave_the_fabric_answering(self):
         self.stay(*NETWORK)
-        for words in (("every=1ns", "adapter-reset", "node=0"), ("link-flap", "link=0:2", "down=1ns", "up=1ns")):
+        for words in (("every=1ns", "adapter-reset", "node=0"),
+                      ("link-flap", "link=0:2", "down=1ns", "up=1ns")):
             self.assertEqual(self.fault(*words).returncode, 0)
         for _ in range(5):
             self.assertIn("active", self.fault().stdout)
@@ -125,8 +137,10 @@ class InjectTest(FabemuCase):
 
     def test_live__refuses_what_cannot_be(self):
         self.stay(*NETWORK)
-        for words, right in ((("link-down", "link=99:2"), "switch"), (("link-dwon", "link=0:2"), "link-down"),
-                             (("combine-flip", "switch=0"), "combin"), (("--clear", "7"), "no fault of that number"),
+        for words, right in ((("link-down", "link=99:2"), "switch"),
+                             (("link-dwon", "link=0:2"), "link-down"),
+                             (("combine-flip", "switch=0"), "combin"),
+                             (("--clear", "7"), "no fault of that number"),
                              (("--clear", "x"), "number of a fault")):
             with self.subTest(words=words):
                 done = self.fault(*words)
@@ -143,10 +157,12 @@ class InjectTest(FabemuCase):
         self.assertIn("acknowledge", done.stderr)
 
     def test_process__is_killed_on_time(self):
-        done = self.fabemu("run", "--topo", "kary:2,2", "--faults", self.write("at=300ms node-kill node=0\n"), "--",
+        done = self.fabemu("run", "--topo", "kary:2,2",
+                           "--faults", self.write("at=300ms node-kill node=0\n"), "--",
                            "python3", self.rank, self.dir)
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"node 0 \(pid \d+, python3\) died: (killed by signal 9|ended without detaching)")
+        self.assertRegex(done.stderr, r"node 0 \(pid \d+, python3\) died: (killed by "
+                                      r"signal 9|ended without detaching)")
 
     @contextlib.contextmanager
     def at_node_0(self):
@@ -178,7 +194,8 @@ class InjectTest(FabemuCase):
             for _ in range(2):
                 self.assertEqual(self.fault("node-freeze", "node=0").returncode, 0)
             self.assertTrue(until(lambda: stopped(child)))
-            self.assertEqual(self.fault("noise", "node=0", "period=2ms", "length=1ms", "for=100ms").returncode, 0)
+            self.assertEqual(self.fault("noise", "node=0", "period=2ms", "length=1ms",
+                                        "for=100ms").returncode, 0)
             self.assertEqual(self.fault("--clear", "1").returncode, 0)
             self.assertTrue(until(lambda: "over" in self.fault().stdout.splitlines()[-1]))
             self.assertTrue(stopped(child))
@@ -203,21 +220,24 @@ class InjectTest(FabemuCase):
         self.assertTrue(until(back))
 
     def test_schedule__wrong_ones_end_the_run_before_it_begins(self):
-        for text, right in (("at=1ms link-down link=0:77\n", "line 1"), ("combine-stall switch=any\n", "line 1"),
+        for text, right in (("at=1ms link-down link=0:77\n", "line 1"),
+                            ("combine-stall switch=any\n", "line 1"),
                             ("", "fault")):
             with self.subTest(text=text):
                 done = self.fabemu("run", *NETWORK, "--faults", self.write(text), "--", "true")
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(right, done.stderr)
-        done = self.fabemu("run", "--topo", "kary:2,2", "--faults", self.write("# none\nloss link=any rate=0.1\n"), "--",
+        done = self.fabemu("run", "--topo", "kary:2,2",
+                           "--faults", self.write("# none\nloss link=any rate=0.1\n"), "--",
                            "true")
         self.assertIn("line 2", done.stderr)  # it is the fabric that refuses this one
         done = self.fabemu("run", *NETWORK, "--faults", "no-such-scenario", "--", "true")
         self.assertEqual(done.returncode, 2)
 
     def test_traffic__is_the_same_on_any_number_of_threads(self):
-        path = self.write("at=20us every=40us for=15us link-down random\nat=50us for=40us switch-crash top\n"
-                          "loss link=any rate=0.001\nbit-errors link=any rate=0.001\nduplicate link=any rate=0.001\n"
+        path = self.write("at=20us every=40us for=15us link-down random\n"
+                          "at=50us for=40us switch-crash top\nloss link=any rate=0.001\n"
+                          "bit-errors link=any rate=0.001\nduplicate link=any rate=0.001\n"
                           "delay link=any rate=0.001 by=100ns jitter=2us\n")
         for profile in ("qsnet3",), ("oq2004", "--set", "link_retry=go_back_n"):
             with self.subTest(profile=profile):
@@ -226,7 +246,8 @@ class InjectTest(FabemuCase):
     def replayed(self, *options):
         runs = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3", "--threads", threads, "--warmup",
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3",
+                               "--threads", threads, "--warmup",
                                "20000", "--measure", "200000", *options, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             runs.append(json.loads(done.stdout))
@@ -236,12 +257,13 @@ class InjectTest(FabemuCase):
         self.assertGreater(runs[0]["faults"]["links_up_again"], 0)
         self.assertGreater(runs[0]["faults"]["new_tables"], 0)
 
-    def traffic(self, faults, *options, status=0, work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
+    def traffic(self, faults, *options, status=0,
+                work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
         """A run in simulated time: its result; on two threads the same as on one."""
         results = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", *work, "--threads", threads, "--faults",
-                               self.write(faults), "--json", *options)
+            done = self.fabemu("traffic", "--topo", "kary:4,2", *work, "--threads", threads,
+                               "--faults", self.write(faults), "--json", *options)
             self.assertEqual(done.returncode, status, done.stderr)
             results.append(json.loads(done.stdout) if not status else {"digest": done.stderr})
         self.assertEqual(results[0]["digest"], results[1]["digest"])
@@ -250,8 +272,8 @@ class InjectTest(FabemuCase):
     def test_stuck_ports_and_slow_links__lose_nothing_over_any_switch(self):
         for options in ROUTERS:
             with self.subTest(options=options):
-                stuck = self.traffic("at=30us for=40us stuck-port link=0:4>\nat=60us for=50us stuck-port random=2\n",
-                                     *options)
+                stuck = self.traffic("at=30us for=40us stuck-port link=0:4>\n"
+                                     "at=60us for=50us stuck-port random=2\n", *options)
                 slow = self.traffic("at=30us for=100us slow-link level=0 factor=3\n"
                                     "at=60us for=50us slow-link random=2 factor=7.5\n", *options)
                 self.assertGreater(stuck["faults"]["hit"], 0)
@@ -259,7 +281,8 @@ class InjectTest(FabemuCase):
                 self.assertEqual((stuck["undelivered"], slow["undelivered"]), (0, 0))
 
     def test_stuck_port__that_nobody_sends_by_has_hit_nothing(self):
-        stuck, never = (self.traffic("at=%s for=1us stuck-port link=any\n" % at) for at in ("1ns", "1s"))
+        stuck, never = (self.traffic("at=%s for=1us stuck-port link=any\n" % at)
+                        for at in ("1ns", "1s"))
         self.assertEqual(stuck["faults"]["hit"], 0)
         self.assertEqual(stuck["digest"], never["digest"])
 
@@ -269,7 +292,8 @@ class InjectTest(FabemuCase):
         plain = self.traffic("at=1s slow-link level=0 factor=3\n", *quiet)
         slow = self.traffic("slow-link level=0 factor=%d\n" % factor, *quiet)
         more_ns = cables * (factor - 1) * bytes_on_wire * ps_per_byte / 1000
-        self.assertAlmostEqual(slow["latency_ns"]["min"], plain["latency_ns"]["min"] + more_ns, places=3)
+        self.assertAlmostEqual(slow["latency_ns"]["min"], plain["latency_ns"]["min"] + more_ns,
+                               places=3)
         self.assertEqual(plain["faults"]["hit"], 0)
 
     def test_slow_link__means_nothing_where_a_byte_takes_no_time(self):
@@ -282,7 +306,8 @@ class InjectTest(FabemuCase):
         self.assertIn("line 1: slow-link: on clock raw a byte takes no time", done.stderr)
 
     def test_mpi_program__is_right_while_ports_are_stuck_and_links_slow(self):
-        stuck, slow = "at=100ms every=400ms for=200ms stuck-port random\n", "slow-link link=any factor=20\n"
+        stuck = "at=100ms every=400ms for=200ms stuck-port random\n"
+        slow = "slow-link link=any factor=20\n"
         for options, text in ((("--profile", "oq2004"), stuck), ((), stuck),
                               (("--profile", "oq2004", "--clock", "real"), stuck + slow)):
             with self.subTest(options=options):
@@ -295,22 +320,29 @@ class InjectTest(FabemuCase):
     def test_lost_and_forged_credits__are_found_with_their_cable(self):
         for options in ROUTERS[:-1]:
             with self.subTest(options=options):
-                lost = self.traffic("at=30us credit-loss link=0:4> count=1\n", "--load", "0.7", *options, status=1)
-                self.assertIn("switch 4 port 0 (cable to switch 0 port 4): credits were lost", lost["digest"])
+                lost = self.traffic("at=30us credit-loss link=0:4> count=1\n", "--load", "0.7",
+                                    *options, status=1)
+                self.assertIn("switch 4 port 0 (cable to switch 0 port 4): credits were lost",
+                              lost["digest"])
         for options in ROUTERS[3:5]:
             with self.subTest(options=options):
-                made = self.traffic("at=30us credit-forge link=0:4<\n", "--load", "0.7", *options, status=1)
-                self.assertIn("switch 0 port 4 (cable to switch 4 port 0): credits were made", made["digest"])
+                made = self.traffic("at=30us credit-forge link=0:4<\n", "--load", "0.7", *options,
+                                    status=1)
+                self.assertIn("switch 0 port 4 (cable to switch 4 port 0): credits were made",
+                              made["digest"])
 
     def test_lost_credits__are_found_under_a_program(self):
         for profile in "oq2004", "qsnet3":
             with self.subTest(profile=profile):
                 printed, report = self.rounds("--profile", profile, "--faults",
-                                              self.write("credit-loss link=0:2> count=1\n"), seconds=1)
+                                              self.write("credit-loss link=0:2> count=1\n"),
+                                              seconds=1)
                 self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
                 self.assertEqual(report["check"]["wrong"],
-                                 ["switch 4 port 0 (cable to switch 0 port 2): credits were lost on the cable to here"])
-                self.assertEqual([(hit["what"], hit["packet"], hit["cable"]) for hit in report["hits"]],
+                                 ["switch 4 port 0 (cable to switch 0 port 2): credits were lost "
+                                  "on the cable to here"])
+                self.assertEqual([(hit["what"], hit["packet"], hit["cable"])
+                                  for hit in report["hits"]],
                                  [("lost", "credit", "switch 0:2 -> switch 4:0")])
 
     def test_forged_credits__overrun_buffers_that_drop_what_finds_no_room(self):
@@ -338,22 +370,24 @@ class InjectTest(FabemuCase):
                 report = os.path.join(self.dir, "report.json")
                 program = os.path.join(os.path.dirname(self.command), ROUNDS)
                 done = self.fabemu("run", *NETWORK, *options, "--report", report, "--faults",
-                                   self.write("combine-flip switch=any kind=allreduce nth=5\n"), "--", "mpirun", "-np", "2",
-                                   program, "--seconds", "1")
+                                   self.write("combine-flip switch=any kind=allreduce nth=5\n"),
+                                   "--", "mpirun", "-np", "2", program, "--seconds", "1")
                 self.assertRegex(done.stdout, r"^[1-9][0-9]* rounds, [1-9][0-9]* wrong\n$")
                 with open(report) as f:
                     report = json.load(f)
                 hits = report["hits"]
                 self.assertGreater(len(hits), 0)
                 self.assertEqual(report["faults"][0]["hits"], len(hits))
-                self.assertEqual({(hit["what"], hit["kind"]) for hit in hits}, {("damaged", "allreduce")})
+                self.assertEqual({(hit["what"], hit["kind"]) for hit in hits},
+                                 {("damaged", "allreduce")})
                 self.assertLess(max(hit["combine_unit_of_switch"] for hit in hits), 12)
 
     def test_combine_stall__makes_operations_wait_and_no_sum_wrong(self):
         for options in COMBINERS:
             with self.subTest(options=options):
                 printed, report = self.rounds(*options, "--faults",
-                                              self.write("at=100ms every=300ms for=100ms combine-stall switch=any\n"))
+                                              self.write("at=100ms every=300ms for=100ms "
+                                                         "combine-stall switch=any\n"))
                 self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
                 self.assertGreater(report["faults"][0]["hits"], 0)
                 self.assertIn("kept waiting", [hit["what"] for hit in report["hits"]])
@@ -362,39 +396,58 @@ class InjectTest(FabemuCase):
     def test_combine_exhaust__sends_new_groups_another_way(self):
         for options in COMBINERS:
             with self.subTest(options=options):
-                printed, report = self.rounds(*options, "--faults", self.write("combine-exhaust switch=any\n"), seconds=1)
+                printed, report = self.rounds(*options, "--faults",
+                                              self.write("combine-exhaust switch=any\n"), seconds=1)
                 self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
                 self.assertGreater(report["faults"][0]["hits"], 0)
 
     def collectives(self, faults, *options, kind="allreduce", status=0):
-        return self.traffic(faults, *options, status=status, work=("--pattern", kind, *(("--bytes", "480") if kind != "barrier" else ())))
+        return self.traffic(faults, *options, status=status,
+                            work=("--pattern", kind,
+                                  *(("--bytes", "480") if kind != "barrier" else ())))
 
     def test_traffic__combine_units_fail_on_the_same_contribution_on_any_number_of_threads(self):
-        for options in ((), ("--set", "combine_units=3"), ("--set", "buffers=input_xpoint"), COMBINERS[1]):
+        for options in ((), ("--set", "combine_units=3"), ("--set", "buffers=input_xpoint"),
+                        COMBINERS[1]):
             with self.subTest(options=options):
                 plain = self.collectives("at=1s combine-stall switch=0\n", *options)
                 stall = self.collectives("at=20us for=30us combine-stall switch=any\n", *options)
                 self.assertGreater(stall["faults"]["hit"], 0)
-                an_operation = plain["virtual_ns"] / 100  # one may be between its adapters when the units stop
+                # one may be between its adapters when the units stop
+                an_operation = plain["virtual_ns"] / 100
                 self.assertGreater(stall["virtual_ns"], plain["virtual_ns"] + 30000 - an_operation)
-                wrong = self.collectives("combine-flip switch=any nth=20\n", *options, status=1)["digest"]
+                wrong = self.collectives("combine-flip switch=any nth=20\n", *options,
+                                         status=1)["digest"]
                 self.assertIn("wrong", wrong)
+
+    def test_traffic__of_faults_that_hold_the_same_the_last_to_end_lets_it_go(self):
+        for what in "combine-stall switch=any\n", "stuck-port level=0\n":
+            with self.subTest(what=what):
+                def digest(*times):
+                    return self.collectives("".join(f"{time} {what}" for time in times))["digest"]
+                whole = digest("at=20us for=60us")
+                self.assertEqual(digest("at=20us for=30us", "at=30us for=50us"), whole)
+                self.assertEqual(digest("at=20us for=60us", "at=30us for=20us"), whole)
+                self.assertNotEqual(digest("at=20us for=30us"), whole)
 
     def test_traffic__faults_begin_when_an_operation_is_seen(self):
         for kind in "allreduce", "reduce", "barrier":
             for options in ((), COMBINERS[1], ("--profile", "qsnet3")):
                 with self.subTest(kind=kind, options=options):
                     def begins(nth, fault="for=30us stuck-port level=0"):
-                        return self.collectives("on=%s:%d %s\n" % (kind, nth, fault), *options, kind=kind)
+                        return self.collectives("on=%s:%d %s\n" % (kind, nth, fault), *options,
+                                                kind=kind)
                     never, early, late = begins(10 ** 6), begins(20), begins(90)
                     self.assertEqual(never["faults"]["hit"], 0)
                     self.assertGreater(early["faults"]["hit"] + late["faults"]["hit"], 0)
                     self.assertEqual(len({run["digest"] for run in (never, early, late)}), 3)
-                    self.assertEqual(begins(20, "at=1s for=30us stuck-port level=0")["digest"], never["digest"])
+                    self.assertEqual(begins(20, "at=1s for=30us stuck-port level=0")["digest"],
+                                     never["digest"])
 
     def test_traffic__multicasts_are_seen_on_cables(self):
         work = "--pattern", "multicast", "--load", "0.05"
-        never, once = (self.traffic("on=multicast:%d for=20us stuck-port level=0\n" % nth, work=work)
+        never, once = (self.traffic("on=multicast:%d for=20us stuck-port level=0\n" % nth,
+                                    work=work)
                        for nth in (10 ** 6, 3))
         self.assertEqual(never["faults"]["hit"], 0)
         self.assertGreater(once["faults"]["hit"], 0)
@@ -403,8 +456,8 @@ class InjectTest(FabemuCase):
         for options in ("--profile", "oq2004"), ("--profile", "qsnet3"):
             with self.subTest(options=options):
                 _, report = self.rounds(*options, "--faults", self.write(
-                    "on=allreduce:20 for=100ms stuck-port level=1\non=allreduce:1000000000 stuck-port level=1\n"),
-                    seconds=1)
+                    "on=allreduce:20 for=100ms stuck-port level=1\n"
+                    "on=allreduce:1000000000 stuck-port level=1\n"), seconds=1)
                 self.assertEqual([fault["times"] for fault in report["faults"]], [1, 0])
                 self.assertEqual([fault["state"] for fault in report["faults"]], ["over", "waits"])
 
@@ -420,9 +473,11 @@ class InjectTest(FabemuCase):
         self.assertIn("tables       new", done.stderr)
 
     def test_traffic__that_saturates_runs_empty_when_its_faults_are_over(self):
-        done = self.fabemu("traffic", "--topo", "kary:2,3", "--profile", "qsnet3", "--pattern", "neighbour", "--load",
+        done = self.fabemu("traffic", "--topo", "kary:2,3", "--profile", "qsnet3",
+                           "--pattern", "neighbour", "--load",
                            "2", "--warmup", "10000", "--measure", "100000", "--faults",
-                           self.write("at=47us loss link=any rate=0.02\nat=20us every=30us for=10us link-down random\n"),
+                           self.write("at=47us loss link=any rate=0.02\n"
+                                      "at=20us every=30us for=10us link-down random\n"),
                            "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["saturated"])

@@ -105,13 +105,18 @@ class LimitsTest(FabemuCase):
         leaver = self.program(path, "attach(); queue = ctypes.c_void_p()\n"
                                     "tell(lib.fabemu_queue_open(fab, 1, ctypes.byref(queue)))\n"
                                     "class Dest(ctypes.Structure):\n"
-                                    "    _fields_ = [('node', ctypes.c_uint32), ('queue', ctypes.c_uint16),\n"
-                                    "                ('delivered', ctypes.c_bool), ('tag', ctypes.c_uint64),\n"
-                                    "                ('data', ctypes.c_uint64), ('seat', ctypes.c_uint64)]\n"
+                                    "    _fields_ = [('node', ctypes.c_uint32),\n"
+                                    "                ('queue', ctypes.c_uint16),\n"
+                                    "                ('delivered', ctypes.c_bool),\n"
+                                    "                ('tag', ctypes.c_uint64),\n"
+                                    "                ('data', ctypes.c_uint64),\n"
+                                    "                ('seat', ctypes.c_uint64)]\n"
                                     "for node in range(2):\n"
-                                    "    while lib.fabemu_inject(queue, ctypes.byref(Dest(node=node, queue=1)), b'x', 1):\n"
+                                    "    dest = ctypes.byref(Dest(node=node, queue=1))\n"
+                                    "    while lib.fabemu_inject(queue, dest, b'x', 1):\n"
                                     "        lib.fabemu_progress(fab)\n"
-                                    "tell(0); sys.stdin.readline(); lib.fabemu_queue_close(queue)\n")
+                                    "tell(0); sys.stdin.readline()\n"
+                                    "lib.fabemu_queue_close(queue)\n")
         self.assertEqual([leaver.stdout.readline() for _ in range(3)], ["0 \n"] * 3)
         os.kill(other.pid, signal.SIGSTOP)
         try:
@@ -203,8 +208,8 @@ class LimitsTest(FabemuCase):
         path = self.up()
         (maker,) = self.attached(path, 0)
         late = self.program(path, "attach(); sys.stdin.readline(); "
-                                  "[tell(lib.fabemu_group_join(fab, int(g), 2, ctypes.byref(group))) "
-                                  "for g in sys.stdin.readline().split()]")
+                                  "[tell(lib.fabemu_group_join(fab, int(g), 2, "
+                                  "ctypes.byref(group))) for g in sys.stdin.readline().split()]")
         self.assertEqual(late.stdout.readline(), "0 \n")
         groups = [maker.ask("group_create", nodes=[0, 1])["group"] for _ in range(3)]
         maker.ask("group_join", group=groups[0])
@@ -224,8 +229,8 @@ class LimitsTest(FabemuCase):
         path = self.up()
         (maker,) = self.attached(path, 0)
         joins = self.program(path, "attach(); "
-                                   "[tell(lib.fabemu_group_join(fab, *map(int, line.split()), ctypes.byref(group))) "
-                                   "for line in sys.stdin]")
+                                   "[tell(lib.fabemu_group_join(fab, *map(int, line.split()), "
+                                   "ctypes.byref(group))) for line in sys.stdin]")
         self.assertEqual(joins.stdout.readline(), "0 \n")
         groups, text = [], ""
         for count in (3, 1):

@@ -63,7 +63,8 @@ LARGE = r"""
 #define COUNT 20000
 int main(int argc, char **argv)
 {
-    int *in = malloc(COUNT * sizeof(int)), *out = malloc(COUNT * sizeof(int)), rank, size, wrong = 0;
+    int *in = malloc(COUNT * sizeof(int)), *out = malloc(COUNT * sizeof(int));
+    int rank, size, wrong = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

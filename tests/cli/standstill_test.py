@@ -115,8 +115,8 @@ class StandstillTest(FabemuCase):
     def test_barrier_skipped(self):
         self.said("skip-barrier", self.BARRIER + "ranks 0-2$",
                   "#3 has not entered it: switch 1 waits for it at port 1$",
-                  "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: nothing has come that "
-                  "matches$")
+                  "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: nothing "
+                  "has come that matches$")
 
     def test_barrier_skipped__with_acknowledgments(self):
         self.said("adapters: skip-barrier", self.BARRIER + "ranks 0-2$",
@@ -133,7 +133,8 @@ class StandstillTest(FabemuCase):
         self.said("bcast-roots",
                   r"broadcast of 4 bytes from rank 0, number 2 of MPI_COMM_WORLD .*: 3 of 4 have "
                   "come, ranks 1-3$",
-                  "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not agree$")
+                  "#0 is in a broadcast of 4 bytes from rank 1 in its place: the members do not "
+                  "agree$")
 
     def test_broadcast__two_send(self):
         """Nobody waits, and the data of one of them are taken: said all the same."""
@@ -141,22 +142,24 @@ class StandstillTest(FabemuCase):
         self.assertEqual(run.status, 0, run.err)
         self.assertRegex(run.err,
                          r"rank \d \(.*\) and rank [03] \(.*\) do not agree on collective 2 of "
-                         r"MPI_COMM_WORLD \(group \d+\): rank \d is in a broadcast from rank \d, and from rank "
-                         r"([03]) came a broadcast of 4 bytes from rank \1\n")
+                         r"MPI_COMM_WORLD \(group \d+\): rank \d is in a broadcast from rank \d, "
+                         r"and from rank ([03]) came a broadcast of 4 bytes from rank \1\n")
         self.assertEqual(run.err.count("do not agree"), 1, run.err)
 
     def test_reduce__roots_differ(self):
         self.said("reduce-roots",
                   r"reduce of 4 bytes \(sum of int32\) to rank [03], number 2 of MPI_COMM_WORLD ")
         self.assertRegex(self.runs["reduce-roots"].err,
-                         r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank \1 in its place: "
-                         "the members do not agree\n")
+                         r"  rank ([03]) \(.*\) is in a reduce of 4 bytes \(sum of int32\) to rank "
+                         r"\1 in its place: the members do not agree\n")
 
     def count_differs(self, name):
-        self.said(name, r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
+        self.said(name,
+                  r"reduce of 16 bytes \(sum of int32\) to rank 0, number 2 of MPI_COMM_WORLD ")
         line = re.search(r"the members do not agree: (.*)\n", self.runs[name].err).group(1)
         self.assertRegex(line,
-                         r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum of int32\)")
+                         r"from rank 3 \(node 3, pid \d+, bugs\) came a reduce of 32 bytes \(sum "
+                         r"of int32\)")
         self.assertRegex(line,
                          r"from rank [0-2] \(.*?\) came a reduce of 16 bytes \(sum of int32\)")
 
@@ -168,22 +171,26 @@ class StandstillTest(FabemuCase):
 
     def test_allreduce__counts_differ(self):
         self.said("allreduce-count",
-                  r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have come, ranks 0-2$",
-                  r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members do not agree$")
+                  r"all-reduce of 16 bytes \(sum of int32\), number 2 of .* 3 of 4 have come, "
+                  r"ranks 0-2$",
+                  r"#3 is in an all-reduce of 32 bytes \(sum of int32\) in its place: the members "
+                  r"do not agree$")
 
     def test_receive_missing(self):
         self.said("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
-                  "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no receive there matches$")
+                  "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no receive there "
+                  "matches$")
 
     def test_send_missing(self):
         self.said("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
-                  "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: nothing has come that "
-                  "matches$")
+                  "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: nothing "
+                  "has come that matches$")
 
     def test_tags_differ(self):
         self.said("wrong-tag",
                   "#1 waits in a receive from rank 0, tag 5, .*: nothing has come that matches; 1 "
-                  "message is here that no receive has asked for, the first from rank 0, tag 6, 4 bytes$")
+                  "message is here that no receive has asked for, the first from rank 0, tag 6, 4 "
+                  "bytes$")
 
     def test_gather_skipped(self):
         self.said("skip-gather", "#2 waits in a receive from rank 3, in MPI_Gather, ",
@@ -196,8 +203,8 @@ class StandstillTest(FabemuCase):
 
     def test_stopped__while_others_send(self):
         """Its edge is full, and the network backs up: links say what they wait for."""
-        self.said("flood", *[f"#{n} waits in a send to rank 3, tag 1, 4 bytes, for .* s: it is not on its way: the "
-                             "other takes no more, " for n in range(RANKS - 1)],
+        self.said("flood", *[f"#{n} waits in a send to rank 3, tag 1, 4 bytes, for .* s: it is not "
+                             "on its way: the other takes no more, " for n in range(RANKS - 1)],
                   "#3 is stopped$",
                   "the link to #3 waits for room: its process does not take its segments, for ",
                   r"the link from switch \d, port \d, to switch \d waits for a credit, for ")
@@ -205,7 +212,8 @@ class StandstillTest(FabemuCase):
     def test_computing__is_who_is_missing(self):
         """It is not called dead, and the run goes on."""
         run = self.said("one-computes", self.BARRIER + "ranks 0-2$",
-                        "#3 has not entered it: .*; it computes, or waits for something else than the fabric$")
+                        "#3 has not entered it: .*; it computes, or waits for something else than "
+                        "the fabric$")
         self.assertEqual(run.status, 0, run.err)
         self.assertEqual(run.err.count("nothing has moved"), 1, run.err)
         self.assertNotIn("died", run.err)
@@ -258,7 +266,8 @@ class StandstillTest(FabemuCase):
         self.assertRegex(text, r"\n  node 1: pid \d+, bugs, rank 1\n")
         self.assertRegex(text, r"\n  nothing has moved for ")
         self.assertRegex(text,
-                         r"\n  rank 1 \(node 1, pid \d+, bugs\) waits in a receive from rank 0, tag 5,")
+                         r"\n  rank 1 \(node 1, pid \d+, bugs\) waits in a receive from rank 0, "
+                         r"tag 5,")
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
         self.assertIn("nothing has moved for", err)  # off: on interrupt all the same

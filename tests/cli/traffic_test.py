@@ -184,7 +184,8 @@ class TrafficTest(FabemuCase):
         got = self.json("--profile", "qsnet3", "--topo", "kary:4,2", "--load", "0.5", "--warmup",
                         "10000", "--measure", "240000", "--series", "10000", "--faults", path)
         self.assertEqual(got["faults"]["links_between_switches"], 16)
-        changes = [(change["links_out"], change["new_tables"]) for change in got["faults"]["changes"]]
+        changes = [(change["links_out"], change["new_tables"])
+                   for change in got["faults"]["changes"]]
         self.assertEqual(changes, [(1, False), (1, True), (0, False), (0, True)])
         times = [change["at_ns"] for change in got["faults"]["changes"]]
         self.assertEqual(times, sorted(times))

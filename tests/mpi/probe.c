@@ -3,9 +3,10 @@
  * probe.c - what MPI returns while something is wrong with the network: probe --board FILE --what
  * collectives|messages|onesided|fences. scripts/faulttable runs it.
  *
- * Every rank does operation after operation, with MPI_ERRORS_RETURN, looks whether what came of each
- * is right, and writes what it is in to its row of the board (tests/world/board.h). A rank to which
- * an error is returned writes that down and stops. All go on answering each other until all are over.
+ * Every rank does operation after operation, with MPI_ERRORS_RETURN, looks whether what came of
+ * each is right, and writes what it is in to its row of the board (tests/world/board.h). A rank to
+ * which an error is returned writes that down and stops. All go on answering each other until all
+ * are over.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -27,8 +28,8 @@ struct probe {
     long out[WORDS], in[WORDS];
     MPI_Win win;
     bool fences; /* synchronise the window, and not flushes */
-    long *
-        memory; /* the window: a slot of WORDS for each rank, which it alone writes; then a sum each */
+    /* The window: a slot of WORDS for each rank, which it alone writes; then a sum each. */
+    long *memory;
 };
 
 static bool check(struct probe *p, int rc, bool right)

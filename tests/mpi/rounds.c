@@ -7,8 +7,9 @@
  * and one, each in turn, tells all others how long the round's message was. Prints how many rounds
  * there were and how many of their results were wrong.
  *
- * With --survive rank 0 says when it begins, and errors are returned: a rank that has one says so, with the time of the monotonic
- * clock, and ends as it is. Those who wait for it then learn of its end. tests/e2e/kills.py kills.
+ * With --survive rank 0 says when it begins, and errors are returned: a rank that has one says so,
+ * with the time of the monotonic clock, and ends as it is. Those who wait for it then learn of its
+ * end. tests/e2e/kills.py kills.
  */
 #include <mpi.h>
 #include <stdio.h>

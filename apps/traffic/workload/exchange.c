@@ -4,9 +4,9 @@
  * network has no collectives.
  *
  * A program is a list of steps that a member goes through in order: it sends to one, or waits for
- * one. Steps take it no time, so software is shown at its best; the adapters' and the network's time
- * is theirs. A message says to which wait of its receiver it belongs (its slot), and carries 32 bits
- * of the sum, whatever its length.
+ * one. Steps take it no time, so software is shown at its best; the adapters' and the network's
+ * time is theirs. A message says to which wait of its receiver it belongs (its slot), and carries
+ * 32 bits of the sum, whatever its length.
  *
  * Dissemination: in round r everybody sends to who is 2^r further, and waits for who is 2^r behind.
  * An all-reduce exchanges with who differs in bit r instead (recursive doubling).

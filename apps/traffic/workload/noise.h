@@ -2,8 +2,9 @@
 /*
  * noise.h - the operating system of a node takes the core away from the program, now and then.
  *
- * Of every period it has the core for a while, on each node from another time on, drawn by the seed.
- * Meanwhile the program neither posts anything nor takes what has come; adapters and switches go on.
+ * Of every period it has the core for a while, on each node from another time on, drawn by the
+ * seed. Meanwhile the program neither posts anything nor takes what has come; adapters and switches
+ * go on.
  * Source: Petrini, Kerbyson, Pakin, "The case of the missing supercomputer performance", SC'03;
  * Hoefler, Schneider, Lumsdaine, "Characterizing the influence of system noise", SC'10.
  */

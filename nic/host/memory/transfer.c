@@ -136,7 +136,7 @@ void nic_memory_result(struct fabemu *fab, struct nic_peer *peer, const struct e
     op = nic_op_find(fab, result.id, peer->node);
     if (!op)
         return;
-    if (op->kind != NIC_OP_ATOMIC || op->state != NIC_OP_WAITING) {
+    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING) {
         fab->counts.malformed++;
         return;
     }

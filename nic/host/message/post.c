@@ -150,8 +150,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
 }
 
 /*
- * After one that is gone we ask for its successor, and where nobody ever was for the first: if there
- * is none, the receive ends.
+ * After one that is gone we ask for its successor, and where nobody ever was for the first: if
+ * there is none, the receive ends.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
@@ -269,8 +269,8 @@ int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
     if (nic_gone(fab))
         return nic_fail_gone();
     nic_lock(fab);
-    if (fabemu_req_status(req) == FABEMU_PENDING && op->kind == NIC_OP_RECV &&
-        op->state == NIC_OP_POSTED && nic_recv_of(op)->queue == queue) {
+    if (fabemu_req_status(req) == FABEMU_PENDING && op->state == NIC_OP_POSTED &&
+        nic_recv_of(op)->queue == queue) {
         nic_op_end(fab, op, -ECANCELED);
         err = 0;
     }

@@ -41,13 +41,17 @@ enum nic_op_kind {
     NIC_OP_KINDS
 };
 
-/* What the other side may say about an operation of a kind, and whose it is. */
+/*
+ * What the other side may say about an operation of a kind, and whose it is. What is done about a
+ * kind at one place alone is a table there.
+ */
 struct nic_op_traits {
     bool sends;    /* it waits for a CTS, and then sends DATA */
     bool whole;    /* of these: the CTS wants all of it; one that wants nothing refuses it */
     bool succeeds; /* a FIN may end it well, when all of it was moved */
     bool fails;    /* a FIN may end it with a failure */
     bool again;    /* of these: the target may have had too much to serve, and is asked again */
+    bool result;   /* a RESULT ends it well */
     bool serves;   /* it is on behalf of a peer */
 };
 

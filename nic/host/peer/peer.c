@@ -77,8 +77,8 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 }
 
 /*
- * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it was
- * before that (N3, N4).
+ * Relaxed: a count. Who learns from a completion that something has failed sees it counted, for it
+ * was before that (N3, N4).
  */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node)
 {

@@ -105,8 +105,8 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
  */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**
- * nic_peer_report - an operation with @node ends with -EHOSTUNREACH. If its process is attached, say
- * on stderr why it cannot be reached, once.
+ * nic_peer_report - an operation with @node ends with -EHOSTUNREACH. If its process is attached,
+ * say on stderr why it cannot be reached, once.
  */
 void nic_peer_report(struct fabemu *fab, uint32_t node);
 /** nic_peer_ack - take what a segment's head says of requests dispatched and bytes taken there. */

@@ -4,8 +4,8 @@
  * messages|onesided PROCESSES. scripts/faulttable runs it.
  *
  * Each process does operation after operation, waits for its completion, looks whether what came of
- * it is right, and writes what it is in to its row of the board (tests/world/board.h). One that gets an
- * error writes that down and stops. All go on stepping their adapters until all are over.
+ * it is right, and writes what it is in to its row of the board (tests/world/board.h). One that
+ * gets an error writes that down and stops. All go on stepping their adapters until all are over.
  */
 #include <stdio.h>
 #include <stdlib.h>

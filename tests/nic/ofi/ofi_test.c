@@ -37,6 +37,14 @@ static const size_t sizes[] = {0,    1,    8,     191,   192,   193,    255,    
                                4095, 8192, 65535, 65536, 65537, 262144, 999999, LARGEST};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
+/* A tagged message of one piece. */
+static struct fi_msg_tagged one_piece(const struct iovec *piece, fi_addr_t addr, uint64_t tag,
+                                      void *context)
+{
+    return (struct fi_msg_tagged){
+        .msg_iov = piece, .iov_count = 1, .addr = addr, .tag = tag, .context = context};
+}
+
 /* --- what is offered ---------------------------------------------------------------- */
 
 static void getinfo__answers_open_mpi(void)
@@ -422,8 +430,7 @@ static ssize_t probe(struct rig *rig, uint64_t tag, uint64_t flags, void *buf, s
                      void *context)
 {
     struct iovec iov = {buf, bytes};
-    struct fi_msg_tagged msg = {
-        .msg_iov = &iov, .iov_count = 1, .addr = rig->a.addr, .tag = tag, .context = context};
+    struct fi_msg_tagged msg = one_piece(&iov, rig->a.addr, tag, context);
 
     return fi_trecvmsg(rig->b.ep, &msg, flags | FI_COMPLETION);
 }
@@ -602,10 +609,8 @@ static void selective__reports_what_was_asked_for(void)
                                                         .bind_flags = FI_SELECTIVE_COMPLETION});
     int out = 3, in = 0, context;
     struct iovec from = {&out, 4}, to = {&in, 4};
-    struct fi_msg_tagged send = {
-        .msg_iov = &from, .iov_count = 1, .addr = rig.b.addr, .tag = 1, .context = &context};
-    struct fi_msg_tagged recv = {
-        .msg_iov = &to, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 1, .context = &context};
+    struct fi_msg_tagged send = one_piece(&from, rig.b.addr, 1, &context);
+    struct fi_msg_tagged recv = one_piece(&to, FI_ADDR_UNSPEC, 1, &context);
 
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.b.ep, &recv, 0), 0);
     CU_ASSERT_EQUAL(fi_tsendmsg(rig.a.ep, &send, 0), 0);
@@ -856,12 +861,12 @@ static void directed__peeks_and_claims_from_one_endpoint(void)
     uint64_t of_b = 11, of_c = 22, got = 0;
     struct iovec iov = {&got, sizeof got};
     struct fi_context context;
-    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 5, .context = &context};
+    struct fi_msg_tagged msg;
 
     CU_ASSERT_FATAL(rig_end_open(&rig, &c, &rig_plain));
     directed_send(&rig, &rig.b, true, &of_b);
     CU_ASSERT(rig_quiet(&rig.a));
-    msg.addr = c.addr;
+    msg = one_piece(&iov, c.addr, 5, &context);
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK), 0);
     CU_ASSERT_EQUAL(rig_error(&rig.a).err, FI_ENOMSG);
     CU_ASSERT_EQUAL(fi_trecvmsg(rig.a.ep, &msg, FI_PEEK | FI_CLAIM), 0);
@@ -889,11 +894,8 @@ static void delivery__is_complete_when_the_peer_has_it(void)
 
     for (unsigned i = 0; i < 15; i++) {
         struct iovec iov = {out, bytes[i % 5]}, into = {in, sizeof in};
-        struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = rig.b.addr, .tag = i};
-        struct fi_msg_tagged want = {.msg_iov = &into,
-                                     .iov_count = 1,
-                                     .addr = FI_ADDR_UNSPEC,
-                                     .tag = i};
+        struct fi_msg_tagged msg = one_piece(&iov, rig.b.addr, i, NULL);
+        struct fi_msg_tagged want = one_piece(&into, FI_ADDR_UNSPEC, i, NULL);
         ssize_t err;
 
         bytes_fill(out, iov.iov_len, i);
@@ -1099,6 +1101,19 @@ static void atomic__does_what_the_queries_say(void)
     rig_close(&rig);
 }
 
+/* Of a word of 64 bits with sign. */
+static struct fi_msg_atomic one_word(const struct fi_ioc *operand, fi_addr_t addr,
+                                     const struct fi_rma_ioc *at, enum fi_op op)
+{
+    return (struct fi_msg_atomic){.msg_iov = operand,
+                                  .iov_count = 1,
+                                  .addr = addr,
+                                  .rma_iov = at,
+                                  .rma_iov_count = 1,
+                                  .datatype = FI_INT64,
+                                  .op = op};
+}
+
 static void atomic__changes_and_fetches(void)
 {
     struct rig rig = rig_open_with(
@@ -1118,13 +1133,8 @@ static void atomic__changes_and_fetches(void)
 
     struct fi_ioc in = {&five, 1}, out = {&old, 1}, with = {&minus, 1};
     struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
-    struct fi_msg_atomic msg = {.msg_iov = &in,
-                                .iov_count = 1,
-                                .addr = rig.b.addr,
-                                .rma_iov = &at,
-                                .rma_iov_count = 1,
-                                .datatype = FI_INT64,
-                                .op = FI_CSWAP};
+    struct fi_msg_atomic msg = one_word(&in, rig.b.addr, &at, FI_CSWAP);
+
     CU_ASSERT_EQUAL(fi_compare_atomicmsg(rig.a.ep, &msg, &with, NULL, 1, &out, NULL, 1,
                                          FI_COMPLETION),
                     0);
@@ -1164,13 +1174,8 @@ static void atomic__refuses_what_it_cannot(void)
 
     struct fi_ioc in = {&five, 1}, out = {&old, 1};
     struct fi_rma_ioc at = {.addr = 8, .count = 1, .key = key};
-    struct fi_msg_atomic msg = {.msg_iov = &in,
-                                .iov_count = 1,
-                                .addr = rig.b.addr,
-                                .rma_iov = &at,
-                                .rma_iov_count = 1,
-                                .datatype = FI_INT64,
-                                .op = FI_ATOMIC_WRITE};
+    struct fi_msg_atomic msg = one_word(&in, rig.b.addr, &at, FI_ATOMIC_WRITE);
+
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 2, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),
                     -FI_EMSGSIZE);
     CU_ASSERT_EQUAL(fi_atomic(rig.a.ep, &five, 0, NULL, rig.b.addr, 0, key, FI_INT64, FI_SUM, NULL),

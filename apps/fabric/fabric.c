@@ -26,7 +26,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     uint32_t edges = 0;
 
     for (uint32_t n = 0; n < graph->nodes; n++)
-        edges += worker_of[fabric_node_link(graph, n)->sw] == w;
+        edges += worker_of[topo_first_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_edge_list *list = calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
 
@@ -48,7 +48,7 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
         for (uint32_t s = 0; s < graph->switches; s++)
             devs += worker_of[s] == w ? 1 + fabric_has_units(&fabric->config) : 0;
         for (uint32_t n = 0; n < graph->nodes; n++)
-            if (worker_of[fabric_node_link(graph, n)->sw] == w)
+            if (worker_of[topo_first_link(graph, n)->sw] == w)
                 devs += (fabric->config.local_nodes != NULL) + fabric_has_engines(&fabric->config);
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
         if (err)

@@ -373,7 +373,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
     }
     for (uint32_t i = 0; i < count; i++) { /* its first switch is in any tree */
-        uint32_t sw = fabric_node_link(fabric->config.graph, nodes[i])->sw;
+        uint32_t sw = topo_first_link(fabric->config.graph, nodes[i])->sw;
         uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
 
         left = here < left ? here : left;

@@ -147,17 +147,6 @@ static inline bool fabric_has_engines(const struct fabric_config *config)
     return emu_profile_has_engines(&config->profile);
 }
 
-/* The first link of a node that is not cut. Its switch's worker steps the node. */
-static inline const struct topo_link *fabric_node_link(const struct topo_graph *graph,
-                                                       uint32_t node)
-{
-    const struct topo_link *link = graph->node[node].link;
-
-    while (link->sw == TOPO_NONE)
-        link++;
-    return link;
-}
-
 /* Has each switch a combine unit that is a link engine? */
 static inline bool fabric_has_units(const struct fabric_config *config)
 {

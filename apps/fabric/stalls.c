@@ -233,7 +233,7 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
 /* What goes to a process, and what comes from it. */
 static void edge_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
-    const struct topo_link *at = fabric_node_link(fabric->config.graph, n);
+    const struct topo_link *at = topo_first_link(fabric->config.graph, n);
     const struct fabric_moved *moved =
         &fabric->moved[moved_of_node(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
     const struct emu_edge *edge = fabric->edge[n];

@@ -83,7 +83,7 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
         return err;
     fabric->engines.at[n] = engine;
     for (uint8_t i = 0; !err && i < node->links; i++)
-        if (node->link[i].sw != TOPO_NONE)
+        if (node->link[i].sw != TOPO_NONE && fabric->sw[node->link[i].sw])
             err = fabric_join_engine(engine, i, fabric->sw[node->link[i].sw], node->link[i].port,
                                      &fabric->config.profile);
     return err;

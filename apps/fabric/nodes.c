@@ -61,6 +61,19 @@ void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
     node_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
 }
 
+int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state)
+{
+    if (node >= fabric->config.graph->nodes || fabric_node_is_here(fabric, node))
+        return -EINVAL;
+    node_seat(fabric, node, state & ~EMU_SEAT_NO_LINK); /* links are told of by another call */
+    return 0;
+}
+
+uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
+{
+    return fabric->seat[node] & ~EMU_SEAT_NO_LINK;
+}
+
 /* What a new edge is to know of all nodes. */
 static void node_seats(const struct fabric *fabric, struct emu_edge *edge)
 {
@@ -102,16 +115,19 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
+/* The node to attach at, or -EXDEV, -ENOSPC. */
 static int64_t node_free(const struct fabric *fabric, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
 
+    if (want >= 0 && want < nodes && !fabric_node_is_here(fabric, (uint32_t)want))
+        return -EXDEV;
     if (want >= 0 && want < nodes && !fabric->edge[want])
         return want;
     for (uint32_t n = 0; n < nodes; n++)
-        if (!fabric->edge[n])
+        if (!fabric->edge[n] && fabric_node_is_here(fabric, n))
             return n;
-    return -1;
+    return -ENOSPC;
 }
 
 /* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
@@ -172,7 +188,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
     int memfd, bell, err;
 
     if (node < 0)
-        return -ENOSPC;
+        return (int)node;
     fabric_clock_tick(fabric); /* nobody did while nobody was here */
     err = edge_make(fabric, (uint32_t)node, &edge, &memfd);
     if (err)
@@ -210,14 +226,11 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
 {
     struct emu_edge *edge = node < fabric->config.graph->nodes ? fabric->edge[node] : NULL;
     struct emu_worker *worker;
-    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
-    uint32_t count;
 
     if (!edge)
         return;
-    count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
-    for (uint32_t g = 0; g < count; g++)
-        fabric_group_leave(fabric, groups[g], node);
+    if (!fabric->config.hosts)
+        fabric_node_leave(fabric, node);
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
@@ -333,12 +346,14 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
     }
     for (uint32_t s = 0; s < graph->switches; s++)
-        totals_add_switch(ret, fabric->sw[s], graph->ports,
-                          fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
-                          graph->sw[s].end);
+        if (fabric->sw[s])
+            totals_add_switch(ret, fabric->sw[s], graph->ports,
+                              fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
+                              graph->sw[s].end);
     for (uint32_t i = 0; i < fabric->engines.count; i++)
-        totals_add_engine(ret, fabric->engines.at[i],
-                          fabric->config.local_nodes && i < graph->nodes);
+        if (fabric->engines.at[i])
+            totals_add_engine(ret, fabric->engines.at[i],
+                              fabric->config.local_nodes && i < graph->nodes);
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 

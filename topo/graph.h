@@ -85,6 +85,12 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
 /** topo_load - topo_read() of the file @name. */
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes);
 
+/**
+ * topo_line - all switches in an order in which those that exchange most traffic are near each
+ * other. NULL: there is no memory; else the caller's to free.
+ */
+uint32_t *topo_line(const struct topo_graph *graph);
+
 /* --- scan.c: SPECs are numbers, names and commas ------------------------------------ */
 
 /** topo_scan_number - digits at *@at, which moves past them; too large becomes UINT32_MAX. */

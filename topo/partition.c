@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition.c - which worker steps which switch.
+ * partition.c - which worker steps which switch, and the line of switches that this is cut from.
  *
  * Every switch gets a position among the nodes: those that span the same nodes
  * are spread evenly over them. So each has near it the switches below it and
  * its share of those above, and equal cuts along the line part few cables.
  */
-#include "topo/topo.h"
-
 #include <stdlib.h>
+
+#include "topo/graph.h"
 
 struct place {
     uint32_t sw;
@@ -72,14 +72,40 @@ static void place_in_line(const struct topo_graph *graph, struct place *place)
     qsort(place, graph->switches, sizeof *place, place_by_position);
 }
 
+uint32_t *topo_line(const struct topo_graph *graph)
+{
+    struct place *place = malloc(graph->switches * sizeof *place);
+    uint32_t *line = place ? malloc(graph->switches * sizeof *line) : NULL;
+
+    if (line) {
+        place_in_line(graph, place);
+        for (uint32_t i = 0; i < graph->switches; i++)
+            line[i] = place[i].sw;
+    }
+    free(place);
+    return line;
+}
+
+void topo_partition_part(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
+                         uint32_t workers, uint32_t *worker_of)
+{
+    uint32_t *line = topo_line(graph);
+    uint32_t count = 0, done = 0;
+
+    for (uint32_t s = 0; s < graph->switches; s++)
+        count += !host_of || host_of[s] == host;
+    for (uint32_t i = 0; i < graph->switches; i++) {
+        uint32_t s = line ? line[i] : i; /* without memory by number: as even, less local */
+
+        if (host_of && host_of[s] != host)
+            worker_of[s] = TOPO_NONE;
+        else
+            worker_of[s] = (uint32_t)((uint64_t)done++ * workers / count);
+    }
+    free(line);
+}
+
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of)
 {
-    uint32_t count = graph->switches;
-    struct place *place = malloc(count * sizeof *place);
-
-    if (place)
-        place_in_line(graph, place);
-    for (uint32_t i = 0; i < count; i++) /* without memory by number: as even, less local */
-        worker_of[place ? place[i].sw : i] = (uint32_t)((uint64_t)i * workers / count);
-    free(place);
+    topo_partition_part(graph, NULL, 0, workers, worker_of);
 }

@@ -70,6 +70,17 @@ static void seat_taken(struct daemon *daemon, struct client *client, const struc
     daemon_tick_when(daemon);
 }
 
+/* The node that it asks for, if that is on its host; else any there. */
+static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
+                           int64_t want)
+{
+    uint32_t host = client->far ? hosts_of(client->far) : 0;
+
+    if (want < 0 || want >= config->graph->nodes)
+        return -1;
+    return fabric_node_host(config, (uint32_t)want) == host ? want : -1;
+}
+
 static void request_attach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
@@ -90,7 +101,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
         daemon_reply_error(daemon, client, -EALREADY, "this connection has attached already");
         return;
     }
-    int64_t want = emu_json_number(request, "want", -1);
+    int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
     int err = client->far ? fabric_attach_far(daemon->fabric, hosts_of(client->far), want, &seat)
                           : fabric_attach(daemon->fabric, want, &seat);
     if (err == -ENOSPC) {

@@ -63,7 +63,7 @@ static void wrong_engine(const struct groups_audit *a, uint32_t number, const ch
 
 /* --- the tree of switches ----------------------------------------------------------- */
 
-/* What the switches have. False: one has not got its part of the tree. */
+/* What the switches have. Of those on other hosts: what they should. False: one has not got its part. */
 static bool tree_read(const struct groups_audit *a)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
@@ -72,9 +72,9 @@ static bool tree_read(const struct groups_audit *a)
 
     for (uint32_t i = 0; i < tree->count; i++) {
         uint32_t s = tree->switches[i].sw;
-        struct switch_group_entry entry;
+        struct switch_group_entry entry = {tree->switches[i].ports, tree->switches[i].up};
 
-        if (!switch_group_entry(a->fabric->sw[s], a->group->id, &entry)) {
+        if (a->fabric->sw[s] && !switch_group_entry(a->fabric->sw[s], a->group->id, &entry)) {
             wrong_at(a, s, EMU_NO_PORT, "the group is not in its table");
             all = false;
             continue;
@@ -113,11 +113,22 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
     return 1;
 }
 
+/* Is the engine of this number on this host? */
+static bool is_here(const struct groups_audit *a, uint32_t number)
+{
+    uint32_t nodes = a->fabric->config.graph->nodes;
+
+    return number < nodes ? fabric_has_node(&a->fabric->config, number)
+                          : fabric_has_switch(&a->fabric->config, number - nodes);
+}
+
 /* From @at, by what is above each of the @count devices of a tree: does that lead to the top? */
 static bool leads_up(const struct groups_audit *a, const struct group_place *place, uint32_t at,
                      uint32_t count)
 {
     for (; count; count--) {
+        if (place == a->engine && !is_here(a, at))
+            return true; /* from there on it is another host's */
         if (place[at].in != a->serial)
             return false;
         if (place[at].up == TOPO_NONE)
@@ -173,9 +184,12 @@ static void combining_read(const struct groups_audit *a)
     const struct fabric_group_engines *engines = a->group->engines;
 
     for (uint32_t i = 0; i < engines->count; i++) {
-        uint32_t number = engine_node(engines->at[i].engine);
-        uint32_t up = engine_group_parent(engines->at[i].group);
+        uint32_t number = engines->at[i].number;
+        uint32_t up;
 
+        if (!engines->at[i].group)
+            continue;
+        up = engine_group_parent(engines->at[i].group);
         if (!engine_knows_group(engines->at[i].engine, engines->at[i].group))
             wrong_engine(a, number, "the group is not in its adapter's table");
         a->engine[number] = (struct group_place){.in = a->serial,
@@ -193,24 +207,27 @@ static bool is_child(const struct groups_audit *a, uint32_t number, uint32_t up)
 static void audit_combining(const struct groups_audit *a)
 {
     const struct fabric_group_engines *engines = a->group->engines;
-    uint32_t tops = 0, children = 0;
+    uint32_t tops = 0, children = 0, here = 0;
 
     combining_read(a);
     if (!a->group->combines)
         return;
     for (uint32_t i = 0; i < engines->count; i++) {
-        uint32_t number = engine_node(engines->at[i].engine);
+        uint32_t number = engines->at[i].number;
         uint32_t up = a->engine[number].up;
 
+        if (!engines->at[i].group)
+            continue;
+        here++;
         children += engine_group_children(engines->at[i].group);
         tops += up == TOPO_NONE;
         if (!leads_up(a, a->engine, number, engines->count))
             wrong_engine(a, number, "no way up the tree in which it combines leads to its top");
-        else if (up != TOPO_NONE && !is_child(a, number, up))
+        else if (up != TOPO_NONE && a->engine[up].in == a->serial && !is_child(a, number, up))
             wrong_engine(a, number, "the one above it in the tree does not know it");
     }
-    if (tops != 1 || children != engines->count - 1)
-        wrong_engine(a, engine_node(engines->at[0].engine), "what combines is no tree");
+    if (here == engines->count && (tops != 1 || children != engines->count - 1))
+        wrong_engine(a, engines->at[0].number, "what combines is no tree");
 }
 
 /* --- all groups --------------------------------------------------------------------- */
@@ -249,7 +266,7 @@ static void audit_accounts(struct groups_audit *a)
     for (const struct fabric_group *gone = fabric->gone; gone; gone = gone->next)
         a->bufs += gone->bufs;
     for (uint32_t s = 0; s < fabric->config.graph->switches; s++) {
-        uint32_t has = switch_groups_count(fabric->sw[s]);
+        uint32_t has = fabric->sw[s] ? switch_groups_count(fabric->sw[s]) : a->groups[s];
 
         if (fabric->tree_load[s] != a->groups[s])
             wrong_at(a, s, EMU_NO_PORT, "%u trees are counted through it, and there are %u",

@@ -47,6 +47,12 @@ static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port,
 
 static bool route_arrives(const struct routes_audit *a, uint32_t s);
 
+/* The routes in force at a switch; of one on another host, those that should be. */
+static const struct topo_route *route_now(const struct routes_audit *a, uint32_t s)
+{
+    return a->fabric->sw[s] ? switch_route_now(a->fabric->sw[s]) : &a->graph->sw[s].route;
+}
+
 /* The candidate of switch @s that begins with @port. */
 static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
 {
@@ -61,7 +67,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
         return route_wrong(a, s, port, "goes in a circle");
     if (a->state[end->id] != ROUTE_UNKNOWN)
         return a->state[end->id] == ROUTE_ARRIVES;
-    if (!topo_route_ports(switch_route_now(a->fabric->sw[end->id]), a->to))
+    if (!topo_route_ports(route_now(a, end->id), a->to))
         return route_wrong(a, s, port, "ends at the next switch, which has none");
     return route_arrives(a, end->id);
 }
@@ -69,7 +75,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
 /* Every candidate of switch @s leads to the destination. No deeper than the longest way. */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
-    uint64_t ports = topo_route_ports(switch_route_now(a->fabric->sw[s]), a->to);
+    uint64_t ports = topo_route_ports(route_now(a, s), a->to);
     bool arrives = true;
 
     a->state[s] = ROUTE_FOLLOWED;
@@ -117,7 +123,7 @@ static void routes_to(const struct routes_audit *a)
 
         if (a->state[s] != ROUTE_UNKNOWN)
             continue;
-        if (topo_route_ports(switch_route_now(a->fabric->sw[s]), a->to))
+        if (topo_route_ports(route_now(a, s), a->to))
             route_arrives(a, s);
         else if (route_exists(a, s))
             route_wrong(a, s, EMU_NO_PORT, "is missing");

@@ -15,7 +15,8 @@ static uint64_t group_held(const struct fabric *fabric, const struct fabric_grou
     uint64_t held = 0;
 
     for (uint32_t i = 0; i < group->tree.count; i++)
-        held += switch_group_bufs(group->part[i], fabric->config.graph->ports);
+        if (group->part[i])
+            held += switch_group_bufs(group->part[i], fabric->config.graph->ports);
     for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
         held += group->engines->at[i].group ? engine_group_held(group->engines->at[i].group) : 0;
     return held;
@@ -38,9 +39,9 @@ static uint64_t fabric_held(struct fabric *fabric)
     uint64_t held = 0;
 
     for (uint32_t s = 0; s < graph->switches; s++)
-        held += switch_bufs(fabric->sw[s]);
+        held += fabric->sw[s] ? switch_bufs(fabric->sw[s]) : 0;
     for (uint32_t i = 0; i < fabric->engines.count; i++)
-        held += engine_held(fabric->engines.at[i]);
+        held += fabric->engines.at[i] ? engine_held(fabric->engines.at[i]) : 0;
     for (uint32_t n = 0; n < graph->nodes; n++)
         held += node_held(fabric, n);
     for (uint32_t i = 0; i < 2 * fabric->links.count; i++)
@@ -49,6 +50,8 @@ static uint64_t fabric_held(struct fabric *fabric)
         held += fabric->group[g] ? group_held(fabric, fabric->group[g]) : 0;
     for (const struct fabric_group *group = fabric->gone; group; group = group->next)
         held += group_held(fabric, group);
+    if (fabric->has_host_links && fabric->config.hosts->ops->held)
+        held += fabric->config.hosts->ops->held(fabric->config.hosts->ctx);
     return held;
 }
 
@@ -118,6 +121,10 @@ static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
 
     if (link->sw == TOPO_NONE)
         return;
+    if (!fabric->sw[link->sw]) { /* on another host */
+        emu_found_at(found, i, emu_link_check_segments(engine_rx(engine, i)));
+        return;
+    }
     sw = fabric->sw[link->sw];
     emu_found_at(found, i, switch_check_cable(sw, link->port, engine_vcs(engine, i), NULL));
     emu_found_at(found, i,
@@ -153,10 +160,13 @@ static void check_group(struct fabric *fabric, const struct fabric_group *group,
     for (uint32_t i = 0; i < group->tree.count; i++) {
         at.place.at = FABRIC_AT_SWITCH;
         at.place.number = group->tree.switches[i].sw;
-        emu_found_at(&found, EMU_NO_PORT, switch_group_check(group->part[i]));
+        if (group->part[i])
+            emu_found_at(&found, EMU_NO_PORT, switch_group_check(group->part[i]));
     }
     for (uint32_t i = 0; group->engines && i < group->engines->count; i++) {
-        fabric_place_engine(&at.place, engine_node(group->engines->at[i].engine));
+        if (!group->engines->at[i].engine)
+            continue;
+        fabric_place_engine(&at.place, group->engines->at[i].number);
         emu_found_at(&found, EMU_NO_PORT, engine_group_check(group->engines->at[i].group));
     }
 }
@@ -167,9 +177,11 @@ void fabric_check_devices(struct fabric *fabric, uint64_t now_ps, struct fabric_
     char error[FABRIC_FINDING_BYTES];
 
     for (uint32_t s = 0; s < graph->switches; s++)
-        check_switch(fabric, s, now_ps, audit);
+        if (fabric->sw[s])
+            check_switch(fabric, s, now_ps, audit);
     for (uint32_t n = 0; n < graph->nodes; n++)
-        check_node(fabric, n, audit);
+        if (fabric_node_is_here(fabric, n))
+            check_node(fabric, n, audit);
     for (uint32_t g = 0; g < fabric->slots; g++)
         if (fabric->group[g])
             check_group(fabric, fabric->group[g], audit);

@@ -26,12 +26,16 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
     for (uint32_t w = 0; w < fabric->workers; w++)
         emu_worker_rebase(fabric->worker[w], by_ps);
     for (uint32_t s = 0; s < graph->switches; s++)
-        switch_rebase(fabric->sw[s], by_ps);
+        if (fabric->sw[s])
+            switch_rebase(fabric->sw[s], by_ps);
     for (uint32_t i = 0; i < fabric->engines.count; i++)
-        engine_rebase(fabric->engines.at[i], by_ps);
+        if (fabric->engines.at[i])
+            engine_rebase(fabric->engines.at[i], by_ps);
     for (uint32_t n = 0; n < graph->nodes; n++)
         if (fabric->edge[n])
             emu_edge_rebase(fabric->edge[n], by_ps);
+    if (fabric->has_host_links && fabric->config.hosts->ops->rebase)
+        fabric->config.hosts->ops->rebase(fabric->config.hosts->ctx, by_ps);
 }
 
 uint64_t fabric_now_ps(const struct fabric *fabric)

@@ -31,11 +31,14 @@ struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
     struct emu_faults **at = &fabric->combine[i].faults;
     struct engine *engine = adapters_combine(fabric) ? fabric_engine(fabric, i)
                                                      : fabric_unit(fabric, i);
-    struct emu_dev *dev = engine ? engine_emu_dev(engine) : switch_emu_dev(fabric->sw[i]);
-    struct emu_fault_log **log = &fabric->links.log[dev->worker->index];
+    struct emu_dev *dev = engine ? engine_emu_dev(engine) : NULL;
+    struct emu_fault_log **log;
 
-    if (*at)
+    if (!engine && !adapters_combine(fabric) && fabric->sw[i])
+        dev = switch_emu_dev(fabric->sw[i]);
+    if (*at || !dev)
         return *at;
+    log = &fabric->links.log[dev->worker->index];
     if (!*log)
         *log = emu_fault_log_create();
     *at = *log ? malloc(sizeof **at) : NULL;
@@ -64,6 +67,8 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
     struct engine *unit = fabric_unit(fabric, sw);
     int err = 0;
 
+    if (!fabric->sw[sw])
+        return 0;
     if (unit)
         engine_combine_stall(unit, stalled, then_ps);
     else
@@ -102,6 +107,8 @@ uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32
     void (*tell)(void *, const struct emu_hdr *) = w.faults ? waiting_note : NULL;
     struct engine *unit = fabric_unit(fabric, sw);
 
+    if (!fabric->sw[sw])
+        return 0;
     return unit ? engine_combine_waiting(unit, tell, &w)
                 : switch_combine_waiting(fabric->sw[sw], tell, &w);
 }

@@ -24,7 +24,7 @@
 static uint32_t auto_workers(const struct fabric_config *config)
 {
     uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t most = config->graph->switches;
+    uint32_t most = fabric_own_switches(config);
     uint32_t workers = cores / 4;
 
     if (config->clock == EMU_CLOCK_VIRTUAL) {
@@ -40,7 +40,7 @@ static uint32_t auto_workers(const struct fabric_config *config)
 
 uint32_t fabric_worker_count(const struct fabric_config *config)
 {
-    uint32_t switches = config->graph->switches;
+    uint32_t switches = fabric_own_switches(config);
 
     if (config->threads == FABRIC_THREADS_AUTO)
         return auto_workers(config);
@@ -52,23 +52,25 @@ uint32_t fabric_worker_count(const struct fabric_config *config)
 uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
 {
     const struct topo_graph *graph = config->graph;
-
+    uint32_t switches = fabric_own_switches(config);
     uint64_t bufs = (uint64_t)(workers + 1) * 3 * EMU_POOL_CHAIN;
 
-    if (fabric_has_engines(config))
-        for (uint32_t n = 0; n < graph->nodes; n++)
+    /* what is on cables to host links, and in these */
+    bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 *
+            (fabric_has_engines(config) ? EMU_VC_SLOTS : emu_profile_credits(&config->profile));
+    for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
+        if (fabric_has_node(config, n))
             bufs += engine_bufs(graph->node[n].links, &config->profile);
     if (fabric_has_units(config))
-        bufs += (uint64_t)graph->switches * engine_bufs(1, &config->profile);
+        bufs += (uint64_t)switches * engine_bufs(1, &config->profile);
     if (emu_profile_retries(&config->profile)) /* what replay buffers keep */
-        bufs += (uint64_t)graph->switches * graph->ports *
+        bufs += (uint64_t)switches * graph->ports *
                 emu_retry_window(emu_profile_credits(&config->profile));
     if (config->local_nodes) /* they send as long as there are buffers */
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
-           (uint64_t)graph->switches *
-               switch_segments(fabric_switch_ports(config), &config->profile) +
-           (uint64_t)graph->nodes * EMU_EDGE_BATCH;
+           (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +
+           (uint64_t)fabric_own_nodes(config) * EMU_EDGE_BATCH;
 }
 
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
@@ -83,10 +85,11 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     if (fabric_has_units(config))
         ret->per_switch += engine_bytes(1, &profile);
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
-        nodes += engine_bytes(graph->node[n].links, &profile);
+        if (fabric_has_node(config, n))
+            nodes += engine_bytes(graph->node[n].links, &profile);
     ret->per_attached_node = sizeof(struct emu_edge) + emu_edge_bytes(graph->nodes);
-    ret->total = graph->switches * ret->per_switch + graph->bytes + nodes + sizeof(struct fabric) +
-                 FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
+    ret->total = fabric_own_switches(config) * ret->per_switch + graph->bytes + nodes +
+                 sizeof(struct fabric) + FABRIC_GROUPS_MAX * sizeof(struct fabric_group *) +
                  fabric_worker_count(config) * (sizeof(struct emu_worker) + EMU_POOL_CHAIN * buf);
     ret->per_idle_node = ret->total / graph->nodes;
 }
@@ -196,11 +199,39 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
                 profile->input_slots, EMU_XPOINT_MAX);
 }
 
+/* Is the placement one, and is a part of it here? */
+static int check_hosts(const struct fabric_config *config, const struct emu_profile *profile,
+                       char *error, size_t error_bytes)
+{
+    const struct fabric_hosts *hosts = config->hosts;
+
+    if (!hosts)
+        return 0;
+    if (hosts->count > TOPO_HOSTS_MAX || hosts->self >= hosts->count)
+        return fail(-EINVAL, error, error_bytes, "host %u of %u: there can be %d, from 0 on",
+                    hosts->self, hosts->count, TOPO_HOSTS_MAX);
+    for (uint32_t s = 0; s < config->graph->switches; s++)
+        if (hosts->of[s] >= hosts->count)
+            return fail(-EINVAL, error, error_bytes, "switch %u is on host %u, and there are %u", s,
+                        hosts->of[s], hosts->count);
+    if (!fabric_own_switches(config))
+        return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
+    if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
+        return fail(-EINVAL, error, error_bytes, "cables lead to other hosts, and no host link");
+    if (emu_profile_retries(profile))
+        return fail(-EINVAL, error, error_bytes,
+                    "link_retry=go_back_n is for networks on one host: links between hosts send "
+                    "again by themselves what they lose");
+    return 0;
+}
+
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     struct emu_profile profile = emu_profile_on(&config->profile, config->clock);
     int err = check_links(config, error, error_bytes);
 
+    if (!err)
+        err = check_hosts(config, &profile, error, error_bytes);
     if (!err)
         err = check_files(config, error, error_bytes);
     if (!err)

@@ -10,7 +10,7 @@
 
 struct fabric_host fabric_host(const struct fabric *fabric, uint32_t node)
 {
-    const struct topo_link *at = fabric_node_link(fabric->config.graph, node);
+    const struct topo_link *at = topo_first_link(fabric->config.graph, node);
     struct engine *engine = fabric_engine(fabric, node);
     struct switch_dev *sw = fabric->sw[at->sw];
 
@@ -65,7 +65,7 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct topo_node *node = &graph->node[n];
-    struct switch_dev *sw = fabric->sw[fabric_node_link(graph, n)->sw];
+    struct switch_dev *sw = fabric->sw[topo_first_link(graph, n)->sw];
     struct engine_config config = {.profile = &fabric->config.profile,
                                    .node = n,
                                    .nodes = fabric_engine_numbers(&fabric->config),
@@ -83,7 +83,7 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n)
         return err;
     fabric->engines.at[n] = engine;
     for (uint8_t i = 0; !err && i < node->links; i++)
-        if (node->link[i].sw != TOPO_NONE)
+        if (node->link[i].sw != TOPO_NONE && fabric->sw[node->link[i].sw])
             err = fabric_join_engine(engine, i, fabric->sw[node->link[i].sw], node->link[i].port,
                                      &fabric->config.profile);
     return err;

@@ -26,7 +26,7 @@ static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *
     uint32_t edges = 0;
 
     for (uint32_t n = 0; n < graph->nodes; n++)
-        edges += worker_of[fabric_node_link(graph, n)->sw] == w;
+        edges += worker_of[topo_first_link(graph, n)->sw] == w;
     for (uint32_t i = 0; i < 2; i++) {
         struct emu_edge_list *list = calloc(1, sizeof *list + edges * sizeof(struct emu_edge *));
 
@@ -42,13 +42,13 @@ static int fabric_make_workers(struct fabric *fabric, const uint32_t *worker_of)
     const struct topo_graph *graph = fabric->config.graph;
 
     for (uint32_t w = 0; w < fabric->workers; w++) {
-        uint32_t devs = 0;
+        uint32_t devs = fabric_host_links(&fabric->config, w, fabric->workers);
         int err;
 
         for (uint32_t s = 0; s < graph->switches; s++)
             devs += worker_of[s] == w ? 1 + fabric_has_units(&fabric->config) : 0;
         for (uint32_t n = 0; n < graph->nodes; n++)
-            if (worker_of[fabric_node_link(graph, n)->sw] == w)
+            if (worker_of[topo_first_link(graph, n)->sw] == w)
                 devs += (fabric->config.local_nodes != NULL) + fabric_has_engines(&fabric->config);
         err = emu_worker_create(&fabric->worker[w], devs, &fabric->clock, fabric->pool);
         if (err)
@@ -80,10 +80,13 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
     const struct topo_graph *graph = fabric->config.graph;
 
     for (uint32_t s = 0; s < graph->switches; s++) {
-        int err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]],
-                                fabric_switch_ports(&fabric->config), &graph->sw[s].route,
-                                &fabric->config.profile, emu_spread(fabric->config.seed) + s + 1);
+        int err;
 
+        if (worker_of[s] == TOPO_NONE)
+            continue; /* on another host */
+        err = switch_create(&fabric->sw[s], fabric->worker[worker_of[s]],
+                            fabric_switch_ports(&fabric->config), &graph->sw[s].route,
+                            &fabric->config.profile, emu_spread(fabric->config.seed) + s + 1);
         if (err)
             return err;
         switch_ups(fabric->sw[s], switch_up_ports(graph, s));
@@ -136,7 +139,7 @@ static int fabric_plug_switch(struct fabric *fabric, uint32_t s)
         const struct topo_end *end = &graph->sw[s].end[p];
         struct switch_dev *far;
 
-        if (end->kind != TOPO_END_SWITCH)
+        if (end->kind != TOPO_END_SWITCH || !fabric->sw[end->id])
             continue;
         far = fabric->sw[end->id];
         if (emu_profile_retries(profile)) {
@@ -156,9 +159,13 @@ static int fabric_plug(struct fabric *fabric)
     int err = 0;
 
     for (uint32_t s = 0; !err && s < graph->switches; s++)
-        err = fabric_plug_switch(fabric, s);
+        if (fabric->sw[s])
+            err = fabric_plug_switch(fabric, s);
     for (uint32_t n = 0; !err && n < graph->nodes; n++)
-        err = fabric_plug_node(fabric, n);
+        if (fabric_has_node(&fabric->config, n))
+            err = fabric_plug_node(fabric, n);
+    if (!err)
+        err = fabric_plug_crossings(fabric);
     return err ? err : fabric_plug_units(fabric);
 }
 
@@ -184,7 +191,8 @@ static int fabric_alloc(struct fabric *fabric)
 
 static int fabric_make_pool(struct fabric *fabric)
 {
-    uint64_t bufs = fabric_bufs(&fabric->config, fabric->workers) + FABRIC_GROUP_BUFS;
+    uint64_t bufs = fabric_bufs(&fabric->config, fabric->workers) +
+                    (fabric->config.hosts ? 2u : 1u) * FABRIC_GROUP_BUFS;
 
     if (bufs >= EMU_NO_BUF)
         return -EFBIG;
@@ -196,28 +204,42 @@ static int fabric_make_pool(struct fabric *fabric)
     return 0;
 }
 
-static int fabric_build(struct fabric *fabric)
+/* Workers and devices, not joined yet. */
+static int fabric_make_devices(struct fabric *fabric)
 {
+    const struct fabric_hosts *hosts = fabric->config.hosts;
     uint32_t *worker_of = calloc(fabric->config.graph->switches, sizeof *worker_of);
-    int err = worker_of ? fabric_alloc(fabric) : -ENOMEM;
+    int err = worker_of ? 0 : -ENOMEM;
 
-    if (!err)
-        err = fabric_make_pool(fabric);
     if (!err) {
-        topo_partition(fabric->config.graph, fabric->workers, worker_of);
+        topo_partition_part(fabric->config.graph, hosts ? hosts->of : NULL, hosts ? hosts->self : 0,
+                            fabric->workers, worker_of);
         err = fabric_make_workers(fabric, worker_of);
     }
     if (!err)
         err = fabric_make_switches(fabric, worker_of);
     if (!err)
-        err = fabric_plug(fabric);
+        err = fabric_make_host_links(fabric);
+    free(worker_of);
+    return err;
+}
+
+static int fabric_build(struct fabric *fabric)
+{
+    int err = fabric_alloc(fabric);
+
+    if (!err)
+        err = fabric_make_pool(fabric);
     if (!err)
         err = fabric_make_cables(fabric);
+    if (!err)
+        err = fabric_make_devices(fabric);
+    if (!err)
+        err = fabric_plug(fabric);
     if (!err)
         err = fabric_fault_cables(fabric);
     if (!err)
         err = fabric_drive_start(fabric);
-    free(worker_of);
     return err;
 }
 
@@ -293,6 +315,7 @@ void fabric_stop(struct fabric *fabric)
     fabric_engines_destroy(fabric);
     for (uint32_t s = 0; fabric->sw && s < fabric->config.graph->switches; s++)
         switch_destroy(fabric->sw[s]);
+    fabric_free_host_links(fabric);
     for (uint32_t w = 0; fabric->worker && w < fabric->workers; w++)
         emu_worker_destroy(fabric->worker[w]);
     emu_pool_destroy(fabric->pool);

@@ -37,6 +37,55 @@ struct fabric_node_ops {
     void *ctx;
 };
 
+/* --- several hosts: hosts.c ----------------------------------------------------------- */
+
+/* A cable with one end here and the other on another host. */
+struct fabric_crossing {
+    uint32_t cable; /* fabric_cable() */
+    uint32_t host;  /* the other one */
+    uint32_t
+        number; /* of those that join the same two hosts, in the order of cables: both's the same */
+};
+
+/* Where a host link has it: a device's own ends of a cable to the switch, or the adapter, here. */
+struct fabric_crossing_end {
+    struct emu_dev *dev;
+    struct emu_tx *tx; /* to it */
+    struct emu_rx *rx; /* from it */
+    uint8_t port;      /* of the device, for both */
+};
+
+/*
+ * Host links, as a fabric sees them. Their devices are stepped by its workers. A cable's credits
+ * are its far switch's, and pass; a host link keeps @tx->credits as a sender does: what it puts on
+ * the cable takes one, what comes back is added.
+ */
+struct fabric_crossing_ops {
+    uint32_t devices;
+    /* Device @i, on @worker; all are made before any end is asked for. Errors: its own, negative. */
+    int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
+    /* Errors: as above. */
+    int (*end)(void *ctx, const struct fabric_crossing *crossing, struct fabric_crossing_end *ret);
+    /*
+     * All devices end, if any was made; each frees its sending ends, emu_link_unjoin(). Workers run
+     * no more, and are still there.
+     */
+    void (*destroy)(void *ctx);
+    /* References to buffers that devices hold, and those on cables to them; NULL: none ever. */
+    uint64_t (*held)(void *ctx);
+    /* The clock is rebased: as emu_tx_rebase() and emu_rx_rebase() of all ends. NULL: no times. */
+    void (*rebase)(void *ctx, uint64_t by_ps);
+};
+
+/* A network that several hosts have together. Nodes are where topo_first_link() is. */
+struct fabric_hosts {
+    uint32_t self; /* this host */
+    uint32_t count;
+    const uint32_t *of; /* by switch: which host has it; borrowed, as are the others */
+    const struct fabric_crossing_ops *ops;
+    void *ctx;
+};
+
 #define FABRIC_THREADS_AUTO   0u         /* what this host runs best */
 #define FABRIC_THREADS_DEVICE UINT32_MAX /* a thread a device */
 #define FABRIC_GROUPS_MAX     65536      /* collective addresses */
@@ -56,12 +105,12 @@ struct fabric_config {
     uint64_t seed;
     struct emu_bounds bounds;                  /* on waiting; what is 0 is the default */
     const struct fabric_node_ops *local_nodes; /* NULL: nodes are edges */
+    const struct fabric_hosts *hosts;          /* borrowed; NULL: the whole network is here */
     const struct emu_fault_rates *faults; /* on every cable with channels, each way; NULL: none */
     uint64_t start_ps; /* clock real: its time at the start; tests begin where numbers end */
     /* where free-running numbers begin: 0; tests let them wrap (docs/NUMBERS.md) */
     uint32_t first;
-    uint32_t host, hosts; /* STUB until place */
-    bool start_stopped;   /* no threads: the caller steps fabric_worker() itself */
+    bool start_stopped; /* no threads: the caller steps fabric_worker() itself */
 };
 
 /**
@@ -76,6 +125,45 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 /** fabric_stop - stop the workers, free everything. Edges still attached are detached. */
 void fabric_stop(struct fabric *fabric);
 
+/*
+ * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables, groups,
+ * trees and seats, and has the devices of its own part. What changes them is told to all hosts, in
+ * the same order and with the same arguments:
+ *
+ *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
+ *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
+ *     fabric_combine_exhaust(), fabric_node_linked(), fabric_seat_set()
+ *
+ * and each decides the same, by what all know alone; then it does what is to be done to its own
+ * devices. -ENOMEM alone is one host's: whoever governs takes back what the others have done, a
+ * group by fabric_group_leave(), or gives the host up. Everything else is about devices here: it
+ * does nothing, and finds nothing, where they are elsewhere.
+ */
+
+/** fabric_switch_host, fabric_node_host - which host has it; one host: 0. Pure. */
+uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
+uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
+
+/** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other. Pure. */
+uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
+
+/** fabric_node_is_here - is the node on this host? */
+bool fabric_node_is_here(const struct fabric *fabric, uint32_t node);
+
+/**
+ * fabric_cable_ends_here - is the receiving end of the way from (@out) or to the cable's first end
+ * here? That is also the sending end of the other way.
+ */
+bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
+
+/**
+ * fabric_seat_set - who is at a node on another host, emu_seat_state(): all that are attached here
+ * see it when this returns. fabric_seat() - who is at any node, as other hosts are to be told.
+ * Errors: -EINVAL, the node is here. Thread: manager.
+ */
+int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state);
+uint64_t fabric_seat(const struct fabric *fabric, uint32_t node);
+
 /* What a process gets when it attaches: the descriptors are the caller's to pass on and close. */
 struct fabric_seat {
     uint32_t node;
@@ -87,7 +175,7 @@ struct fabric_seat {
 /**
  * fabric_attach - give a process a node.
  * @want: the node asked for, or a negative number; if it is taken, any free one.
- * Errors: -ENOSPC, every node is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file
+ * Errors: -EXDEV, the node is on another host; -ENOSPC, every node here is taken; -ENOMEM; -EMFILE; -EFBIG, the edge is longer than a file
  * may be (SIGXFSZ must be ignored); -EDQUOT, the user's epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
@@ -95,7 +183,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret);
 /**
  * fabric_detach - take the node back. What is under way to it is dropped and counted, and so is
  * what its process had posted and the fabric had not taken. All attached see that it is gone when
- * this returns.
+ * this returns. It leaves all of its groups, but not on several hosts: fabric_node_leave().
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 
@@ -134,6 +222,9 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
  */
 int fabric_group_leave(struct fabric *fabric, uint32_t group, uint32_t node);
 
+/** fabric_node_leave - the same of all groups that @node is a member of. */
+void fabric_node_leave(struct fabric *fabric, uint32_t node);
+
 /**
  * fabric_node_groups - groups that @node is a member of. Returns their count, writes at most @max.
  */
@@ -160,7 +251,8 @@ struct fabric_mirror {
     /* An edge for @node, on its @host: fabric_attach() there. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node);
-    void (*seat)(void *ctx, uint32_t node, uint64_t word);          /* fabric_seat_is() */
+    void (*seat)(void *ctx, uint32_t node, uint64_t state);         /* fabric_seat_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);          /* fabric_node_linked() */
     int (*group)(void *ctx, const struct fabric_group_call *group); /* fabric_group_is() */
     void (*leave)(void *ctx, uint32_t group, uint32_t node);        /* fabric_group_leave() */
     void (*totals)(void *ctx, struct fabric_totals *sum);           /* adds the others' */
@@ -174,9 +266,6 @@ void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
  * descriptors are there. Errors: the same; -EHOSTDOWN.
  */
 int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret);
-
-/** fabric_seat_is - by the governor's word: who is at @node (emu_seat_state()). */
-void fabric_seat_is(struct fabric *fabric, uint32_t node, uint64_t word);
 
 /** fabric_group_is - make the group that the governor's fabric has. Errors: as there; -EPROTO. */
 int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);

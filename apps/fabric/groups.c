@@ -163,10 +163,19 @@ uncharge:
     return -ENOSPC;
 }
 
-static void group_unreserve(struct fabric *fabric, const struct fabric_group *group)
+/*
+ * Buffers are set aside until the group is freed, for something of it may still be under way. When
+ * that is, one host alone knows; so on several hosts they are given back here, lest one refuses a
+ * group that the others make, and the pool has as many again for what is under way.
+ */
+static void group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
 
+    if (fabric->config.hosts) {
+        fabric->spare_bufs += group->bufs;
+        group->bufs = 0;
+    }
     topo_tree_charge(tree, fabric->tree_load, -1);
     if (!group->combines)
         return;
@@ -245,19 +254,33 @@ static struct fabric_group *group_new(struct fabric *fabric, const struct group_
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
+    fabric->last_slot = slot; /* whatever comes of it, as on all hosts */
+    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (!group)
         return NULL;
     group->id = plan->id;
-    if (plan->id == TOPO_NONE) {
-        fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
+    if (plan->id == TOPO_NONE)
         group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
                     (fabric->generation * FABRIC_GROUPS_MAX + slot);
-    }
     group->combines = plan->combines;
     group->sources = plan->sources;
     group->count = group->members = plan->count;
     memcpy(group->node, plan->nodes, plan->count * sizeof group->node[0]);
     return group;
+}
+
+/* Can the unit of each switch of the tree take all that comes to it? */
+static bool units_can(const struct fabric *fabric, const struct fabric_group *group)
+{
+    const struct topo_tree *tree = &group->tree;
+    bool can = true;
+
+    if (!group->combines || !fabric_has_units(&fabric->config))
+        return true;
+    for (uint32_t i = 0; i < tree->count; i++)
+        can &= (uint32_t)__builtin_popcountll(tree->switches[i].ports) <=
+               ENGINE_CHILDREN_MAX + (tree->switches[i].up >= 0);
+    return can;
 }
 
 /* Its tree of switches. */
@@ -274,6 +297,10 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
     if (err == -EHOSTUNREACH)
         return fail(err, error, error_bytes, "no switch has ways down to all %u nodes of the group",
                     group->count);
+    if (!err && !units_can(fabric, group))
+        return fail(-EINVAL, error, error_bytes,
+                    "a combine unit takes contributions from at most %u ports",
+                    ENGINE_CHILDREN_MAX);
     return err;
 }
 
@@ -286,9 +313,6 @@ static int group_install(struct fabric *fabric, struct fabric_group *group, char
     if (err)
         return err;
     err = group_parts(fabric, group);
-    if (err == -EINVAL)
-        snprintf(error, error_bytes, "a combine unit takes contributions from at most %u ports",
-                 ENGINE_CHILDREN_MAX);
     if (!err)
         err = group_publish(fabric, group);
     if (err)
@@ -320,7 +344,6 @@ static int group_create(struct fabric *fabric, const struct group_plan *plan, ui
     }
     fabric->group[slot] = group;
     fabric->groups++;
-    fabric->last_slot = (uint32_t)slot;
     *ret = group->id;
     return 0;
 }
@@ -425,7 +448,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
     }
     for (uint32_t i = 0; i < count; i++) { /* its first switch is in any tree */
-        uint32_t sw = fabric_node_link(fabric->config.graph, nodes[i])->sw;
+        uint32_t sw = topo_first_link(fabric->config.graph, nodes[i])->sw;
         uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
 
         left = here < left ? here : left;
@@ -461,6 +484,15 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     fabric->groups--;
     fabric_group_free(fabric, group);
     return 0;
+}
+
+void fabric_node_leave(struct fabric *fabric, uint32_t node)
+{
+    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
+    uint32_t count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
+
+    for (uint32_t g = 0; g < count && g < FABRIC_COMBINING_MAX; g++)
+        fabric_group_leave(fabric, groups[g], node);
 }
 
 uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t *groups,

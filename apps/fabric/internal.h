@@ -30,8 +30,9 @@ static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "as many as a switch
 struct fabric_group_engines {
     uint32_t count;
     struct {
-        struct engine *engine;
-        struct engine_group *group; /* what it knows */
+        uint32_t number;            /* of the engine: a node, or a unit */
+        struct engine *engine;      /* NULL: on another host */
+        struct engine_group *group; /* what it knows; NULL: as above */
     } at[];
 };
 
@@ -41,7 +42,7 @@ struct fabric_group {
     bool treeless;    /* links are out, and no other tree can be for now */
     uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
-    struct switch_group **part;           /* tree.count of them, beside tree.switches */
+    struct switch_group **part; /* tree.count of them, beside tree.switches; NULL: elsewhere */
     struct fabric_group_engines *engines; /* NULL: none knows it */
     uint64_t bufs;                        /* of the pool, set aside for it */
     struct fabric_group *next;            /* of those that are gone and not freed */
@@ -64,9 +65,10 @@ struct fabric_drive {
 
 /* The link engines. fabric/engines.c's and, of switches, fabric/units.c's. */
 struct fabric_engines {
-    uint32_t count;     /* fabric_engine_numbers(), or 0: there are none */
-    struct engine **at; /* by number: the nodes', then the switches' combine units */
-    uint32_t *units;    /* whose the units are, by switch and port: see switch_units() */
+    uint32_t count; /* fabric_engine_numbers(), or 0: there are none */
+    /* by number: the nodes', then the switches' combine units; NULL: on another host */
+    struct engine **at;
+    uint32_t *units; /* whose the units are, by switch and port: see switch_units() */
 };
 
 /* The cables between devices. fabric/links.c's. */
@@ -75,6 +77,8 @@ struct fabric_links {
         *routed;    /* the network without links that are out: tables' and trees' */
     uint32_t count; /* cables */
     struct fabric_cable *cable;
+    uint32_t crossings; /* cables with one end here */
+    struct fabric_crossing *crossing;
     uint32_t *at;     /* the cable, by switch and port; TOPO_NONE */
     uint32_t ungrown; /* groups that keep a tree with a lost link until they are quiet */
     uint64_t regrown; /* trees that others have taken the place of */
@@ -100,7 +104,7 @@ struct fabric {
     struct emu_worker **worker;
     struct fabric_drive drive;
     struct emu_edge_list **list; /* two a worker, by turns: the worker's edges */
-    struct switch_dev **sw;      /* by switch */
+    struct switch_dev **sw;      /* by switch; NULL: on another host */
     struct fabric_links links;
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() */
@@ -115,6 +119,7 @@ struct fabric {
     uint32_t *tree_load;         /* by switch: trees through it */
     uint32_t *states;    /* by switch: partial results set aside in it: fabric_has_states() */
     uint64_t spare_bufs; /* buffers of the pool that groups may still set aside */
+    bool has_host_links; /* devices of config.hosts->ops may be there */
     struct fabric_group **group;        /* by slot */
     struct fabric_group *gone;          /* whose engines have something of them under way */
     bool stopped;                       /* no worker runs any more */
@@ -131,10 +136,6 @@ struct fabric {
     uint64_t past_full_ns;
 };
 
-/* Which host has the node; which this one is. */
-uint32_t fabric_node_host(const struct fabric *fabric, uint32_t node);
-uint32_t fabric_this_host(const struct fabric *fabric);
-
 /* Where a node's host is plugged in: at its switch, or at its engine. */
 struct fabric_host {
     struct emu_dev *dev;
@@ -147,21 +148,36 @@ struct fabric_host {
     const struct emu_profile *inward; /* and of the cable to that node */
 };
 
+/* fabric/hosts.c: is the switch, or the node, on this host? Pure. */
+static inline bool fabric_has_switch(const struct fabric_config *config, uint32_t s)
+{
+    return !config->hosts || config->hosts->of[s] == config->hosts->self;
+}
+
+static inline bool fabric_has_node(const struct fabric_config *config, uint32_t n)
+{
+    return !config->hosts || fabric_has_switch(config, topo_first_link(config->graph, n)->sw);
+}
+
+/* fabric/hosts.c: how many of both are here. Pure. */
+uint32_t fabric_own_switches(const struct fabric_config *config);
+uint32_t fabric_own_nodes(const struct fabric_config *config);
+
+/* fabric/hosts.c: devices of host links that worker @w of @workers steps. Pure. */
+uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers);
+
+/* fabric/hosts.c: the devices of host links; crossing cables between them and devices here. */
+int fabric_make_host_links(struct fabric *fabric);
+int fabric_plug_crossings(struct fabric *fabric);
+void fabric_free_host_links(struct fabric *fabric);
+
+/* fabric/hosts.c: the list of crossings. Errors: -ENOMEM. */
+int fabric_make_crossings(struct fabric *fabric);
+
 /* Does a link engine stand between each node and its cables? */
 static inline bool fabric_has_engines(const struct fabric_config *config)
 {
     return emu_profile_has_engines(&config->profile);
-}
-
-/* The first link of a node that is not cut. Its switch's worker steps the node. */
-static inline const struct topo_link *fabric_node_link(const struct topo_graph *graph,
-                                                       uint32_t node)
-{
-    const struct topo_link *link = graph->node[node].link;
-
-    while (link->sw == TOPO_NONE)
-        link++;
-    return link;
 }
 
 /* Has each switch a combine unit that is a link engine? */
@@ -245,6 +261,13 @@ int fabric_plug_engine(struct fabric *fabric, uint32_t n);
  */
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
                        const struct emu_profile *profile);
+
+/*
+ * fabric/links.c: the cable at a port, seen from its first end; false: there is none, or it is seen
+ * from the other end. Pure.
+ */
+bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
+                       struct fabric_cable *ret);
 
 /* fabric/links.c: the list of cables, and config.faults on each. Errors: -ENOMEM. */
 int fabric_make_cables(struct fabric *fabric);

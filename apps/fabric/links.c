@@ -13,10 +13,7 @@
 
 /* --- which there are ---------------------------------------------------------------- */
 
-/* The cable at a port, seen from its first end; false: there is none, or it is seen from the other
- * end.
- */
-static bool cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
+bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                        struct fabric_cable *ret)
 {
     const struct topo_end *end = &graph->sw[sw].end[port];
@@ -46,7 +43,7 @@ int fabric_make_cables(struct fabric *fabric)
         for (uint32_t p = 0; p < graph->ports; p++) {
             struct fabric_cable *cable = &fabric->links.cable[fabric->links.count];
 
-            if (!cable_from(graph, s, p, cable))
+            if (!fabric_cable_from(graph, s, p, cable))
                 continue;
             fabric->links.at[s * graph->ports + p] = fabric->links.count;
             if (cable->kind == TOPO_END_SWITCH)
@@ -59,7 +56,7 @@ int fabric_make_cables(struct fabric *fabric)
     fabric->links.log = calloc(fabric->workers, sizeof(struct emu_fault_log *));
     fabric->combine = calloc(fabric_combine_slots(graph), sizeof *fabric->combine);
     return fabric->combine && fabric->links.faults && fabric->links.slow && fabric->links.log
-               ? 0
+               ? fabric_make_crossings(fabric)
                : -ENOMEM;
 }
 
@@ -99,7 +96,18 @@ uint32_t fabric_nodes(const struct fabric *fabric)
 
 /* --- what goes wrong ---------------------------------------------------------------- */
 
-/* The receiving end of a way of the cable. */
+bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)
+{
+    const struct fabric_cable *cable = &fabric->links.cable[i];
+
+    if (!out)
+        return fabric_has_switch(&fabric->config, cable->at.sw);
+    if (cable->kind == TOPO_END_SWITCH)
+        return fabric_has_switch(&fabric->config, cable->far.sw);
+    return fabric_has_node(&fabric->config, cable->node);
+}
+
+/* The receiving end of a way of the cable, which is here. */
 static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -162,7 +170,7 @@ struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t i, bool out)
     static const struct emu_fault_rates none;
     struct emu_fault_log *log;
 
-    if (*at || !fabric_can_fail(fabric, i))
+    if (*at || !fabric_can_fail(fabric, i) || !fabric_cable_ends_here(fabric, i, out))
         return *at;
     log = log_of(fabric, i, out);
     *at = log ? malloc(sizeof **at) : NULL;
@@ -194,9 +202,9 @@ int fabric_fault_cables(struct fabric *fabric)
 {
     if (!fabric->config.faults || !fabric_has_links(fabric))
         return 0;
-    for (uint32_t i = 0; i < fabric->links.count; i++)
-        if (fabric_can_fail(fabric, i) &&
-            (!fabric_faults(fabric, i, false) || !fabric_faults(fabric, i, true)))
+    for (uint32_t i = 0; i < 2 * fabric->links.count; i++)
+        if (fabric_can_fail(fabric, i / 2) && fabric_cable_ends_here(fabric, i / 2, i % 2) &&
+            !fabric_faults(fabric, i / 2, i % 2))
             return -ENOMEM;
     return 0;
 }
@@ -216,6 +224,7 @@ void fabric_free_cables(struct fabric *fabric)
     fabric_free_combine(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
+    free(fabric->links.crossing);
     free(fabric->links.cable);
     if (fabric->links.routed != fabric->config.graph)
         topo_free((struct topo_graph *)fabric->links.routed);
@@ -231,9 +240,26 @@ bool fabric_has_links(const struct fabric *fabric)
 /* Tell the switch's end at @at. */
 static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
-    uint32_t hit = switch_link(fabric->sw[at->sw], at->port, up, now_ps);
+    uint32_t hit;
 
+    if (!fabric->sw[at->sw])
+        return 0;
+    hit = switch_link(fabric->sw[at->sw], at->port, up, now_ps);
     fabric_wake(fabric, switch_emu_dev(fabric->sw[at->sw]), now_ps);
+    return hit;
+}
+
+/* The same of a node's link. */
+static uint32_t node_end_set(struct fabric *fabric, const struct fabric_cable *cable, bool up,
+                             uint64_t now_ps)
+{
+    struct engine *engine = fabric_engine(fabric, cable->node);
+    uint32_t hit;
+
+    if (!engine)
+        return 0;
+    hit = engine_link_set(engine, cable->link, up, fabric_soon_ps(fabric, now_ps));
+    fabric_wake(fabric, engine_emu_dev(engine), now_ps);
     return hit;
 }
 
@@ -241,27 +267,34 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
                     uint32_t *hit)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
-    struct emu_faults *in = fabric_faults(fabric, i, false), *out = fabric_faults(fabric, i, true);
+    struct emu_faults *faults[2]; /* NULL: that end is on another host */
 
-    if (!in || !out)
-        return fabric_can_fail(fabric, i) ? -ENOMEM : -ENOTSUP;
-    in->down = out->down = !up;
-    in->dark = out->dark = fault;
-    *hit = end_set(fabric, &cable->at, up, now_ps);
-    if (cable->kind == TOPO_END_SWITCH) {
-        *hit += end_set(fabric, &cable->far, up, now_ps);
-    } else {
-        *hit += engine_link_set(fabric_engine(fabric, cable->node), cable->link, up,
-                                fabric_soon_ps(fabric, now_ps));
-        fabric_wake(fabric, engine_emu_dev(fabric_engine(fabric, cable->node)), now_ps);
+    if (!fabric_can_fail(fabric, i))
+        return -ENOTSUP;
+    for (uint32_t out = 0; out < 2; out++) {
+        faults[out] = fabric_faults(fabric, i, out);
+        if (!faults[out] && fabric_cable_ends_here(fabric, i, out))
+            return -ENOMEM;
     }
+    for (uint32_t out = 0; out < 2; out++)
+        if (faults[out]) {
+            faults[out]->down = !up;
+            faults[out]->dark = fault;
+        }
+    *hit = end_set(fabric, &cable->at, up, now_ps);
+    *hit += cable->kind == TOPO_END_SWITCH ? end_set(fabric, &cable->far, up, now_ps)
+                                           : node_end_set(fabric, cable, up, now_ps);
     return 0;
 }
 
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to)
 {
-    const struct switch_counts *counts = switch_counts(fabric->sw[sw]);
+    const struct switch_counts *counts;
 
+    *to = TOPO_NONE;
+    if (!fabric->sw[sw])
+        return 0;
+    counts = switch_counts(fabric->sw[sw]);
     *to = atomic_load_explicit(&counts->trapped_dst, memory_order_relaxed);
     return emu_count_read(&counts->trapped);
 }
@@ -285,6 +318,8 @@ void fabric_node_alone(struct fabric *fabric, uint32_t node, uint64_t now_ps)
 {
     struct engine *engine = fabric_engine(fabric, node);
 
+    if (!engine)
+        return;
     engine_give_up(engine, fabric_soon_ps(fabric, now_ps));
     fabric_wake(fabric, engine_emu_dev(engine), now_ps);
 }
@@ -294,8 +329,9 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
     const struct fabric_cable *cable = &fabric->links.cable[i];
 
     for (uint32_t out = 0; out < 2; out++)
-        if (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
-            (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held))
+        if (fabric_cable_ends_here(fabric, i, out) &&
+            (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
+             (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held)))
             return false;
     if (!fabric_can_carry(fabric) || cable->kind != TOPO_END_SWITCH)
         return true;
@@ -339,7 +375,8 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, u
     if (err)
         return err;
     for (uint32_t s = 0; s < next->switches; s++)
-        switch_reroute(fabric->sw[s], &next->sw[s].route);
+        if (fabric->sw[s])
+            switch_reroute(fabric->sw[s], &next->sw[s].route);
     fabric->links.routed = next;
     fabric_regrow(fabric, now_ps, treeless, ctx);
     emu_rcu_wait();

@@ -91,7 +91,10 @@ static int members_create(const struct fabric *fabric, struct fabric_group *grou
     int err = 0;
 
     for (uint32_t i = 0; !err && i < group->count; i++) {
+        group->engines->at[i].number = member[i].node;
         group->engines->at[i].engine = fabric_engine(fabric, member[i].node);
+        if (!group->engines->at[i].engine)
+            continue; /* on another host, as below */
         err = member_create(fabric, group, &member[i], &group->engines->at[i].group);
     }
     return err;
@@ -104,7 +107,10 @@ static int units_create(const struct fabric *fabric, struct fabric_group *group)
     for (uint32_t i = group->count; !err && i < group->engines->count; i++) {
         const struct topo_tree_switch *at = &group->tree.switches[i - group->count];
 
+        group->engines->at[i].number = fabric->config.graph->nodes + at->sw;
         group->engines->at[i].engine = fabric_unit(fabric, at->sw);
+        if (!group->engines->at[i].engine)
+            continue;
         err = fabric_unit_group(fabric, group, at, &group->engines->at[i].group);
     }
     return err;
@@ -142,7 +148,8 @@ int fabric_members_publish(const struct fabric_group *group)
     int err = old ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; !err && i < engines->count; i++)
-        err = engine_groups_set(engines->at[i].engine, engines->at[i].group, &old[i]);
+        if (engines->at[i].engine)
+            err = engine_groups_set(engines->at[i].engine, engines->at[i].group, &old[i]);
     if (err)
         fabric_members_withdraw(group);
     emu_rcu_wait();
@@ -155,7 +162,8 @@ int fabric_members_publish(const struct fabric_group *group)
 void fabric_members_withdraw(const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->engines->count; i++)
-        engine_groups_clear(group->engines->at[i].engine, group->id);
+        if (group->engines->at[i].engine)
+            engine_groups_clear(group->engines->at[i].engine, group->id);
 }
 
 bool fabric_members_free(struct fabric *fabric, struct fabric_group *group)

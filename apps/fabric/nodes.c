@@ -50,16 +50,11 @@ static void node_tell(struct fabric *fabric, uint32_t node, uint64_t word)
 }
 
 /* The same, on all hosts. */
-static void node_tell_all(struct fabric *fabric, uint32_t node, uint64_t word)
-{
-    node_tell(fabric, node, word);
-    if (fabric->mirror)
-        fabric->mirror->seat(fabric->mirror->ctx, node, word);
-}
-
 static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
 {
-    node_tell_all(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+    node_tell(fabric, node, word | (fabric->seat[node] & EMU_SEAT_NO_LINK));
+    if (fabric->mirror)
+        fabric->mirror->seat(fabric->mirror->ctx, node, word);
 }
 
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror)
@@ -67,16 +62,26 @@ void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror)
     fabric->mirror = mirror;
 }
 
-void fabric_seat_is(struct fabric *fabric, uint32_t node, uint64_t word)
-{
-    node_tell(fabric, node, word);
-}
-
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked)
 {
     uint64_t word = fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 
-    node_tell_all(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
+    node_tell(fabric, node, linked ? word : word | EMU_SEAT_NO_LINK);
+    if (fabric->mirror)
+        fabric->mirror->linked(fabric->mirror->ctx, node, linked);
+}
+
+int fabric_seat_set(struct fabric *fabric, uint32_t node, uint64_t state)
+{
+    if (node >= fabric->config.graph->nodes || fabric_node_is_here(fabric, node))
+        return -EINVAL;
+    node_seat(fabric, node, state & ~EMU_SEAT_NO_LINK); /* links are told of by another call */
+    return 0;
+}
+
+uint64_t fabric_seat(const struct fabric *fabric, uint32_t node)
+{
+    return fabric->seat[node] & ~EMU_SEAT_NO_LINK;
 }
 
 /* What a new edge is to know of all nodes. */
@@ -120,22 +125,30 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
-static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t node)
+static uint32_t this_host(const struct fabric *fabric)
 {
-    return fabric_node_host(fabric, node) == host && !emu_seat_attached(fabric->seat[node]);
+    return fabric->config.hosts ? fabric->config.hosts->self : 0;
 }
 
-/* A node of that host. */
+static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t node)
+{
+    return fabric_node_host(&fabric->config, node) == host &&
+           !emu_seat_attached(fabric->seat[node]);
+}
+
+/* A node of that host, or -EXDEV, -ENOSPC. */
 static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
 
+    if (want >= 0 && want < nodes && fabric_node_host(&fabric->config, (uint32_t)want) != host)
+        return -EXDEV;
     if (want >= 0 && want < nodes && node_is_free(fabric, host, (uint32_t)want))
         return want;
     for (uint32_t n = 0; n < nodes; n++)
         if (node_is_free(fabric, host, n))
             return n;
-    return -1;
+    return -ENOSPC;
 }
 
 /* An edge for @node, not plugged in yet. @memfd: its memory, the caller's. */
@@ -191,12 +204,12 @@ static uint64_t edge_plug(struct fabric *fabric, struct emu_edge *edge)
 
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 {
-    int64_t node = node_free(fabric, fabric_this_host(fabric), want);
+    int64_t node = node_free(fabric, this_host(fabric), want);
     struct emu_edge *edge;
     int memfd, bell, err;
 
     if (node < 0)
-        return -ENOSPC;
+        return (int)node;
     fabric_clock_tick(fabric); /* nobody did while nobody was here */
     err = edge_make(fabric, (uint32_t)node, &edge, &memfd);
     if (err)
@@ -217,7 +230,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_seat *ret)
 int fabric_attach_far(struct fabric *fabric, uint32_t host, int64_t want, struct fabric_seat *ret)
 {
     int64_t node = node_free(fabric, host, want);
-    int err = node < 0 ? -ENOSPC
+    int err = node < 0 ? (int)node
                        : fabric->mirror->attach(fabric->mirror->ctx, host, (uint32_t)node);
 
     if (err)
@@ -247,22 +260,13 @@ static void totals_add_edge(struct fabric_totals *to, const struct emu_edge *edg
     }
 }
 
-static void node_leave_groups(struct fabric *fabric, uint32_t node)
-{
-    uint32_t groups[FABRIC_COMBINING_MAX]; /* processes make no others */
-    uint32_t count = fabric_node_groups(fabric, node, groups, FABRIC_COMBINING_MAX);
-
-    for (uint32_t g = 0; g < count; g++)
-        fabric_group_leave(fabric, groups[g], node);
-}
-
 static void detach_far(struct fabric *fabric, uint32_t node)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
 
-    node_leave_groups(fabric, node);
+    fabric_node_leave(fabric, node);
     fabric->far--;
-    mirror->detach(mirror->ctx, fabric_node_host(fabric, node), node);
+    mirror->detach(mirror->ctx, fabric_node_host(&fabric->config, node), node);
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
 }
 
@@ -277,7 +281,8 @@ void fabric_detach(struct fabric *fabric, uint32_t node)
             detach_far(fabric, node);
         return;
     }
-    node_leave_groups(fabric, node);
+    if (!fabric->config.hosts || fabric->mirror)
+        fabric_node_leave(fabric, node);
     worker = edge->dev->worker;
     fabric->edge[node] = NULL;
     node_seat(fabric, node, emu_seat_state(emu_seat_first(fabric->seat[node]), false));
@@ -393,12 +398,14 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret)
         actual_ns += emu_count_read(&fabric->edge[n]->times.actual_ns);
     }
     for (uint32_t s = 0; s < graph->switches; s++)
-        totals_add_switch(ret, fabric->sw[s], graph->ports,
-                          fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
-                          graph->sw[s].end);
+        if (fabric->sw[s])
+            totals_add_switch(ret, fabric->sw[s], graph->ports,
+                              fabric->config.local_nodes && !fabric_has_engines(&fabric->config),
+                              graph->sw[s].end);
     for (uint32_t i = 0; i < fabric->engines.count; i++)
-        totals_add_engine(ret, fabric->engines.at[i],
-                          fabric->config.local_nodes && i < graph->nodes);
+        if (fabric->engines.at[i])
+            totals_add_engine(ret, fabric->engines.at[i],
+                              fabric->config.local_nodes && i < graph->nodes);
     for (uint32_t w = 0; w < fabric->workers; w++) {
         uint64_t lag_ps = emu_count_read(&fabric->worker[w]->worst_lag_ps);
 
@@ -428,17 +435,4 @@ uint64_t fabric_full_ns(const struct fabric *fabric)
 uint32_t fabric_attached(const struct fabric *fabric)
 {
     return fabric->attached + fabric->far;
-}
-
-/* Until networks are cut: by blocks of nodes. */
-uint32_t fabric_node_host(const struct fabric *fabric, uint32_t node)
-{
-    uint32_t hosts = fabric->config.hosts ? fabric->config.hosts : 1;
-
-    return (uint32_t)((uint64_t)node * hosts / fabric->config.graph->nodes);
-}
-
-uint32_t fabric_this_host(const struct fabric *fabric)
-{
-    return fabric->config.host;
 }

@@ -15,8 +15,9 @@ struct switch_group **fabric_parts_create(struct fabric *fabric, uint32_t id,
     int err = 0;
 
     for (uint32_t i = 0; part && !err && i < tree->count; i++)
-        err = switch_group_create(&part[i], id, tree->switches[i].ports, tree->switches[i].up,
-                                  units, fabric->config.profile.combine_order);
+        if (fabric->sw[tree->switches[i].sw])
+            err = switch_group_create(&part[i], id, tree->switches[i].ports, tree->switches[i].up,
+                                      units, fabric->config.profile.combine_order);
     if (!err)
         return part;
     fabric_parts_free(fabric, part, tree->count);
@@ -35,7 +36,8 @@ static void parts_clear(struct fabric *fabric, uint32_t id, const struct topo_tr
                         uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
+        if (fabric->sw[tree->switches[i].sw])
+            switch_groups_clear(fabric->sw[tree->switches[i].sw], id);
     emu_rcu_wait();
 }
 
@@ -53,7 +55,8 @@ int fabric_parts_publish(struct fabric *fabric, uint32_t id, const struct topo_t
     uint32_t done = 0;
 
     while (!err && done < tree->count) {
-        err = switch_groups_set(fabric->sw[tree->switches[done].sw], part[done], &old[done]);
+        if (part[done])
+            err = switch_groups_set(fabric->sw[tree->switches[done].sw], part[done], &old[done]);
         done += !err;
     }
     if (err)

@@ -11,7 +11,7 @@
 /* The sending end of a way of a cable: a switch's port, or an adapter's link. */
 struct sender {
     struct switch_dev *sw;
-    struct engine *engine; /* NULL: the switch is it */
+    struct engine *engine; /* NULL: the switch is it, or, if that is NULL, it is on another host */
     uint32_t port;
 };
 
@@ -31,6 +31,8 @@ void fabric_port_stick(struct fabric *fabric, uint32_t i, bool out, bool stuck, 
     const struct sender at = sender_of(fabric, i, out);
     uint64_t then_ps = fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric);
 
+    if (!at.engine && !at.sw)
+        return;
     if (at.engine)
         engine_stick(at.engine, at.port, stuck, then_ps);
     else
@@ -70,6 +72,8 @@ uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t i, bool out, 
                         .at_ps = fabric_hit_ps(fabric, now_ps)};
     void (*tell)(void *, const struct emu_entry *) = w.faults && fault ? waiting_note : NULL;
 
+    if (!at.engine && !at.sw)
+        return 0;
     return at.engine ? engine_waiting(at.engine, at.port, tell, &w)
                      : switch_waiting(at.sw, at.port, tell, &w);
 }
@@ -89,6 +93,8 @@ int fabric_wire_slow(struct fabric *fabric, uint32_t i, bool out, uint32_t facto
     const struct sender at = sender_of(fabric, i, out);
     struct emu_slow **slow = &fabric->links.slow[2 * i + out];
 
+    if (!at.engine && !at.sw)
+        return 0;
     if (!*slow)
         *slow = calloc(1, sizeof **slow);
     if (!*slow)

@@ -57,7 +57,7 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
         uint32_t link = node == TOPO_NONE ? TOPO_NONE
                                           : topo_tree_link(tree, fabric->links.routed, node);
 
-        if (link == TOPO_NONE)
+        if (link == TOPO_NONE || !fabric_engine(fabric, node))
             continue;
         engine_group_relink(fabric_engine(fabric, node), group->id, link,
                             fabric_soon_ps(fabric, now_ps));

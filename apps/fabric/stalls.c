@@ -25,12 +25,11 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
 /* --- contributions to a collective -------------------------------------------------- */
 
 /* With acknowledgments: at the member's adapter. */
-static void part_at_adapter(const struct fabric *fabric, const struct fabric_group *group,
-                            uint32_t seq, struct fabric_part *part)
+static void part_at_adapter(const struct fabric_group *group, uint32_t seq,
+                            struct fabric_part *part)
 {
     for (uint32_t i = 0; i < group->engines->count && !part->known; i++) {
-        if (group->engines->at[i].engine != fabric_engine(fabric, part->node) ||
-            !group->engines->at[i].group)
+        if (group->engines->at[i].number != part->node || !group->engines->at[i].group)
             continue;
         part->known = true;
         part->came = engine_group_came(group->engines->at[i].group, seq);
@@ -44,13 +43,14 @@ static void part_at_switch(const struct fabric *fabric, const struct fabric_grou
     const struct topo_graph *graph = fabric->links.routed;
     uint32_t link = group->treeless ? TOPO_NONE : topo_tree_link(&group->tree, graph, part->node);
 
-    part->known = link != TOPO_NONE;
+    part->known = link != TOPO_NONE &&
+                  fabric->sw[graph->node[part->node].link[link].sw]; /* else another host knows */
     if (!part->known)
         return;
     part->sw = graph->node[part->node].link[link].sw;
     part->port = graph->node[part->node].link[link].port;
     for (uint32_t i = 0; i < group->tree.count; i++)
-        if (group->tree.switches[i].sw == part->sw)
+        if (group->tree.switches[i].sw == part->sw && group->part[i])
             part->came = switch_group_came(group->part[i], seq) >> part->port & 1;
 }
 
@@ -67,7 +67,7 @@ uint32_t fabric_parts(const struct fabric *fabric, uint32_t id, uint32_t seq,
             continue;
         *part = (struct fabric_part){.node = group->node[i], .sw = TOPO_NONE};
         if (group->engines)
-            part_at_adapter(fabric, group, seq, part);
+            part_at_adapter(group, seq, part);
         else
             part_at_switch(fabric, group, seq, part);
         count++;
@@ -106,6 +106,8 @@ uint32_t fabric_gaps(const struct fabric *fabric, uint32_t id, uint32_t seq, str
         const struct topo_tree_switch *at = &group->tree.switches[i];
         uint64_t up = at->up < 0 ? 0 : emu_bit((uint32_t)at->up);
 
+        if (!group->part[i])
+            continue;
         emu_each_bit (p, at->ports & ~up & ~switch_group_came(group->part[i], seq)) {
             const struct topo_end *end = &fabric->links.routed->sw[at->sw].end[p];
 
@@ -125,7 +127,8 @@ const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id)
     const struct emu_clash *clash = NULL;
 
     for (uint32_t i = 0; group && !clash && i < group->tree.count; i++)
-        clash = switch_group_clash(group->part[i]);
+        if (group->part[i])
+            clash = switch_group_clash(group->part[i]);
     for (uint32_t i = 0; group && group->engines && !clash && i < group->engines->count; i++)
         if (group->engines->at[i].group)
             clash = engine_group_clash(group->engines->at[i].group);
@@ -166,8 +169,7 @@ static void node_look(struct fabric *fabric, uint32_t n, uint64_t now_ns)
     struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
     const struct emu_edge *edge = fabric->edge[n];
 
-    for (uint32_t i = 0;
-         fabric_has_engines(&fabric->config) && i < fabric->config.graph->node[n].links; i++)
+    for (uint32_t i = 0; fabric_engine(fabric, n) && i < fabric->config.graph->node[n].links; i++)
         moved_note(&moved[i],
                    emu_count_read(&engine_tx(fabric_engine(fabric, n), i)->counts.segments),
                    now_ns);
@@ -189,7 +191,7 @@ int fabric_stalls_look(struct fabric *fabric, uint64_t now_ns)
     if (!fabric->moved)
         return -ENOMEM;
     for (uint32_t s = 0; s < graph->switches; s++)
-        for (uint32_t p = 0; p < graph->ports; p++)
+        for (uint32_t p = 0; fabric->sw[s] && p < graph->ports; p++)
             moved_note(&fabric->moved[s * graph->ports + p],
                        emu_count_read(&switch_tx(fabric->sw[s], p)->counts.segments), now_ns);
     for (uint32_t n = 0; n < graph->nodes; n++)
@@ -233,7 +235,7 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
 /* What goes to a process, and what comes from it. */
 static void edge_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
-    const struct topo_link *at = fabric_node_link(fabric->config.graph, n);
+    const struct topo_link *at = topo_first_link(fabric->config.graph, n);
     const struct fabric_moved *moved =
         &fabric->moved[moved_of_node(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
     const struct emu_edge *edge = fabric->edge[n];
@@ -269,11 +271,12 @@ uint32_t fabric_stalls(const struct fabric *fabric, uint64_t now_ns, struct fabr
     if (!fabric->moved)
         return 0;
     for (uint32_t s = 0; !fabric_has_engines(&fabric->config) && s < graph->switches; s++)
-        switch_stalls(fabric, s, &list);
+        if (fabric->sw[s])
+            switch_stalls(fabric, s, &list);
     for (uint32_t n = 0; n < graph->nodes; n++) {
         if (fabric->edge[n])
             edge_stalls(fabric, n, &list);
-        if (fabric_has_engines(&fabric->config))
+        if (fabric_engine(fabric, n))
             engine_stalls(fabric, n, &list);
     }
     return list.count;

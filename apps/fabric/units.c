@@ -76,6 +76,8 @@ int fabric_plug_units(struct fabric *fabric)
     if (!fabric->engines.units)
         return -ENOMEM;
     for (uint32_t s = 0; !err && s < graph->switches; s++) {
+        if (!fabric->sw[s])
+            continue;
         unit_neighbours(fabric, s);
         err = unit_create(fabric, s);
     }

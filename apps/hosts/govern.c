@@ -452,6 +452,11 @@ static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
     call(ctx, 0, "seat", json_add_number(of_node(node), "word", word), NULL, NULL);
 }
 
+static void mirror_linked(void *ctx, uint32_t node, bool linked)
+{
+    call(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked), NULL, NULL);
+}
+
 static int mirror_group(void *ctx, const struct fabric_group_call *group)
 {
     struct json_object *with = json_object_new_object(), *nodes = json_object_new_array();
@@ -543,6 +548,7 @@ int hosts_open(struct hosts **ret, const struct hosts_config *config, char *erro
                                            .attach = mirror_attach,
                                            .detach = mirror_detach,
                                            .seat = mirror_seat,
+                                           .linked = mirror_linked,
                                            .group = mirror_group,
                                            .leave = mirror_leave,
                                            .totals = mirror_totals};

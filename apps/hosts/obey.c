@@ -282,9 +282,18 @@ static int call_seat(struct obey *obey, struct json_object *call, struct json_ob
     int64_t node = emu_json_number(call, "node", -1);
 
     (void)reply;
+    return fabric_seat_set(obey->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
+                           (uint64_t)emu_json_number(call, "word", 0));
+}
+
+static int call_linked(struct obey *obey, struct json_object *call, struct json_object *reply)
+{
+    int64_t node = emu_json_number(call, "node", -1);
+
+    (void)reply;
     if (node < 0 || node >= fabric_nodes(obey->fabric))
         return -EINVAL;
-    fabric_seat_is(obey->fabric, (uint32_t)node, (uint64_t)emu_json_number(call, "word", 0));
+    fabric_node_linked(obey->fabric, (uint32_t)node, emu_json_number(call, "linked", 1) != 0);
     return 0;
 }
 
@@ -346,14 +355,21 @@ static int call_signal(struct obey *obey, struct json_object *call, struct json_
     return kill(served->pid, (int)emu_json_number(call, "signal", 0)) < 0 ? -errno : 0;
 }
 
+/* clang-format off */
 static const struct {
     const char *name;
     int (*obey)(struct obey *, struct json_object *call, struct json_object *reply);
-    /* clang-format off: a row a line */
 } calls[] = {
-    {"meet", call_nothing},  {"end", call_end},       {"attach", call_attach},
-    {"detach", call_detach}, {"seat", call_seat},     {"group", call_group},
-    {"leave", call_leave},   {"totals", call_totals}, {"signal", call_signal},
+    {"meet", call_nothing},
+    {"end", call_end},
+    {"attach", call_attach},
+    {"detach", call_detach},
+    {"seat", call_seat},
+    {"linked", call_linked},
+    {"group", call_group},
+    {"leave", call_leave},
+    {"totals", call_totals},
+    {"signal", call_signal},
 };
 /* clang-format on */
 

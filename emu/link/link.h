@@ -79,6 +79,11 @@ struct emu_rx {
             struct emu_credit_end credit; /* produces */
             struct emu_peer peer;
             struct emu_tx *tx; /* the other end; not touched while workers run */
+            /*
+             * The cable goes on to another host, and the other end is a host link's: 1 + the number
+             * of the device beyond it, switches before nodes. 0: it does not.
+             */
+            uint32_t beyond;
         };
         struct { /* EMU_LINK_EDGE */
             struct emu_plug plug;

@@ -32,7 +32,8 @@ void switch_channel_plugged(struct switch_channels *ch)
         for (uint32_t o = 0; o < ch->sw.ports; o++) {
             const struct emu_tx *other = &ch->port[o].tx;
             bool twin = other->kind == EMU_LINK_LOCAL && other->peer.worker == tx->peer.worker &&
-                        other->peer.index == tx->peer.index;
+                        other->peer.index == tx->peer.index &&
+                        ch->port[o].rx.beyond == ch->port[p].rx.beyond;
 
             ch->port[p].twins |= (uint64_t)twin << o;
         }

@@ -31,9 +31,20 @@
 
 static const char *const names[HOSTS] = {"red", "green", "blue"};
 
+#define ENDS_MAX 64
+
+struct dumb_link {
+    struct emu_dev dev;
+    struct emu_tx tx[ENDS_MAX];
+    struct emu_rx rx[ENDS_MAX];
+    uint32_t ends;
+};
+
 struct node_host {
+    struct dumb_link link;
     struct fabric *fabric;
     struct fabric_config config;
+    struct fabric_hosts hosts;
     int listen_fd, stop_fd;
     struct conn owner; /* to the supervisor, which this test is */
     int owner_fd;
@@ -46,6 +57,7 @@ struct node_host {
 
 static struct rig {
     struct topo_graph *graph;
+    uint32_t *of; /* by switch */
     struct node_host host[HOSTS];
     int control[HOSTS]; /* the governor's ends */
     int tap[HOSTS];     /* a copy of those, to close or to lie */
@@ -94,6 +106,49 @@ static int listens(const char *path)
     return fd;
 }
 
+/* --- host links that carry nothing ------------------------------------------------------ */
+
+static uint32_t dumb_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)until_ps;
+    emu_dev_rest(dev, EMU_NEVER);
+    return 0;
+}
+
+static int dumb_create(void *ctx, uint32_t i, struct emu_worker *worker)
+{
+    struct dumb_link *dumb = ctx;
+
+    (void)i;
+    emu_dev_init(&dumb->dev, worker, dumb_step);
+    return 0;
+}
+
+static int dumb_end(void *ctx, const struct fabric_crossing *crossing,
+                    struct fabric_crossing_end *ret)
+{
+    struct dumb_link *dumb = ctx;
+
+    (void)crossing;
+    *ret = (struct fabric_crossing_end){.dev = &dumb->dev,
+                                        .tx = &dumb->tx[dumb->ends],
+                                        .rx = &dumb->rx[dumb->ends]};
+    return dumb->ends++ < ENDS_MAX ? 0 : -ENOSPC;
+}
+
+static void dumb_destroy(void *ctx)
+{
+    struct dumb_link *dumb = ctx;
+
+    while (dumb->ends)
+        emu_link_unjoin(&dumb->tx[--dumb->ends]);
+}
+
+static const struct fabric_crossing_ops dumb_ops = {.devices = 1,
+                                                    .create = dumb_create,
+                                                    .end = dumb_end,
+                                                    .destroy = dumb_destroy};
+
 static void host_make(uint32_t h)
 {
     struct node_host *host = &rig.host[h];
@@ -101,11 +156,17 @@ static void host_make(uint32_t h)
     int pair[2];
 
     *host = (struct node_host){.control = -1};
-    host->config = (struct fabric_config){
-        .graph = rig.graph, .threads = 1, .clock = EMU_CLOCK_RAW, .host = h, .hosts = HOSTS};
+    host->hosts = (struct fabric_hosts){
+        .self = h, .count = HOSTS, .of = rig.of, .ops = &dumb_ops, .ctx = &host->link};
+    host->config = (struct fabric_config){.graph = rig.graph,
+                                          .threads = 1,
+                                          .clock = EMU_CLOCK_RAW,
+                                          .hosts = &host->hosts};
     world_profile(&host->config.profile, "oq2004", NULL);
     snprintf(host->config.name, sizeof host->config.name, "%s", names[h]);
-    CU_ASSERT_EQUAL_FATAL(fabric_start(&host->fabric, &host->config, error, sizeof error), 0);
+    if (fabric_start(&host->fabric, &host->config, error, sizeof error))
+        printf("\n    %s\n    ", error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(host->fabric);
     snprintf(host->path, sizeof host->path, "%s/%s.sock", rig.dir, names[h]);
     host->listen_fd = listens(host->path);
     host->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -132,6 +193,10 @@ static struct json_object *hears(struct conn *conn, const char *name)
 static void rig_start(void)
 {
     rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
+    rig.of = calloc(rig.graph->switches, sizeof *rig.of);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
+    for (uint32_t n = 0; n < NODES; n++)
+        rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     for (uint32_t h = 0; h < HOSTS; h++)
@@ -186,6 +251,7 @@ static void rig_free(void)
         fabric_stop(host->fabric);
     }
     rmdir(rig.dir);
+    free(rig.of);
     topo_free(rig.graph);
 }
 
@@ -451,6 +517,10 @@ static void governor__that_says_nonsense_is_lost(void)
     int pair[2];
 
     rig = (struct rig){.graph = world_graph("kary:3,2", NODES)};
+    rig.of = calloc(rig.graph->switches, sizeof *rig.of);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(rig.of);
+    for (uint32_t n = 0; n < NODES; n++)
+        rig.of[rig.graph->node[n].link[0].sw] = n / (NODES / HOSTS);
     snprintf(rig.dir, sizeof rig.dir, "/tmp/fabemu-hosts.XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(rig.dir));
     host_make(1);
@@ -479,6 +549,7 @@ static void governor__that_says_nonsense_is_lost(void)
     unlink(host->path);
     fabric_stop(host->fabric);
     rmdir(rig.dir);
+    free(rig.of);
     topo_free(rig.graph);
 }
 

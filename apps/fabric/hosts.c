@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts.c - a network on several hosts: what of it is here, and the cables that cross.
+ *
+ * A cable with one end here is joined to a host link in the place of the device at its other end.
+ * That it crosses neither end's device knows; only what counts anew must (emu_rx.beyond), since the
+ * other half of the accounts is on the other host.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "apps/fabric/internal.h"
+
+/* --- where everything is ------------------------------------------------------------ */
+
+uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw)
+{
+    return config->hosts ? config->hosts->of[sw] : 0;
+}
+
+uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node)
+{
+    return fabric_switch_host(config, topo_first_link(config->graph, node)->sw);
+}
+
+bool fabric_node_is_here(const struct fabric *fabric, uint32_t node)
+{
+    return fabric_has_node(&fabric->config, node);
+}
+
+uint32_t fabric_own_switches(const struct fabric_config *config)
+{
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < config->graph->switches; s++)
+        count += fabric_has_switch(config, s);
+    return count;
+}
+
+uint32_t fabric_own_nodes(const struct fabric_config *config)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < config->graph->nodes; n++)
+        count += fabric_has_node(config, n);
+    return count;
+}
+
+/* --- which cables cross ------------------------------------------------------------- */
+
+/* The host that a cable from this one leads to; TOPO_NONE: both its ends are here, or none is. */
+static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
+{
+    uint32_t near = fabric_switch_host(config, cable->at.sw);
+    uint32_t far = cable->kind == TOPO_END_SWITCH ? fabric_switch_host(config, cable->far.sw)
+                                                  : fabric_node_host(config, cable->node);
+
+    if (near == far || (near != config->hosts->self && far != config->hosts->self))
+        return TOPO_NONE;
+    return near == config->hosts->self ? far : near;
+}
+
+uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host)
+{
+    const struct topo_graph *graph = config->graph;
+    struct fabric_cable cable;
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; config->hosts && s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++) {
+            uint32_t far;
+
+            if (!fabric_cable_from(graph, s, p, &cable))
+                continue;
+            far = crossing_host(config, &cable);
+            count += far != TOPO_NONE && (host == TOPO_NONE || far == host);
+        }
+    return count;
+}
+
+int fabric_make_crossings(struct fabric *fabric)
+{
+    const struct fabric_config *config = &fabric->config;
+    uint32_t with[TOPO_HOSTS_MAX] = {0};
+
+    if (!config->hosts)
+        return 0;
+    fabric->links.crossing =
+        calloc(fabric_crossings(config, TOPO_NONE) + 1u, sizeof *fabric->links.crossing);
+    if (!fabric->links.crossing)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fabric->links.count; i++) {
+        uint32_t host = crossing_host(config, &fabric->links.cable[i]);
+
+        if (host != TOPO_NONE)
+            fabric->links.crossing[fabric->links.crossings++] =
+                (struct fabric_crossing){.cable = i, .host = host, .number = with[host]++};
+    }
+    return 0;
+}
+
+/* --- host links --------------------------------------------------------------------- */
+
+uint32_t fabric_host_links(const struct fabric_config *config, uint32_t w, uint32_t workers)
+{
+    uint32_t devices = config->hosts && config->hosts->ops ? config->hosts->ops->devices : 0;
+
+    return devices / workers + (w < devices % workers);
+}
+
+int fabric_make_host_links(struct fabric *fabric)
+{
+    const struct fabric_hosts *hosts = fabric->config.hosts;
+    int err = 0;
+
+    if (!hosts || !hosts->ops)
+        return 0;
+    fabric->has_host_links = true;
+    for (uint32_t i = 0; !err && i < hosts->ops->devices; i++)
+        err = hosts->ops->create(hosts->ctx, i, fabric->worker[i % fabric->workers]);
+    return err;
+}
+
+void fabric_free_host_links(struct fabric *fabric)
+{
+    if (fabric->has_host_links && fabric->config.hosts->ops->destroy)
+        fabric->config.hosts->ops->destroy(fabric->config.hosts->ctx);
+}
+
+/* The end of a cable that is at a device here. */
+struct crossing_here {
+    struct emu_dev *dev;
+    struct emu_tx *tx;
+    struct emu_rx *rx;
+    uint8_t port;
+    uint32_t beyond; /* number of the device at the other end, switches before nodes */
+};
+
+static struct crossing_here here_at_switch(const struct fabric *fabric, const struct topo_at *at,
+                                           uint32_t beyond)
+{
+    struct switch_dev *sw = fabric->sw[at->sw];
+
+    return (struct crossing_here){.dev = switch_emu_dev(sw),
+                                  .tx = switch_tx(sw, at->port),
+                                  .rx = switch_rx(sw, at->port),
+                                  .port = (uint8_t)at->port,
+                                  .beyond = beyond};
+}
+
+static struct crossing_here crossing_here(const struct fabric *fabric,
+                                          const struct fabric_cable *cable)
+{
+    uint32_t switches = fabric->config.graph->switches;
+    struct engine *engine;
+
+    if (fabric->sw[cable->at.sw])
+        return here_at_switch(fabric, &cable->at,
+                              cable->kind == TOPO_END_SWITCH ? cable->far.sw
+                                                             : switches + cable->node);
+    if (cable->kind == TOPO_END_SWITCH)
+        return here_at_switch(fabric, &cable->far, cable->at.sw);
+    engine = fabric_engine(fabric, cable->node);
+    return (struct crossing_here){.dev = engine_emu_dev(engine),
+                                  .tx = engine_tx(engine, cable->link),
+                                  .rx = engine_rx(engine, cable->link),
+                                  .port = (uint8_t)cable->link,
+                                  .beyond = cable->at.sw};
+}
+
+static int plug_crossing(struct fabric *fabric, const struct fabric_crossing *crossing)
+{
+    const struct fabric_hosts *hosts = fabric->config.hosts;
+    const struct emu_profile *profile = &fabric->config.profile;
+    struct crossing_here here = crossing_here(fabric, &fabric->links.cable[crossing->cable]);
+    uint32_t credits = fabric_has_engines(&fabric->config) ? EMU_VC_SLOTS
+                                                           : emu_profile_credits(profile);
+    struct fabric_crossing_end end;
+    int err = hosts->ops->end(hosts->ctx, crossing, &end);
+
+    if (err)
+        return err;
+    err = emu_link_join(here.tx, here.dev, here.port, end.rx, end.dev, end.port, credits, profile);
+    if (err)
+        return err;
+    here.rx->beyond = 1 + here.beyond;
+    return emu_link_join(end.tx, end.dev, end.port, here.rx, here.dev, here.port, credits, profile);
+}
+
+int fabric_plug_crossings(struct fabric *fabric)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; !err && i < fabric->links.crossings; i++)
+        err = plug_crossing(fabric, &fabric->links.crossing[i]);
+    return err;
+}

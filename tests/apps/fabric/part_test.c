@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * part_test.c - a network cut into parts, each a fabric of its own in this process, joined by wires
+ * in memory: segments and collectives pass as in one fabric, every part's books are right, and all
+ * replicas decide the same.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "apps/fabric/audit.h"
+#include "switch/channel/channel.h"
+#include "tests/test.h"
+#include "tests/world/edges.h"
+
+#define PARTS_MAX     4u
+#define CROSSINGS_MAX 256u
+#define PASSES        20000u /* of all parts, before a case is failed */
+#define WORDS         30u    /* of a contribution */
+
+struct world;
+
+/* A crossing cable's end: the device's own of the cable to the switch, or the adapter, here. */
+struct wire_end {
+    uint32_t host; /* at the other end */
+    uint32_t number;
+    struct emu_tx tx;
+    struct emu_rx rx;
+};
+
+/* What stands in the place of a host link: entries and credits are moved by wires_pass(). */
+struct part {
+    struct emu_dev dev;
+    struct world *w;
+    struct fabric *fabric;
+    struct fabric_hosts hosts;
+    uint32_t made, ends;
+    struct wire_end end[CROSSINGS_MAX];
+    uint64_t carried; /* entries that came here */
+};
+
+struct world {
+    struct topo_graph *graph;
+    uint32_t host_of[64];
+    uint32_t parts;
+    uint64_t random;
+    struct part *part[PARTS_MAX];
+    struct emu_edge_nic nic[EDGES_MAX];
+};
+
+/* --- wires -------------------------------------------------------------------------- */
+
+static uint32_t wire_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    (void)until_ps;
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    emu_dev_rest(dev, EMU_NEVER);
+    return 0;
+}
+
+static int wire_create(void *ctx, uint32_t i, struct emu_worker *worker)
+{
+    struct part *p = ctx;
+
+    CU_ASSERT_EQUAL(i, p->made++);
+    emu_dev_init(&p->dev, worker, wire_step);
+    return 0;
+}
+
+static int wire_end(void *ctx, const struct fabric_crossing *crossing,
+                    struct fabric_crossing_end *ret)
+{
+    struct part *p = ctx;
+    struct wire_end *end = &p->end[p->ends++];
+
+    CU_ASSERT_FATAL(p->ends <= CROSSINGS_MAX);
+    end->host = crossing->host;
+    end->number = crossing->number;
+    *ret = (struct fabric_crossing_end){.dev = &p->dev, .tx = &end->tx, .rx = &end->rx};
+    return 0;
+}
+
+static void wire_destroy(void *ctx)
+{
+    struct part *p = ctx;
+
+    for (uint32_t i = 0; i < p->ends; i++)
+        emu_link_unjoin(&p->end[i].tx);
+}
+
+static uint64_t wire_held(void *ctx)
+{
+    const struct part *p = ctx;
+    uint64_t held = 0;
+
+    for (uint32_t i = 0; i < p->ends; i++)
+        held += emu_link_bufs(&p->end[i].rx);
+    return held;
+}
+
+static const struct fabric_crossing_ops wire_ops = {
+    .devices = 1,
+    .create = wire_create,
+    .end = wire_end,
+    .destroy = wire_destroy,
+    .held = wire_held,
+};
+
+/* The other end of the cable: number by number, since both hosts count alike. */
+static struct wire_end *wire_far(struct world *w, uint32_t host, const struct wire_end *end)
+{
+    struct part *far = w->part[end->host];
+
+    for (uint32_t i = 0; i < far->ends; i++)
+        if (far->end[i].host == host && far->end[i].number == end->number)
+            return &far->end[i];
+    CU_FAIL_FATAL("a cable has two ends");
+    return NULL;
+}
+
+/* What is in a buffer, an adapter's header and note too, goes from one fabric's pool to the other's. */
+static void wire_carry(struct part *from, const struct emu_entry *entry, struct part *to,
+                       struct emu_tx *tx)
+{
+    struct emu_pool_cache *near = &from->dev.worker->cache, *far = &to->dev.worker->cache;
+    struct emu_entry copy = *entry;
+
+    if (entry->buf != EMU_NO_BUF) {
+        copy.buf = emu_pool_take(far);
+        CU_ASSERT_NOT_EQUAL_FATAL(copy.buf, EMU_NO_BUF);
+        *emu_pool_seg(far->pool, copy.buf) = *emu_pool_seg(near->pool, entry->buf);
+        *emu_pool_note(far->pool, copy.buf) = *emu_pool_note(near->pool, entry->buf);
+        emu_pool_drop(near, entry->buf);
+    }
+    emu_tx_send(tx, &copy);
+    emu_tx_flush(tx);
+    to->carried++;
+}
+
+/* What came from the switch at @host goes to the far one, and credits for it come back. */
+static uint32_t wire_move(struct world *w, uint32_t host, struct wire_end *end)
+{
+    struct wire_end *far = wire_far(w, host, end);
+    const struct emu_credit *back;
+    const struct emu_entry *entry;
+    uint32_t moved = 0;
+
+    for (; (entry = emu_rx_front(&end->rx, 0)); moved++) {
+        wire_carry(w->part[host], entry, w->part[end->host], &far->tx);
+        emu_rx_skip(&end->rx);
+    }
+    if (moved)
+        emu_rx_done(&end->rx, moved);
+    for (; (back = emu_credit_front(&far->tx.credit)); moved++) {
+        far->tx.credits += back->count;
+        emu_credit_put(&end->rx.credit, back->count, back->channel, 0);
+        emu_peer_tell(&end->rx.peer, end->rx.owner->worker, EMU_EVENT_CREDIT);
+        emu_credit_skip(&far->tx.credit);
+    }
+    return moved;
+}
+
+/* All parts go on by a pass, and wires carry what is there: in a random order, some not at all. */
+static uint32_t world_pass(struct world *w)
+{
+    uint32_t moved = 0;
+
+    for (uint32_t h = 0; h < w->parts; h++) {
+        moved += world_fabric_pass(w->part[h]->fabric);
+        for (uint32_t i = 0; i < w->part[h]->ends; i++)
+            if (test_random(&w->random) % 3)
+                moved += wire_move(w, h, &w->part[h]->end[i]);
+    }
+    return moved;
+}
+
+/* --- parts -------------------------------------------------------------------------- */
+
+static void part_open(struct world *w, uint32_t h, const struct emu_profile *profile)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW,
+                                   .threads = 1 + h % 2,
+                                   .graph = w->graph,
+                                   .profile = *profile,
+                                   .seed = test_seed(),
+                                   .first = UINT32_MAX - 5,
+                                   .start_stopped = true};
+    struct part *p = w->part[h] = world_zeros(sizeof *p);
+    char error[256] = "";
+
+    p->w = w;
+    p->hosts = (struct fabric_hosts){
+        .self = h, .count = w->parts, .of = w->host_of, .ops = &wire_ops, .ctx = p};
+    config.hosts = &p->hosts;
+    CU_ASSERT_EQUAL_FATAL(fabric_start(&p->fabric, &config, error, sizeof error), 0);
+    CU_ASSERT_EQUAL(p->made, 1);
+    CU_ASSERT_EQUAL(p->ends, fabric_crossings(&config, TOPO_NONE));
+}
+
+static struct fabric *fabric_of(const struct world *w, uint32_t node)
+{
+    return w->part[w->host_of[topo_first_link(w->graph, node)->sw]]->fabric;
+}
+
+/* All parts, and a process at each node, at the part that has it. */
+static void world_open(struct world *w, const char *spec, uint32_t parts, const char *name,
+                       const char *set)
+{
+    struct emu_profile profile;
+    char error[160];
+
+    memset(w, 0, sizeof *w);
+    w->random = test_seed();
+    w->graph = world_graph(spec, EDGES_MAX);
+    w->parts = parts;
+    world_profile(&profile, name, set);
+    CU_ASSERT_FATAL(w->graph->switches <= 64);
+    CU_ASSERT_EQUAL_FATAL(topo_cut(w->graph, parts, NULL, w->host_of, error, sizeof error), 0);
+    for (uint32_t h = 0; h < parts; h++)
+        part_open(w, h, &profile);
+    for (uint32_t n = 0; n < w->graph->nodes; n++)
+        edges_attach_at(fabric_of(w, n), n, &w->nic[n]);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t n = 0; n < w->graph->nodes; n++)
+        emu_edge_nic_close(&w->nic[n]);
+    for (uint32_t h = 0; h < w->parts; h++) {
+        fabric_stop(w->part[h]->fabric);
+        free(w->part[h]);
+    }
+    topo_free(w->graph);
+}
+
+/* Every part is right. */
+static void audits_hold(struct world *w)
+{
+    static struct fabric_audit audit;
+
+    for (uint32_t h = 0; h < w->parts; h++) {
+        CU_ASSERT_EQUAL_FATAL(fabric_audit(w->part[h]->fabric, 0, true, &audit), 0);
+        for (uint32_t i = 0; i < audit.found && i < FABRIC_FINDINGS; i++)
+            printf("part %u: %s\n", h, audit.line[i]);
+        CU_ASSERT_EQUAL(audit.found, 0);
+    }
+}
+
+/* What all decide by is the same everywhere. */
+static void replicas_agree(const struct world *w)
+{
+    const struct fabric *a = w->part[0]->fabric;
+    size_t bytes = w->graph->switches * sizeof(uint32_t);
+
+    for (uint32_t h = 1; h < w->parts; h++) {
+        const struct fabric *b = w->part[h]->fabric;
+
+        CU_ASSERT_EQUAL(memcmp(a->tree_load, b->tree_load, bytes), 0);
+        CU_ASSERT_EQUAL(memcmp(a->states, b->states, bytes), 0);
+        CU_ASSERT_EQUAL(a->spare_bufs, b->spare_bufs);
+        CU_ASSERT_EQUAL(a->generation, b->generation);
+        CU_ASSERT_EQUAL(a->last_slot, b->last_slot);
+        CU_ASSERT_EQUAL(a->slots, b->slots);
+        CU_ASSERT_EQUAL(a->groups, b->groups);
+        CU_ASSERT_EQUAL(a->combining, b->combining);
+        CU_ASSERT_EQUAL(a->links.regrown, b->links.regrown);
+    }
+}
+
+/* --- traffic ------------------------------------------------------------------------ */
+
+static bool post(struct world *w, uint32_t n, const struct emu_hdr *hdr, const void *payload)
+{
+    struct emu_seg *seg = emu_edge_nic_claim(&w->nic[n], 0);
+
+    if (!seg)
+        return false;
+    seg->hdr = *hdr;
+    memcpy(seg->payload, payload, hdr->len);
+    emu_edge_nic_publish(&w->nic[n]);
+    return true;
+}
+
+static bool take(struct world *w, uint32_t n, struct emu_seg *ret)
+{
+    const struct emu_seg *seg = emu_edge_nic_peek(&w->nic[n], 0);
+
+    if (!seg)
+        return false;
+    *ret = *seg;
+    emu_edge_nic_pop(&w->nic[n]);
+    emu_edge_nic_consumed(&w->nic[n]);
+    return true;
+}
+
+/* Every node sends @each segments to every other one; all come, once each, with what was in them. */
+static void unicasts(struct world *w, uint32_t each)
+{
+    uint32_t nodes = w->graph->nodes, want = nodes * (nodes - 1) * each, got = 0;
+    uint32_t sent[EDGES_MAX] = {0};
+    static uint8_t seen[EDGES_MAX][EDGES_MAX][256];
+    struct emu_seg seg;
+
+    CU_ASSERT_FATAL(each <= 256);
+    memset(seen, 0, sizeof seen);
+    for (uint32_t pass = 0; got < want && pass < PASSES; pass++) {
+        for (uint32_t n = 0; n < nodes; n++) {
+            uint32_t i = sent[n] / (nodes - 1), to = (n + 1 + sent[n] % (nodes - 1)) % nodes;
+            uint32_t number[8] = {n, to, i};
+            struct emu_hdr hdr = {.dst = to, .seq = i, .len = (uint8_t)(12 + i % 20)};
+
+            if (i < each && post(w, n, &hdr, number))
+                sent[n]++;
+            while (take(w, n, &seg)) {
+                memcpy(number, seg.payload, sizeof number);
+                CU_ASSERT_FATAL(number[0] < nodes && number[1] == n && number[2] < each);
+                CU_ASSERT_EQUAL(seg.hdr.src, number[0]);
+                CU_ASSERT_EQUAL(seen[number[0]][n][number[2]]++, 0);
+                got++;
+            }
+        }
+        world_pass(w);
+        if (pass % 64 == 5)
+            audits_hold(w);
+    }
+    CU_ASSERT_EQUAL(got, want);
+}
+
+/* The same group in all replicas; its address. */
+static uint32_t group_everywhere(struct world *w, const uint32_t *nodes, uint32_t count)
+{
+    uint32_t id = 0;
+
+    for (uint32_t h = 0; h < w->parts; h++) {
+        uint32_t group = world_group(w->part[h]->fabric, nodes, count);
+
+        CU_ASSERT(h == 0 || group == id);
+        id = group;
+    }
+    return id;
+}
+
+static void leave_everywhere(struct world *w, uint32_t group)
+{
+    for (uint32_t h = 0; h < w->parts; h++)
+        world_group_end(w->part[h]->fabric, group);
+}
+
+/* @count all-reduces over all nodes; everybody gets every sum, in any order. */
+static void allreduces(struct world *w, uint32_t count)
+{
+    uint32_t nodes[EDGES_MAX], members = world_nodes(nodes, w->graph->nodes);
+    uint32_t group = group_everywhere(w, nodes, members), sent[EDGES_MAX] = {0},
+             got[EDGES_MAX] = {0};
+    static bool seen[EDGES_MAX][256];
+    uint32_t done = 0, wrong = 0;
+    struct emu_seg seg;
+
+    memset(seen, 0, sizeof seen);
+    for (uint32_t pass = 0; done < members && pass < PASSES; pass++) {
+        done = 0;
+        for (uint32_t n = 0; n < members; n++) {
+            int64_t words[WORDS];
+            struct emu_hdr hdr = {.dst = group,
+                                  .seq = sent[n],
+                                  .kind = EMU_ALLREDUCE,
+                                  .len = sizeof words,
+                                  .op = EMU_SUM,
+                                  .type = EMU_I64};
+
+            for (uint32_t i = 0; i < WORDS; i++)
+                words[i] = (int64_t)(sent[n] * 1000 + n + i);
+            if (sent[n] < count && sent[n] - got[n] < 32 && post(w, n, &hdr, words))
+                sent[n]++;
+            while (take(w, n, &seg)) {
+                CU_ASSERT_EQUAL(seg.hdr.dst, group);
+                CU_ASSERT_FATAL(seg.hdr.seq < count && !seen[n][seg.hdr.seq]);
+                seen[n][seg.hdr.seq] = true;
+                memcpy(words, seg.payload, sizeof words);
+                for (uint32_t i = 0; i < WORDS; i++)
+                    wrong += words[i] != (int64_t)(members * (seg.hdr.seq * 1000 + i) +
+                                                   members * (members - 1) / 2);
+                got[n]++;
+            }
+            done += got[n] == count;
+        }
+        world_pass(w);
+        if (pass % 64 == 5)
+            audits_hold(w);
+    }
+    CU_ASSERT_EQUAL(done, members);
+    CU_ASSERT_EQUAL(wrong, 0);
+    leave_everywhere(w, group);
+    replicas_agree(w);
+}
+
+static void quiet(struct world *w)
+{
+    for (uint32_t still = 0, pass = 0; still < 50 && pass < PASSES; pass++)
+        still = world_pass(w) ? 0 : still + 1;
+}
+
+/* --- settings ----------------------------------------------------------------------- */
+
+static const struct setting {
+    const char *spec;
+    const char *profile;
+    const char *set;
+    uint32_t parts;
+} settings[] = {
+    {"kary:4,2", "oq2004", NULL, 2},
+    {"kary:2,3", "oq2004", NULL, 3},
+    {"kary:4,2", "oq2004", "credit=counter combine_order=port", 4},
+    {"kary:2,4", "oq2004", "combine_units=5", 3},
+    {"kary:4,2", "oq2004", "buffers=input_xpoint", 2},
+    {"kary:4,2", "qsnet3", NULL, 2},
+    {"kary:2,3", "qsnet3", "combining=switch", 3},
+    {"kary:2,4", "qsnet3", "combining=switch combine_order=port", 2},
+    {"qsnet:16,links=2,rails=2", "qsnet3", NULL, 2}, /* cables of nodes cross, too */
+};
+#define SETTINGS (sizeof settings / sizeof settings[0])
+
+static void parts__carry_segments_and_collectives(void)
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const struct setting *s = &settings[i];
+        struct fabric_totals totals;
+        struct world w;
+
+        world_open(&w, s->spec, s->parts, s->profile, s->set);
+        unicasts(&w, 20);
+        for (uint32_t h = 0; h < w.parts; h++)
+            CU_ASSERT(w.part[h]->carried > 0);
+        allreduces(&w, 100);
+        for (uint32_t h = 0; h < w.parts; h++) {
+            fabric_totals_read(w.part[h]->fabric, &totals);
+            if (fabric_own_nodes(&w.part[h]->fabric->config)) /* else no member contributes here */
+                CU_ASSERT(totals.combined > 0 && totals.results > 0);
+            CU_ASSERT_EQUAL(totals.dropped, 0);
+        }
+        quiet(&w);
+        audits_hold(&w);
+        for (uint32_t h = 0; h < w.parts; h++)
+            CU_ASSERT_EQUAL(fabric_bufs_out(w.part[h]->fabric), 0);
+        world_close(&w);
+    }
+}
+
+/* Only its own devices are built, and all are somewhere. */
+static void parts__build_their_own_alone(void)
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        uint32_t switches = 0, nodes = 0, crossings = 0;
+        struct world w;
+
+        world_open(&w, settings[i].spec, settings[i].parts, settings[i].profile, settings[i].set);
+        for (uint32_t h = 0; h < w.parts; h++) {
+            const struct fabric *fabric = w.part[h]->fabric;
+
+            for (uint32_t s = 0; s < w.graph->switches; s++) {
+                CU_ASSERT_EQUAL(fabric->sw[s] != NULL, w.host_of[s] == h);
+                switches += fabric->sw[s] != NULL;
+            }
+            for (uint32_t n = 0; n < w.graph->nodes; n++)
+                nodes += fabric_node_is_here(fabric, n);
+            CU_ASSERT_EQUAL(fabric_cable_count(fabric), fabric_cable_count(w.part[0]->fabric));
+            crossings += w.part[h]->ends;
+        }
+        CU_ASSERT_EQUAL(switches, w.graph->switches);
+        CU_ASSERT_EQUAL(nodes, w.graph->nodes);
+        CU_ASSERT_EQUAL(crossings, 2 * topo_cut_cables(w.graph, w.host_of, w.parts, NULL));
+        world_close(&w);
+    }
+}
+
+/* Cables to one switch on another host are twins, and those to two are not, as on one host. */
+static void parts__know_parallel_cables_apart(void)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_RAW, .threads = 1, .start_stopped = true};
+    struct topo_graph *graph;
+    struct fabric *whole;
+    struct world w;
+    uint32_t compared = 0;
+
+    world_open(&w, "clos:down=4x4,up=4,cables=2", 2, "qsnet3", NULL);
+    world_profile(&config.profile, "qsnet3", NULL);
+    whole = world_fabric_start(&graph, "clos:down=4x4,up=4,cables=2", EDGES_MAX, &config);
+    unicasts(&w, 2);
+    for (uint32_t s = 0; s < graph->switches; s++)
+        emu_dev_signal_far(switch_emu_dev(whole->sw[s]), EMU_EVENT_DATA, 1);
+    world_fabric_pass(whole);
+    for (uint32_t s = 0; s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++) {
+            const struct fabric *part = w.part[w.host_of[s]]->fabric;
+            uint64_t twins = switch_channels_of(part->sw[s])->port[p].twins;
+
+            CU_ASSERT_EQUAL(twins, switch_channels_of(whole->sw[s])->port[p].twins);
+            compared += __builtin_popcountll(twins) == 2;
+        }
+    CU_ASSERT(compared > 0);
+    world_fabric_stop(whole, graph);
+    world_close(&w);
+}
+
+/* --- what changes everywhere -------------------------------------------------------- */
+
+static void ignore(void *ctx, uint32_t group)
+{
+    (void)ctx;
+    (void)group;
+}
+
+/* A cable goes down, or comes up again, and all get tables without it. */
+static void cable_set(struct world *w, uint32_t cable, bool up)
+{
+    bool routed[512];
+    uint64_t parted;
+    uint32_t hit;
+
+    CU_ASSERT_FATAL(fabric_cable_count(w->part[0]->fabric) <= 512);
+    for (uint32_t i = 0; i < 512; i++)
+        routed[i] = up || i != cable;
+    for (uint32_t h = 0; h < w->parts; h++) {
+        struct fabric *fabric = w->part[h]->fabric;
+
+        CU_ASSERT_EQUAL(fabric_link_set(fabric, cable, up, 0, 0, &hit), 0);
+        CU_ASSERT_EQUAL(fabric_reroute(fabric, routed, 0, &parted, ignore, NULL), 0);
+    }
+}
+
+/* The same group is asked for everywhere, and made everywhere or refused everywhere. */
+static bool group_asked(struct world *w, uint64_t draw, uint32_t *group)
+{
+    uint32_t count = (uint32_t)test_draw(&w->random, 2, w->graph->nodes), nodes[EDGES_MAX];
+    int first = 0;
+
+    world_nodes(nodes, w->graph->nodes);
+    test_shuffle(&w->random, nodes, w->graph->nodes, count);
+    for (uint32_t h = 0; h < w->parts; h++) {
+        struct fabric *fabric = w->part[h]->fabric;
+        uint32_t id = 0;
+        char error[256];
+        int err;
+
+        fabric_combine_exhaust(fabric, 0, draw % 16 == 2);
+        err = draw & 64 ? fabric_group_create_wide(fabric, nodes, count, &id, error, sizeof error)
+                        : fabric_group_create(fabric, nodes, count, &id, error, sizeof error);
+        first = h ? first : err;
+        CU_ASSERT_EQUAL(err, first);
+        CU_ASSERT(h == 0 || err || id == *group);
+        *group = id;
+    }
+    return !first;
+}
+
+static void cable_fails(struct world *w, uint32_t cable)
+{
+    cable_set(w, cable, false);
+    audits_hold(w);
+    replicas_agree(w);
+    cable_set(w, cable, true);
+}
+
+/* Groups come and go, full or refused, cables fail: after each step all know the same. */
+static void replicas__decide_the_same(void)
+{
+    for (size_t i = 0; i < SETTINGS; i++) {
+        uint32_t group[64], groups = 0, cables;
+        struct world w;
+
+        world_open(&w, settings[i].spec, settings[i].parts, settings[i].profile, settings[i].set);
+        cables = fabric_cable_count(w.part[0]->fabric);
+        for (uint32_t step = 0; step < 60; step++) {
+            uint64_t draw = test_random(&w.random);
+
+            if (draw % 4 == 0 && groups)
+                leave_everywhere(&w, group[--groups]);
+            else if (draw % 4 == 1 && fabric_has_links(w.part[0]->fabric))
+                cable_fails(&w, (uint32_t)(draw >> 8) % cables);
+            else if (groups < 64)
+                groups += group_asked(&w, draw, &group[groups]);
+            world_pass(&w);
+            replicas_agree(&w);
+        }
+        audits_hold(&w);
+        while (groups)
+            leave_everywhere(&w, group[--groups]);
+        unicasts(&w, 2);
+        audits_hold(&w);
+        world_close(&w);
+    }
+}
+
+/* Who is at a node of another part is seen at once, and no process can attach there. */
+static void seats__are_seen_on_all_hosts(void)
+{
+    struct fabric_seat seat;
+    struct world w;
+
+    world_open(&w, "kary:4,2", 2, "qsnet3", NULL);
+    for (uint32_t n = 0; n < w.graph->nodes; n++)
+        for (uint32_t h = 0; h < w.parts; h++) {
+            struct fabric *fabric = w.part[h]->fabric;
+            uint64_t word = emu_seat_state(7 + n, true);
+
+            if (fabric == fabric_of(&w, n)) {
+                CU_ASSERT_EQUAL(fabric_seat_set(fabric, n, word), -EINVAL);
+                continue;
+            }
+            CU_ASSERT_EQUAL(fabric_attach(fabric, n, &seat), -EXDEV);
+            CU_ASSERT_EQUAL(fabric_attach(fabric, -1, &seat), -ENOSPC);
+            fabric_node_linked(fabric, n, false);
+            CU_ASSERT_EQUAL(fabric_seat_set(fabric, n, word), 0);
+            CU_ASSERT_EQUAL(fabric_seat(fabric, n), word);
+            for (uint32_t m = 0; m < w.graph->nodes; m++)
+                if (fabric == fabric_of(&w, m))
+                    CU_ASSERT_EQUAL(w.nic[m].shared->seats[n], word | EMU_SEAT_NO_LINK);
+            fabric_node_linked(fabric, n, true);
+        }
+    world_close(&w);
+}
+
+static int refused(const struct fabric_hosts *hosts, struct fabric_config *config, const char *want)
+{
+    struct fabric *fabric;
+    char error[256] = "";
+
+    config->hosts = hosts;
+    CU_ASSERT_EQUAL(fabric_start(&fabric, config, error, sizeof error), -EINVAL);
+    CU_ASSERT_STRING_EQUAL(error, want);
+    return 0;
+}
+
+static void fabric_start__refuses_what_is_no_part(void)
+{
+    struct topo_graph *graph = world_graph("kary:2,2", EDGES_MAX);
+    struct fabric_config config = {.graph = graph, .start_stopped = true};
+    const uint32_t of[] = {0, 0, 1, 2};
+    struct fabric_hosts hosts = {.self = 3, .count = 3, .of = of};
+
+    world_profile(&config.profile, "oq2004", NULL);
+    refused(&hosts, &config, "host 3 of 3: there can be 64, from 0 on");
+    hosts.self = 1;
+    refused(&hosts, &config, "cables lead to other hosts, and no host link");
+    hosts.ops = &wire_ops;
+    hosts.count = 2;
+    refused(&hosts, &config, "switch 3 is on host 2, and there are 2");
+    hosts.count = 4;
+    hosts.self = 3;
+    refused(&hosts, &config, "host 3 has no switch");
+    hosts.self = 0;
+    world_profile(&config.profile, "oq2004", "link_retry=go_back_n");
+    refused(&hosts, &config,
+            "link_retry=go_back_n is for networks on one host: links between hosts send again by "
+            "themselves what they lose");
+    topo_free(graph);
+}
+
+int main(void)
+{
+    const struct test_case cases[] = {
+        CASE(parts__build_their_own_alone),
+        CASE(parts__carry_segments_and_collectives),
+        CASE(parts__know_parallel_cables_apart),
+        CASE(replicas__decide_the_same),
+        CASE(seats__are_seen_on_all_hosts),
+        CASE(fabric_start__refuses_what_is_no_part),
+        {NULL, NULL},
+    };
+
+    return test_run("part", cases);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cut.c - which host has which switch.
+ *
+ * Switches with nodes come first: the line of partition.c is cut where each host has its share of
+ * the nodes. A switch without nodes goes with the one before it in the line. In a tree that is
+ * numbered along its branches this is as good as it can be. Elsewhere numbers may say nothing of what
+ * is near, so a second line is grown along the cables. From either, exchanges go on: two switches
+ * with as many nodes change places, or one without nodes goes to another host, as long as fewer
+ * cables cross by that; or as many, and more evenly between pairs of hosts. The better one is taken.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/graph.h"
+
+#define CUT_ROUNDS 16u   /* of looks at all exchanges */
+#define CUT_EVEN   256u  /* in larger networks nothing is exchanged for evenness alone */
+#define CUT_GROWN  4096u /* and in larger ones than this no line is grown */
+
+struct cut {
+    const struct topo_graph *graph;
+    uint32_t hosts;
+    uint64_t shares; /* of all hosts */
+    uint32_t *line;
+    uint32_t *nodes;   /* by switch: that are with it */
+    uint32_t *begin;   /* by switch: where its neighbours begin in far[] */
+    uint32_t *far;     /* switches at the far end of each cable */
+    uint32_t *to;      /* by switch and host: cables from it to there */
+    uint32_t *between; /* by two hosts, in both orders: cables */
+    uint32_t *has;     /* by host: switches */
+    uint32_t *least, *most;
+    uint32_t *host_of;
+    uint64_t crossing;
+    uint64_t uneven; /* sum of the squares of between[] */
+};
+
+/* --- neighbours --------------------------------------------------------------------- */
+
+/*
+ * The switch at the far end of the cable at a port. Of a node's cable that is the switch that the
+ * node is with. TOPO_NONE: nothing can cross there.
+ */
+static uint32_t cut_far(const struct topo_graph *graph, uint32_t s, uint32_t port)
+{
+    const struct topo_end *end = &graph->sw[s].end[port];
+    uint32_t far = TOPO_NONE;
+
+    if (end->kind == TOPO_END_SWITCH)
+        far = end->id;
+    else if (end->kind == TOPO_END_NODE)
+        far = topo_first_link(graph, end->id)->sw;
+    return far == s ? TOPO_NONE : far;
+}
+
+uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of, uint32_t hosts,
+                         uint32_t *between)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; between && i < hosts * hosts; i++)
+        between[i] = 0;
+    for (uint32_t s = 0; s < graph->switches; s++)
+        for (uint32_t p = 0; p < graph->ports; p++) {
+            uint32_t far = cut_far(graph, s, p);
+            bool node = graph->sw[s].end[p].kind == TOPO_END_NODE;
+
+            if (far == TOPO_NONE || host_of[s] == host_of[far] || (!node && far < s))
+                continue; /* a cable between switches is seen from the lower number */
+            count++;
+            if (!between)
+                continue;
+            between[host_of[s] * hosts + host_of[far]]++;
+            between[host_of[far] * hosts + host_of[s]]++;
+        }
+    return count;
+}
+
+/* Each cable that can cross is in the lists of both its switches. */
+static void cut_each_far(const struct cut *c, void (*fn)(const struct cut *c, uint32_t, uint32_t))
+{
+    for (uint32_t s = 0; s < c->graph->switches; s++)
+        for (uint32_t p = 0; p < c->graph->ports; p++) {
+            uint32_t far = cut_far(c->graph, s, p);
+
+            if (far == TOPO_NONE)
+                continue;
+            fn(c, s, far);
+            if (c->graph->sw[s].end[p].kind == TOPO_END_NODE)
+                fn(c, far, s);
+        }
+}
+
+static void cut_count(const struct cut *c, uint32_t s, uint32_t far)
+{
+    (void)far;
+    c->begin[s + 1]++;
+}
+
+/* begin[] is moved to the end of each list, which is where the next one begins. */
+static void cut_list(const struct cut *c, uint32_t s, uint32_t far)
+{
+    c->far[c->begin[s]++] = far;
+}
+
+static int cut_neighbours(struct cut *c)
+{
+    const struct topo_graph *graph = c->graph;
+
+    cut_each_far(c, cut_count);
+    for (uint32_t s = 0; s < graph->switches; s++)
+        c->begin[s + 1] += c->begin[s];
+    c->far = malloc((c->begin[graph->switches] + 1u) * sizeof *c->far);
+    if (!c->far)
+        return -ENOMEM;
+    cut_each_far(c, cut_list);
+    for (uint32_t s = graph->switches; s; s--)
+        c->begin[s] = c->begin[s - 1];
+    c->begin[0] = 0;
+    for (uint32_t n = 0; n < graph->nodes; n++)
+        c->nodes[topo_first_link(graph, n)->sw]++;
+    return 0;
+}
+
+/* --- the beginning ------------------------------------------------------------------ */
+
+/* Hosts by turns along the line take switches with nodes until they have their share. */
+static void cut_leaves(const struct cut *c, const uint32_t *share)
+{
+    uint32_t left = 0, host = 0;
+    uint64_t nodes = 0, shares = share ? share[0] : 1;
+
+    for (uint32_t s = 0; s < c->graph->switches; s++)
+        left += c->nodes[s] > 0;
+    for (uint32_t i = 0; i < c->graph->switches; i++) {
+        uint32_t s = c->line[i];
+        uint64_t with = nodes + c->nodes[s], want;
+
+        if (!c->nodes[s])
+            continue;
+        c->host_of[s] = host;
+        nodes = with;
+        left--;
+        if (host + 1 == c->hosts)
+            continue;
+        /* The next one is still this host's if that is nearer to its share; but each has one. */
+        want = c->graph->nodes * shares;
+        with = 0;
+        for (uint32_t next = i + 1; !with && next < c->graph->switches; next++)
+            with = c->nodes[c->line[next]];
+        if (left >= c->hosts - host && (2 * nodes + with) * c->shares <= 2 * want)
+            continue;
+        host++;
+        shares += share ? share[host] : 1;
+    }
+}
+
+static void cut_others(const struct cut *c)
+{
+    uint32_t host = 0;
+
+    for (uint32_t i = 0; i < c->graph->switches; i++) {
+        uint32_t s = c->line[i];
+
+        if (c->nodes[s])
+            host = c->host_of[s];
+        else
+            c->host_of[s] = host;
+    }
+}
+
+static void cut_bounds(const struct cut *c, const uint32_t *share)
+{
+    for (uint32_t h = 0; h < c->hosts; h++) {
+        uint64_t ideal = (uint64_t)c->graph->switches * (share ? share[h] : 1);
+        uint32_t least = (uint32_t)(ideal / c->shares);
+
+        c->least[h] = least > 2 ? least - 1 : 1;
+        c->most[h] = (uint32_t)((ideal + c->shares - 1) / c->shares) + 1;
+    }
+}
+
+static void cut_account(struct cut *c)
+{
+    memset(c->has, 0, c->hosts * sizeof *c->has);
+    memset(c->to, 0, (size_t)c->graph->switches * c->hosts * sizeof *c->to);
+    c->uneven = 0;
+    for (uint32_t s = 0; s < c->graph->switches; s++) {
+        c->has[c->host_of[s]]++;
+        for (uint32_t i = c->begin[s]; i < c->begin[s + 1]; i++)
+            c->to[(size_t)s * c->hosts + c->host_of[c->far[i]]]++;
+    }
+    c->crossing = topo_cut_cables(c->graph, c->host_of, c->hosts, c->between);
+    for (uint32_t i = 0; i < c->hosts * c->hosts; i++)
+        c->uneven += (uint64_t)c->between[i] * c->between[i];
+}
+
+/* --- exchanges ---------------------------------------------------------------------- */
+
+/* One cable between two hosts more, or less. */
+static void cut_between(struct cut *c, uint32_t a, uint32_t b, int more)
+{
+    uint32_t *one = &c->between[a * c->hosts + b], *other = &c->between[b * c->hosts + a];
+
+    if (a == b)
+        return;
+    c->uneven -= 2 * (uint64_t)*one * *one;
+    *one += (uint32_t)more;
+    *other = *one;
+    c->uneven += 2 * (uint64_t)*one * *one;
+    c->crossing += (uint64_t)(int64_t)more;
+}
+
+static void cut_move(struct cut *c, uint32_t s, uint32_t host)
+{
+    uint32_t from = c->host_of[s];
+
+    for (uint32_t i = c->begin[s]; i < c->begin[s + 1]; i++) {
+        uint32_t far = c->far[i];
+
+        cut_between(c, from, c->host_of[far], -1);
+        cut_between(c, host, c->host_of[far], 1);
+        c->to[(size_t)far * c->hosts + from]--;
+        c->to[(size_t)far * c->hosts + host]++;
+    }
+    c->has[from]--;
+    c->has[host]++;
+    c->host_of[s] = host;
+}
+
+/* So many cables fewer cross when @s goes to @host. */
+static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
+{
+    const uint32_t *to = &c->to[(size_t)s * c->hosts];
+
+    return (int64_t)to[host] - to[c->host_of[s]];
+}
+
+/* Fewer cables cross than @crossing, or as many, and more evenly. */
+static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
+{
+    return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);
+}
+
+/* Is a gain of so much worth a closer look? */
+static bool cut_may_gain(const struct cut *c, int64_t gain)
+{
+    return gain > 0 || (gain == 0 && c->graph->switches <= CUT_EVEN);
+}
+
+/* Switch @s, without nodes, goes where that is better. */
+static bool cut_try_move(struct cut *c, uint32_t s)
+{
+    uint64_t crossing = c->crossing, uneven = c->uneven;
+    uint32_t from = c->host_of[s];
+
+    if (c->nodes[s] || c->has[from] <= c->least[from])
+        return false;
+    for (uint32_t h = 0; h < c->hosts; h++) {
+        if (h == from || c->has[h] >= c->most[h] || !cut_may_gain(c, cut_gain(c, s, h)))
+            continue;
+        cut_move(c, s, h);
+        if (cut_is_better(c, crossing, uneven))
+            return true;
+        cut_move(c, s, from);
+    }
+    return false;
+}
+
+/* Switches @a and @b change places if that is better. */
+static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
+{
+    uint64_t crossing = c->crossing, uneven = c->uneven;
+    uint32_t at_a = c->host_of[a], at_b = c->host_of[b];
+
+    if (at_a == at_b || c->nodes[a] != c->nodes[b] ||
+        !cut_may_gain(c, cut_gain(c, a, at_b) + cut_gain(c, b, at_a)))
+        return false;
+    cut_move(c, a, at_b);
+    cut_move(c, b, at_a);
+    if (cut_is_better(c, crossing, uneven))
+        return true;
+    cut_move(c, b, at_b);
+    cut_move(c, a, at_a);
+    return false;
+}
+
+/* Could anything be gained at all, if @s went away? */
+static bool cut_may_leave(const struct cut *c, uint32_t s)
+{
+    if (c->graph->switches <= CUT_EVEN)
+        return true;
+    for (uint32_t h = 0; h < c->hosts; h++)
+        if (cut_gain(c, s, h) > 0)
+            return true;
+    return false;
+}
+
+static void cut_improve(struct cut *c)
+{
+    bool better = true;
+
+    for (uint32_t round = 0; better && round < CUT_ROUNDS; round++) {
+        better = false;
+        for (uint32_t s = 0; s < c->graph->switches; s++) {
+            if (!cut_may_leave(c, s))
+                continue;
+            better |= cut_try_move(c, s);
+            for (uint32_t t = 0; t < c->graph->switches; t++)
+                better |= cut_try_swap(c, s, t);
+        }
+    }
+}
+
+/* --- switches in numbers ------------------------------------------------------------ */
+
+/* The switch without nodes that costs least to move from @from to @to; TOPO_NONE: there is none. */
+static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
+{
+    uint32_t best = TOPO_NONE;
+
+    for (uint32_t s = 0; s < c->graph->switches; s++)
+        if (c->host_of[s] == from && !c->nodes[s] &&
+            (best == TOPO_NONE || cut_gain(c, s, to) > cut_gain(c, best, to)))
+            best = s;
+    return best;
+}
+
+/* How many switches more than its least, or its most, host @h has. */
+static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
+{
+    return (int64_t)c->has[h] - bound[h];
+}
+
+/* A switch goes from a host that has more of them to one that has too few. */
+static bool cut_level(struct cut *c)
+{
+    uint32_t poor = 0;
+    int64_t most = 0;
+    uint32_t best = TOPO_NONE;
+    bool needed;
+
+    for (uint32_t h = 1; h < c->hosts; h++)
+        if (cut_above(c, h, c->least) < cut_above(c, poor, c->least))
+            poor = h;
+    needed = cut_above(c, poor, c->least) < 0;
+    if (!needed && cut_above(c, poor, c->most) >= 0)
+        return false;
+    for (uint32_t h = 0; h < c->hosts; h++) {
+        int64_t above = cut_above(c, h, needed ? c->least : c->most);
+        uint32_t s = h != poor && above > most ? cut_cheapest(c, h, poor) : TOPO_NONE;
+
+        if (s == TOPO_NONE)
+            continue;
+        most = above;
+        best = s;
+    }
+    if (best != TOPO_NONE)
+        cut_move(c, best, poor);
+    return best != TOPO_NONE;
+}
+
+/* --- a line along the cables -------------------------------------------------------- */
+
+/* Is switch @s the next one in the line, before @than? It has more cables to those that are there. */
+static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
+{
+    if (than == TOPO_NONE || cables[s] != cables[than])
+        return than == TOPO_NONE || cables[s] > cables[than];
+    return c->graph->sw[s].level < c->graph->sw[than].level;
+}
+
+/* In the place of c->line. Errors: -ENOMEM. */
+static int cut_grow(struct cut *c)
+{
+    uint32_t switches = c->graph->switches;
+    uint32_t *cables = calloc(switches, sizeof *cables);
+    bool *there = calloc(switches, sizeof *there);
+
+    for (uint32_t i = 0; cables && there && i < switches; i++) {
+        uint32_t next = TOPO_NONE;
+
+        for (uint32_t s = 0; s < switches; s++)
+            if (!there[s] && cut_is_next(c, cables, s, next))
+                next = s;
+        there[next] = true;
+        c->line[i] = next;
+        for (uint32_t e = c->begin[next]; e < c->begin[next + 1]; e++)
+            cables[c->far[e]]++;
+    }
+    bool failed = !cables || !there;
+    free(cables);
+    free(there);
+    return failed ? -ENOMEM : 0;
+}
+
+/* --- all of it ---------------------------------------------------------------------- */
+
+static int cut_alloc(struct cut *c)
+{
+    size_t switches = c->graph->switches;
+
+    c->line = topo_line(c->graph);
+    c->host_of = malloc(switches * sizeof *c->host_of);
+    c->nodes = calloc(switches, sizeof *c->nodes);
+    c->begin = calloc(switches + 1, sizeof *c->begin);
+    c->to = calloc(switches * c->hosts, sizeof *c->to);
+    c->between = calloc((size_t)c->hosts * c->hosts, sizeof *c->between);
+    c->has = calloc(c->hosts, sizeof *c->has);
+    c->least = calloc(c->hosts, sizeof *c->least);
+    c->most = calloc(c->hosts, sizeof *c->most);
+    return c->line && c->host_of && c->nodes && c->begin && c->to && c->between && c->has &&
+                   c->least && c->most
+               ? cut_neighbours(c)
+               : -ENOMEM;
+}
+
+static void cut_free(struct cut *c)
+{
+    free(c->line);
+    free(c->host_of);
+    free(c->nodes);
+    free(c->begin);
+    free(c->far);
+    free(c->to);
+    free(c->between);
+    free(c->has);
+    free(c->least);
+    free(c->most);
+}
+
+/* From the line that is there to the best that it leads to. */
+static void cut_line(struct cut *c, const uint32_t *share)
+{
+    cut_leaves(c, share);
+    cut_others(c);
+    cut_account(c);
+    while (cut_level(c))
+        continue;
+    cut_improve(c);
+}
+
+static int cut_refuse(const struct topo_graph *graph, uint32_t hosts, char *error,
+                      size_t error_bytes)
+{
+    if (hosts > TOPO_HOSTS_MAX)
+        snprintf(error, error_bytes, "%u hosts are too many: a fabric can be on %d", hosts,
+                 TOPO_HOSTS_MAX);
+    else if (!hosts)
+        snprintf(error, error_bytes, "no host is left to have a part of the network");
+    else
+        snprintf(error, error_bytes, "%u hosts are too many for %u switch%s: each must have one",
+                 hosts, graph->switches, graph->switches == 1 ? "" : "es");
+    return -EINVAL;
+}
+
+int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *share,
+             uint32_t *host_of, char *error, size_t error_bytes)
+{
+    struct cut c = {.graph = graph, .hosts = hosts};
+    size_t bytes = graph->switches * sizeof *host_of;
+    uint64_t crossing, uneven;
+    int err;
+
+    if (!hosts || hosts > TOPO_HOSTS_MAX || hosts > graph->switches)
+        return cut_refuse(graph, hosts, error, error_bytes);
+    for (uint32_t h = 0; h < hosts; h++)
+        c.shares += share ? share[h] : 1;
+    err = cut_alloc(&c);
+    if (!err) {
+        cut_bounds(&c, share);
+        cut_line(&c, share);
+        memcpy(host_of, c.host_of, bytes);
+        crossing = c.crossing;
+        uneven = c.uneven;
+        if (hosts > 1 && graph->switches <= CUT_GROWN)
+            err = cut_grow(&c);
+        if (!err) {
+            cut_line(&c, share);
+            if (cut_is_better(&c, crossing, uneven))
+                memcpy(host_of, c.host_of, bytes);
+        }
+    }
+    cut_free(&c);
+    if (err)
+        snprintf(error, error_bytes, "out of memory");
+    return err;
+}

@@ -31,6 +31,7 @@ static const struct {
     {"env", env_main, "print the environment that makes programs use a running fabric"},
     {"topo", topo_main, "print or check a network"},
     {"fault", fault_main, "faults and scenarios, and what they would befall in a network"},
+    {"cluster", cluster_main, "check a cluster file: which part of a network is on which host"},
     {"traffic", traffic_main, "synthetic traffic in simulated time, measured"},
     {"figures", figures_main, "the paper's figures, and its stated results beside ours"},
     {"bench", bench_main, "the emulator's own speed"},

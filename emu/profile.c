@@ -231,6 +231,22 @@ static int field_text(struct emu_profile *profile, const struct field *field, co
     return field_number(profile, field, number, error, error_bytes);
 }
 
+void emu_profile_each(const struct emu_profile *profile,
+                      void (*fn)(void *ctx, const char *name, uint64_t value), void *ctx)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *at = (const char *)profile + fields[i].offset;
+        uint64_t large;
+        uint32_t small;
+
+        memcpy(&small, at, sizeof small);
+        large = small;
+        if (fields[i].kind == FIELD_U64)
+            memcpy(&large, at, sizeof large);
+        fn(ctx, fields[i].name, large);
+    }
+}
+
 int emu_profile_set(struct emu_profile *profile, const char *assignment, char *error,
                     size_t error_bytes)
 {

@@ -248,6 +248,10 @@ uint32_t emu_profile_credits(const struct emu_profile *profile);
  */
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);
 
+/** emu_profile_each - all fields by their names, in one order; named values as numbers. */
+void emu_profile_each(const struct emu_profile *profile,
+                      void (*fn)(void *ctx, const char *name, uint64_t value), void *ctx);
+
 /**
  * emu_profile_set - override one field by "name=value" text, as --set does. Errors: -EINVAL with
  * one line.

@@ -110,9 +110,6 @@ enum fault_verdict {
 /** fault_scan - the number that @text is, by @row's type and bounds. */
 enum fault_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
 
-/** fault_scan_number - digits at *@at, which moves past them; false: none, or too large. */
-bool fault_scan_number(const char **at, uint64_t most, uint64_t *ret);
-
 /* --- where.c: places -------------------------------------------------------------- */
 
 /**

@@ -138,3 +138,10 @@ enum fault_verdict fault_scan(const struct fault_key_row *row, const char *text,
     enum fault_verdict verdict = decimal_scaled(&d, places, row->most, ret);
     return verdict == FAULT_VERDICT_RIGHT && *ret < row->least ? FAULT_VERDICT_SMALL : verdict;
 }
+
+bool fault_read_time(const char *text, uint64_t *ret_ps)
+{
+    static const struct fault_key_row row = {.type = FAULT_TYPE_TIME, .most = FAULT_TIME_MAX_PS};
+
+    return fault_scan(&row, text, ret_ps) == FAULT_VERDICT_RIGHT;
+}

@@ -104,8 +104,7 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/* The whole file; the caller frees *text. */
-static int slurp(const char *name, char **text, size_t *bytes)
+int fault_slurp(const char *name, char **text, size_t *bytes)
 {
     FILE *from = fopen(name, "re");
     int err = from ? 0 : -errno;
@@ -135,7 +134,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
 {
     char *text;
     size_t bytes;
-    int err = slurp(name, &text, &bytes);
+    int err = fault_slurp(name, &text, &bytes);
 
     if (err == -EFBIG)
         err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: this is no schedule",

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cluster_test.py - fabemu cluster --check: what is where, and its errors.
+
+    tests/cli/cluster_test.py --fabemu build/fabemu [unittest options]
+"""
+import os
+import re
+
+from cli_kit import FabemuCase, main
+
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "hosts.md")
+TWO = "fabric 7\nkey none\nhost alpha\nport eth0\nhost beta\nport eth0\n"
+
+
+class ClusterTest(FabemuCase):
+    def check(self, text, *args):
+        path = os.path.join(self.dir, "lab.cluster")
+        with open(path, "w", newline="") as f:
+            f.write(text)
+        return self.fabemu("cluster", "--check", path, *args)
+
+    def good(self, text, *args):
+        """What it prints of a file that is right."""
+        done = self.check(text, *args)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def bad(self, text, *args):
+        """What it says of one that is not."""
+        done = self.check(text, *args)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+        return done.stderr
+
+    def key(self, mode, text="00" * 32):
+        path = os.path.join(self.dir, "lab.key")
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, mode)
+        return TWO.replace("key none", "key " + path)
+
+    def test_check__prints_what_the_page_shows(self):
+        with open(DOCS, encoding="utf-8") as f:
+            page = f.read()
+        shown = page.split("--topo kary:4,2\n")[1].split("digest")[0]
+        said = self.good(TWO, "--topo", "kary:4,2")
+        self.assertEqual(said.split("digest")[0], shown)
+        self.assertRegex(said, r"digest [0-9a-f]{64}\n$")
+
+    def test_pages_file__is_right(self):
+        with open(DOCS, encoding="utf-8") as f:
+            text = re.search(r"```\n(fabric.*?)```", f.read(), re.S).group(1)
+        self.assertIn("by ports 1 - 0", self.good(re.sub(r"key \S+", "key none", text), "--topo", "kary:4,2"))
+
+    def test_digest__is_of_what_hosts_must_agree_on(self):
+        digests = {self.good(text, "--topo", topo, *more).split("digest ")[1]
+                   for text, topo, more in ((TWO, "kary:4,2", ()), (TWO, "kary:2,4", ()),
+                                            (TWO, "kary:4,2", ("--seed", "9")), (TWO, "kary:4,2", ("--profile", "qsnet3")),
+                                            (TWO + "join alpha:0 beta:0\n", "kary:4,2", ()))}
+        self.assertEqual(len(digests), 5)
+        again = self.good("# a comment\n" + TWO, "--topo", "kary:4,2").split("digest ")[1]
+        self.assertIn(again, digests)
+
+    def test_errors__name_the_line_or_the_place(self):
+        self.assertIn("lab.cluster, line 7: 'x' behind join; nothing follows there", self.bad(TWO + "join alpha:0 beta:0 x\n"))
+        self.assertIn("2 hosts are too many for 1 switch", self.bad(TWO, "--topo", "kary:4,1"))
+        self.assertIn("host beta has switch 9, and kary:4,2 has switches 0 to 7",
+                      self.bad(TWO.replace("host beta", "switches 0-7\nhost beta") + "switches 8-9\n", "--topo", "kary:4,2"))
+
+    def test_key__must_be_nobody_elses(self):
+        self.assertIn("with a key", self.good(self.key(0o600), "--topo", "kary:4,2"))
+        self.assertIn("others may read the key", self.bad(self.key(0o644), "--topo", "kary:4,2"))
+        self.assertIn("no key: it must be 32 bytes", self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
+
+    def test_usage__is_said(self):
+        for args in ((), ("--check",), ("--check", "x", "y")):
+            self.assertEqual(self.fabemu("cluster", *args).returncode, 2, args)
+        done = self.fabemu("cluster", "--check", os.path.join(self.dir, "none"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot read the cluster file", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

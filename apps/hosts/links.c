@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links.c - Ethernet ports and what goes over them.
+ *
+ * Two hosts may be joined by several pairs of ports. Cable k of those that join them goes over pair
+ * k modulo the pairs, as both hosts reckon alike; the control channel goes over the first pair.
+ */
+#include "apps/hosts/links.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/daemon/conn.h"
+#include "apps/say.h"
+#include "emu/hostlink/hostlink.h"
+#include "emu/hostlink/open.h"
+
+/* A pair of ports, seen from here: a peer of the host link over that port. */
+struct pair {
+    uint32_t host;
+    uint32_t number; /* of the pairs that join the two hosts */
+    uint32_t pairs;  /* of these */
+};
+
+struct port {
+    struct emu_hostport *port; /* NULL: the link has it */
+    struct emu_hostlink *link; /* NULL: not yet */
+    uint32_t pairs;
+    struct pair pair[CLUSTER_HOSTS_MAX];
+    struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
+};
+
+struct links {
+    const struct cluster *cluster;
+    const struct fabric_config *config;
+    struct fabric_crossing_ops ops;
+    struct fabric_hosts hosts;
+    bool has_key;
+    uint8_t key[CLUSTER_KEY_BYTES];
+    int control[CLUSTER_HOSTS_MAX]; /* this end */
+    uint32_t ports;
+    struct port port[CLUSTER_PORTS_MAX];
+};
+
+/* --- what a fabric asks for ------------------------------------------------------------- */
+
+static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
+{
+    struct links *links = ctx;
+    struct port *port = &links->port[i];
+    const struct emu_hostlink_config config = {.port = port->port,
+                                               .nodes = links->config->graph->nodes,
+                                               .peers = port->peer,
+                                               .count = port->pairs};
+    int err = emu_hostlink_create(&port->link, worker, &config);
+
+    if (!err)
+        port->port = NULL;
+    return err;
+}
+
+/* The pair that a crossing cable goes over. */
+static const struct port *port_of(const struct links *links, const struct fabric_crossing *crossing,
+                                  uint32_t *peer)
+{
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; i < links->port[p].pairs; i++) {
+            const struct pair *pair = &links->port[p].pair[i];
+
+            if (pair->host != crossing->host || crossing->number % pair->pairs != pair->number)
+                continue;
+            *peer = i;
+            return &links->port[p];
+        }
+    return NULL;
+}
+
+static int links_join(void *ctx, const struct fabric_crossing *crossing,
+                      const struct fabric_crossing_end *end, uint32_t credits,
+                      const struct emu_profile *profile)
+{
+    const struct links *links = ctx;
+    uint32_t peer;
+    const struct port *port = port_of(links, crossing, &peer);
+
+    if (!port)
+        return -ENODEV;
+    return emu_hostlink_join(port->link, peer, crossing->number / port->pair[peer].pairs, end->tx,
+                             end->rx, end->dev, end->port, credits, profile);
+}
+
+static void links_destroy(void *ctx)
+{
+    struct links *links = ctx;
+
+    for (uint32_t p = 0; p < links->ports; p++) {
+        emu_hostlink_destroy(links->port[p].link);
+        links->port[p].link = NULL;
+    }
+}
+
+static uint64_t links_held(void *ctx)
+{
+    const struct links *links = ctx;
+    uint64_t held = 0;
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        held += emu_hostlink_bufs(links->port[p].link);
+    return held;
+}
+
+static const struct fabric_crossing_ops crossing_ops = {
+    .create = links_create,
+    .join = links_join,
+    .destroy = links_destroy,
+    .held = links_held,
+};
+
+/* --- as the cluster file has it ---------------------------------------------------------- */
+
+/* A control channel to @host, over the peer's first pair. */
+static int peer_control(struct links *links, uint32_t host, struct emu_hostlink_peer *peer)
+{
+    int pair[2];
+
+    peer->control_fd = -1;
+    if (links->hosts.self && host)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    links->control[host] = pair[0];
+    peer->control_fd = pair[1];
+    return 0;
+}
+
+static int add_pair(struct links *links, struct port *port, const struct pair *pair,
+                    const uint8_t *digest, const uint8_t *mac)
+{
+    uint32_t crossings = fabric_crossings(links->config, pair->host);
+    struct emu_hostlink_peer *peer = &port->peer[port->pairs];
+
+    *peer = (struct emu_hostlink_peer){
+        .session = {.fabric = cluster_fabric(links->cluster) + pair->number,
+                    .host = (uint16_t)links->hosts.self,
+                    .peer = (uint16_t)pair->host,
+                    .key = links->has_key ? links->key : NULL,
+                    .silent_ns = links->cluster->silent_ns,
+                    .window = 1024},
+        .cables = crossings / pair->pairs + (pair->number < crossings % pair->pairs),
+        .control_fd = -1};
+    memcpy(peer->session.digest, digest, sizeof peer->session.digest);
+    if (mac)
+        memcpy(peer->session.peer_mac, mac, sizeof peer->session.peer_mac);
+    port->pair[port->pairs++] = *pair;
+    return pair->number ? 0 : peer_control(links, pair->host, peer);
+}
+
+static int add_pairs(struct links *links, uint32_t host, const uint8_t *digest)
+{
+    const struct cluster *cluster = links->cluster;
+    uint32_t pairs = cluster_links(cluster, links->hosts.self, host);
+    int err = 0;
+
+    for (uint32_t i = 0; !err && i < pairs; i++) {
+        const struct cluster_port *far;
+        uint32_t mine, its;
+
+        cluster_link(cluster, links->hosts.self, host, i, &mine, &its);
+        far = &cluster->host[host].port[its];
+        err = add_pair(links, &links->port[mine],
+                       &(struct pair){.host = host, .number = i, .pairs = pairs}, digest,
+                       far->has_mac ? far->mac : NULL);
+    }
+    return err;
+}
+
+static int open_ports(struct links *links, char *error, size_t error_bytes)
+{
+    const struct cluster_host *host = &links->cluster->host[links->hosts.self];
+    int err = 0;
+
+    for (uint32_t p = 0; !err && p < links->ports; p++)
+        err = emu_hostport_open(&links->port[p].port, host->port[p].device, NULL, error,
+                                error_bytes);
+    return err;
+}
+
+static int links_make(struct links *links, char *error, size_t error_bytes)
+{
+    uint8_t digest[CLUSTER_DIGEST_BYTES];
+    int err = cluster_key(links->cluster, links->key, error, error_bytes);
+
+    links->has_key = !err;
+    if (err && err != -ENOENT)
+        return err;
+    *error = '\0';
+    err = cluster_digest(links->cluster, links->config, digest);
+    for (uint32_t h = 0; !err && h < links->cluster->hosts; h++)
+        if (h != links->hosts.self)
+            err = add_pairs(links, h, digest);
+    if (err)
+        return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
+    return open_ports(links, error, error_bytes);
+}
+
+int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
+               struct fabric_config *config, const uint32_t *host_of, char *error,
+               size_t error_bytes)
+{
+    struct links *links = calloc(1, sizeof *links);
+    int err;
+
+    if (!links)
+        return fail(-ENOMEM, error, error_bytes, "no memory for host links");
+    links->cluster = cluster;
+    links->config = config;
+    links->ports = cluster->host[self].ports;
+    links->ops = crossing_ops;
+    links->ops.devices = links->ports;
+    links->hosts = (struct fabric_hosts){.self = self,
+                                         .count = cluster->hosts,
+                                         .of = host_of,
+                                         .ops = &links->ops,
+                                         .ctx = links};
+    for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)
+        links->control[h] = -1;
+    config->hosts = &links->hosts;
+    err = links_make(links, error, error_bytes);
+    if (err) {
+        links_close(links);
+        return err;
+    }
+    *ret = links;
+    return 0;
+}
+
+void links_close(struct links *links)
+{
+    if (!links)
+        return;
+    for (uint32_t p = 0; p < links->ports; p++) {
+        struct emu_hostport *port = links->port[p].port;
+
+        if (port)
+            port->ops->close(port);
+        for (uint32_t i = 0; port && i < links->port[p].pairs; i++)
+            if (links->port[p].peer[i].control_fd >= 0)
+                close(links->port[p].peer[i].control_fd);
+    }
+    for (uint32_t h = 0; h < CLUSTER_HOSTS_MAX; h++)
+        if (links->control[h] >= 0)
+            close(links->control[h]);
+    free(links);
+}
+
+int links_control(struct links *links, uint32_t host)
+{
+    int fd = links->control[host];
+
+    links->control[host] = -1;
+    return fd;
+}
+
+/* --- report -------------------------------------------------------------------------------- */
+
+static struct json_object *pair_report(const struct links *links, const struct port *port,
+                                       uint32_t i)
+{
+    const struct emu_hostlink_counts *counts = emu_hostlink_counts(port->link, i);
+    const struct emu_session *session = emu_hostlink_session(port->link, i);
+    const struct emu_session_counts *frames = emu_session_counts(session);
+    struct json_object *ret = json_object_new_object();
+    const struct {
+        const char *name;
+        const _Atomic uint64_t *count;
+    } all[] = {{"segments_sent", &counts->entries_sent},
+               {"segments_received", &counts->entries_received},
+               {"frames_sent", &frames->frames_sent},
+               {"frames_received", &frames->frames_received},
+               {"sent_again", &frames->sent_again},
+               {"timeouts", &frames->timeouts},
+               {"doubles", &frames->doubles},
+               {"out_of_order", &frames->out_of_order},
+               {"malformed", &frames->malformed},
+               {"foreign", &frames->foreign},
+               {"forged", &frames->forged},
+               {"cuts", &counts->cuts},
+               {"dropped", &counts->sunk}};
+
+    json_add_text(ret, "host", links->cluster->host[port->pair[i].host].name);
+    json_add_number(ret, "cables", port->peer[i].cables);
+    for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
+        json_add_number(ret, all[c].name, emu_count_read(all[c].count));
+    return json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session));
+}
+
+struct json_object *links_report(const struct links *links)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t p = 0; p < links->ports; p++)
+        for (uint32_t i = 0; links->port[p].link && i < links->port[p].pairs; i++)
+            json_object_array_add(list, pair_report(links, &links->port[p], i));
+    return list;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links.h - a host's Ethernet ports, the host links over them, and its control channels, as the
+ * cluster file has them.
+ */
+#ifndef APPS_HOSTS_LINKS_H
+#define APPS_HOSTS_LINKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/cluster/cluster.h"
+#include "apps/fabric/fabric.h"
+#include "emu/json.h"
+
+struct links;
+
+/**
+ * links_open - open the ports of host @self, and make what its fabric needs to be a part.
+ * @config: what the fabric will be started with, but for `hosts`: that is set here. Borrowed, with
+ *          @cluster, until links_close().
+ * @host_of: by switch, cluster_place(); borrowed.
+ * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; one line in @error.
+ * Thread: the one that will start the fabric.
+ */
+int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
+               struct fabric_config *config, const uint32_t *host_of, char *error,
+               size_t error_bytes);
+
+/** links_close - after fabric_stop(). */
+void links_close(struct links *links);
+
+/**
+ * links_control - this end of the control channel to @host, which passes on; -1: there is none, or it
+ * was taken. Between the governor, host 0, and each other.
+ */
+int links_control(struct links *links, uint32_t host);
+
+/** links_report - an array: of each host link what passed, was lost, was refused. */
+struct json_object *links_report(const struct links *links);
+
+#endif

@@ -122,7 +122,8 @@ static void window_tell(struct window *w, const char *call)
 
         if (!member_is_lost(w, i))
             continue;
-        if (!fabemu_node_why(fabric(), m->node, why, sizeof why))
+        if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
+            !fabemu_node_lost(fabric(), m->node, why, sizeof why))
             snprintf(why, sizeof why, "what was under way with node %u has broken off", m->node);
         opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
                     call, w->win->w_name, i, why);

@@ -8,6 +8,7 @@
 #include "nic/host/peer/meet.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "emu/now.h"
@@ -123,6 +124,30 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
     peer->broke = NIC_BROKE_GIVEN_UP;
+    nic_peer_break_off(fab, peer);
+    emu_list_del(&peer->connect);
+    nic_peer_connect(fab, peer);
+}
+
+/*
+ * Both of a pair are told, and the hello of one may come before the news does. What was lost was sent
+ * before @at_ns: if we have broken off since, it was of an epoch that is over here, and the other
+ * side sees to its own. A hello that is lost comes again.
+ */
+void nic_peer_lost(struct fabemu *fab, struct nic_peer *peer, uint64_t at_ns, const char *why)
+{
+    bool known = peer->broke_ns >= at_ns;
+    char *lost = strdup(why);
+
+    if (lost) {
+        free(peer->lost);
+        peer->lost = lost;
+    }
+    if (!peer->life && !known)
+        return;
+    peer->broke = NIC_BROKE_LOST;
+    if (known)
+        return;
     nic_peer_break_off(fab, peer);
     emu_list_del(&peer->connect);
     nic_peer_connect(fab, peer);

@@ -48,6 +48,8 @@ struct nic_peer {
     bool reported;   /* stderr has: it does so once */
     _Atomic uint64_t breaks; /* fabemu_breaks() */
     uint8_t broke;           /* enum nic_broke: why what was under way with it ended last */
+    uint64_t broke_ns;       /* when that was; 0: never */
+    char *lost;              /* what the fabric lost between us last, as it says; NULL: nothing */
     uint32_t epoch;          /* of the pair: both checks are of this one */
     bool must_notify;        /* it came after a break that the process there may not know of */
     /* A hello of ours is under way, and the network will say what comes of it. */
@@ -87,6 +89,7 @@ enum nic_broke {
     NIC_BROKE_NOT,
     NIC_BROKE_SILENT,   /* it did not answer for too long */
     NIC_BROKE_GIVEN_UP, /* the network gave up a segment to it */
+    NIC_BROKE_LOST,     /* the fabric says that a segment was lost: see `lost` */
     NIC_BROKE_TOLD,     /* it says that the pair is broken: one from it was given up */
 };
 

@@ -372,7 +372,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
         nic_lock(w.fab[0]);
-        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE);
+        nic_group_over(w.fab[0], 2 + round, FABEMU_ANY_NODE, "");
         nic_unlock(w.fab[0]);
         CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
         fake_quiet(w.fake);
@@ -381,7 +381,7 @@ static void over__forgets_a_group_that_was_not_joined(void)
     CU_ASSERT_EQUAL(w.fab[0]->counts.late, NIC_EARLY_GROUPS_MAX);
     CU_ASSERT_EQUAL(fabemu_req_status(&req), FABEMU_PENDING);
     nic_lock(w.fab[0]);
-    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE);
+    nic_group_over(w.fab[0], 1, FABEMU_ANY_NODE, "");
     nic_unlock(w.fab[0]);
     CU_ASSERT_EQUAL(req.status, -EPIPE);
     fake_close(w.fake);

@@ -144,9 +144,12 @@ FABEMU_API void fabemu_greet(struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /**
- * fabemu_node_lost - one line about what the network has lost between this process and @node last, for
- * which what was under way with it broke off (fabemu_breaks()): it names the cable. False: nothing.
+ * fabemu_losses - how often a segment between the process of @node and any other was lost for good;
+ * FABEMU_ANY_NODE: between any two. The fabric tells all, for who is with one of the two may wait for
+ * what it does with the other. Thread: any.
+ * fabemu_node_lost - one line about the last of them: it names the cable. False: there was none.
  */
+FABEMU_API uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /* --- the adapter -------------------------------------------------------------------- */

@@ -40,18 +40,21 @@ static void why_text(struct daemon *daemon, const struct fabric_loss *loss, cons
     }
 }
 
-/* To the process at @node, about the one at @other; NULL: it is gone, and so is what waited. */
-static void lost_tell(struct daemon *daemon, uint32_t node, uint32_t other, const char *why)
+/* To all: who is with one of the two may wait for what it does with the other. */
+static void lost_tell(struct daemon *daemon, const struct fabric_loss *loss, const char *why)
 {
-    struct client *client = daemon->by_node[node];
-    struct json_object *event;
+    for (uint32_t node = 0; node < daemon->config->fabric->graph->nodes; node++) {
+        struct client *client = daemon->by_node[node];
+        struct json_object *event;
 
-    if (!client)
-        return;
-    event = json_add_number(conn_event("lost"), "node", other);
-    json_add_number(event, "at_ns", emu_now_ns());
-    json_add_text(event, "why", why);
-    daemon_send(daemon, client, event);
+        if (!client)
+            continue;
+        event = json_add_number(conn_event("lost"), "from", loss->from);
+        json_add_number(event, "to", loss->to);
+        json_add_number(event, "at_ns", emu_now_ns());
+        json_add_text(event, "why", why);
+        daemon_send(daemon, client, event);
+    }
 }
 
 static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
@@ -65,8 +68,7 @@ static void loss_tell(struct daemon *daemon, struct daemon_losses *losses,
     if (loss->what == FABRIC_LOST_SEGMENT) {
         losses->pairs++;
         json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
-        lost_tell(daemon, loss->from, loss->to, why);
-        lost_tell(daemon, loss->to, loss->from, why);
+        lost_tell(daemon, loss, why);
     } else {
         losses->groups++;
         json_add_number(event, "group", loss->group);

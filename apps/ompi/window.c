@@ -39,7 +39,8 @@
 /* A member of a window. */
 struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: not on this fabric */
-    uint64_t breaks; /* of that node, when the window was made */
+    uint64_t breaks; /* of that node, when the window was made, */
+    uint64_t losses; /* and losses */
 };
 
 struct window {
@@ -47,7 +48,9 @@ struct window {
     ompi_win_t *win;
     ompi_communicator_t *comm;
     uint64_t breaks; /* of all nodes, when the members were last looked at */
+    uint64_t losses; /* the same */
     bool broken;
+    bool torn; /* two members have lost something between them: calls with all cannot end */
     bool told; /* the user has been */
     int ranks;
     struct member member[];
@@ -112,6 +115,31 @@ static bool window_is_broken(struct window *w)
     return w->broken;
 }
 
+static bool member_has_lost(const struct window *w, int rank)
+{
+    const struct member *m = &w->member[rank];
+
+    return m->node != FABEMU_ANY_NODE && fabemu_losses(fabric(), m->node) != m->losses;
+}
+
+/*
+ * Have two members lost something between them? They leave a call that is with all, and who is not one
+ * of them waits there for what they do no more.
+ */
+static bool window_is_torn(struct window *w)
+{
+    uint64_t losses = fabemu_losses(fabric(), FABEMU_ANY_NODE);
+    int lost = 0;
+
+    if (w->torn || losses == w->losses)
+        return w->torn;
+    w->losses = losses;
+    for (int i = 0; i < w->ranks; i++)
+        lost += member_has_lost(w, i);
+    w->torn = lost > 1;
+    return w->torn;
+}
+
 /* The line for the user, once a window. */
 static void window_tell(struct window *w, const char *call)
 {
@@ -120,7 +148,7 @@ static void window_tell(struct window *w, const char *call)
     for (int i = 0; i < w->ranks && !w->told; i++) {
         const struct member *m = &w->member[i];
 
-        if (!member_is_lost(w, i))
+        if (!member_is_lost(w, i) && !(w->torn && member_has_lost(w, i)))
             continue;
         if (!fabemu_node_why(fabric(), m->node, why, sizeof why) &&
             !fabemu_node_lost(fabric(), m->node, why, sizeof why))
@@ -140,7 +168,9 @@ static int window_fails(struct window *w, const char *call)
 /* @target: -1: all of them. */
 static bool is_lost(struct window *w, int target)
 {
-    return window_is_broken(w) && (target < 0 || member_is_lost(w, target));
+    if (target < 0)
+        return window_is_broken(w) || window_is_torn(w);
+    return window_is_broken(w) && member_is_lost(w, target);
 }
 
 /* The process waits for one that is lost in a call that may end all the same. For too long? */
@@ -347,6 +377,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
     w->comm = comm;
     w->ranks = ranks;
     w->breaks = fabric() ? fabemu_breaks(fabric(), FABEMU_ANY_NODE) : 0;
+    w->losses = fabric() ? fabemu_losses(fabric(), FABEMU_ANY_NODE) : 0;
     if (comm->c_coll->coll_allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
                                      comm->c_coll->coll_allgather_module) != OMPI_SUCCESS)
         ranks = 0;
@@ -356,6 +387,7 @@ static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 
         w->member[i].node = here ? (uint32_t)places[i] : FABEMU_ANY_NODE;
         w->member[i].breaks = here ? fabemu_breaks(fabric(), w->member[i].node) : 0;
+        w->member[i].losses = here ? fabemu_losses(fabric(), w->member[i].node) : 0;
     }
     free(places);
     return w;

@@ -97,16 +97,17 @@ static void event_node_died(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A segment between this process and another is lost, and nobody sends it again. */
+/* A segment between two processes, of which this may be one, is lost, and nobody sends it again. */
 static void event_lost(struct fabemu *fab, struct json_object *event)
 {
-    int64_t node = emu_json_number(event, "node", -1);
+    const char *why = emu_json_text(event, "why", "");
+    int64_t from = emu_json_number(event, "from", -1), to = emu_json_number(event, "to", -1);
 
-    if (node < 0 || node >= fab->info.nodes)
+    if (from < 0 || to < 0 || from >= fab->info.nodes || to >= fab->info.nodes)
         return;
     nic_lock(fab);
-    nic_peer_lost(fab, nic_peer(fab, (uint32_t)node), (uint64_t)emu_json_number(event, "at_ns", 0),
-                  emu_json_text(event, "why", ""));
+    nic_peer_lost(fab, nic_peer(fab, (uint32_t)from), nic_peer(fab, (uint32_t)to),
+                  (uint64_t)emu_json_number(event, "at_ns", 0), why);
     nic_step(fab);
     nic_unlock(fab);
 }

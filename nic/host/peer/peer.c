@@ -97,6 +97,22 @@ uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
+/* Relaxed: as above. */
+void nic_peer_count_loss(struct fabemu *fab, uint32_t node)
+{
+    atomic_fetch_add_explicit(&fab->peers[node].losses, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fab->losses, 1, memory_order_relaxed);
+}
+
+uint64_t fabemu_losses(const struct fabemu *fab, uint32_t node)
+{
+    const _Atomic uint64_t *count = &fab->losses;
+
+    if (node != FABEMU_ANY_NODE)
+        count = &fab->peers[node < fab->info.nodes ? node : 0].losses;
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)
 {
     unsigned long long silence_ms = fab->hello_limit_ns / 1000000;

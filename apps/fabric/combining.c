@@ -82,7 +82,7 @@ void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t n
 
     units->held = out ? fabric_combine_waiting(fabric, sw, 0, now_ps) : 0;
     units->out = out;
-    units->since_ps = 0;
+    units->waits = false;
     fabric->tree_load[sw] += out ? FABRIC_OUT_LOAD : 0 - FABRIC_OUT_LOAD;
     switch_combine_out(fabric->sw[sw], out,
                        fabric_is_virtual(fabric) ? now_ps + 1 : fabric_now_ps(fabric));

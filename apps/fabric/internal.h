@@ -97,7 +97,8 @@ struct fabric_combine {
 
     /* fabric/losses.c's, as of its last look at the switch. */
     uint64_t taken;    /* contributions that its units had taken */
-    uint64_t since_ps; /* since when they have taken none, and some wait; 0: nobody has looked */
+    uint64_t since_ps; /* since when they have taken none, and some wait */
+    bool waits;        /* some did */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments that found no room */
 

@@ -175,16 +175,18 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     loss_add(fabric, &why);
 }
 
-/* Has it done nothing for @bound_ps, with something waiting? */
+/* Has it done nothing for @bound_ps, counted from the first look that found something waiting? */
 static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
 {
     struct fabric_combine *unit = &fabric->combine[sw];
     uint64_t taken = switch_combine_taken(fabric->sw[sw]);
+    bool waits = fabric_combine_waiting(fabric, sw, 0, now_ps);
 
-    if (!unit->since_ps || taken != unit->taken || !fabric_combine_waiting(fabric, sw, 0, now_ps))
+    if (!unit->waits || taken != unit->taken)
         unit->since_ps = now_ps;
+    unit->waits = waits;
     unit->taken = taken;
-    return now_ps - unit->since_ps >= bound_ps;
+    return waits && now_ps - unit->since_ps >= bound_ps;
 }
 
 /* --- a look ------------------------------------------------------------------------------ */

@@ -203,8 +203,11 @@ static void unit_leaves(const char *profile, const char *set, bool top)
 
 static void unit__that_does_nothing_leaves_service(void)
 {
-    static const char *const sets[] = {NULL, "link_retry=go_back_n", "combine_units=3",
-                                       "combine_order=port", "credit=counter",
+    static const char *const sets[] = {NULL,
+                                       "link_retry=go_back_n",
+                                       "combine_units=3",
+                                       "combine_order=port",
+                                       "credit=counter",
                                        "buffers=input_xpoint"};
 
     for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
@@ -326,9 +329,12 @@ static void state_is_damaged(const char *profile, const char *set, bool top, uin
 /* Every contribution, the last one too, with and without those that wait for their turn. */
 static void state__that_is_damaged_is_found_when_it_is_read(void)
 {
-    static const char *const sets[] = {NULL, "combine_order=port", "combine_units=3",
+    static const char *const sets[] = {NULL,
+                                       "combine_order=port",
+                                       "combine_units=3",
                                        "combine_units=3 combine_order=port",
-                                       "link_retry=go_back_n", "buffers=input_xpoint"};
+                                       "link_retry=go_back_n",
+                                       "buffers=input_xpoint"};
 
     for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         for (uint64_t nth = 1; nth <= 2; nth++) {
@@ -382,8 +388,8 @@ static uint32_t forge(struct rig *r)
 
         if (!cable || cable->kind != TOPO_END_SWITCH)
             continue;
-        struct emu_faults *faults = fabric_faults(r->w.fabric, i,
-                                                  cable->at.sw == leaf && cable->at.port == p);
+        struct emu_faults *faults =
+            fabric_faults(r->w.fabric, i, cable->at.sw == leaf && cable->at.port == p);
         CU_ASSERT_PTR_NOT_NULL_FATAL(faults);
         CU_ASSERT_EQUAL(emu_faults_add(faults, &rule, 1, 1), 0);
     }

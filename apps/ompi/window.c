@@ -47,6 +47,8 @@ struct window {
     struct window *next;
     ompi_win_t *win;
     ompi_communicator_t *comm;
+    /* of osc/pt2pt's own communicator, a duplicate, in whose collectives fences wait; NULL: none */
+    mca_coll_fabemu_module_t *module;
     uint64_t breaks; /* of all nodes, when the members were last looked at */
     uint64_t losses; /* the same */
     bool broken;
@@ -123,14 +125,28 @@ static bool member_has_lost(const struct window *w, int rank)
 }
 
 /*
- * Have two members lost something between them? They leave a call that is with all, and who is not one
+ * Has a group of the window's own communicator failed? Fences end with a barrier there, of which
+ * osc/pt2pt drops the error.
+ */
+static bool window_group_why(const struct window *w, char *text, size_t bytes)
+{
+    const mca_coll_fabemu_module_t *module = w->module;
+
+    return module && ((module->group && fabemu_group_why(module->group, text, bytes)) ||
+                      (module->wide && fabemu_group_why(module->wide, text, bytes)));
+}
+
+/*
+ * Have two members lost something between them, or all of them their group? They leave a call that is with all, and who is not one
  * of them waits there for what they do no more.
  */
 static bool window_is_torn(struct window *w)
 {
     uint64_t losses = fabemu_losses(fabric(), FABEMU_ANY_NODE);
+    char why[96];
     int lost = 0;
 
+    w->torn = w->torn || window_group_why(w, why, sizeof why);
     if (w->torn || losses == w->losses)
         return w->torn;
     w->losses = losses;
@@ -145,6 +161,10 @@ static void window_tell(struct window *w, const char *call)
 {
     char why[96];
 
+    if (!w->told && window_group_why(w, why, sizeof why)) {
+        opal_output(0, "fabemu: %s on %s failed in the fabric: %s", call, w->win->w_name, why);
+        w->told = true;
+    }
     for (int i = 0; i < w->ranks && !w->told; i++) {
         const struct member *m = &w->member[i];
 
@@ -397,12 +417,15 @@ static int select_window(ompi_win_t *win, void **base, size_t bytes, int unit,
                          ompi_communicator_t *comm, struct opal_info_t *info, int flavor,
                          int *model)
 {
-    int rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
     struct window *w;
+    int rc;
 
+    mca_coll_fabemu_component.enabled = NULL;
+    rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
     if (rc != OMPI_SUCCESS)
         return rc;
     w = window_make(win, comm);
+    w->module = mca_coll_fabemu_component.enabled;
     if (!fabric()) {
         free(w);
         return rc;

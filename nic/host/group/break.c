@@ -44,14 +44,23 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
     group_break(g);
 }
 
+/* The first reason stays. N7 pairs with N8: who sees that there is one sees it whole. */
+static void group_told(struct fabemu_group *g, const char *why)
+{
+    if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
+        return;
+    snprintf(g->why, sizeof g->why, "%s", why);
+    atomic_store_explicit(&g->has_why, true, memory_order_release); /* N7 */
+}
+
 void nic_group_over(struct fabemu *fab, uint32_t id, uint32_t dead, const char *why)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
     if (g && g->lost == FABEMU_ANY_NODE)
         g->lost = dead;
-    if (g && !*g->why)
-        snprintf(g->why, sizeof g->why, "%s", why);
+    if (g && *why)
+        group_told(g, why);
     if (g && (g->joined || g->joining)) {
         group_break(g);
         return;

@@ -110,7 +110,7 @@ uint32_t fabemu_group_gave_up(const struct fabemu_group *group)
 
 bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes)
 {
-    if (!*group->why)
+    if (!atomic_load_explicit(&group->has_why, memory_order_acquire)) /* N8 */
         return false;
     snprintf(text, bytes, "%s", group->why);
     return true;

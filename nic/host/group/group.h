@@ -71,7 +71,8 @@ struct fabemu_group {
     int broken;                 /* 0, or -EPIPE */
     uint32_t lost;              /* node of the member whose death broke it, FABEMU_ANY_NODE */
     uint32_t gave_up;           /* node whose segment the network gave up, FABEMU_ANY_NODE */
-    char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; empty: it did not say */
+    char why[NIC_WHY_BYTES];    /* it broke, as the fabric said; written once, before: */
+    _Atomic bool has_why;       /* read without the lock; false: the fabric did not say */
     uint8_t alarm;              /* enum nic_alarm */
     bool probing;               /* a probe is under way */
     uint64_t probe_ns;          /* the next one may be sent */

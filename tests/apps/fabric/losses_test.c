@@ -5,7 +5,7 @@
  *
  * Workers do not run: the test steps them, and says what time it is when the manager looks.
  */
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
 #include "emu/combine.h"
@@ -143,12 +143,48 @@ static void flood(struct rig *r, uint32_t group)
     settle(r);
 }
 
+/* While it is out of service a new group has a tree without it, or there is none. */
+static void new_groups_go_round(struct rig *r, uint32_t sw, bool top)
+{
+    uint32_t nodes[NODES], group;
+    char error[256];
+    int32_t sum = 0;
+
+    if (top) {
+        group = world_group_of_first(r->w.fabric, NODES);
+        CU_ASSERT_NOT_EQUAL(top_of(r, group), sw);
+        CU_ASSERT_EQUAL(operate(r, group, 0, &sum), NODES);
+        world_group_end(r->w.fabric, group);
+        return;
+    }
+    CU_ASSERT_EQUAL(fabric_group_create(r->w.fabric, nodes, world_nodes(nodes, NODES), &group,
+                                        error, sizeof error),
+                    -ENOSPC);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "out of service"));
+}
+
+/* The fault is over: the unit is used again, for new groups, with nothing of the old one @was. */
+static void unit_comes_back(struct rig *r, uint32_t sw, uint32_t was)
+{
+    int32_t sum = 0;
+
+    stall(r, sw, false);
+    look(r, BEGIN_PS + 21 * BOUND_PS);
+    CU_ASSERT_TRUE(r->losses == 1 && found(r, FABRIC_UNIT_BACK, sw, 0));
+    world_group_end(r->w.fabric, was);
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t group = world_group_of_first(r->w.fabric, NODES);
+
+        CU_ASSERT_EQUAL(operate(r, group, round, &sum), NODES);
+        CU_ASSERT_EQUAL(sum, (int32_t)NODES);
+    }
+}
+
 static void unit_leaves(const char *profile, const char *set, bool top)
 {
     struct rig r;
-    uint32_t group, other, sw;
+    uint32_t group, sw;
     int32_t sum = 0;
-    char error[256];
 
     rig_open(&r, profile, set);
     group = world_group_of_first(r.w.fabric, NODES);
@@ -173,31 +209,8 @@ static void unit_leaves(const char *profile, const char *set, bool top)
     look(&r, BEGIN_PS + 20 * BOUND_PS);
     CU_ASSERT_EQUAL(r.losses, 0); /* it is said once */
 
-    /* A new group has a tree without it, or there is none. */
-    if (top) {
-        other = world_group_of_first(r.w.fabric, NODES);
-        CU_ASSERT_NOT_EQUAL(top_of(&r, other), sw);
-        CU_ASSERT_EQUAL(operate(&r, other, 0, &sum), NODES);
-        world_group_end(r.w.fabric, other);
-    } else {
-        uint32_t nodes[NODES];
-
-        CU_ASSERT_EQUAL(fabric_group_create(r.w.fabric, nodes, world_nodes(nodes, NODES), &other,
-                                            error, sizeof error),
-                        -ENOSPC);
-        CU_ASSERT_PTR_NOT_NULL(strstr(error, "out of service"));
-    }
-
-    /* The fault is over: the unit is used again, for new groups, with nothing of the old one. */
-    stall(&r, sw, false);
-    look(&r, BEGIN_PS + 21 * BOUND_PS);
-    CU_ASSERT_TRUE(r.losses == 1 && found(&r, FABRIC_UNIT_BACK, sw, 0));
-    world_group_end(r.w.fabric, group);
-    for (uint32_t round = 0; round < 2; round++) {
-        other = world_group_of_first(r.w.fabric, NODES);
-        CU_ASSERT_EQUAL(operate(&r, other, round, &sum), NODES);
-        CU_ASSERT_EQUAL(sum, (int32_t)NODES);
-    }
+    new_groups_go_round(&r, sw, top);
+    unit_comes_back(&r, sw, group);
     rig_close(&r);
 }
 

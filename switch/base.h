@@ -70,6 +70,8 @@ struct switch_kind {
     /* NULL: it does not combine by itself. */
     int (*combine_faults)(struct switch_dev *sw, struct emu_faults *faults);
     int (*combine_stall)(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+    void (*combine_out)(struct switch_dev *sw, bool out, uint64_t at_ps);
+    uint64_t (*combine_taken)(const struct switch_dev *sw);
     uint32_t (*combine_waiting)(struct switch_dev *sw,
                                 void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
     /* NULL: nobody injects faults into its cables. */

@@ -181,6 +181,13 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
     return false;
 }
 
+void switch_overruns(struct switch_dev *sw, uint32_t port,
+                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+{
+    if (sw->cables && sw->cables->in >> port & 1)
+        emu_intake_overruns(sw->cables->intake[port], tell, ctx);
+}
+
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
 {
     if (!sw->cables)

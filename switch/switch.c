@@ -209,6 +209,18 @@ int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults)
     return sw->kind->combine_faults(sw, faults);
 }
 
+void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps)
+{
+    assert(sw->kind->combine_out);
+    sw->kind->combine_out(sw, out, at_ps);
+}
+
+uint64_t switch_combine_taken(const struct switch_dev *sw)
+{
+    assert(sw->kind->combine_taken);
+    return sw->kind->combine_taken(sw);
+}
+
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps)
 {
     assert(sw->kind->combine_stall);

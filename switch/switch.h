@@ -40,6 +40,8 @@ struct switch_counts {
     _Atomic uint64_t late;        /* dropped: to a group that is not here (any more) */
     _Atomic uint64_t trapped;     /* unicasts that there was no way for: refused, or held */
     _Atomic uint32_t trapped_dst; /* where to, the last of them */
+    _Atomic uint64_t damaged;     /* states of combine units that were found damaged when read */
+    _Atomic uint64_t scrapped;    /* dropped: contributions to units that were out of service */
 
     /* Packets: none but with channels. */
     _Atomic uint64_t stale;    /* segments and replies of packets that were over */
@@ -123,6 +125,13 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 
 /** switch_retries_add - to @sum, what became of faults on cables of a switch without channels. */
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
+
+/**
+ * switch_overruns - segments on the cable into @port that found no room, and that nobody was told of:
+ * emu_intake_overruns(). Thread: manager, while the worker stands still.
+ */
+void switch_overruns(struct switch_dev *sw, uint32_t port,
+                     void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
  * switch_join_retry - a cable with link-level retry, in the place of emu_link_join(): switches
@@ -210,6 +219,16 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
+
+/**
+ * switch_combine_out - its units are taken out of service: what waits for them, and what comes, is
+ * dropped and counted (switch_counts.scrapped), from @at_ps on (raw: 0), until not @out. Of a switch
+ * whose units stand still. Thread: the same.
+ */
+void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
+
+/** switch_combine_taken - contributions that its units have taken since anything was wrong with them. */
+uint64_t switch_combine_taken(const struct switch_dev *sw);
 
 /** switch_combine_waiting - contributions that wait at them: as switch_waiting(). */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
@@ -315,6 +334,12 @@ bool switch_group_is_idle(const struct switch_group *group);
 uint64_t switch_group_came(const struct switch_group *group, uint32_t seq);
 
 uint64_t switch_group_ports(const struct switch_group *group); /* of the group's tree */
+
+/**
+ * switch_group_failed - was a state of the group found damaged here? Then no operation of it ends
+ * any more. Thread: as switch_group_bufs().
+ */
+bool switch_group_failed(const struct switch_group *group);
 
 /**
  * switch_group_clash - the first two contributions here that did not agree on what they are part

@@ -98,6 +98,10 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_group_leave(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/** daemon_group_fail - nothing of group @id can end any more: its members are told @why. */
+void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
  * daemon_groups_quit - @client goes, and with it whatever group it has not left.

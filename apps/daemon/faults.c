@@ -16,6 +16,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "apps/daemon/losses.h"
 #include "apps/inject/inject.h"
 #include "apps/run/report.h"
 #include "apps/say.h"
@@ -36,6 +37,7 @@ struct daemon_faults {
     uint64_t look_ps; /* the next look at hits; EMU_NEVER */
     struct json_object *hits;
     uint64_t hits_seen;
+    struct daemon_losses losses;
     struct { /* what the manager has told */
         uint64_t lost, up, swapped, failed, out, tables, treeless, traps, alone;
         uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
@@ -49,8 +51,7 @@ static uint64_t now_ps(void)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* "switch 3:5 - switch 7:1", or "- node 4:0". */
-static const char *cable_name(const struct fabric *fabric, uint32_t i, const char *way,
+const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *way,
                               char text[static 80])
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -135,7 +136,7 @@ static void on_manager(void *ctx, const struct manager_event *event)
     } else {
         told = event_at(f, "link", event->at_ps);
         json_add_text(told, "state", names[event->what]);
-        json_add_text(told, "cable", cable_name(daemon->fabric, event->cable, "-", text));
+        json_add_text(told, "cable", daemon_cable_name(daemon->fabric, event->cable, "-", text));
     }
     if (event->what == MANAGER_SAYS_UP)
         json_add_number(told, "took_ns", event->took_ps / 1000);
@@ -205,8 +206,8 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
                         hit->cable - 2 * fabric_cable_count(daemon->fabric));
     else
         json_add_text(told, "cable",
-                      cable_name(daemon->fabric, hit->cable / 2, hit->cable % 2 ? "->" : "<-",
-                                 text));
+                      daemon_cable_name(daemon->fabric, hit->cable / 2,
+                                        hit->cable % 2 ? "->" : "<-", text));
     json_add_text(told, "packet", fault_packet_name(hit->packet));
     if (!hit->known)
         return told;
@@ -248,6 +249,7 @@ static uint64_t due_ps(const struct daemon_faults *f)
     uint64_t manager_ps = f->manager ? manager_due_ps(f->manager) : EMU_NEVER;
 
     at_ps = manager_ps < at_ps ? manager_ps : at_ps;
+    at_ps = f->losses.look_ps < at_ps ? f->losses.look_ps : at_ps;
     return f->look_ps < at_ps ? f->look_ps : at_ps;
 }
 
@@ -277,6 +279,7 @@ static void faults_step(struct daemon *daemon)
         err = manager_step(f->manager, at_ps);
     if (err)
         say("a fault could not be carried out: %s", strerror(-err));
+    daemon_losses_step(daemon, &f->losses, at_ps, f->origin_ps);
     if (at_ps >= f->look_ps) {
         hits_look(daemon);
         f->look_ps = at_ps + LOOK_PS;
@@ -507,4 +510,5 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
     json_add_number(report, "hits_not_logged", fabric_hits_missed(daemon->fabric));
     if (f->manager)
         json_object_object_add(report, "links", links_of(daemon));
+    daemon_losses_report(daemon, &f->losses, report);
 }

@@ -285,6 +285,37 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
  */
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
+/* What is lost for good where nothing is sent again, and what became of who waited for it. */
+enum fabric_lost {
+    FABRIC_LOST_SEGMENT,  /* a unicast found no room at the far end of a cable; */
+    FABRIC_LOST_OF_GROUP, /* a group's: it has failed */
+    FABRIC_UNIT_DAMAGED, /* a combine unit has found a partial result damaged: a group has failed */
+    FABRIC_UNIT_STUCK,   /* a combine unit is out of service: a group has failed */
+    FABRIC_UNIT_OUT,     /* the same: it has just been taken out of service */
+    FABRIC_UNIT_BACK     /* it does something again, and is back in service, empty */
+};
+
+struct fabric_loss {
+    enum fabric_lost what;
+    uint32_t cable; /* of a segment; and which way: from its first end? */
+    bool out;
+    uint32_t sw;       /* of a unit */
+    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes */
+    uint32_t group;    /* that has failed */
+    uint32_t moved;    /* FABRIC_UNIT_OUT: groups that have other trees now */
+};
+
+/**
+ * fabric_losses_look - look for such losses. Combine units of crosspoint switches for which something
+ * has waited for @bound_ps, and that have done nothing, are taken out of service. To be called a few
+ * times in @bound_ps, which is EMU_NEVER if they may stand still without limit.
+ * fabric_loss_take - what was found, one after the other, each once; false: that was all.
+ * A group that has failed stays failed: its members are to leave it.
+ * Thread: manager, workers run.
+ */
+void fabric_losses_look(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
+bool fabric_loss_take(struct fabric *fabric, struct fabric_loss *ret);
+
 /**
  * fabric_combine_waiting - what waits at them: contributions; results, where units are link
  * engines. Each is logged as hit by @fault; 0: none is. Thread: as above.
@@ -385,6 +416,9 @@ struct fabric_totals {
     uint64_t dropped_dead;  /* of them: to a node where nobody is attached */
     /* of them: posted by a process that was gone before the fabric took them */
     uint64_t dropped_left;
+    /* of them: contributions to combine units out of service, or that found a group's damaged */
+    uint64_t dropped_unit;
+    uint64_t damaged; /* states of combine units that were found damaged when read */
     /* dropped, too: lost and refused; not_in_group is among dropped_late */
     struct fabric_transport transport;
     struct switch_retries retries; /* link-level retry: its overruns are among dropped_bad */

@@ -214,6 +214,7 @@ void fabric_free_cables(struct fabric *fabric)
     free(fabric->links.log);
     fabric_free_ports(fabric);
     fabric_free_combine(fabric);
+    fabric_free_losses(fabric);
     free(fabric->links.faults);
     free(fabric->links.at);
     free(fabric->links.cable);

@@ -139,6 +139,10 @@ static enum replanned group_to(struct fabric *fabric, struct fabric_group *group
 
     if (tree_plan(fabric, group, &tree))
         return REPLAN_NEVER;
+    if (group->combines && fabric_combine_is_out(fabric, &tree)) {
+        topo_tree_release(&tree);
+        return REPLAN_NEVER;
+    }
     part = fabric_parts_create(fabric, group->id, &tree, units);
     if (part)
         how = states ? group_move(fabric, group, &tree, part)
@@ -166,6 +170,11 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
     return how;
 }
 
+bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+{
+    return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
+}
+
 void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {
@@ -176,7 +185,7 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
         enum replanned how = REPLANNED;
         bool was;
 
-        if (!group)
+        if (!group || group->failed)
             continue;
         was = group->treeless;
         if (!tree_whole(&group->tree, fabric->links.routed)) {

@@ -91,6 +91,8 @@ struct coll_fabemu_component {
     size_t wide_bytes;  /* MCA parameter: operations of so many want a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: not on a fabric */
+    /* the module that was enabled last: a window that is made finds its communicator's by it */
+    mca_coll_fabemu_module_t *enabled;
     mca_pml_base_module_isend_init_fn_t isend_init_below; /* likewise; NULL: nothing to repair */
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;

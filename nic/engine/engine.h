@@ -224,6 +224,9 @@ bool engine_group_came(const struct engine_group *group, uint32_t seq);
  */
 const struct emu_clash *engine_group_clash(const struct engine_group *group);
 
+/** engine_group_failed - as switch_group_failed(). Thread: as engine_group_held(). */
+bool engine_group_failed(const struct engine_group *group);
+
 /**
  * engine_groups_set, engine_groups_clear - as switch_groups_set(), switch_groups_clear(). An
  * engine has to know every group of its node, because each group is a flow with numbers of its

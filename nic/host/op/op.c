@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nic/host/base.h"
+#include "nic/host/lock.h"
 #include "nic/host/peer/peer.h"
 
 #define INDEX_BITS  20
@@ -266,6 +267,18 @@ void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char
         snprintf(text, bytes, "the process of node %u has left or died", op->node);
     else
         nic_peer_why(fab, op->node, text, bytes);
+}
+
+bool fabemu_node_lost(struct fabemu *fab, uint32_t node, char *text, size_t bytes)
+{
+    const char *lost;
+
+    nic_lock(fab);
+    lost = node < fab->info.nodes ? fab->peers[node].lost : NULL;
+    if (lost)
+        snprintf(text, bytes, "%s", lost);
+    nic_unlock(fab);
+    return lost;
 }
 
 bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes)

@@ -8,6 +8,7 @@
 #include "nic/host/peer/meet.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "emu/now.h"
@@ -19,6 +20,8 @@
 
 /* So many hellos answer at once: who says hello anew asks more often at first. */
 #define ANSWER_AHEAD 16u
+
+#define NEWS_NS 50000000u /* that the fabric's news may be later than a hello: as hellos repeat */
 
 /*
  * No answer came. A process that we have met may be stopped or cut off (@cut): the pair breaks,
@@ -128,6 +131,59 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     nic_peer_connect(fab, peer);
 }
 
+/* Others may wait for what @peer had under way: fabemu_losses(). */
+static void peer_loses(struct fabemu *fab, struct nic_peer *peer, const char *why)
+{
+    char *lost = strdup(why);
+
+    if (lost) {
+        free(peer->lost);
+        peer->lost = lost;
+    }
+    nic_peer_count_loss(fab, peer->node);
+}
+
+/*
+ * Both of a pair are told. What was lost was sent before @at_ns: if we have broken off since, it was
+ * of an epoch that is over here, and the other side sees to its own. A hello that is lost comes again.
+ */
+void nic_peer_lost(struct fabemu *fab, struct nic_peer *from, struct nic_peer *to, uint64_t at_ns,
+                   const char *why)
+{
+    struct nic_peer *peer = from->node == fab->info.node ? to : from;
+
+    peer_loses(fab, from, why);
+    peer_loses(fab, to, why);
+    if (from->node != fab->info.node && to->node != fab->info.node)
+        return;
+    if (peer->broke_ns >= at_ns) {
+        peer->broke = NIC_BROKE_LOST;
+    } else if (peer->life) {
+        peer->broke = NIC_BROKE_LOST;
+        nic_peer_break_off(fab, peer);
+        emu_list_del(&peer->connect);
+        nic_peer_connect(fab, peer);
+    }
+}
+
+/*
+ * Where nothing is acknowledged the fabric tells both sides of what it has lost, and why. A hello of
+ * the other side's next epoch may come before that news: it is taken when it comes again.
+ */
+static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
+                             const struct nic_wire_hello *hello)
+{
+    uint64_t now = emu_now_ns();
+
+    if (fab->transport.reports_delivery || !peer->life || !epoch_before(peer->epoch, hello->epoch))
+        return false;
+    if (peer->awaits_epoch != hello->epoch || !peer->awaits_ns) {
+        peer->awaits_epoch = hello->epoch;
+        peer->awaits_ns = now;
+    }
+    return now - peer->awaits_ns < NEWS_NS;
+}
+
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
     peer->open = true;
@@ -171,6 +227,8 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
         fab->counts.stranger++; /* overtaken by its end or its goodbye */
         return;
     }
+    if (peer_awaits_news(fab, peer, hello))
+        return;
     if (fab->leaving && !peer->life)
         return; /* it is too late to meet */
     peer_learn(fab, peer, hello);

@@ -67,6 +67,11 @@ bool fabric_can_carry(const struct fabric *fabric)
     return emu_profile_retries(&fabric->config.profile);
 }
 
+bool fabric_must_tend(const struct fabric *fabric)
+{
+    return fabric_has_states(&fabric->config);
+}
+
 uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];

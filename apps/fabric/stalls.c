@@ -222,11 +222,16 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
 
     for (uint32_t p = 0; p < graph->ports; p++) {
         struct emu_tx *tx = switch_tx(fabric->sw[s], p);
+        struct fabric_stall stall = {
+            .node = TOPO_NONE, .sw = s, .port = p, .wait = FABRIC_WAITS_PORT};
 
-        if (tx->kind == EMU_LINK_LOCAL && !tx->credits && !emu_credit_front(&tx->credit))
-            stall_add(list, &fabric->moved[s * graph->ports + p],
-                      (struct fabric_stall){
-                          .node = TOPO_NONE, .sw = s, .port = p, .wait = FABRIC_WAITS_CREDIT});
+        if (tx->kind != EMU_LINK_LOCAL)
+            continue;
+        if (!tx->credits && !emu_credit_front(&tx->credit))
+            stall.wait = FABRIC_WAITS_CREDIT;
+        else if (!switch_is_ready(fabric->sw[s], p))
+            continue;
+        stall_add(list, &fabric->moved[s * graph->ports + p], stall);
     }
 }
 

@@ -24,6 +24,11 @@ struct link {
     struct topo_at far; /* where its second end is plugged in */
     uint64_t seen[2];   /* as of the last look: packets, each way, */
     uint64_t errors[2]; /* and errors */
+    struct {
+        uint64_t sent;     /* as of the last look */
+        uint64_t since_ps; /* when it could have sent more, and has not since; EMU_NEVER */
+    } port[2];             /* that send on it: to its first end, and from it */
+    bool stuck;            /* one of them does not send what it could */
 };
 
 struct manager {
@@ -55,6 +60,7 @@ struct manager_config manager_defaults(void)
                                    .again_ps = 1000000000,
                                    .alone_ps = 1000000000000,
                                    .look_ps = 100000000000,
+                                   .stuck_ps = 1000000000000,
                                    .carry_ps = 20000000,
                                    .carry_last_ps = 20480000000,
                                    .errors_inside = 10000,
@@ -86,7 +92,7 @@ static void tables_plan(struct manager *m)
 static void carry_plan(struct manager *m, uint64_t gap_ps)
 {
     m->gap_ps = gap_ps;
-    m->carry_ps = m->out && fabric_can_carry(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
+    m->carry_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
 static void link_plan(struct manager *m, struct link *link, enum manager_link state, uint64_t in_ps)
@@ -197,7 +203,7 @@ static bool link_right(const struct manager *m, uint32_t i)
            (link->far.sw == cable->far.sw && link->far.port == cable->far.port);
 }
 
-/* Errors of the worse way. */
+/* Errors of the worse way. Of what a stuck port is to send none arrives. */
 static uint32_t link_errors(struct manager *m, uint32_t i)
 {
     uint32_t worst = 0;
@@ -207,6 +213,8 @@ static uint32_t link_errors(struct manager *m, uint32_t i)
         struct emu_faults *faults = fabric_faults(m->fabric, i, out);
         uint32_t errors = faults ? emu_faults_try(faults, m->config.test_packets) : 0;
 
+        if (fabric_port_is_stuck(m->fabric, i, out))
+            errors = m->config.test_packets;
         worst = errors > worst ? errors : worst;
     }
     fabric_go(m->fabric);
@@ -222,6 +230,15 @@ static void link_recount(struct manager *m, uint32_t i)
         m->link[i].seen[out] = faults ? emu_faults_seen(faults) : 0;
         m->link[i].errors[out] = faults ? emu_faults_errors(faults) : 0;
     }
+}
+
+/* It is in use from now on: what is counted is counted from here. */
+static void link_begin(struct manager *m, uint32_t i)
+{
+    link_recount(m, i);
+    m->link[i].stuck = false;
+    for (uint32_t out = 0; out < 2; out++)
+        m->link[i].port[out].since_ps = EMU_NEVER;
 }
 
 static bool link_join(struct manager *m, uint32_t i)
@@ -266,7 +283,7 @@ static void link_up(struct manager *m, uint32_t i)
     m->routed[i] = true;
     m->out--;
     node_look(m, i);
-    link_recount(m, i);
+    link_begin(m, i);
     tables_plan(m);
     switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
     if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
@@ -372,6 +389,64 @@ static void links_look(struct manager *m)
         }
         link_recount(m, i);
     }
+}
+
+/* --- ports that do not send ----------------------------------------------------------- */
+
+/*
+ * One that could send at a look, and has sent nothing from then to now, when it can still. A port
+ * that waits for room at the far end, however long, is no such port. Returns since when; EMU_NEVER.
+ */
+static uint64_t port_look(struct manager *m, uint32_t i, bool out)
+{
+    struct link *link = &m->link[i];
+    uint64_t sent;
+    bool ready = fabric_port_ready(m->fabric, i, out, device_ps(m), &sent);
+
+    if (sent != link->port[out].sent || link->port[out].since_ps == EMU_NEVER) {
+        link->port[out].sent = sent;
+        link->port[out].since_ps = ready ? m->now_ps : EMU_NEVER;
+    }
+    return ready ? link->port[out].since_ps : EMU_NEVER;
+}
+
+/* Taken out; it is tested from time to time, as one that errs is. */
+static void link_take_stuck(struct manager *m, uint32_t i)
+{
+    uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
+    uint32_t hit;
+
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_STUCK,
+                                          .cable = i,
+                                          .took_ps = m->now_ps - (in_ps < out_ps ? in_ps : out_ps)});
+    m->link[i].stuck = false;
+    if (link_out(m, i, 0, &hit))
+        return;
+    m->link[i].signal_ps = m->now_ps;
+    link_plan(m, &m->link[i], MANAGER_RESTS, m->config.again_ps);
+}
+
+static bool link_is_watched(const struct manager *m, uint32_t i)
+{
+    return m->link[i].state == MANAGER_UP && fabric_can_fail(m->fabric, i);
+}
+
+static void ports_look(struct manager *m)
+{
+    if (m->config.stuck_ps == EMU_NEVER)
+        return;
+    fabric_hold(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        for (uint32_t out = 0; link_is_watched(m, i) && out < 2; out++) {
+            uint64_t since_ps = port_look(m, i, out);
+
+            if (since_ps != EMU_NEVER && m->now_ps - since_ps >= m->config.stuck_ps)
+                m->link[i].stuck = true;
+        }
+    fabric_go(m->fabric);
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        if (m->link[i].stuck)
+            link_take_stuck(m, i);
 }
 
 /* --- traps ---------------------------------------------------------------------------- */
@@ -483,14 +558,13 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     uint32_t cables = fabric_cable_count(fabric);
     struct manager *m;
 
-    if (!fabric_has_links(fabric))
+    if (!fabric_can_reroute(fabric))
         return -ENOTSUP;
     m = calloc(1, sizeof *m);
     if (!m)
         return -ENOMEM;
     m->fabric = fabric;
     m->config = *config;
-    m->config.reroute = config->reroute && fabric_can_reroute(fabric);
     m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
@@ -507,6 +581,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
                                    .due_ps = EMU_NEVER,
                                    .far = fabric_cable(fabric, i)->far};
         m->routed[i] = true;
+        link_begin(m, i);
     }
     for (uint32_t n = 0; n < m->nodes; n++)
         m->alone[n] = EMU_NEVER;
@@ -591,7 +666,9 @@ int manager_step(struct manager *m, uint64_t now_ps)
     if (m->alone_ps <= now_ps)
         nodes_step(m);
     if (m->look_ps <= now_ps && fabric_is_faulty(m->fabric)) {
-        links_look(m);
+        if (fabric_has_links(m->fabric))
+            links_look(m);
+        ports_look(m);
         traps_look(m);
         m->look_ps = now_ps + m->config.look_ps;
     }

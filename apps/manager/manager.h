@@ -43,6 +43,11 @@ enum manager_what {
      * links are out from now on, until that link is up again.
      */
     MANAGER_SAYS_TRAP,
+    /*
+     * A port at the link, which was in use, has sent nothing for took_ps of what it could. Told before
+     * the link is taken out.
+     */
+    MANAGER_SAYS_STUCK,
     MANAGER_SAYS_ALONE /* a node has had no link for too long: its adapter gives up */
 };
 
@@ -52,7 +57,7 @@ struct manager_event {
     uint64_t at_ps;
     uint32_t cable; /* TABLES, TREELESS, TRAP, ALONE: TOPO_NONE */
     union {
-        uint64_t took_ps;   /* UP, TABLES */
+        uint64_t took_ps;   /* UP, TABLES, STUCK */
         struct topo_at far; /* SWAPPED */
         struct {            /* FAILED, OUT */
             uint64_t errors;
@@ -78,7 +83,9 @@ struct manager_config {
     uint32_t test_packets;
     uint64_t again_ps; /* after a failed test, and doubled with each further one, 6 times */
     uint64_t alone_ps; /* that a node without a link waits for one; EMU_NEVER: it waits */
-    uint64_t look_ps;  /* between two looks at the errors of links in use */
+    uint64_t look_ps;  /* between two looks at the errors of links in use, and at their ports */
+    /* that a port may send nothing of what it could: then its link is out. EMU_NEVER: for ever */
+    uint64_t stuck_ps;
     /* between two times that it carries what waits for links that are out, while something does; */
     uint64_t carry_ps;
     uint64_t carry_last_ps; /* doubled while nothing does, up to this */
@@ -93,8 +100,9 @@ struct manager_config {
 struct manager_config manager_defaults(void);
 
 /**
- * manager_create - of a fabric whose links are all up. Errors: -ENOMEM; -ENOTSUP, its links cannot
- * go down (fabric_has_links()).
+ * manager_create - of a fabric whose links are all up. Errors: -ENOMEM; -ENOTSUP, it cannot do
+ * without any (fabric_can_reroute()). Where they cannot lose what is on them (fabric_has_links()),
+ * they are not to lose their signal: those that are stuck are taken out.
  */
 int manager_create(struct manager **ret, struct fabric *fabric,
                    const struct manager_config *config);

@@ -452,7 +452,10 @@ static void print_link(const struct printing *to, struct json_object *one)
         add(&line, "the link from switch %lld, port %lld", (long long)sw, port);
         if (json_object_object_get(one, "to_switch"))
             add(&line, ", to switch %lld", (long long)emu_json_number(one, "to_switch", 0));
-        add(&line, " waits for a %s", what);
+        if (strcmp(what, "port") == 0)
+            add(&line, " has something to send, and room for it, and sends nothing");
+        else
+            add(&line, " waits for a %s", what);
     }
     add_for(&line, one);
     to->print(line.text);

@@ -37,7 +37,7 @@ struct daemon_faults {
     struct json_object *hits;
     uint64_t hits_seen;
     struct { /* what the manager has told */
-        uint64_t lost, up, swapped, failed, out, stuck, tables, treeless, traps, alone;
+        uint64_t lost, up, swapped, failed, out, stuck, parted, tables, treeless, traps, alone;
         uint64_t recovery_ps, recovery_most_ps; /* from a loss to new tables: all, the longest */
     } links;
 };
@@ -111,7 +111,8 @@ static void on_manager(void *ctx, const struct manager_event *event)
         [MANAGER_SAYS_SWAPPED] = &f->links.swapped,   [MANAGER_SAYS_FAILED] = &f->links.failed,
         [MANAGER_SAYS_OUT] = &f->links.out,           [MANAGER_SAYS_TABLES] = &f->links.tables,
         [MANAGER_SAYS_TREELESS] = &f->links.treeless, [MANAGER_SAYS_TRAP] = &f->links.traps,
-        [MANAGER_SAYS_STUCK] = &f->links.stuck,       [MANAGER_SAYS_ALONE] = &f->links.alone};
+        [MANAGER_SAYS_PARTED] = &f->links.parted,     [MANAGER_SAYS_STUCK] = &f->links.stuck,
+        [MANAGER_SAYS_ALONE] = &f->links.alone};
     struct json_object *told;
     char text[80];
 
@@ -132,6 +133,9 @@ static void on_manager(void *ctx, const struct manager_event *event)
         json_add_number(told, "to", event->to);
         json_add_number(told, "packets", event->trapped);
         json_add_number(told, "isolated", event->isolated);
+    } else if (event->what == MANAGER_SAYS_PARTED) {
+        daemon_parted(daemon);
+        told = json_add_number(event_at(f, "parted", event->at_ps), "without_route", event->parted);
     } else if (event->what == MANAGER_SAYS_ALONE) {
         told = json_add_number(event_at(f, "alone", event->at_ps), "node", event->node);
     } else {
@@ -495,6 +499,7 @@ static struct json_object *links_of(const struct daemon *daemon)
     json_add_number(links, "traps", f->links.traps);
     json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
     json_add_number(links, "carried", manager_carried(f->manager));
+    json_add_number(links, "parted", fabric_parted(daemon->fabric));
     json_add_number(links, "recovery_mean_ns",
                     f->links.tables ? f->links.recovery_ps / f->links.tables / 1000 : 0);
     json_add_number(links, "recovery_longest_ns", f->links.recovery_most_ps / 1000);

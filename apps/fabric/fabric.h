@@ -376,6 +376,20 @@ bool fabric_must_tend(const struct fabric *fabric);
 uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
 
 /**
+ * fabric_reaches - does a way lead from node @from to node @to, by the tables in force?
+ * Thread: manager.
+ */
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
+
+/**
+ * fabric_part - what fabric_carry() finds that is for a node which its own cannot reach, or for a
+ * group with members that cannot reach each other, is dropped from now on; not @drops: it waits, as
+ * at first. fabric_parted() - segments that were dropped so. Thread: manager.
+ */
+void fabric_part(struct fabric *fabric, bool drops);
+uint64_t fabric_parted(const struct fabric *fabric);
+
+/**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
  * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count
  * newly cut off and writes their nodes.

@@ -332,6 +332,19 @@ static int graph_of(struct fabric *fabric, const bool *routed, const struct topo
     return err;
 }
 
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+    bool reaches = false;
+
+    for (uint32_t l = 0; l < graph->node[from].links; l++) {
+        uint32_t sw = graph->node[from].link[l].sw;
+
+        reaches = reaches || (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, to));
+    }
+    return reaches;
+}
+
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {

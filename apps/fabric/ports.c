@@ -54,10 +54,8 @@ bool fabric_port_ready(struct fabric *fabric, uint32_t i, bool out, uint64_t now
 {
     const struct sender at = sender_of(fabric, i, out);
     struct emu_dev *dev = at.engine ? engine_emu_dev(at.engine) : switch_emu_dev(at.sw);
-    const struct emu_tx *tx = at.engine ? engine_tx(at.engine, at.port)
-                                        : switch_tx(at.sw, at.port);
-    bool ready = at.engine ? engine_is_ready(at.engine, at.port)
-                           : switch_is_ready(at.sw, at.port);
+    const struct emu_tx *tx = at.engine ? engine_tx(at.engine, at.port) : switch_tx(at.sw, at.port);
+    bool ready = at.engine ? engine_is_ready(at.engine, at.port) : switch_is_ready(at.sw, at.port);
     bool stepped = fabric_is_virtual(fabric) || !emu_dev_is_told(dev);
 
     *sent = emu_count_read(&tx->counts.segments);

@@ -361,8 +361,8 @@ void injector_taken_out(struct injector *in, uint32_t cable, uint64_t now_ps)
     for (uint32_t i = 0; i < in->count; i++) {
         struct injection *f = &in->injection[i];
 
-        for (uint32_t t = 0;
-             f->on && f->fault.kind == FAULT_STUCK_PORT && t < f->targets.count; t++)
+        for (uint32_t t = 0; f->on && f->fault.kind == FAULT_STUCK_PORT && t < f->targets.count;
+             t++)
             target_taken_out(in, f, &f->targets.target[t], cable);
     }
     fabric_go(in->fabric);

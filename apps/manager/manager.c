@@ -47,6 +47,10 @@ struct manager {
     uint64_t carry_ps;  /* what waits for links that are out is carried next; EMU_NEVER */
     uint64_t gap_ps;    /* after the last time */
     uint64_t carried;   /* segments, in all */
+    uint64_t
+        parted_ps;   /* who is parted is told next; EMU_NEVER: nobody is, or it does not matter */
+    uint64_t parted; /* pairs, as of the last tables */
+    bool parting;    /* they have been told */
     uint32_t nodes;
     uint64_t now_ps; /* of this step */
 };
@@ -416,9 +420,10 @@ static void link_take_stuck(struct manager *m, uint32_t i)
     uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
     uint32_t hit;
 
-    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_STUCK,
-                                          .cable = i,
-                                          .took_ps = m->now_ps - (in_ps < out_ps ? in_ps : out_ps)});
+    manager_say(m,
+                (struct manager_event){.what = MANAGER_SAYS_STUCK,
+                                       .cable = i,
+                                       .took_ps = m->now_ps - (in_ps < out_ps ? in_ps : out_ps)});
     m->link[i].stuck = false;
     if (link_out(m, i, 0, &hit))
         return;
@@ -531,6 +536,41 @@ static void carry_step(struct manager *m)
     carry_plan(m, longer_ps < m->config.carry_last_ps ? longer_ps : m->config.carry_last_ps);
 }
 
+/* --- nodes that no way joins ---------------------------------------------------------- */
+
+static void parted_say(struct manager *m)
+{
+    manager_say(m, (struct manager_event){.what = MANAGER_SAYS_PARTED,
+                                          .cable = TOPO_NONE,
+                                          .parted = m->parted});
+}
+
+/*
+ * They have been parted for the bound, or for another one: what they have under way with each other
+ * is over. Again and again, for what they post meanwhile.
+ */
+static void parted_step(struct manager *m)
+{
+    m->parting = true;
+    fabric_part(m->fabric, true);
+    parted_say(m);
+    m->parted_ps = m->now_ps + m->config.alone_ps;
+}
+
+/* New tables leave so many pairs parted. Packets that are acknowledged are given up by themselves. */
+static void parted_plan(struct manager *m, uint64_t parted)
+{
+    m->parted = parted;
+    if (!parted) {
+        m->parted_ps = EMU_NEVER;
+        m->parting = false;
+        fabric_part(m->fabric, false);
+    } else if (m->parted_ps == EMU_NEVER && m->config.alone_ps != EMU_NEVER &&
+               fabric_can_carry(m->fabric)) {
+        m->parted_ps = m->now_ps + m->config.alone_ps;
+    }
+}
+
 /* --- tables ------------------------------------------------------------------------- */
 
 static int tables_make(struct manager *m)
@@ -538,12 +578,15 @@ static int tables_make(struct manager *m)
     uint64_t parted;
     int err;
 
+    if (m->parting) /* of what was dropped since they were told last, too */
+        parted_say(m);
     err = fabric_reroute(m->fabric, m->routed, device_ps(m), &parted, group_treeless, m);
     if (err) {
         m->tables_ps = m->now_ps + m->config.again_ps;
         return err;
     }
     m->tables_ps = EMU_NEVER;
+    parted_plan(m, parted);
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_TABLES,
                                           .cable = TOPO_NONE,
                                           .took_ps = m->now_ps - m->since_ps,
@@ -565,7 +608,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
         return -ENOMEM;
     m->fabric = fabric;
     m->config = *config;
-    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = EMU_NEVER;
+    m->links_ps = m->tables_ps = m->alone_ps = m->carry_ps = m->parted_ps = EMU_NEVER;
     m->nodes = fabric_nodes(fabric);
     m->alone = malloc(m->nodes * sizeof *m->alone);
     m->trapped = calloc(fabric_switches(fabric), sizeof *m->trapped);
@@ -636,6 +679,7 @@ uint64_t manager_due_ps(const struct manager *m)
 
     at_ps = m->alone_ps < at_ps ? m->alone_ps : at_ps;
     at_ps = m->carry_ps < at_ps ? m->carry_ps : at_ps;
+    at_ps = m->parted_ps < at_ps ? m->parted_ps : at_ps;
     return at_ps < m->look_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->look_ps;
 }
 
@@ -673,6 +717,8 @@ int manager_step(struct manager *m, uint64_t now_ps)
         m->look_ps = now_ps + m->config.look_ps;
     }
     err = m->tables_ps <= now_ps ? tables_make(m) : 0;
+    if (m->parted_ps <= now_ps)
+        parted_step(m);
     if (m->carry_ps <= now_ps)
         carry_step(m);
     return err;

@@ -29,8 +29,8 @@ struct weather {
     struct fabric *fabric;
     bool dark[CABLES_MAX];
     uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
-    uint32_t stuck, traps, isolated, cut;    /* this cable has no signal between two looks; 0: none */
-    uint64_t trapped_at, trapped_for; /* switches, and nodes */
+    uint32_t stuck, traps, isolated, cut; /* this cable has no signal between two looks; 0: none */
+    uint64_t trapped_at, trapped_for;     /* switches, and nodes */
     uint64_t parted, hit;
     struct topo_at far;
 };
@@ -270,7 +270,8 @@ static void node_is_told(bool gagged)
 
     for (size_t c = 0; c < 2; c++) {
         bool raw = clocks[c] == EMU_CLOCK_RAW; /* the host's threads may end before a second look */
-        struct weather w = {.random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .look = !raw};
+        struct weather w = {
+            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .look = !raw};
         struct transport_config config = {.topo = "kary:2,2",
                                           .clock = clocks[c],
                                           .threads = 1,

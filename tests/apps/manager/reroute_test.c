@@ -20,7 +20,7 @@
 
 /* What the manager has said. */
 struct heard {
-    uint32_t lost, ups, tables, treeless, stuck, failed;
+    uint32_t lost, ups, tables, treeless, stuck, failed, told;
     uint64_t parted;
 };
 
@@ -32,13 +32,15 @@ static void hear(void *ctx, const struct manager_event *event)
     heard->ups += event->what == MANAGER_SAYS_UP;
     heard->tables += event->what == MANAGER_SAYS_TABLES;
     heard->treeless += event->what == MANAGER_SAYS_TREELESS;
+    heard->told += event->what == MANAGER_SAYS_PARTED;
     heard->stuck += event->what == MANAGER_SAYS_STUCK;
     heard->failed += event->what == MANAGER_SAYS_FAILED;
     if (event->what == MANAGER_SAYS_TABLES)
         heard->parted = event->parted;
 }
 
-static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
+/* @alone_ps: that nodes may be parted. */
+static struct manager *manager_within(struct fabric *fabric, struct heard *heard, uint64_t alone_ps)
 {
     struct manager_config config = manager_defaults();
     struct manager *manager;
@@ -50,10 +52,16 @@ static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
     config.again_ps = 50000000;
     config.look_ps = 5000000;
     config.stuck_ps = 20000000;
+    config.alone_ps = alone_ps;
     config.event = hear;
     config.ctx = heard;
     CU_ASSERT_EQUAL_FATAL(manager_create(&manager, fabric, &config), 0);
     return manager;
+}
+
+static struct manager *manager_for(struct fabric *fabric, struct heard *heard)
+{
+    return manager_within(fabric, heard, EMU_NEVER);
 }
 
 /* --- simulated time ----------------------------------------------------------------- */
@@ -178,6 +186,65 @@ static void links__flap_the_same_on_any_number_of_workers(void)
         CU_ASSERT_EQUAL(weather(t, &heard, &carried[2], 2, 300000, i % 2), once);
         CU_ASSERT(carried[0] == carried[1] && carried[0] == carried[2]);
     }
+}
+
+/* --- nodes that no way joins ---------------------------------------------------------- */
+
+/* All cables from the first switch up. */
+static void part(struct sim *w, struct manager *manager, bool parts)
+{
+    for (uint32_t p = 0; p < fabric_ports(w->fabric); p++) {
+        uint32_t cable = fabric_cable_at(w->fabric, 0, p);
+
+        if (cable != TOPO_NONE && is_inside(w->fabric, cable))
+            turn(w, manager, cable, !parts);
+    }
+}
+
+static uint64_t waiting(const struct sim *w)
+{
+    uint64_t waiting = 0;
+
+    for (uint32_t i = 0; i < fabric_cable_count(w->fabric); i++)
+        for (uint32_t out = 0; is_inside(w->fabric, i) && out < 2; out++)
+            waiting += fabric_port_waiting(w->fabric, i, out, 0, w->now_ps);
+    return waiting;
+}
+
+/*
+ * Nodes are parted from some moment on. What is for the others waits, is dropped after the bound, and
+ * nothing waits behind it; no credit and no buffer is lost with it, and in the end all links are used.
+ */
+static void parted__nodes_hold_nothing_up(void)
+{
+    uint64_t seed = test_seed(), dropped = 0;
+
+    for (uint32_t i = 0; i < 20; i++) {
+        struct trial t = draw(&seed, (enum emu_buffers)(i % 2));
+        struct heard heard = {0};
+        struct manager *manager;
+        struct sim w;
+
+        trial_open(&t, &w, 1 + i % 2);
+        manager = manager_within(w.fabric, &heard, 30000000);
+        advance(&w, manager, w.now_ps + test_draw(&seed, 1, 10000000), false);
+        part(&w, manager, true);
+        advance(&w, manager, w.now_ps + 20000000, false);
+        CU_ASSERT_EQUAL(fabric_parted(w.fabric) + heard.told, 0);
+        advance(&w, manager, w.now_ps + FOREVER_PS, false);
+        CU_ASSERT(heard.told > 1); /* again and again */
+        CU_ASSERT_EQUAL(waiting(&w), 0);
+        CU_ASSERT_TRUE(sim_holds(&w));
+        dropped += fabric_parted(w.fabric);
+        part(&w, manager, false);
+        advance(&w, manager, w.now_ps + FOREVER_PS, false);
+        CU_ASSERT_EQUAL(manager_links_out(manager), 0);
+        CU_ASSERT_TRUE(fabric_reaches(w.fabric, 0, fabric_nodes(w.fabric) - 1));
+        CU_ASSERT_TRUE(sim_holds(&w));
+        manager_destroy(manager);
+        sim_close(&w);
+    }
+    CU_ASSERT(dropped > 0);
 }
 
 /* --- ports that are stuck ------------------------------------------------------------- */
@@ -490,8 +557,8 @@ static void port__that_waits_for_room_is_not_stuck(void)
         struct crowd c;
 
         crowd_open(&c, "kary:2,2", "credit=row", 1, (enum emu_link_retry)retry, test_seed());
-        CU_ASSERT_PTR_NOT_NULL_FATAL(fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random),
-                                                   true));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(
+            fabric_faults(c.w.fabric, cable_inside(c.w.fabric, &c.random), true));
         for (uint32_t n = 1, idle = 0; idle < 100; idle++)
             for (; edges_post(&c.w, n, &(struct emu_hdr){.dst = 0}, NULL); n = 1 + n % 3, idle = 0)
                 posted++;
@@ -512,6 +579,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(links__flap_and_nothing_is_lost),
         CASE(links__flap_the_same_on_any_number_of_workers),
+        CASE(parted__nodes_hold_nothing_up),
         CASE(port__that_is_stuck_is_taken_out_and_nothing_waits_for_it),
         CASE(links__flap_under_threads),
         CASE(port__is_stuck_under_threads),

@@ -47,7 +47,8 @@ static enum emu_carried carry_group(const struct carry *carry, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(carry->fabric, id);
 
-    return group && group->parted ? carry_parted(carry) : EMU_CARRIED_OVER;
+    return group && group->parted && !carry->fabric->links.eased ? carry_parted(carry)
+                                                                 : EMU_CARRIED_OVER;
 }
 
 static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
@@ -58,7 +59,7 @@ static enum emu_carried carry_how(void *ctx, const struct emu_entry *entry)
 
     if (hdr->kind != EMU_UNICAST)
         return carry_group(carry, hdr->dst);
-    if (!fabric_reaches(carry->fabric, hdr->src, hdr->dst))
+    if (!carry->fabric->links.eased && !fabric_reaches(carry->fabric, hdr->src, hdr->dst))
         return carry_parted(carry);
     if (switch_onward(carry->to, hdr->dst, !rises))
         return EMU_CARRIED_OVER;
@@ -105,6 +106,11 @@ uint32_t fabric_carry(struct fabric *fabric, uint32_t i, uint64_t now_ps)
 void fabric_part(struct fabric *fabric, bool drops)
 {
     fabric->links.parting = drops;
+}
+
+void fabric_ease(struct fabric *fabric, bool eases)
+{
+    fabric->links.eased = eases;
 }
 
 uint64_t fabric_parted(const struct fabric *fabric)

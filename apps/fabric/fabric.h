@@ -390,6 +390,13 @@ void fabric_part(struct fabric *fabric, bool drops);
 uint64_t fabric_parted(const struct fabric *fabric);
 
 /**
+ * fabric_ease - for now it is carried as if there were a way: a link that is to be up again waits
+ * for what is before it (fabric_link_quiet()), which may wait for a way by that very link.
+ * Thread: manager.
+ */
+void fabric_ease(struct fabric *fabric, bool eases);
+
+/**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
  * segments for config->bounds.cut_off_ms, and rebases clock real when it is time. Returns the count
  * newly cut off and writes their nodes.

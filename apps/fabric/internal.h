@@ -81,6 +81,7 @@ struct fabric_links {
     uint64_t regrown; /* trees that others have taken the place of */
     bool parting;     /* what has no way to where it is to go is dropped, */
     uint64_t parted;  /* and so many segments were */
+    bool eased;       /* for now it is carried all the same */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;

@@ -29,6 +29,7 @@ struct link {
         uint64_t since_ps; /* when it could have sent more, and has not since; EMU_NEVER */
     } port[2];             /* that send on it: to its first end, and from it */
     bool stuck;            /* one of them does not send what it could */
+    bool barred;           /* it has passed its test, and something of its past is in the way */
 };
 
 struct manager {
@@ -277,7 +278,8 @@ static void link_up(struct manager *m, uint32_t i)
 {
     struct link *link = &m->link[i];
 
-    if (!link_join(m, i)) { /* something of its past is on the wire */
+    link->barred = !link_join(m, i);
+    if (link->barred) {
         link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
         return;
     }
@@ -520,7 +522,11 @@ static void carry_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
     uint32_t carried = 0;
+    bool barred = false;
 
+    for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
+        barred = barred || m->link[i].barred;
+    fabric_ease(m->fabric, barred);
     if (m->tables_ps == EMU_NEVER) {
         fabric_hold(m->fabric);
         for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
@@ -662,7 +668,7 @@ int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, u
     if (err)
         return err;
     link->state = MANAGER_LOST;
-    link->isolated = false;
+    link->isolated = link->barred = false;
     link->due_ps = EMU_NEVER;
     manager_say(m, (struct manager_event){.what = MANAGER_SAYS_LOST, .cable = i});
     return 0;

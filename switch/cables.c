@@ -174,10 +174,14 @@ uint32_t switch_cables_bufs(const struct switch_dev *sw)
 
 bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
 {
-    if (sw->cables)
-        emu_each_bit (p, sw->cables->out)
-            if (emu_replay_holds(sw->cables->replay[p], id))
-                return true;
+    if (!sw->cables)
+        return false;
+    emu_each_bit (p, sw->cables->out)
+        if (emu_replay_holds(sw->cables->replay[p], id))
+            return true;
+    emu_each_bit (p, sw->cables->in & ~sw->cables->out) /* without retry: no replay buffer has it */
+        if (emu_link_holds(&sw->cables->intake[p]->wire, id))
+            return true;
     return false;
 }
 

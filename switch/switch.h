@@ -164,6 +164,12 @@ void switch_ups(struct switch_dev *sw, uint64_t ports);
 bool switch_has_links(const struct emu_profile *profile);
 
 /**
+ * switch_can_do_without - can its links be taken out of use, so that nothing new goes by them
+ * (switch_link())? What was on them is not lost then, unless it was before. Pure.
+ */
+bool switch_can_do_without(const struct emu_profile *profile);
+
+/**
  * switch_link - the link at @port goes down, or is up again, at @at_ps, as its loss of signal tells
  * a switch. Both ends must be told. All links are up at first. Returns packets that were sent by it
  * and had no reply yet: they are lost.
@@ -200,10 +206,22 @@ bool switch_is_up(const struct switch_dev *sw, uint32_t port);
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on,
- * from @at_ps on (raw: 0). Nothing is lost. Thread: as switch_link().
+ * switch_stick - the port sends nothing from now on, and nobody is told; not @stuck: it goes on, from
+ * @at_ps on (raw: 0). Nothing is lost. Without channels the management network stands in for a port
+ * that is stuck while its link is down (switch_link()): what waits there goes on. With link-level
+ * retry it goes no farther than to what is carried (switch_carry()), else it goes by the cable.
+ * Thread: as switch_link().
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
+
+/** switch_is_stuck - is it? Thread: the same. */
+bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
+
+/**
+ * switch_is_ready - has the port, which leads to another device, something that it could send now?
+ * One that waits for room at the far end is not ready. Thread: the same.
+ */
+bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_waiting - what has a place in line at the port and is not sent yet. @tell: each, as it

@@ -110,6 +110,12 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
+/**
+ * daemon_groups_part - groups with members that do not reach each other are broken, if they were not
+ * before. Returns the same of them.
+ */
+struct json_object **daemon_groups_part(struct daemon *daemon);
+
 /** daemon_groups_each - call @each for every group, with the members that have joined it. */
 void daemon_groups_each(struct daemon *daemon,
                         void (*each)(void *context, uint32_t id, const uint32_t *nodes,
@@ -158,6 +164,12 @@ void daemon_seat_free(struct daemon *daemon, struct client *client, bool dead);
  * broken. Frees @lists.
  */
 void daemon_tell(struct daemon *daemon, const struct client *dead, struct json_object **lists);
+
+/**
+ * daemon_parted - tell all attached with whom no way joins them any more (fabric_reaches()), and
+ * which of their groups are broken for that.
+ */
+void daemon_parted(struct daemon *daemon);
 
 /**
  * daemon_died - @client, which is gone, had not detached: tell all others, free its node.

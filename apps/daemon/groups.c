@@ -38,6 +38,7 @@ struct daemon_group {
     uint32_t left;   /* members that are not GONE: the fabric knows them as members */
     bool failed;     /* its members were told that nothing of it can end */
     uint32_t count;
+    bool parted; /* its members have been told that they cannot reach each other */
     struct member member[];
 };
 
@@ -171,6 +172,32 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
         }
         if (group->left && group->holder == client->node)
             group_charge_next(daemon, group);
+    }
+    groups_sweep(daemon);
+    return lists;
+}
+
+/* Are there two who are in it, or may be, and do not reach each other? */
+static bool group_is_parted(const struct daemon *daemon, const struct daemon_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        for (uint32_t k = 0; k < group->count && group->member[i].standing != GONE; k++)
+            if (group->member[k].standing != GONE &&
+                !fabric_reaches(daemon->fabric, group->member[i].node, group->member[k].node))
+                return true;
+    return false;
+}
+
+struct json_object **daemon_groups_part(struct daemon *daemon)
+{
+    struct json_object **lists = calloc(daemon->config->fabric->graph->nodes, sizeof *lists);
+
+    for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
+        if (group->parted || !group_is_parted(daemon, group))
+            continue;
+        group->parted = true;
+        group_list(group, -1, lists);
+        group_break(daemon, group);
     }
     groups_sweep(daemon);
     return lists;

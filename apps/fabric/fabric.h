@@ -344,6 +344,16 @@ bool fabric_has_time(const struct fabric *fabric);
 int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t factor);
 
 /**
+ * fabric_port_is_stuck - is it? fabric_port_ready() - has it something that it could send now? Not
+ * if it waits for room at the far end; nor if its device has not been stepped since this was asked
+ * last. @sent: what it has sent, in all. Of a cable that fabric_can_fail(), between fabric_hold()
+ * and fabric_go(). Thread: as above.
+ */
+bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
+bool fabric_port_ready(struct fabric *fabric, uint32_t cable, bool out, uint64_t now_ps,
+                       uint64_t *sent);
+
+/**
  * fabric_hit_take - the next of the entries that faults have hit, in the order of each worker's;
  * false: there is none. Hits are logged of rules (emu_faults_add()), and of cables that are down by
  * a fault with a number.
@@ -381,8 +391,13 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
 
 #define FABRIC_CARRY_MOST 16u /* segments that fabric_carry() takes from each end of a link */
 
-/** fabric_can_carry - can what waits for a link that is down be carried another way? */
+/**
+ * fabric_can_carry - can what waits for a link that is down be carried another way?
+ * fabric_must_tend() - is there more to be done for a link that is down than new tables, again and
+ * again: fabric_carry(), fabric_regrow()?
+ */
 bool fabric_can_carry(const struct fabric *fabric);
+bool fabric_must_tend(const struct fabric *fabric);
 
 /**
  * fabric_carry - what switches hold for a link between them that is down leaves another way, as far
@@ -390,6 +405,27 @@ bool fabric_can_carry(const struct fabric *fabric);
  * Thread: manager, between fabric_hold() and fabric_go().
  */
 uint32_t fabric_carry(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
+
+/**
+ * fabric_reaches - does a way lead from node @from to node @to, by the tables in force?
+ * Thread: manager.
+ */
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
+
+/**
+ * fabric_part - what fabric_carry() finds that is for a node which its own cannot reach, or for a
+ * group with members that cannot reach each other, is dropped from now on; not @drops: it waits, as
+ * at first. fabric_parted() - segments that were dropped so. Thread: manager.
+ */
+void fabric_part(struct fabric *fabric, bool drops);
+uint64_t fabric_parted(const struct fabric *fabric);
+
+/**
+ * fabric_ease - for now it is carried as if there were a way: a link that is to be up again waits
+ * for what is before it (fabric_link_quiet()), which may wait for a way by that very link.
+ * Thread: manager.
+ */
+void fabric_ease(struct fabric *fabric, bool eases);
 
 /**
  * fabric_tick - housekeeping; call about once a second: cuts off processes that do not take their
@@ -490,6 +526,7 @@ const struct emu_clash *fabric_clash(const struct fabric *fabric, uint32_t id);
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the far end has no room */
     FABRIC_WAITS_PROCESS, /* the edge is full: the process does not take its segments */
+    FABRIC_WAITS_PORT,    /* the port has something to send, and room for it, and does not */
     FABRIC_WAITS_REPLY    /* packets were sent, and nothing has come back */
 };
 

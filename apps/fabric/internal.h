@@ -38,8 +38,9 @@ struct fabric_group_engines {
 struct fabric_group {
     uint32_t id; /* collective address: slot, and a generation above it */
     bool combines;
-    bool treeless;    /* links are out, and no other tree can be for now */
     bool failed;      /* something of it is lost for good: see fabric/losses.c */
+    bool treeless;    /* links are out, and no other tree can be for now: */
+    bool parted;      /* its members cannot reach each other */
     uint32_t sources; /* members that send to it, at most */
     struct topo_tree tree;
     struct switch_group **part;           /* tree.count of them, beside tree.switches */
@@ -79,6 +80,9 @@ struct fabric_links {
     uint32_t *at;     /* the cable, by switch and port; TOPO_NONE */
     uint32_t ungrown; /* groups that keep a tree with a lost link until they are quiet */
     uint64_t regrown; /* trees that others have taken the place of */
+    bool parting;     /* what has no way to where it is to go is dropped, */
+    uint64_t parted;  /* and so many segments were */
+    bool eased;       /* for now it is carried all the same */
     bool faulty;      /* something was made to go wrong on one of them: */
     /* two a cable: from its first end, to it; NULL: nothing goes wrong there */
     struct emu_faults **faults;

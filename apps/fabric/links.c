@@ -246,8 +246,10 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
 
     if (!in || !out)
         return fabric_can_fail(fabric, i) ? -ENOMEM : -ENOTSUP;
-    in->down = out->down = !up;
-    in->dark = out->dark = fault;
+    if (fabric_has_links(fabric)) { /* else nothing is lost on it: it is only out of use */
+        in->down = out->down = !up;
+        in->dark = out->dark = fault;
+    }
     *hit = end_set(fabric, &cable->at, up, now_ps);
     if (cable->kind == TOPO_END_SWITCH) {
         *hit += end_set(fabric, &cable->far, up, now_ps);
@@ -294,7 +296,7 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
 
-    for (uint32_t out = 0; out < 2; out++)
+    for (uint32_t out = 0; fabric_has_links(fabric) && out < 2; out++)
         if (emu_rx_next_ps(cable_rx(fabric, i, out)) != EMU_NEVER ||
             (fabric->links.faults[2 * i + out] && fabric->links.faults[2 * i + out]->held))
             return false;
@@ -306,7 +308,7 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 
 bool fabric_can_reroute(const struct fabric *fabric)
 {
-    return fabric_has_links(fabric);
+    return switch_can_do_without(&fabric->config.profile);
 }
 
 /* --- tables ------------------------------------------------------------------------- */
@@ -329,6 +331,19 @@ static int graph_of(struct fabric *fabric, const bool *routed, const struct topo
     *ret = count ? graph : fabric->config.graph;
     free(cut);
     return err;
+}
+
+bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
+{
+    const struct topo_graph *graph = fabric->links.routed;
+    bool reaches = false;
+
+    for (uint32_t l = 0; l < graph->node[from].links; l++) {
+        uint32_t sw = graph->node[from].link[l].sw;
+
+        reaches = reaches || (sw != TOPO_NONE && topo_route_ports(&graph->sw[sw].route, to));
+    }
+    return reaches;
 }
 
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps, uint64_t *parted,

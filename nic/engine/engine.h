@@ -109,6 +109,9 @@ uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t
  * @link. What waits are packets, by the next segment of each. Thread: as those.
  */
 void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
+
+/** engine_is_ready - has link @link something that it could send now? Thread: the same. */
+bool engine_is_ready(struct engine *engine, uint32_t link);
 uint32_t engine_waiting(const struct engine *engine, uint32_t link,
                         void (*tell)(void *ctx, const struct emu_entry *entry), void *ctx);
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);

@@ -105,7 +105,7 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
     struct switch_agenda *agenda;
 
     switch_crossbar_stick(sw, port, stuck, at_ps);
-    if (!sw->dev.timed || !stuck)
+    if (!sw->dev.timed || !stuck || switch_is_dark(switch_crossbar_of(sw), port))
         return;
     agenda = &switch_timing_of(switch_crosspoints_of(sw))->agenda;
     if (!(agenda->due >> port & 1))

@@ -185,10 +185,10 @@ uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *p
     .combines = true, .sane = switch_crosspoints_sane, .tx = switch_crossbar_tx,                 \
     .rx = switch_crossbar_rx, .rebase = switch_crosspoints_rebase, .link = switch_crossbar_link, \
     .stick = switch_crosspoints_stick, .waiting = switch_crossbar_waiting,                       \
-    .combine_faults = switch_units_faults, .combine_stall = switch_units_stall,                  \
-    .combine_out = switch_units_out, .combine_taken = switch_units_taken,                        \
-    .combine_waiting = switch_units_waiting, .ups = switch_crossbar_ups,                         \
-    .faults = switch_cables_faults
+    .ready = switch_crossbar_ready, .combine_faults = switch_units_faults,                       \
+    .combine_stall = switch_units_stall, .combine_out = switch_units_out,                        \
+    .combine_taken = switch_units_taken, .combine_waiting = switch_units_waiting,                \
+    .ups = switch_crossbar_ups, .faults = switch_cables_faults
 
 /* bufs of a struct switch_kind, where nothing is but at the crosspoints. */
 uint32_t switch_crosspoints_bufs(struct switch_dev *sw);

@@ -317,6 +317,21 @@ class InjectTest(FabemuCase):
         self.assertGreater(report["faults"][1]["hits"], 0)
         self.assertEqual(report["hits"][0]["what"], "slowed")
 
+    def test_mpi_program__goes_on_without_a_port_that_is_stuck_for_good(self):
+        for options in ("--profile", "oq2004"), ("--profile", "oq2004", "--set", "link_retry=go_back_n"), ():
+            with self.subTest(options=options):
+                events = os.path.join(self.dir, "events.json")
+                printed, report = self.rounds(*options, "--bound", "stuck=200ms", "--events", events, "--faults",
+                                              self.write("at=100ms stuck-port link=0:2\n"))
+                self.assertRegex(printed, r"^[1-9][0-9]* rounds, 0 wrong\n$")
+                self.assertEqual((report["links"]["stuck"], report["links"]["out_now"]), (1, 1))
+                self.assertGreater(report["faults"][0]["hits"], 0)
+                self.assertEqual(report["check"]["wrong"], [])
+                with open(events) as f:
+                    told = [json.loads(line) for line in f]
+                self.assertEqual([event["cable"] for event in told if event.get("state") == "stuck"],
+                                 ["switch 0:2 - switch 4:0"])
+
     def test_lost_and_forged_credits__are_found_with_their_cable(self):
         for options in ROUTERS[:-1]:
             with self.subTest(options=options):

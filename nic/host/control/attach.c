@@ -112,6 +112,23 @@ static void event_lost(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
+/* No way has led to these nodes for too long. First why, then what ends of that. */
+static void event_nodes_parted(struct fabemu *fab, struct json_object *event)
+{
+    struct json_object *nodes;
+
+    nic_lock(fab);
+    if (json_object_object_get_ex(event, "nodes", &nodes))
+        for (size_t i = 0; i < json_object_array_length(nodes); i++) {
+            int64_t node = json_object_get_int64(json_object_array_get_idx(nodes, i));
+
+            if (node >= 0 && node < fab->info.nodes)
+                nic_peer_parted(fab, nic_peer(fab, (uint32_t)node));
+        }
+    event_groups(fab, event);
+    nic_unlock(fab);
+}
+
 static void attach_event(struct fabemu *fab, const char *name, struct json_object *event)
 {
     if (strcmp(name, "node_died") == 0)
@@ -120,6 +137,8 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
         event_groups_broken(fab, event);
     else if (strcmp(name, "lost") == 0)
         event_lost(fab, event);
+    else if (strcmp(name, "nodes_parted") == 0)
+        event_nodes_parted(fab, event);
 }
 
 /* --- attach and detach -------------------------------------------------------------- */

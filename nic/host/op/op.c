@@ -285,9 +285,13 @@ bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t
 {
     uint64_t word = node < fab->info.nodes ? emu_edge_nic_seat(&fab->edge, node) : 0;
 
+    bool parted = node < fab->info.nodes && fab->peers[node].broke == NIC_BROKE_PARTED;
+
     if (word & EMU_SEAT_NO_LINK)
         snprintf(text, bytes, "node %u has no link in use", node);
     else if (!emu_seat_attached(word))
         snprintf(text, bytes, "nobody is attached to node %u (any more)", node);
-    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word);
+    else if (parted)
+        nic_peer_why(fab, node, text, bytes);
+    return word & EMU_SEAT_NO_LINK || !emu_seat_attached(word) || parted;
 }

@@ -24,15 +24,17 @@
 #define NEWS_NS 50000000u /* that the fabric's news may be later than a hello: as hellos repeat */
 
 /*
- * No answer came. A process that we have met may be stopped or cut off (@cut): the pair breaks,
+ * No answer came. A process that we have met may be stopped, or cut off: the pair breaks,
  * and may meet again. Where we have never met anybody, the process may only be busy with others:
  * sends fail, receives go on waiting. Where nobody ever was, receives end, too.
  */
-static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, bool cut)
+static void peer_connect_over(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
+    bool cut = broke != NIC_BROKE_SILENT;
+
     emu_list_del(&peer->connect);
     peer->unanswered = true;
-    peer->broke = cut ? NIC_BROKE_GIVEN_UP : NIC_BROKE_SILENT;
+    peer->broke = broke;
     if (peer->life) {
         nic_peer_break_off(fab, peer);
         return;
@@ -59,7 +61,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
     if (now - peer->hello_began_ns >= hello_limit_ns(fab, peer)) {
-        peer_connect_over(fab, peer, false);
+        peer_connect_over(fab, peer, NIC_BROKE_SILENT);
         return;
     }
     if (now < peer->hello_ns || !nic_peer_is_there(fab, peer))
@@ -122,7 +124,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
         return;        /* all has ended that waited for it */
     if (!peer->life) { /* we do not know it, and do not get there */
-        peer_connect_over(fab, peer, true);
+        peer_connect_over(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
     }
     peer->broke = NIC_BROKE_GIVEN_UP;
@@ -184,8 +186,15 @@ static bool peer_awaits_news(struct fabemu *fab, struct nic_peer *peer,
     return now - peer->awaits_ns < NEWS_NS;
 }
 
+void nic_peer_parted(struct fabemu *fab, struct nic_peer *peer)
+{
+    peer_connect_over(fab, peer, NIC_BROKE_PARTED);
+}
+
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
 {
+    if (peer->broke == NIC_BROKE_PARTED)
+        peer->broke = NIC_BROKE_NOT; /* there is a way again */
     peer->open = true;
     peer->unanswered = false;
     if (peer->must_notify) {

@@ -125,6 +125,8 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
         snprintf(text, bytes, "the network gave up what was sent to node %u", node);
     else if (fab->peers[node].broke == NIC_BROKE_LOST && fab->peers[node].lost)
         snprintf(text, bytes, "%s", fab->peers[node].lost);
+    else if (fab->peers[node].broke == NIC_BROKE_PARTED)
+        snprintf(text, bytes, "no way leads to node %u", node);
     else if (fab->peers[node].broke == NIC_BROKE_TOLD)
         snprintf(text, bytes, "the network gave up what node %u had sent", node);
     else if (fab->peers[node].broke == NIC_BROKE_SILENT)

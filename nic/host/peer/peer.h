@@ -93,6 +93,7 @@ enum nic_broke {
     NIC_BROKE_SILENT,   /* it did not answer for too long */
     NIC_BROKE_GIVEN_UP, /* the network gave up a segment to it */
     NIC_BROKE_LOST,     /* the fabric says that a segment was lost: see `lost` */
+    NIC_BROKE_PARTED,   /* no way leads to its node, as the fabric says */
     NIC_BROKE_TOLD,     /* it says that the pair is broken: one from it was given up */
 };
 

@@ -174,6 +174,7 @@ static int window_progress(void)
 {
     struct window *w = windows.inside;
 
+    coll_fabemu_fragments_again();
     if (!w)
         return 0;
     if (!is_lost(w, windows.target)) {
@@ -364,9 +365,12 @@ static int select_window(ompi_win_t *win, void **base, size_t bytes, int unit,
                          ompi_communicator_t *comm, struct opal_info_t *info, int flavor,
                          int *model)
 {
-    int rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
     struct window *w;
+    int rc;
 
+    coll_fabemu_fragments_learn(true);
+    rc = windows.select_below(win, base, bytes, unit, comm, info, flavor, model);
+    coll_fabemu_fragments_learn(false);
     if (rc != OMPI_SUCCESS)
         return rc;
     w = window_make(win, comm);
@@ -407,4 +411,5 @@ void coll_fabemu_windows_undo(void)
         opal_progress_unregister(window_progress);
     windows.hooked = false;
     windows.inside = NULL;
+    coll_fabemu_fragments_undo();
 }
